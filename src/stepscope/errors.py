@@ -1,0 +1,49 @@
+"""What StepScope says when it cannot do what it was asked.
+
+Every error is one line of what happened, one line of what to do, and a slug that names its page
+in the documentation. A traceback means a bug in StepScope, never bad input.
+"""
+
+from __future__ import annotations
+
+
+class StepScopeError(Exception):
+    """Something the user can act on. Exit code 1.
+
+    Args:
+        message: one line: what happened.
+        hint: one line: what to do about it.
+        slug: the name of the error's page in the documentation.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "", slug: str = "error") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.slug = slug
+
+
+class SourceError(StepScopeError):
+    """A file or folder cannot be read as a recording."""
+
+
+class DamagedSourceError(SourceError):
+    """A file needed repair and `--strict` was asked for."""
+
+
+class StoreError(StepScopeError):
+    """A store cannot be opened or written."""
+
+
+class UsageError(StepScopeError):
+    """The call itself is wrong: an unknown column, a step that does not exist. Exit code 2."""
+
+    exit_code = 2
+
+
+class CheckFailedError(StepScopeError):
+    """A check or a gate did not hold. Exit code 3."""
+
+    exit_code = 3

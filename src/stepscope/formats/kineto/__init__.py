@@ -1,0 +1,1 @@
+"""The reader of Kineto traces, the JSON that `torch.profiler` writes."""

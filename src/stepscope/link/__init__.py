@@ -1,0 +1,1 @@
+"""What no file says outright: nesting, launches, operators, modules, directions and steps."""

@@ -1,0 +1,130 @@
+"""How a question is declared, once.
+
+A question is a function from a `Scope` (the tables of an open store, narrowed to the ranks and steps
+that were asked for) to an Arrow table, with a declaration beside it. The command line, the Python
+method, the JSON, the report's section and the documentation's page are made from the declaration.
+
+To add a question, add a file to this package with one `@question(...)` function and name the file
+in `stepscope.questions.ALL`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pyarrow as pa
+
+Type = Literal["int", "float", "text", "bool"]
+Unit = Literal["", "ns", "bytes", "bytes/s", "ratio", "count"]
+Drawing = Literal["table", "stacked bars", "tree", "line", "text"]
+Need = Literal["host", "device"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of an answer.
+
+    Args:
+        name: its name; the unit is in it (`_ns`, `_bytes`, `_ratio`) wherever it has one.
+        type: int, float, text or bool.
+        meaning: one line for people: what the value is.
+        unit: ns, bytes, bytes/s, ratio (1 is 100 %), count, or empty.
+        shown: whether the terminal shows it when nobody asked for columns.
+    """
+
+    name: str
+    type: Type
+    meaning: str
+    unit: Unit = ""
+    shown: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Something a question can be asked with, beyond `--rank`, `--step`, `--top` and `--columns`."""
+
+    name: str
+    type: Type
+    meaning: str
+    default: Any = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A declared question. `answer` gets a scope and the parameters by keyword."""
+
+    name: str
+    asks: str
+    columns: tuple[Column, ...]
+    answer: Callable[..., pa.Table]
+    parameters: tuple[Parameter, ...] = ()
+    needs: Need = "host"
+    drawing: Drawing = "table"
+    explanation: str = ""
+    fills: str = ""
+    affected_by: tuple[str, ...] = field(default=())
+
+    @property
+    def method(self) -> str:
+        """The name of its Python method: `device-time` is asked with `trace.device_time()`."""
+        return self.name.replace("-", "_")
+
+    def column(self, name: str) -> Column:
+        """The declaration of a column.
+
+        Raises:
+            KeyError: the question has no such column.
+        """
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+
+def question(
+    name: str,
+    asks: str,
+    columns: tuple[Column, ...],
+    *,
+    parameters: tuple[Parameter, ...] = (),
+    needs: Need = "host",
+    drawing: Drawing = "table",
+    fills: str = "",
+    affected_by: tuple[str, ...] = (),
+) -> Callable[[Callable[..., pa.Table]], Question]:
+    """Declares the decorated function as the answer to a question.
+
+    Args:
+        name: as on the command line (`device-time`).
+        asks: the question in one line, as a person would put it.
+        columns: every column that any of its forms can return, in order. A form may leave some out.
+        parameters: what it can be asked with.
+        needs: `device` when it has nothing to say about a recording without device events.
+        drawing: how its answer is best drawn.
+        fills: which recording option would fill an empty answer.
+        affected_by: data-quality checks that make the answer unreliable when they fail.
+
+    The function's docstring becomes the explanation on the question's page: definitions, the source
+    of formulas, and how ours differs from other tools'.
+    """
+
+    def declare(answer: Callable[..., pa.Table]) -> Question:
+        return Question(
+            name=name,
+            asks=asks,
+            columns=columns,
+            answer=answer,
+            parameters=parameters,
+            needs=needs,
+            drawing=drawing,
+            explanation=answer.__doc__ or "",
+            fills=fills,
+            affected_by=affected_by,
+        )
+
+    return declare
+
+

@@ -1,0 +1,1 @@
+"""Answers to words and pages. Computes nothing."""

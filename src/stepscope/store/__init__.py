@@ -1,0 +1,1 @@
+"""The store: a directory of Parquet files, opened as tables."""

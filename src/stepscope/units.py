@@ -1,0 +1,73 @@
+"""Nanoseconds, bytes and counts as people read them: the only place that rounds."""
+
+from __future__ import annotations
+
+import math
+
+_TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
+_BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+NOT_MEASURED = "–"
+"""How a missing value is shown: it is never shown as 0."""
+
+
+def time_text(ns: float | None) -> str:
+    """A duration in ns with the unit that keeps three or four digits: `1234567` → `1.235 ms`."""
+    if ns is None or math.isnan(ns):
+        return NOT_MEASURED
+    magnitude = abs(ns)
+    for size, unit in _TIME:
+        if magnitude >= size:
+            return f"{_four_digits(ns / size)} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def bytes_text(size: float | None) -> str:
+    """A size in bytes with a binary unit: `1536` → `1.500 KiB`."""
+    if size is None or math.isnan(size):
+        return NOT_MEASURED
+    for unit_size, unit in _BYTES:
+        if abs(size) >= unit_size:
+            return f"{_four_digits(size / unit_size)} {unit}"
+    return f"{size:.0f} B"
+
+
+def bandwidth_text(bytes_per_second: float | None) -> str:
+    """A bandwidth in bytes per second, in decimal GB/s as vendors and nccl-tests count it."""
+    if bytes_per_second is None or math.isnan(bytes_per_second):
+        return NOT_MEASURED
+    return f"{_four_digits(bytes_per_second / 1e9)} GB/s"
+
+
+def ratio_text(ratio: float | None) -> str:
+    """A ratio in per cent: `0.5551` → `55.5 %`."""
+    if ratio is None or math.isnan(ratio):
+        return NOT_MEASURED
+    return f"{100 * ratio:.1f} %"
+
+
+def count_text(count: float | None) -> str:
+    """A count with thin groups of three digits: `1234567` → `1 234 567`."""
+    if count is None or math.isnan(count):
+        return NOT_MEASURED
+    if float(count).is_integer():
+        return f"{int(count):,}".replace(",", "\u202f")
+    return _four_digits(count)
+
+
+def _four_digits(value: float) -> str:
+    digits = len(str(int(abs(value))))
+    return f"{value:.{max(0, 4 - digits)}f}"
+
+
+def parse_time(text: str) -> int:
+    """`"3.5ms"`, `"200us"`, `"1e6"` (ns) to integer nanoseconds.
+
+    Raises:
+        ValueError: the text is not a number with a unit of time.
+    """
+    stripped = text.strip().replace("μ", "u").replace("µ", "u").lower()
+    for suffix, size in (("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)):
+        if stripped.endswith(suffix):
+            return round(float(stripped[: -len(suffix)]) * size)
+    return round(float(stripped))
