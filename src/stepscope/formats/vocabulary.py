@@ -1,0 +1,258 @@
+"""The words that traces use, of every era, and what they mean here.
+
+This is the only place that knows them. A reader turns them into the columns `category`, `kind` and
+`role` of the canonical tables, so that nothing after it matches a bare string. A word that is not
+here is kept as it is, with kind `other`, and counted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Side = Literal["host", "device"]
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """What a category of events is: its spelling today, where its rows lie, and their kind."""
+
+    name: str
+    side: Side
+    kind: str
+
+
+def _categories() -> dict[str, Category]:
+    host, device = "host", "device"
+    spelled: tuple[tuple[str, Side, str, tuple[str, ...]], ...] = (
+        # today's spelling, side, kind, spellings of other eras and backends
+        ("cpu_op", host, "operator", ("operator", "hpu_op")),
+        ("user_annotation", host, "annotation", ("nvtx", "user_scope")),
+        ("python_function", host, "python", ("python",)),
+        ("cuda_runtime", host, "runtime", ("runtime",)),
+        ("cuda_driver", host, "runtime", ("driver",)),
+        ("glow_runtime", host, "runtime", ()),
+        ("mtia_runtime", host, "runtime", ()),
+        ("xpu_runtime", host, "runtime", ()),
+        ("xpu_driver", host, "runtime", ()),
+        ("privateuse1_runtime", host, "runtime", ()),
+        ("privateuse1_driver", host, "runtime", ()),
+        ("gcu_runtime", host, "runtime", ()),
+        ("overhead", host, "overhead", ()),
+        ("collective_comm", host, "annotation", ()),
+        ("trace", host, "other", ()),
+        ("cpu_instant_event", host, "other", ()),
+        ("kernel", device, "computation", ("concurrent_kernel", "gcu_kernel", "mtia_ccp_events")),
+        ("gpu_memcpy", device, "copy", ("memcpy", "gcu_memcpy")),
+        ("gpu_memset", device, "fill", ("memset", "gcu_memset")),
+        ("gpu_user_annotation", device, "annotation", ("xpu_user_annotation",)),
+        ("cuda_sync", device, "sync", ("xpu_sync",)),
+        ("cuda_event", device, "sync", ()),
+        ("cuda_profiler_range", device, "annotation", ()),
+        ("xpu_scope_profiler", device, "annotation", ()),
+        ("mtia_workloadd", device, "other", ()),
+        ("mtia_insight", device, "other", ()),
+    )
+    table = {}
+    for name, side, kind, others in spelled:
+        for spelling in (name, *others):
+            table[spelling] = Category(spelling if kind == "sync" else name, side, kind)
+    return table
+
+
+CATEGORIES = _categories()
+"""Lower-cased category of any era → what it is."""
+
+LAUNCH_FLOWS = frozenset(
+    {"ac2g", "async", "async_cpu_to_gpu", "cpu_to_cuda", "launch", "async_gpu"}
+)
+BACKWARD_FLOWS = frozenset({"fwdbwd", "forward_backward"})
+
+MEMORY_INSTANT = "[memory]"
+
+_LAUNCH = re.compile(
+    r"Launch(?:Cooperative)?Kernel|KernelLaunch|^runFunction|^cuLaunchGrid|^(?:cuda|hip)Launch(?:By\w+)?$"
+)
+_RUNTIME_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("graph_launch", re.compile(r"GraphLaunch|^urEnqueueCommandBuffer|^urCommandBufferEnqueue")),
+    ("launch", _LAUNCH),
+    ("copy", re.compile(r"Memcpy|^urEnqueue(?:USM)?Mem\w*Cop|^cuMemcpy")),
+    ("fill", re.compile(r"Memset|^urEnqueue(?:USM)?\w*Fill|^cuMemset")),
+    (
+        "synchronize",
+        re.compile(r"Synchronize|StreamWaitEvent|EventQuery|StreamQuery|^ur\w+(?:Finish|Wait)$"),
+    ),
+    (
+        "allocate",
+        re.compile(
+            r"Malloc|Free|HostAlloc|HostRegister|Mem(?:Alloc|Create|Map|Unmap|Release)|^urUSM\w+(?:Alloc|Free)"
+        ),
+    ),
+)
+
+_STEP = re.compile(r"^ProfilerStep\s*#\s*(\d+)")
+_DATALOADER = re.compile(
+    r"^enumerate\(Data(?:Loader|Pipe)\)#|DataLoader\w*\.__next__$|^dataloader:"
+)
+_OPTIMIZER = re.compile(r"^Optimizer\.step#|^optimizer:step")
+_ZERO_GRAD = re.compile(r"^Optimizer\.zero_grad#|^optimizer:zero_grad")
+_BACKWARD = re.compile(
+    r"^autograd::engine::evaluate_function: |^torch::autograd::|Backward\d*$|^CompiledFunctionBackward"
+)
+_COMMUNICATION_OP = re.compile(
+    r"^(?:nccl|rccl|gloo|mpi|ucc|hccl|xccl|oneccl|ccl):|^c10d::|^_?c10d_functional::|^hccl::|^record_param_comms"
+    r"|^mccl:|^eccl:"
+)
+_MODULE = re.compile(r"^nn\.Module: (.+)$")
+_ZERO_GRAD_PYTHON = re.compile(r"optimizer\.py\(\d+\): zero_grad$")
+
+_COMMUNICATION_KERNEL = re.compile(
+    r"^nccl|ncclDev|ncclKernel|^rccl|rcclDev|^(?:void )?nvshmem|nvshmemi?_|^hccl::|^xccl|^oneccl|oneccl_"
+    r"|cross_device_reduce|quick_?all_?reduce|mscclKernel|(?:^|[^a-z])deep_ep::",
+    re.IGNORECASE,
+)
+"""Kernels of communication libraries. Kernels that compute over symmetric memory
+(`multimem_all_reduce_kernel`, fused all-reduce with normalisation) reduce as part of an operator's
+own work and stay computation, as in the reference figures that the tests hold."""
+
+_COPY_KIND = re.compile(
+    r"\b(HtoD|DtoH|DtoD|HtoH|PtoP|HtoA|AtoH|AtoA|AtoD|DtoA|M2D|D2M|D2D|H2D|D2H)\b"
+)
+_COPY_WORDS = (
+    (re.compile(r"hosttodevice", re.IGNORECASE), "HtoD"),
+    (re.compile(r"devicetohost", re.IGNORECASE), "DtoH"),
+    (re.compile(r"devicetodevice", re.IGNORECASE), "DtoD"),
+    (re.compile(r"hosttohost", re.IGNORECASE), "HtoH"),
+)
+_COPY_SHORT = {"M2D": "HtoD", "H2D": "HtoD", "D2M": "DtoH", "D2H": "DtoH", "D2D": "DtoD"}
+_MEMORY_ENDS = re.compile(r"\(\s*(\w+)\s*->\s*(\w+)")
+
+
+def category(raw: str | None, pid: str | None = None) -> Category | None:
+    """What a category means, or None when no era has used it.
+
+    Args:
+        raw: the category as the file spells it; None where an event has none.
+        pid: the event's process id: the exporter of torch up to 1.8 gave no categories but the
+            process names `CPU functions` and `CUDA functions`.
+    """
+    if raw is None or raw == "":
+        if pid == "CPU functions":
+            return CATEGORIES["cpu_op"]
+        if pid == "CUDA functions":
+            return CATEGORIES["kernel"]
+        return None
+    return CATEGORIES.get(raw.lower())
+
+
+def step_number(name: str) -> int | None:
+    """The number of the step that a range of this name marks: `ProfilerStep#12` → 12."""
+    found = _STEP.match(name)
+    return int(found.group(1)) if found else None
+
+
+def module_name(name: str) -> str | None:
+    """The module that a Python frame of this name calls: `nn.Module: Linear_3` → `Linear_3`."""
+    found = _MODULE.match(name)
+    return found.group(1) if found else None
+
+
+def host_kind(kind: str, name: str) -> str:
+    """The kind of a host event, given its category's: in torch up to 1.12 ranges were operators."""
+    if kind == "operator" and (
+        _STEP.match(name)
+        or _DATALOADER.match(name)
+        or _OPTIMIZER.match(name)
+        or _ZERO_GRAD.match(name)
+    ):
+        return "annotation"
+    return kind
+
+
+def host_role(kind: str, name: str) -> str | None:
+    """What a host event does in the step, where its name says so; see `host_event.role`."""
+    if kind == "runtime":
+        for role, pattern in _RUNTIME_ROLES:
+            if pattern.search(name):
+                return role
+        return None
+    if kind == "python":
+        if _MODULE.match(name):
+            return "module"
+        if _ZERO_GRAD_PYTHON.search(name):
+            return "zero_grad"
+        return None
+    if kind not in ("operator", "annotation"):
+        return None
+    if _STEP.match(name):
+        return "step"
+    for role, pattern in (
+        ("dataloader", _DATALOADER),
+        ("optimizer", _OPTIMIZER),
+        ("zero_grad", _ZERO_GRAD),
+        ("communication", _COMMUNICATION_OP),
+    ):
+        if pattern.search(name):
+            return role
+    if kind == "operator" and _BACKWARD.search(name):
+        return "backward"
+    return None
+
+
+def device_kind(kind: str, name: str) -> str:
+    """The kind of a device event, given its category's: kernels that communicate are told apart."""
+    if kind == "computation":
+        if _COMMUNICATION_KERNEL.search(name):
+            return "communication"
+        if _RUNTIME_COPY.match(name):
+            return "copy"
+        if _RUNTIME_FILL.match(name):
+            return "fill"
+    return kind
+
+
+_RUNTIME_COPY = re.compile(
+    r"^(?:Memcpy|hipMemcpy|CopyHostToDevice|CopyDeviceTo|zeCommandListAppendMemoryCopy)"
+)
+_RUNTIME_FILL = re.compile(r"^(?:Memset|hipMemset|FillBuffer|zeCommandListAppendMemoryFill)")
+
+
+def copy_kind(name: str) -> str:
+    """The direction of a copy by its name: `Memcpy HtoD (Pinned -> Device)` → `HtoD`."""
+    found = _COPY_KIND.search(name)
+    if found:
+        return _COPY_SHORT.get(found.group(1), found.group(1))
+    squeezed = name.replace(" ", "").replace("_", "")
+    for pattern, kind in _COPY_WORDS:
+        if pattern.search(squeezed):
+            return kind
+    return "unknown"
+
+
+def memory_kind(name: str) -> str:
+    """The host memory of a copy by its name: pinned, pageable, device (no host memory) or unknown."""
+    found = _MEMORY_ENDS.search(name)
+    if not found:
+        return "unknown"
+    ends = {found.group(1).lower(), found.group(2).lower()}
+    for kind in ("pageable", "pinned"):
+        if kind in ends:
+            return kind
+    return "device" if ends == {"device"} else "unknown"
+
+
+DEVICE_TYPES = {
+    0: "cpu",
+    1: "cuda",
+    2: "mkldnn",
+    6: "hip",
+    9: "xla",
+    11: "mtia",
+    12: "xpu",
+    13: "mps",
+    14: "meta",
+    15: "hpu",
+    20: "privateuse1",
+}
+"""c10's numbers of device types, as `[memory]` rows carry them (c10/core/DeviceType.h)."""
