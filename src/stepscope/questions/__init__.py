@@ -1,1 +1,53 @@
-"""The questions that can be asked of a recording, one file each."""
+"""The questions that can be asked of a recording, one file each.
+
+`ALL` names the files in the order in which answers are listed. A question's file is named like the
+question, with `_` for `-`, and holds one `Question`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepscope.questions.declare import Question
+
+ALL = (
+    "summary",
+    "steps",
+    "device_time",
+    "operators",
+    "kernels",
+    "modules",
+    "copies",
+    "launches",
+    "idle",
+    "utilization",
+    "annotations",
+    "checks",
+)
+
+
+def names() -> tuple[str, ...]:
+    """Every question's name, as on the command line."""
+    return tuple(file.replace("_", "-") for file in ALL)
+
+
+def find(name: str) -> Question:
+    """The declaration of a question, by its name or by its method's.
+
+    Raises:
+        UsageError: there is no such question.
+    """
+    from stepscope.questions.declare import Question
+    from stepscope.questions.selection import check_name
+
+    check_name(name.replace("_", "-"), names(), "question")
+    module = import_module(f"stepscope.questions.{name.replace('-', '_')}")
+    (found,) = (value for value in vars(module).values() if isinstance(value, Question))
+    return found
+
+
+def every() -> tuple[Question, ...]:
+    """Every question's declaration, in order."""
+    return tuple(find(file) for file in ALL)

@@ -126,5 +126,3 @@ def question(
         )
 
     return declare
-
-

@@ -1,0 +1,99 @@
+"""What a question is asked of: an open store, narrowed to the ranks and steps that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from stepscope.questions.selection import check_known
+from stepscope.store.open import Store, fetch_arrow
+from stepscope.store.schema import schema_tables
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+STEPPED_TABLES = ("host_event", "device_event", "step", "collective")
+"""Tables narrowed to the asked steps; the others are about the whole recording."""
+
+
+class Scope:
+    """The tables of a store, narrowed to ranks and steps; all of them by default.
+
+    In the SQL given to `sql`, a table's name stands for its rows of these ranks and steps. Work that
+    belongs to no step is out of scope as soon as steps are given. Times stay relative to the start
+    of the whole run. Close it, or use it as a context manager; the store stays open.
+
+    Raises:
+        UsageError: a rank or a step that the recording does not have.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ranks: Iterable[int] | None = None,
+        steps: Iterable[int] | None = None,
+    ) -> None:
+        """Narrows the tables."""
+        self.store = store
+        self.ranks = store.ranks if ranks is None else check_known(ranks, store.ranks, "rank")
+        self.steps: tuple[int, ...] | None = None
+        self._cursor = store.cursor()
+        try:
+            if self.ranks != store.ranks:
+                self._shadow(dict.fromkeys(schema_tables(), "true"))
+            if steps is not None:
+                rows = self._cursor.execute("SELECT DISTINCT step FROM step ORDER BY 1").fetchall()
+                self.steps = check_known(steps, [step for (step,) in rows], "step")
+                chosen = f"step IN ({', '.join(map(str, self.steps)) or 'NULL'})"
+                filters = dict.fromkeys(STEPPED_TABLES, chosen)
+                filters["collective"] = (
+                    f"(rank, id) IN (SELECT (rank, id) FROM device_event WHERE {chosen})"
+                )
+                self._shadow(filters)
+        except BaseException:
+            self.close()
+            raise
+
+    def _shadow(self, filters: dict[str, str]) -> None:
+        """Puts a temporary view of the same name before each table, on this cursor alone."""
+        for name, condition in filters.items():
+            rows = self.store.select_text(schema_tables()[name], self.ranks)
+            self._cursor.execute(
+                f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM ({rows}) WHERE {condition}"
+            )
+
+    def sql(self, text: str, params: Any = None) -> pa.Table:
+        """Runs a query over the narrowed tables. `params` are bound, by position or by name."""
+        return fetch_arrow(self._cursor, text, params)
+
+    def numpy(self, text: str, params: Any = None) -> dict[str, np.ndarray[Any, Any]]:
+        """Runs a query and returns its columns as NumPy arrays by name.
+
+        A column that holds NULL comes as a masked array.
+        """
+        arrays: dict[str, np.ndarray[Any, Any]] = self._cursor.execute(text, params).fetchnumpy()
+        return arrays
+
+    def value(self, text: str, params: Any = None) -> Any:
+        """Runs a query of one row and one column and returns its value, None for NULL."""
+        rows = self._cursor.execute(text, params).fetchall()  # all: DuckDB 2 waits for the last one
+        return rows[0][0] if rows else None
+
+    def close(self) -> None:
+        """Closes its cursor, and with it the narrowed tables."""
+        self._cursor.close()
+
+    def __enter__(self) -> Scope:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()

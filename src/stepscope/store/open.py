@@ -1,0 +1,302 @@
+"""Opens a store: a directory of Parquet files, or literal rows in memory, as the tables of a database.
+
+The connection can read the store's directory and nothing else, loads no extension, and its
+configuration is locked, so that a question someone typed can do no harm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from stepscope.errors import StoreError
+from stepscope.store.schema import (
+    STORE_VERSION,
+    TIME_COLUMNS,
+    SchemaTable,
+    create_statements,
+    schema_tables,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+STORE_FILE = "store.json"
+"""Written last when a store is made: a directory without it is no store, or an unfinished one."""
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether a directory is a finished store, of any version."""
+    return (Path(path) / STORE_FILE).is_file()
+
+
+class Store:
+    """An open store. Use as a context manager, or call `close`.
+
+    `directory` is None for rows in memory; `ranks` are the ranks it has, in order; `facts` is the
+    content of its `store.json`.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        *,
+        directory: Path | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        """For `open` and `from_rows`, which people call."""
+        self._connection = connection
+        self._files: dict[str, dict[int, list[str]]] = {}
+        self._shifts: dict[int, int] = {}
+        self.directory = directory
+        self.facts: Mapping[str, Any] = facts or {}
+        self.ranks: tuple[int, ...] = ()
+
+    @classmethod
+    def open(cls, directory: str | os.PathLike[str]) -> Store:
+        """Opens a store's directory.
+
+        Times of all ranks are made to count from the start of the run: each rank's own times are
+        moved by how much later it began, plus its clock offset.
+
+        Raises:
+            StoreError: the directory is no store, or one of another version.
+        """
+        path = Path(directory).resolve()
+        facts = _read_facts(path)
+        connection = _connect(path)
+        store = cls(connection, directory=path, facts=facts)
+        try:
+            store._files = _find_files(path)
+            store._shifts = store._read_shifts()
+            store.ranks = tuple(sorted(store._shifts))
+            connection.execute(
+                "".join(
+                    f"CREATE VIEW {table.name} AS {store.select_text(table)};"
+                    for table in schema_tables().values()
+                )
+            )
+            connection.execute("SET lock_configuration=true")
+        except duckdb.Error as error:
+            store.close()
+            reason = str(error).splitlines()[0]
+            raise StoreError(
+                f"{path}: the store cannot be read ({reason})",
+                hint="make it anew with: stepscope import SRC -o DIR",
+                slug="store-damaged",
+            ) from None
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @classmethod
+    def from_rows(cls, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> Store:
+        """Makes a store of literal rows in memory.
+
+        What a row leaves out and the schema requires is filled in: rank and span 0, ids in order,
+        the kind that goes with the category, and the rows of `rank`, `source`, `device`, `stream`
+        and `thread` that the events speak of. The checks of the schema apply.
+
+        >>> store = Store.from_rows({"host_event": [{"name": "aten::mm", "start_ns": 0, "dur_ns": 5}]})
+        >>> store.sql("SELECT name, self_ns FROM host_event").to_pylist()
+        [{'name': 'aten::mm', 'self_ns': 5}]
+        >>> store.close()
+
+        Raises:
+            ValueError: a table or a column that the schema does not have.
+        """
+        from stepscope.store.literal import complete_rows
+
+        complete = complete_rows(rows)
+        connection = _connect(None)
+        store = cls(connection)
+        try:
+            connection.execute(create_statements())
+            for name, table in complete.items():
+                connection.register("literal_rows", table)
+                connection.execute(f"INSERT INTO {name} SELECT * FROM literal_rows")
+                connection.unregister("literal_rows")
+            connection.execute("SET enable_external_access=false")
+            connection.execute("SET lock_configuration=true")
+        except BaseException:
+            store.close()
+            raise
+        store.ranks = tuple(sorted(complete["rank"].column("rank").to_pylist()))
+        return store
+
+    def sql(self, text: str, params: Any = None) -> pa.Table:
+        """Runs a query of our own and returns its rows. For a query that a person typed, use
+        `stepscope.store.query.run_query`.
+        """
+        return fetch_arrow(self._connection, text, params)
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A further connection to the same tables, which its caller closes. Temporary views made on
+        it shadow the store's tables there and nowhere else.
+        """
+        return self._connection.cursor()
+
+    def select_text(self, table: SchemaTable, ranks: Iterable[int] | None = None) -> str:
+        """The SELECT that reads a table of chosen ranks (all by default) with its times moved."""
+        chosen = self.ranks if ranks is None else tuple(ranks)
+        if self.directory is None:
+            listed = ", ".join(map(str, chosen)) or "NULL"
+            return f"SELECT * FROM memory.main.{table.name} WHERE rank IN ({listed})"
+        by_rank = self._files.get(table.name, {})
+        files = [file for rank in chosen for file in by_rank.get(rank, ())]
+        if not files:
+            empty = ", ".join(f"NULL::{c.sql_type} AS {c.quoted}" for c in table.columns)
+            return f"SELECT {empty} WHERE false"
+        source = f"read_parquet([{', '.join(map(_literal, files))}], hive_partitioning=false)"
+        shifts = {rank: self._shifts[rank] for rank in chosen}
+        moved = [c for c in table.columns if c.name in TIME_COLUMNS]
+        if not moved or not any(shifts.values()):
+            return f"SELECT {', '.join(c.quoted for c in table.columns)} FROM {source}"
+        if len(set(shifts.values())) == 1:
+            shift, origin = f"{next(iter(shifts.values()))}::BIGINT", f"{source} AS events"
+        else:
+            pairs = ", ".join(f"({rank}, {shift}::BIGINT)" for rank, shift in shifts.items())
+            shift = "clock.shift_ns"
+            origin = (
+                f"{source} AS events JOIN (VALUES {pairs}) AS clock(shifted_rank, shift_ns) "
+                "ON events.rank = clock.shifted_rank"
+            )
+        columns = ", ".join(
+            f"events.{c.quoted} + {shift} AS {c.quoted}" if c in moved else f"events.{c.quoted}"
+            for c in table.columns
+        )
+        return f"SELECT {columns} FROM {origin}"
+
+    def comment(self) -> None:
+        """Puts the schema's meanings on the tables and columns, for people who look at them in SQL."""
+        kind = "TABLE" if self.directory is None else "VIEW"
+        self._connection.execute(
+            "".join(
+                f"COMMENT ON {kind} {table.name} IS {_literal(table.meaning)};"
+                + "".join(
+                    f"COMMENT ON COLUMN {table.name}.{c.quoted} IS {_literal(c.meaning)};"
+                    for c in table.columns
+                )
+                for table in schema_tables().values()
+            )
+        )
+
+    def _read_shifts(self) -> dict[int, int]:
+        files = [file for found in self._files.get("rank", {}).values() for file in found]
+        if not files:
+            raise StoreError(
+                f"{self.directory}: the store has no rank",
+                hint="make it anew with: stepscope import SRC -o DIR",
+                slug="store-damaged",
+            )
+        rows = self._connection.execute(
+            "SELECT rank, start_epoch_ns + coalesce(clock_offset_ns, 0) "
+            f"FROM read_parquet([{', '.join(map(_literal, files))}], hive_partitioning=false)"
+        ).fetchall()
+        first = min((start for _, start in rows if start is not None), default=0)
+        return {rank: 0 if start is None else start - first for rank, start in rows}
+
+    def close(self) -> None:
+        """Closes the connection. Harmless when it is closed already."""
+        self._connection.close()
+
+    def __enter__(self) -> Store:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Where it is and how many ranks it has."""
+        where = "rows in memory" if self.directory is None else str(self.directory)
+        return f"<Store {where}, {len(self.ranks)} rank{'' if len(self.ranks) == 1 else 's'}>"
+
+
+def fetch_arrow(connection: duckdb.DuckDBPyConnection, text: str, params: Any = None) -> pa.Table:
+    """All rows of a query. Goes through a relation: that is the one way to Arrow without a further
+    copy that every supported version of DuckDB has.
+    """
+    return connection.sql(text, params=params).to_arrow_table()
+
+
+def _connect(directory: Path | None) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "python_enable_replacements": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "temp_directory": str(Path(tempfile.gettempdir()) / f"stepscope-{os.getpid()}"),
+        },
+    )
+    if directory is not None:
+        connection.execute(f"SET allowed_directories=[{_literal(str(directory))}]")
+        connection.execute("SET enable_external_access=false")
+    return connection
+
+
+def _read_facts(directory: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads((directory / STORE_FILE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreError(
+            f"{directory}: not a store",
+            hint="make one with: stepscope import SRC -o DIR",
+            slug="not-a-store",
+        ) from None
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"{directory / STORE_FILE}: cannot be read ({error})",
+            hint="make the store anew with: stepscope import SRC -o DIR",
+            slug="store-damaged",
+        ) from None
+    version = facts.get("version") if isinstance(facts, dict) else None
+    if version != STORE_VERSION:
+        raise StoreError(
+            f"{directory}: a store of version {version}; this StepScope reads version {STORE_VERSION}",
+            hint="make it anew with: stepscope import SRC -o DIR",
+            slug="store-version",
+        )
+    return dict(facts)
+
+
+def _find_files(directory: Path) -> dict[str, dict[int, list[str]]]:
+    """Table → rank → its files, one per span, in order of span."""
+    found: dict[str, dict[int, list[tuple[int, str]]]] = {}
+    with os.scandir(directory) as folders:
+        ranks = [(int(f.name[5:]), f.path) for f in folders if _is_rank_folder(f.name)]
+    for rank, folder in sorted(ranks):
+        with os.scandir(folder) as files:
+            for file in files:
+                table, _, rest = file.name.partition(".")
+                span, _, suffix = rest.partition(".")
+                if suffix == "parquet" and span.isdecimal():
+                    found.setdefault(table, {}).setdefault(rank, []).append((int(span), file.path))
+    return {
+        table: {rank: [path for _, path in sorted(files)] for rank, files in by_rank.items()}
+        for table, by_rank in found.items()
+    }
+
+
+def _is_rank_folder(name: str) -> bool:
+    return name.startswith("rank=") and name[5:].isdecimal()
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

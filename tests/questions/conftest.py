@@ -1,0 +1,71 @@
+"""Diff tests: literal rows, a question, the expected CSV, all in one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from stepscope.questions import find
+from stepscope.questions.ask import ask
+from stepscope.questions.scope import Scope
+from stepscope.questions.table import Table
+from stepscope.store.open import Store
+
+Rows = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+@pytest.fixture
+def make_store() -> Iterator[Callable[[Rows], Store]]:
+    """Makes stores of literal rows, and closes them."""
+    stores: list[Store] = []
+
+    def make(rows: Rows) -> Store:
+        stores.append(Store.from_rows(rows))
+        return stores[-1]
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def make_scope(make_store: Callable[[Rows], Store]) -> Iterator[Callable[..., Scope]]:
+    """Makes scopes over literal rows, and closes them."""
+    scopes: list[Scope] = []
+
+    def make(rows: Rows, **narrowed: Any) -> Scope:
+        scopes.append(Scope(make_store(rows), **narrowed))
+        return scopes[-1]
+
+    yield make
+    for scope in scopes:
+        scope.close()
+
+
+@pytest.fixture
+def answer(make_store: Callable[[Rows], Store]) -> Callable[..., Table]:
+    """Asks a question by name: `answer("kernels", rows, by="name", top=3, columns=["name"])`."""
+
+    def answer_question(name: str, rows: Rows, **asked: Any) -> Table:
+        return ask(find(name), make_store(rows), **asked)
+
+    return answer_question
+
+
+@pytest.fixture
+def diff(answer: Callable[..., Table]) -> Callable[..., None]:
+    """Compares an answer with the expected CSV.
+
+    The first line of `expected` chooses the columns; indentation and blank lines at its ends do not
+    count.
+    """
+
+    def compare(name: str, rows: Rows, expected: str, **asked: Any) -> None:
+        wanted = dedent(expected).strip() + "\n"
+        asked.setdefault("columns", wanted.splitlines()[0].split(","))
+        assert answer(name, rows, **asked).to_csv() == wanted
+
+    return compare
