@@ -1,0 +1,67 @@
+# `make demo` and `make test` work from a fresh clone with a Python 3.10 or newer and pip.
+
+PYTHON ?= python3
+TORCH ?= auto
+VENV ?= .venv
+TEST_FLAGS ?= -n auto
+BENCH_FLAGS ?=
+
+BIN := $(VENV)/bin
+HTA := .venv-hta
+RECIPE := pyproject.toml constraints.txt scripts/environment.py
+
+.PHONY: help demo test check format bench docs clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo     train a small model here under the profiler and show where its time went"
+	@echo "make test     run the tests           (TEST_FLAGS='-n auto' by default)"
+	@echo "make check    lint, format, types, import layers"
+	@echo "make format   let the linter and the formatter mend what they can"
+	@echo "make bench    measure import, questions, json.load and HTA on one generated trace"
+	@echo "make docs     regenerate the documentation pages that are made from the code"
+	@echo "make clean    remove what the others made"
+	@echo
+	@echo "PYTHON=python3.12 names the Python to use, TORCH=no goes without torch."
+
+# What is installed depends on these files alone; a stamp makes the second call instant. The developers'
+# environment contains the users', so its stamp stands for both.
+$(VENV)/.developer: $(RECIPE)
+	@$(PYTHON) scripts/environment.py $(VENV) --dev --torch $(TORCH)
+	@touch $(VENV)/.user $@
+
+$(VENV)/.user: $(RECIPE)
+	@$(PYTHON) scripts/environment.py $(VENV) --torch $(TORCH)
+	@touch $@
+
+$(HTA)/.installed: benchmarks/hta-requirements.txt
+	@echo "installing HTA, to measure against, in $(HTA)"
+	@rm -rf $(HTA)
+	@$(PYTHON) -m venv $(HTA) && $(HTA)/bin/python -m pip install --quiet -r benchmarks/hta-requirements.txt
+	@touch $@
+
+demo: $(VENV)/.user
+	@$(BIN)/stepscope demo
+
+test: $(VENV)/.developer
+	@$(BIN)/python -m pytest $(TEST_FLAGS)
+
+check: $(VENV)/.developer
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.developer
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.user $(HTA)/.installed
+	@$(BIN)/python benchmarks/run.py --hta-python $(HTA)/bin/python $(BENCH_FLAGS)
+
+docs: $(VENV)/.developer
+	@$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf $(VENV) $(HTA) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,136 @@
+"""Makes the environment that the Makefile's commands run in: ours, its dependencies, and a torch.
+
+    python3 scripts/environment.py .venv [--dev] [--torch auto|no]
+
+Needs nothing but a Python 3.10 or newer with pip. A torch that this Python can already import is
+linked in rather than installed a second time; its other packages stay behind ours on the path.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = "torch_of_the_base_python.pth"
+OLDEST = (3, 10)
+
+
+def say(line):
+    """One line for the person who waits, at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def run(*command, **options):
+    """Runs a program from the repository's root; what it prints is shown."""
+    return subprocess.run(
+        [str(part) for part in command], cwd=str(ROOT), check=False, **options
+    ).returncode
+
+
+def ask(python, code):
+    """What a line of Python prints, or None where it fails."""
+    done = subprocess.run(
+        [str(python), "-c", code],
+        cwd=str(ROOT / "scripts"),
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        universal_newlines=True,
+    )
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def make_environment(venv):
+    """Creates the virtual environment unless a working one of this Python's version is there."""
+    python = venv / "bin" / "python"
+    version = "import sys; print(sys.version_info[:2])"
+    if (
+        python.exists()
+        and ask(python, version) == str(tuple(sys.version_info[:2]))
+        and ask(python, "import pip")
+    ):
+        return python
+    if venv.exists():
+        shutil.rmtree(str(venv))
+    say("making {} with Python {}.{}".format(venv.name, *sys.version_info[:2]))
+    if (
+        ask(sys.executable, "import ensurepip") is not None
+        and run(sys.executable, "-m", "venv", venv) == 0
+    ):
+        return python
+    # Debian ships `venv` without what puts pip into it; this Python's own pip can do that.
+    if run(sys.executable, "-m", "venv", "--without-pip", "--clear", venv) != 0:
+        sys.exit("{} cannot make a virtual environment".format(sys.executable))
+    packages = ask(python, "import sysconfig; print(sysconfig.get_path('purelib'))")
+    if run(sys.executable, "-m", "pip", "install", "--quiet", "--target", packages, "pip") != 0:
+        sys.exit("{} has no working pip. Install pip for it and try again.".format(sys.executable))
+    return python
+
+
+def install_package(python, dev):
+    """Installs this checkout, editable, with its dependencies; with the developers' tools if asked."""
+    say("installing stepscope" + (" and the developers' tools" if dev else ""))
+    what = ".[dev]" if dev else "."
+    if (
+        run(python, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "--editable", what)
+        != 0
+    ):
+        sys.exit("the dependencies could not be installed; pip says why above")
+
+
+def provide_torch(python, link):
+    """Links the base Python's torch in, or else installs the one in constraints.txt.
+
+    StepScope needs torch only to record, so a Python that no torch is built for is no failure.
+    """
+    there = ask(sys.executable, "import torch; print(torch.__file__)")
+    if there is not None:
+        folder = Path(there).parent.parent
+        link.write_text("{}\n".format(folder), encoding="utf-8")
+        say("using the torch in {}".format(folder))
+        return
+    if ask(python, "import torch") is not None:
+        return
+    say("installing torch (to go without it: make ... TORCH=no)")
+    if run(python, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "torch") != 0:
+        say(
+            "torch could not be installed for Python {}.{}: tests that need it will be skipped, and".format(
+                *sys.version_info[:2]
+            )
+        )
+        say("the demo cannot record. Everything else works.")
+
+
+def main():
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description="Makes the environment that the Makefile's commands run in."
+    )
+    parser.add_argument("venv")
+    parser.add_argument("--dev", action="store_true", help="with the developers' tools")
+    parser.add_argument("--torch", choices=["auto", "no"], default="auto")
+    asked = parser.parse_args()
+    if sys.version_info[:2] < OLDEST:
+        sys.exit(
+            "StepScope needs Python {}.{} or newer; this is {}.{}. Name one: make PYTHON=python3.12".format(
+                *OLDEST, *sys.version_info[:2]
+            )
+        )
+    # An activated environment or a PYTHONPATH must not decide what the new one finds.
+    os.environ.pop("PYTHONPATH", None)
+    venv = (ROOT / asked.venv).resolve()
+    python = make_environment(venv)
+    link = Path(ask(python, "import sysconfig; print(sysconfig.get_path('purelib'))")) / LINK
+    if link.exists():
+        link.unlink()  # pip must not take the base Python's packages for this environment's
+    install_package(python, asked.dev)
+    if asked.torch == "auto":
+        provide_torch(python, link)
+
+
+if __name__ == "__main__":
+    main()
