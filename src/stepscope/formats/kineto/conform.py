@@ -1,0 +1,104 @@
+"""Makes a mended event fit the types that its fields are read as.
+
+An event that was damaged may have a text where a number belongs. What cannot be taken for the right
+type becomes null and is counted, so that one strange value does not cost the event.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from stepscope.formats.kineto import fields
+from stepscope.formats.tables import ReadReport
+
+_LARGEST = 2**63 - 1
+
+
+def conform(event: dict[str, Any], report: ReadReport) -> dict[str, Any]:
+    """The event with known fields of their declared types, under their declared spelling.
+
+    Args:
+        event: a parsed event; numbers with decimals may be texts.
+        report: where values of a wrong type are counted, as `wrong_type`.
+    """
+    conformed: dict[str, Any] = {}
+    for raw, value in event.items():
+        key = fields.KNOWN_EVENT.get(raw.lower(), raw)
+        if key == "args":
+            if isinstance(value, dict):
+                conformed[key] = {
+                    name: converted
+                    for name, converted in (_argument(*item, report) for item in value.items())
+                    if converted is not None
+                }
+            elif value is not None:
+                report.note("wrong_type")
+            continue
+        converted = _convert(value, fields.EVENT.get(key, "JSON"), report)
+        if converted is not None:
+            conformed[key] = converted
+    return conformed
+
+
+def _argument(raw: str, value: Any, report: ReadReport) -> tuple[str, Any]:
+    key = fields.KNOWN_ARGS.get(raw.lower(), raw)
+    return key, _convert(value, fields.ARGS.get(key, "JSON"), report)
+
+
+def _convert(value: Any, kind: str, report: ReadReport) -> Any:
+    if value is None:
+        return None
+    converted: Any = value
+    if kind == "BIGINT":
+        converted = _integer(value)
+    elif kind == "DOUBLE":
+        converted = _decimal(value)
+    elif kind == "BIGINT[]":
+        converted = _integers(value)
+    elif kind == "VARCHAR" and not isinstance(value, (str, int, list, dict)):
+        converted = str(value)
+    if converted is None:
+        report.note("wrong_type")
+    return converted
+
+
+def _integer(value: Any) -> int | None:
+    try:
+        number = int(value) if not isinstance(value, str) else int(value.strip())
+    except (ValueError, OverflowError, TypeError):
+        try:
+            decimal = float(value)
+        except (ValueError, TypeError, OverflowError):
+            return None
+        if not math.isfinite(decimal) or not decimal.is_integer():
+            return None
+        number = int(decimal)
+    return number if -_LARGEST <= number <= _LARGEST else None
+
+
+def _decimal(value: Any) -> str | None:
+    """The digits, as text: a float would lose those of a long time."""
+    text = str(value).strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    if not math.isfinite(number) or abs(number) > 1e18:
+        return None
+    return text
+
+
+def _integers(value: Any) -> list[int] | None:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    if not isinstance(value, list):
+        return None
+    numbers = [_integer(item) for item in value]
+    return (
+        None if any(number is None for number in numbers) else [n for n in numbers if n is not None]
+    )

@@ -1,0 +1,117 @@
+"""The fields of Kineto's events: their types, and the columns they become.
+
+Names are matched without case: torch has written `External id` and `external id`, `Input Dims` and
+`Input dims`. A field that is not listed here is kept in `other_args` under its raw name and counted.
+"""
+
+from __future__ import annotations
+
+EVENT = {
+    "ph": "VARCHAR",
+    "cat": "VARCHAR",
+    "name": "VARCHAR",
+    "pid": "VARCHAR",
+    "tid": "VARCHAR",
+    "ts": "DOUBLE",
+    "dur": "DOUBLE",
+    "id": "BIGINT",
+    "args": "",
+}
+"""Keys of an event itself, with the type DuckDB reads them as."""
+
+EVENT_IGNORED = frozenset({"s", "bp", "tts", "tdur", "cname", "sf", "ipts", "id2", "scope"})
+"""Keys of an event that only tell a viewer how to draw it."""
+
+ARGS = {
+    "External id": "BIGINT",
+    "correlation": "BIGINT",
+    "Sequence number": "BIGINT",
+    "Fwd thread id": "BIGINT",
+    "Python id": "BIGINT",
+    "Python parent id": "BIGINT",
+    "Python module id": "BIGINT",
+    "Module Hierarchy": "VARCHAR",
+    "Call stack": "VARCHAR",
+    "Input Dims": "VARCHAR",
+    "Input type": "VARCHAR",
+    "Input Strides": "VARCHAR",
+    "Concrete Inputs": "VARCHAR",
+    "device": "BIGINT",
+    "stream": "BIGINT",
+    "context": "BIGINT",
+    "grid": "BIGINT[]",
+    "block": "BIGINT[]",
+    "registers per thread": "BIGINT",
+    "shared memory": "BIGINT",
+    "blocks per SM": "DOUBLE",
+    "warps per SM": "DOUBLE",
+    "est. achieved occupancy %": "DOUBLE",
+    "bytes": "BIGINT",
+    "graph id": "BIGINT",
+    "graph node id": "BIGINT",
+    "Collective name": "VARCHAR",
+    "Process Group Name": "VARCHAR",
+    "Process Group Description": "VARCHAR",
+    "Process Group Ranks": "VARCHAR",
+    "Group size": "BIGINT",
+    "Seq": "BIGINT",
+    "dtype": "VARCHAR",
+    "In msg nelems": "BIGINT",
+    "Out msg nelems": "BIGINT",
+    "Src Rank": "BIGINT",
+    "Dst Rank": "BIGINT",
+    "Rank": "BIGINT",
+    "Device Type": "BIGINT",
+    "Device Id": "BIGINT",
+    "Addr": "BIGINT",
+    "Total Allocated": "BIGINT",
+    "Total Reserved": "BIGINT",
+    "name": "VARCHAR",
+    "labels": "VARCHAR",
+    "sycl queue": "VARCHAR",
+    "l0 queue": "VARCHAR",
+}
+"""Arguments that become columns, with the type DuckDB reads them as."""
+
+ARGS_DERIVABLE = {
+    "Ev Idx": "the order of events, which rows keep",
+    "Profiler Event Index": "the order of events, which rows keep",
+    "Record function id": "the recorder's number of the call, used only to join execution traces",
+    "Trace name": "the same on every event",
+    "Trace iteration": "the same on every event",
+    "cbid": "number of the runtime call, whose name is the event's",
+    "cid": "number of the runtime call, whose name is the event's",
+    "kind": "number of the activity, which the category names",
+    "kernel": "the event's own name",
+    "queued": "always 0: CUPTI does not fill it unless asked",
+    "finished": "whether an event ended, which its duration tells",
+    "external ts": "the operator's time, which its own row has",
+    "memory bandwidth (GB/s)": "bytes by duration",
+    "sort_index": "how a viewer orders rows",
+    "Op count": "how many rows there are",
+}
+"""Known arguments that are read past because another column says the same, with the reason."""
+
+COLLECTIVE = (
+    "Collective name",
+    "Process Group Name",
+    "Process Group Description",
+    "Process Group Ranks",
+    "Group size",
+    "Seq",
+    "dtype",
+    "In msg nelems",
+    "Out msg nelems",
+    "Src Rank",
+    "Dst Rank",
+    "Rank",
+)
+INPUTS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+
+KNOWN_ARGS = {name.lower(): name for name in (*ARGS, *ARGS_DERIVABLE)}
+KNOWN_EVENT = {name.lower(): name for name in (*EVENT, *EVENT_IGNORED)}
+
+NUMERIC = frozenset(
+    name for name, kind in {**EVENT, **ARGS}.items() if kind in ("BIGINT", "DOUBLE")
+)
+LISTS = frozenset(name for name, kind in ARGS.items() if kind.endswith("[]"))

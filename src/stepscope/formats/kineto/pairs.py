@@ -1,0 +1,62 @@
+"""Begin and end events become events with a duration.
+
+py-spy, viztracer and other writers of Chrome's format give a `B` and an `E` row instead of one `X`.
+An `E` closes the innermost open `B` of its thread. An `E` without a `B` is dropped and counted; a
+`B` without an `E` lasts to the end of the recording and is counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Ints = np.ndarray[Any, np.dtype[Any]]
+
+
+def pair(
+    thread: Ints, time_ns: Ints, begins: np.ndarray[Any, np.dtype[np.bool_]]
+) -> tuple[Ints, Ints, int]:
+    """Matches ends to begins.
+
+    Args:
+        thread: thread number of each row, in file order.
+        time_ns: time of each row (ns).
+        begins: whether a row is a begin.
+
+    Returns:
+        Row of each begin; row of its end, -1 where it has none; number of ends without a begin.
+    """
+    order = np.lexsort((np.arange(len(thread)), time_ns, thread))
+    step = np.where(begins[order], 1, -1)
+    starts = np.flatnonzero(np.diff(thread[order], prepend=-1) != 0)
+    unmatched = 0
+    keep = np.ones(len(order), dtype=bool)
+    level = np.zeros(len(order), dtype=np.int64)
+    for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        depth = np.cumsum(step[begin:end])
+        # Each time the depth falls to a new low below 0, that end has no begin.
+        floor = np.minimum.accumulate(np.minimum(depth, 0))
+        lost = np.diff(floor, prepend=0) < 0
+        keep[begin:end] = ~lost
+        unmatched += int(lost.sum())
+        level[begin:end] = depth - floor + np.where(step[begin:end] < 0, 1, 0)
+    order, step, level = order[keep], step[keep], level[keep]
+    # Within a thread and a level, begins and ends take turns.
+    by_level = np.lexsort((np.arange(len(order)), level, thread[order]))
+    order, step = order[by_level], step[by_level]
+    level, threads = level[by_level], thread[order]
+    is_begin = step > 0
+    follows = np.zeros(len(order), dtype=bool)
+    if len(order) > 1:
+        follows[:-1] = (
+            is_begin[:-1]
+            & ~is_begin[1:]
+            & (threads[:-1] == threads[1:])
+            & (level[:-1] == level[1:])
+        )
+    begin_rows = order[is_begin]
+    next_rows = np.concatenate((order[1:], [-1])) if len(order) else order
+    end_rows = np.where(follows, next_rows, -1)[is_begin]
+    in_order = np.argsort(begin_rows, kind="stable")
+    return begin_rows[in_order], end_rows[in_order], unmatched

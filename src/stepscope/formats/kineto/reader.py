@@ -1,0 +1,138 @@
+"""Reads a Kineto trace into the canonical tables.
+
+One thread reads and cuts the text while DuckDB parses the group of slices before it, so that at most
+two groups are in memory, whatever the size of the file. See `scan` for how a group is parsed and
+`assemble` for how the rows of all groups become tables.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from stepscope.errors import DamagedSourceError, SourceError
+from stepscope.formats.container import Member
+from stepscope.formats.kineto import metadata as trace_metadata
+from stepscope.formats.kineto.assemble import assemble
+from stepscope.formats.kineto.rows import EventRows
+from stepscope.formats.kineto.scan import EventScanner
+from stepscope.formats.kineto.slices import SLICE_BYTES, EventSlices, Slice
+from stepscope.formats.sniff import advice, what_is
+from stepscope.formats.tables import RankTables, ReadReport
+
+GROUP_SLICES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How a file is read.
+
+    Args:
+        python_stack: whether Python frames are kept.
+        strict: whether damage is an error.
+        threads: DuckDB's threads; None for its default.
+        slice_bytes: text per slice.
+        progress: told how many bytes of text were read so far.
+    """
+
+    python_stack: bool = True
+    strict: bool = False
+    threads: int | None = None
+    slice_bytes: int = SLICE_BYTES
+    progress: Callable[[int], None] | None = None
+
+
+def looks_like_kineto(head: bytes) -> bool:
+    """Whether a file's first bytes could be a Kineto trace or another in Chrome's trace format."""
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n\x00")
+    if b'"traceEvents"' in head or b'"ph"' in head:
+        return True
+    return start[:1] in (b"{", b"[") and what_is(head) == "json"
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file, or one member of an archive, as the recording of one rank.
+
+    Raises:
+        SourceError: it cannot be opened, or holds no trace.
+        DamagedSourceError: it needed repair and `options.strict` is set.
+    """
+    options = options or ReadOptions()
+    report = ReadReport()
+    with member.open() as stream:
+        slices = EventSlices(stream, options.slice_bytes)
+        if not slices.found:
+            kind = what_is(slices.head[: 1 << 16])
+            raise SourceError(
+                f"{member.label}: no trace events ({kind})", hint=advice(kind), slug="not-a-trace"
+            )
+        scanner = EventScanner(report, options.threads)
+        scanner.boundary = slices.boundary
+        rows = EventRows(scanner, report, python_stack=options.python_stack)
+        try:
+            for group in _groups(slices):
+                scanner.load(group)
+                rows.take()
+                if options.progress is not None:
+                    options.progress(slices.size)
+        finally:
+            scanner.close()
+    metadata, notes = trace_metadata.read_metadata(slices.head, slices.tail)
+    for damage, offset in notes:
+        report.note(damage, offset)
+    if stream.damage:
+        report.note(stream.damage, slices.size)
+        report.truncated |= stream.damage.endswith("truncated")
+    if not slices.closed:
+        report.truncated = True
+        report.note("truncated", slices.size)
+    if options.strict and (report.damage or report.dropped or report.repaired):
+        raise DamagedSourceError(
+            f"{member.label}: damaged ({', '.join(sorted(report.damage))})",
+            hint="leave out --strict to read what is intact",
+            slug="damaged-source",
+        )
+    return assemble(rows, metadata, report, member)
+
+
+def _groups(slices: EventSlices) -> Iterator[list[Slice]]:
+    """Groups of slices, read ahead by a thread."""
+    ready: queue.Queue[list[Slice] | BaseException | None] = queue.Queue(maxsize=1)
+    stop = threading.Event()
+
+    def put(item: list[Slice] | BaseException | None) -> None:
+        while not stop.is_set():
+            try:
+                ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return
+
+    def produce() -> None:
+        try:
+            group: list[Slice] = []
+            for piece in slices:
+                group.append(piece)
+                if len(group) == GROUP_SLICES:
+                    put(group)
+                    group = []
+                if stop.is_set():
+                    return
+            if group:
+                put(group)
+            put(None)
+        except BaseException as error:
+            put(error)
+
+    reader = threading.Thread(target=produce, name="stepscope-read", daemon=True)
+    reader.start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        reader.join()

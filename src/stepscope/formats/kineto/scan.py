@@ -1,0 +1,361 @@
+"""Gives slices of a trace to DuckDB's JSON reader and takes columns back.
+
+DuckDB reads JSON at several hundred MB/s per core, but refuses a text with any damage, silently
+leaves out keys that it was not told of, and reads numbers as doubles. This module closes the three
+gaps: a slice that is refused is halved until the damaged piece is small and that piece is mended;
+the number of keys in the text is compared with the number of values that came out, and the missing
+keys are looked up when they differ; and times too large for a double are quoted in the text, so that
+DuckDB hands over their digits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from datetime import datetime, timezone
+from typing import Any
+
+import duckdb
+from fsspec.spec import AbstractFileSystem
+
+from stepscope.formats.kineto import fields
+from stepscope.formats.kineto.conform import conform
+from stepscope.formats.kineto.mend import mend
+from stepscope.formats.kineto.slices import Slice, split_at_event
+from stepscope.formats.tables import ReadReport
+
+MEND_BYTES = 64 << 10
+"""A damaged slice is halved down to this before the slow way reads it event by event."""
+
+EXACT_US = 2.0**51 / 1000
+"""Times from here on (µs) do not survive a double to the nanosecond."""
+
+_LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9][0-9.eE+-]*)')
+_EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
+
+
+class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
+    """Slices as files that DuckDB can open."""
+
+    protocol = "stepscope-slice"
+    cachable = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: dict[str, bytes] = {}
+
+    def _name(self, path: str) -> str:
+        return path.rsplit("/", 1)[-1]
+
+    def _open(self, path: str, *_: Any, **__: Any) -> io.BytesIO:
+        return io.BytesIO(self.texts[self._name(path)])
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        name = self._name(path)
+        return {"name": name, "size": len(self.texts[name]), "type": "file"}
+
+    def glob(self, path: str, *_: Any, **__: Any) -> list[str]:
+        return [self._name(path)]
+
+    def exists(self, path: str, **_: Any) -> bool:
+        return self._name(path) in self.texts
+
+    def modified(self, path: str) -> datetime:  # noqa: ARG002 - fsspec's signature
+        return _EPOCH
+
+    def created(self, path: str) -> datetime:  # noqa: ARG002 - fsspec's signature
+        return _EPOCH
+
+
+class EventScanner:
+    """Loads slices into the temporary table `event`, one group at a time.
+
+    Args:
+        report: where damage and unknown fields are counted.
+        threads: how many DuckDB may use; None for its default.
+    """
+
+    def __init__(self, report: ReadReport, threads: int | None = None) -> None:
+        self._report = report
+        self._files = _SliceFiles()
+        self.connection = duckdb.connect(":memory:")
+        self.connection.register_filesystem(self._files)
+        self.connection.execute("SET python_enable_replacements = false")
+        self.connection.execute("SET preserve_insertion_order = true")
+        self.connection.execute("SET memory_limit = '2GB'")
+        if threads:
+            self.connection.execute(f"SET threads = {int(threads)}")
+        self.keys: dict[str, None] = {}
+        """Known arguments that this file has, as `fields.ARGS` spells them, in order of appearance."""
+        self.extras: dict[str, None] = {}
+        """Arguments that `fields` does not know, as the file spells them."""
+        self._event_extras: dict[str, None] = dict.fromkeys(("s", "bp"))
+        """Keys of an event beyond those that become columns, as the file spells them."""
+        self._respell: dict[bytes, bytes] = {}
+        self._exact = False
+        self._looked = False
+        self._counted_keys = 0
+        self._pending = ReadReport()
+        self.boundary: re.Pattern[bytes] = re.compile(rb'\}\s*,\s*(\{\s*")')
+
+    def close(self) -> None:
+        """Ends DuckDB's use of the slices; without it DuckDB complains at exit."""
+        self._files.texts.clear()
+        with contextlib.suppress(duckdb.Error):
+            self.connection.unregister_filesystem(self._files.protocol)
+        self.connection.close()
+
+    # -- loading ---------------------------------------------------------------------------------
+
+    def load(self, group: list[Slice]) -> int:
+        """Replaces the table `event` by the events of some slices; returns their number."""
+        if not self._looked:
+            self._look_up_keys(group[:1])
+            self._looked = True
+        self._exact = self._exact or _has_long_decimals(group[0].text)
+        self._fill(group)
+        if self._missing_keys() and self._look_up_keys(group):
+            self._fill(group)
+        if not self._exact and self._lost_digits():
+            self._exact = True
+            self._fill(group)
+        self._settle(group)
+        return int(self._one("SELECT count(*) FROM event"))
+
+    def _fill(self, group: list[Slice]) -> None:
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE event ({self._table_columns()})")
+        self._counted_keys = 0
+        self._pending = ReadReport()
+        self._insert(group)
+
+    def _settle(self, group: list[Slice]) -> None:
+        """Counts what the group's last reading mended and what it did not know."""
+        pending, report = self._pending, self._report
+        report.repaired += pending.repaired
+        report.dropped += pending.dropped
+        report.truncated |= pending.truncated
+        for damage, count in pending.damage.items():
+            report.note(damage, pending.damage_offset, count)
+        for piece in group:
+            body = piece.text.rstrip(b" \t\r\n")
+            if piece.last and body.endswith(b"\x00"):
+                report.note("trailing_nuls", piece.offset + len(piece.text.rstrip(b"\x00 \t\r\n")))
+        for key, count in self.connection.execute(
+            "SELECT key, count(*) FROM (SELECT unnest(json_keys(extras)) AS key FROM event "
+            "WHERE extras IS NOT NULL) GROUP BY key"
+        ).fetchall():
+            report.unknown_fields[key] = report.unknown_fields.get(key, 0) + count
+
+    def _insert(self, group: list[Slice]) -> None:
+        try:
+            self._insert_texts([self._array(piece.text) for piece in group])
+        except duckdb.Error:
+            if len(group) > 1:
+                middle = len(group) // 2
+                self._insert(group[:middle])
+                self._insert(group[middle:])
+                return
+            self._insert_damaged(group[0])
+
+    def _insert_damaged(self, piece: Slice) -> None:
+        halves = split_at_event(piece, self.boundary) if len(piece.text) > MEND_BYTES else None
+        if halves is not None:
+            self._insert(list(halves))
+            return
+        mended = mend(piece.text, piece.offset, last=piece.last)
+        events = [conform(event, self._pending) for event in mended.events]
+        self._pending.repaired += mended.repaired
+        self._pending.dropped += mended.dropped
+        self._pending.truncated |= mended.truncated
+        for damage, offset in mended.notes:
+            self._pending.note(damage, offset)
+        for start in range(0, len(events), 1024):
+            self._insert_conformed(events[start : start + 1024], piece.offset)
+
+    def _insert_conformed(self, events: list[dict[str, Any]], offset: int) -> None:
+        text = json.dumps(events).encode()
+        try:
+            self._insert_texts([self._spelled(text)])
+        except duckdb.Error:
+            if len(events) == 1:
+                self._pending.dropped += 1
+                self._pending.note("unreadable", offset)
+                return
+            middle = len(events) // 2
+            self._insert_conformed(events[:middle], offset)
+            self._insert_conformed(events[middle:], offset)
+
+    def _insert_texts(self, texts: list[bytes]) -> None:
+        self._files.texts = {f"{number}.json": text for number, text in enumerate(texts)}
+        names = ", ".join(f"'{self._files.protocol}://{name}'" for name in self._files.texts)
+        self.connection.execute(
+            f"INSERT INTO event SELECT {self._select()} FROM read_json([{names}], "
+            f"columns = {self._read_columns()}, format = 'array', maximum_object_size = {64 << 20})"
+        )
+        self._counted_keys += sum(text.count(b'":') for text in texts)
+
+    def _array(self, text: bytes) -> bytes:
+        body = text.strip(b" \t\r\n,\x00")
+        return b"[" + self._spelled(body) + b"]"
+
+    def _spelled(self, text: bytes) -> bytes:
+        for raw, ours in self._respell.items():
+            text = text.replace(raw, ours)
+        if self._exact:
+            text = _LONG_TIME.sub(rb'\1"\2"', text)
+        return text
+
+    # -- what DuckDB is told -----------------------------------------------------------------------
+
+    def _declared(self) -> dict[str, str]:
+        declared = {key: fields.ARGS[key] for key in self.keys if key in fields.ARGS}
+        # Known but not needed: declared so that the count of keys comes out, read as plain text.
+        declared.update({key: "VARCHAR" for key in self.keys if key in fields.ARGS_DERIVABLE})
+        declared.update(dict.fromkeys(self.extras, "JSON"))
+        return declared
+
+    def _read_columns(self) -> str:
+        top = {**fields.EVENT, **dict.fromkeys(self._event_extras, "JSON")}
+        if self._exact:
+            top["ts"] = "VARCHAR"
+        declared = self._declared() or {"External id": "BIGINT"}
+        struct = ", ".join(f"{_identifier(key)} {kind}" for key, kind in declared.items())
+        top["args"] = f"STRUCT({struct})"
+        return (
+            "{" + ", ".join(f"{_literal(key)}: {_literal(kind)}" for key, kind in top.items()) + "}"
+        )
+
+    def _table_columns(self) -> str:
+        columns = ["ph VARCHAR", "cat VARCHAR", "name VARCHAR", "pid VARCHAR", "tid VARCHAR"]
+        columns += ["ts_ns BIGINT", "dur_ns BIGINT", "id BIGINT", "whole BOOLEAN", "keys UTINYINT"]
+        columns += [f"{_identifier(_column(key))} {kind}" for key, kind in self._kept().items()]
+        return ", ".join(columns)
+
+    def _kept(self) -> dict[str, str]:
+        kept = {key: kind for key, kind in self._declared().items() if key in fields.ARGS}
+        kept["extras"] = "VARCHAR"
+        return kept
+
+    def _unknown_event_keys(self) -> list[str]:
+        return [key for key in self._event_extras if key.lower() not in fields.KNOWN_EVENT]
+
+    def _select(self) -> str:
+        if self._exact:
+            exact = "TRY_CAST(ts AS DECIMAL(32, 6))"
+            ts = f"CAST({exact} * 1000 AS BIGINT)"
+            whole = f"{exact} = floor({exact})"
+        else:
+            ts = "CAST(round(ts * 1000) AS BIGINT)"
+            whole = "ts = floor(ts)"
+        declared = self._declared()
+        present = [_identifier(key) for key in (*fields.EVENT, *self._event_extras)]
+        present += [f"args.{_identifier(key)}" for key in declared]
+        columns = ["ph", "cat", "name", "pid", "tid", f"{ts} AS ts_ns"]
+        columns += ["CAST(round(dur * 1000) AS BIGINT) AS dur_ns", "id"]
+        columns += [f"({whole} AND (dur IS NULL OR dur = floor(dur))) AS whole"]
+        columns += [" + ".join(f"({key} IS NOT NULL)::UTINYINT" for key in present) + " AS keys"]
+        columns += [f"args.{_identifier(key)}" for key in self._kept() if key != "extras"]
+        columns.append(self._extras_text())
+        return ", ".join(columns)
+
+    def _extras_text(self) -> str:
+        """SQL for the arguments that have no column, as the text of a JSON object."""
+        values = {key: f"args.{_identifier(key)}" for key in self.extras}
+        values.update({key: _identifier(key) for key in self._unknown_event_keys()})
+        if not values:
+            return "NULL"
+        absent = " AND ".join(f"{value} IS NULL" for value in values.values())
+        parts = ", ".join(
+            f"{_literal(json.dumps(key) + ':')} || CAST({value} AS VARCHAR)"
+            for key, value in values.items()
+        )
+        return f"CASE WHEN {absent} THEN NULL ELSE '{{' || concat_ws(',', {parts}) || '}}' END"
+
+    # -- keys that DuckDB was not told of ------------------------------------------------------------
+
+    def _missing_keys(self) -> bool:
+        """Whether the text has more keys than came out as values."""
+        return self._counted_keys != int(self._one("SELECT coalesce(sum(keys), 0) FROM event"))
+
+    def _look_up_keys(self, group: list[Slice]) -> bool:
+        """Finds every key of some slices exactly; returns whether any is new."""
+        events: set[str] = set()
+        args: set[str] = set()
+        self._files.texts = {f"{n}.json": self._array(piece.text) for n, piece in enumerate(group)}
+        for name in list(self._files.texts):
+            source = (
+                f"read_json('{self._files.protocol}://{name}', columns = {{'event': 'JSON'}}, "
+                f"records = false, format = 'array', maximum_object_size = {64 << 20})"
+            )
+            with contextlib.suppress(duckdb.Error):
+                events.update(
+                    self._texts(f"SELECT DISTINCT unnest(json_keys(event)) FROM {source}")
+                )
+                args.update(
+                    self._texts(
+                        "SELECT DISTINCT unnest(json_keys(event, '$.args')) FROM "
+                        f"{source} WHERE json_type(event, '$.args') = 'OBJECT'"
+                    )
+                )
+        return self._add_keys(args, events)
+
+    def _add_keys(self, args: set[str], events: set[str]) -> bool:
+        before = self._known_keys()
+        for raw in sorted(args):
+            known = fields.KNOWN_ARGS.get(raw.lower())
+            if known is not None:
+                self.keys[known] = None
+                self._respell_as(raw, known)
+            else:
+                twin = next((key for key in self.extras if key.lower() == raw.lower()), None)
+                self.extras[twin or raw] = None
+                self._respell_as(raw, twin or raw)
+        for raw in sorted(events):
+            known = fields.KNOWN_EVENT.get(raw.lower())
+            if known is not None and known not in fields.EVENT:
+                self._event_extras[known] = None
+            elif known is None:
+                self._event_extras[raw] = None
+            self._respell_as(raw, known or raw)
+        return before != self._known_keys()
+
+    def _known_keys(self) -> tuple[int, ...]:
+        return tuple(map(len, (self.keys, self.extras, self._event_extras, self._respell)))
+
+    def _respell_as(self, raw: str, ours: str) -> None:
+        if raw != ours:
+            self._respell[json.dumps(raw).encode() + b":"] = json.dumps(ours).encode() + b":"
+
+    def _lost_digits(self) -> bool:
+        longest = self._one("SELECT max(abs(ts_ns)) FROM event WHERE NOT whole")
+        return longest is not None and longest >= EXACT_US * 1000
+
+    def _texts(self, query: str) -> list[str]:
+        return [row[0] for row in self.connection.execute(query).fetchall()]
+
+    def _one(self, query: str) -> Any:
+        row = self.connection.execute(query).fetchone()
+        return row[0] if row else None
+
+
+def _has_long_decimals(text: bytes) -> bool:
+    """Whether the first times of a text have more digits than a double can hold."""
+    for found in _LONG_TIME.finditer(text[: 1 << 16]):
+        digits = found.group(2)
+        if b"." in digits and abs(float(digits.split(b".")[0] or 0)) >= EXACT_US:
+            return True
+    return False
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _column(key: str) -> str:
+    return key if key == "extras" else f"a_{key}"

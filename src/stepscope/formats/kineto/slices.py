@@ -1,0 +1,182 @@
+"""Cuts a trace's text into slices that hold whole events, without reading it at once.
+
+A slice ends where an event ends and the next begins: at `}, {"ph"` (or whatever key this file's
+events begin with). That is a guess, but a cheap one that holds for every writer seen; a slice for
+which it does not hold does not parse and is mended.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+SLICE_BYTES = 8 << 20
+LONGEST_EVENT_BYTES = 128 << 20
+"""Text without a boundary is cut here: no event is that long, so it is damage."""
+
+_ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_EVENT_START = re.compile(rb'\{\s*"ph"\s*:')
+_FIRST_KEY = re.compile(rb'\s*,?\s*\{\s*"([^"\\\x00-\x1f]{1,64})"\s*:')
+_TAIL_GUESS = re.compile(rb'\}\s*(\])\s*(?:,\s*"[^"\\]+"\s*:|\}\s*\Z)')
+
+
+class Readable(Protocol):
+    """Anything that gives bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to `size` bytes; empty at the end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Text of whole events and the byte of the uncompressed file at which it begins."""
+
+    text: bytes
+    offset: int
+    last: bool = False
+
+
+class EventSlices:
+    """Iterates over the slices of a trace; knows its head before the first and its tail after the last.
+
+    Attributes:
+        head: bytes before the events.
+        tail: bytes after the events' array, once all slices were taken.
+        found: whether anything that looks like an array of events was found.
+        size: bytes of uncompressed text read so far.
+        closed: whether the events' array was seen to end.
+        boundary: what the place between two events looks like; its first group begins the second.
+    """
+
+    def __init__(self, stream: Readable, slice_bytes: int = SLICE_BYTES) -> None:
+        self._stream = stream
+        self._slice_bytes = slice_bytes
+        self._rest = b""
+        self.head = b""
+        self.tail = b""
+        self.size = 0
+        self.closed = False
+        self.found = self._find_events()
+        self.boundary = self._boundary_pattern()
+
+    def _read(self) -> bytes:
+        text = self._stream.read(self._slice_bytes)
+        self.size += len(text)
+        return text
+
+    def _find_events(self) -> bool:
+        """Reads up to where the events begin; leaves what follows in `_rest`."""
+        text = b""
+        searched = 0
+        while True:
+            more = self._read()
+            text += more
+            if searched == 0:
+                start = text.removeprefix(b"\xef\xbb\xbf").lstrip()
+                if start.startswith(b"["):
+                    cut = text.index(b"[") + 1
+                    break
+            found = _ARRAY_KEY.search(text, max(0, searched - 64))
+            if found:
+                cut = found.end()
+                break
+            if not more or len(text) > LONGEST_EVENT_BYTES:
+                # The key itself may be what is damaged: take the first thing that looks like an event.
+                event = _EVENT_START.search(text)
+                if event is None:
+                    self.head = text
+                    return False
+                cut = event.start()
+                break
+            searched = len(text)
+        self.head, self._rest = text[:cut], text[cut:]
+        return True
+
+    def _boundary_pattern(self) -> re.Pattern[bytes]:
+        first = _FIRST_KEY.match(self._rest)
+        keys = {b"ph"} | ({re.escape(first.group(1))} if first else set())
+        return re.compile(rb'\}\s*,\s*(\{\s*"(?:' + b"|".join(sorted(keys)) + rb')"\s*:)')
+
+    def _last_boundary(self, text: bytes) -> int:
+        """Index at which the last event that begins in the text begins, or 0."""
+        for window in (1 << 16, 1 << 20, len(text)):
+            found = 0
+            for match in self.boundary.finditer(text, max(0, len(text) - window)):
+                found = match.start(1)
+            if found or window >= len(text):
+                return found
+        return 0
+
+    def __iter__(self) -> Iterator[Slice]:
+        """Gives the slices in order. The last one may hold damage that runs to the file's end."""
+        text, offset = self._rest, len(self.head)
+        self._rest = b""
+        while True:
+            cut = self._last_boundary(text) if len(text) >= self._slice_bytes else 0
+            if cut == 0 and len(text) > LONGEST_EVENT_BYTES:
+                cut = LONGEST_EVENT_BYTES
+            if cut:
+                yield Slice(text[:cut], offset)
+                text, offset = text[cut:], offset + cut
+            more = self._read()
+            if not more:
+                break
+            text += more
+        cut = self._last_boundary(text)
+        if cut:
+            yield Slice(text[:cut], offset)
+            text, offset = text[cut:], offset + cut
+        end = self._split_tail(text)
+        if text[:end].strip(b" \t\r\n,\x00"):
+            yield Slice(text[:end], offset, last=True)
+
+    def _split_tail(self, text: bytes) -> int:
+        """Where the events of the last piece of text end; sets `tail` and `closed`."""
+        decoded = text.decode("utf-8", "surrogateescape")
+        decoder = json.JSONDecoder(strict=False)
+        index = 0
+        while True:
+            while index < len(decoded) and decoded[index] in " \t\r\n,":
+                index += 1
+            if decoded.startswith("]", index):
+                end = len(decoded[:index].encode("utf-8", "surrogateescape"))
+                self.tail, self.closed = text[end + 1 :], True
+                return end
+            if not decoded.startswith("{", index):
+                break
+            try:
+                _, index = decoder.raw_decode(decoded, index)
+            except (ValueError, RecursionError):
+                break
+        guess = _TAIL_GUESS.search(text)
+        if guess:
+            self.tail, self.closed = text[guess.end(1) :], True
+            return guess.start(1)
+        return len(text)
+
+
+def split_at_event(piece: Slice, boundary: re.Pattern[bytes]) -> tuple[Slice, Slice] | None:
+    """Halves a slice near its middle, where an event seems to begin; None when none does.
+
+    Args:
+        piece: a slice that could not be read.
+        boundary: what an event's begin looks like; its first group begins the second half.
+    """
+    text = piece.text
+    middle = len(text) // 2
+    found = boundary.search(text, middle)
+    if found is None or found.start(1) >= len(text) - 2:
+        found = None
+        for match in boundary.finditer(text, 0, middle):
+            found = match
+    if found is None:
+        return None
+    cut = found.start(1)
+    return (
+        Slice(text[:cut], piece.offset),
+        Slice(text[cut:], piece.offset + cut, piece.last),
+    )

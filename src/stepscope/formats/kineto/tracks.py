@@ -1,0 +1,97 @@
+"""Threads and streams: who the pids and tids of a trace are, and what they are called."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stepscope.formats.kineto.rows import codes
+from stepscope.formats.tables import STREAM, THREAD
+
+Ints = np.ndarray[Any, np.dtype[Any]]
+
+_NUMBER = re.compile(r"^-?\d+$")
+_TRACKS = frozenset({"Spans", "Traces", ""})
+
+
+class Threads:
+    """Numbers the (pid, tid) pairs of a recording in order of appearance."""
+
+    def __init__(self, names: list[tuple[Any, ...]]) -> None:
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._process_names: dict[str, str] = {}
+        self._thread_names: dict[tuple[str, str], str] = {}
+        for event, pid, tid, name, _labels in names:
+            if name is None or pid is None:
+                continue
+            if event == "process_name":
+                self._process_names[pid] = name
+            elif event == "thread_name" and tid is not None:
+                self._thread_names[pid, _plain(tid)] = name
+
+    def number(self, pid: str, tid: str) -> int:
+        """The thread's number; a new one for a pair not seen before."""
+        return self._numbers.setdefault((pid, tid), len(self._numbers))
+
+    def known(self, pid: str, tid: str) -> int | None:
+        """The thread's number, or None for a pair not seen before."""
+        return self._numbers.get((pid, tid))
+
+    def numbers(self, pid: pa.ChunkedArray, tid: pa.ChunkedArray) -> Ints:
+        """Thread numbers (int32) of dictionary-encoded pids and tids."""
+        pid_codes, pids = codes(pid)
+        tid_codes, tids = codes(tid)
+        width = len(tids) + 1
+        pairs = (pid_codes.astype(np.int64) + 1) * width + (tid_codes + 1)
+        seen = np.zeros((len(pids) + 1) * width, dtype=bool)
+        seen[pairs] = True
+        distinct = np.flatnonzero(seen)
+        if len(distinct) > 1:
+            # In order of appearance: threads are few, so finding each one's first row is cheap.
+            first = np.array([int(np.argmax(pairs == pair)) for pair in distinct[:512]])
+            distinct = np.concatenate((distinct[:512][np.argsort(first)], distinct[512:]))
+        table = np.zeros(len(seen), dtype=np.int32)
+        for pair in distinct.tolist():
+            pid_code, tid_code = divmod(pair, width)
+            table[pair] = self.number(
+                pids[pid_code - 1] if pid_code else "", tids[tid_code - 1] if tid_code else ""
+            )
+        return table[pairs]
+
+    def table(self) -> pa.Table:
+        """Rows of the table `thread`."""
+        rows = [
+            {
+                "thread": number,
+                "pid": pid,
+                "tid": tid,
+                "process_name": self._process_names.get(pid),
+                "thread_name": self._thread_names.get((pid, _plain(tid))),
+                "kind": "track"
+                if pid in _TRACKS or pid == "-1" or not _NUMBER.match(_plain(tid))
+                else "thread",
+            }
+            for (pid, tid), number in self._numbers.items()
+        ]
+        return pa.Table.from_pylist(rows, schema=THREAD)
+
+    def streams(self, device: Ints, stream: Ints) -> pa.Table:
+        """Rows of the table `stream` for the devices and streams of device events."""
+        pairs = np.unique(np.stack((device.astype(np.int64), stream), axis=1), axis=0)
+        rows = [
+            {
+                "device": int(on),
+                "stream": int(number),
+                "name": self._thread_names.get((str(on), str(number)))
+                or self._thread_names.get((str(on), f"stream {number}")),
+            }
+            for on, number in pairs.tolist()
+        ]
+        return pa.Table.from_pylist(rows, schema=STREAM)
+
+
+def _plain(tid: str) -> str:
+    return tid.removeprefix("stream ").strip()
