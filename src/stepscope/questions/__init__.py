@@ -25,6 +25,7 @@ ALL = (
     "utilization",
     "annotations",
     "checks",
+    "sources",
 )
 
 
@@ -42,9 +43,10 @@ def find(name: str) -> Question:
     from stepscope.questions.declare import Question
     from stepscope.questions.selection import check_name
 
-    check_name(name.replace("_", "-"), names(), "question")
-    module = import_module(f"stepscope.questions.{name.replace('-', '_')}")
-    (found,) = (value for value in vars(module).values() if isinstance(value, Question))
+    known = check_name(name.replace("_", "-"), names(), "question")
+    module = import_module(f"stepscope.questions.{known.replace('-', '_')}")
+    declared = [value for value in vars(module).values() if isinstance(value, Question)]
+    (found,) = (question for question in declared if question.name == known)
     return found
 
 

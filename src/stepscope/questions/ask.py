@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import duckdb
 
 from stepscope.errors import UsageError
 from stepscope.questions.declare import Parameter, Question
 from stepscope.questions.scope import Scope
 from stepscope.questions.selection import check_name
 from stepscope.questions.table import Table
-from stepscope.store.open import Store
+from stepscope.store.open import Store, damaged_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+SOURCES = "SELECT path FROM source ORDER BY rank, span, path"
+
+_FAILED_CHECKS = """
+SELECT * FROM data_check WHERE severity <> 'ok' ORDER BY rank, span, "check"
+"""
+
+
+@contextmanager
+def reading(store: Store) -> Iterator[None]:
+    """Tells a store whose files have gone or were cut from a defect of a question.
+
+    Raises:
+        StoreError: a file of the store cannot be read.
+    """
+    try:
+        yield
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        damaged = isinstance(error, duckdb.IOException) or ".parquet" in reason
+        if store.directory is None or not damaged:
+            raise
+        raise damaged_store(store.directory, reason) from None
 
 
 def ask(
@@ -38,6 +65,7 @@ def ask(
         **parameters: what the question declares; those left out or None take their default.
 
     Raises:
+        StoreError: a file of the store cannot be read.
         UsageError: a rank, step, column, parameter or choice that does not exist.
     """
     if top is not None and top < 1:
@@ -49,14 +77,12 @@ def ask(
     asked = _complete(question, parameters)
     if columns is not None:
         for name in columns:
-            check_name(name, [c.name for c in question.columns], "column")
-    with Scope(store, ranks, steps) as scope:
+            check_name(name, [c.name for c in question.columns], "column", of=question.name)
+    with reading(store), Scope(store, ranks, steps) as scope:
         rows = as_declared(question, question.answer(scope, **asked))
-        sources = scope.sql("SELECT path FROM source ORDER BY rank, span, path")
+        sources = scope.sql(SOURCES)
         note = _note(question, scope) if rows.num_rows == 0 else ""
-        checks = scope.sql(
-            "SELECT * FROM data_check WHERE severity <> 'ok' ORDER BY rank, span, \"check\""
-        ).to_pylist()
+        checks = scope.sql(_FAILED_CHECKS).to_pylist()
     if columns is not None:
         for name in columns:
             if name not in rows.column_names:
@@ -100,7 +126,7 @@ def as_declared(question: Question, rows: pa.Table) -> pa.Table:
 def _complete(question: Question, given: dict[str, Any]) -> dict[str, Any]:
     by_name = {parameter.name: parameter for parameter in question.parameters}
     for name in given:
-        check_name(name, tuple(by_name), "parameter")
+        check_name(name, tuple(by_name), "parameter", of=question.name)
     return {
         name: parameter.default if given.get(name) is None else _checked(parameter, given[name])
         for name, parameter in by_name.items()
@@ -121,7 +147,7 @@ def _checked(parameter: Parameter, value: Any) -> Any:
             slug="bad-parameter",
         )
     if parameter.choices:
-        check_name(str(value), parameter.choices, f"choice of {parameter.name}")
+        check_name(str(value), parameter.choices, "choice", of=f"--{parameter.name}")
     return value
 
 

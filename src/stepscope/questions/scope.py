@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.questions.selection import check_known
 from stepscope.store.open import Store, fetch_arrow
+from stepscope.store.query import check_read_only
 from stepscope.store.schema import schema_tables
 
 if TYPE_CHECKING:
@@ -67,6 +68,14 @@ class Scope:
     def sql(self, text: str, params: Any = None) -> pa.Table:
         """Runs a query over the narrowed tables. `params` are bound, by position or by name."""
         return fetch_arrow(self._cursor, text, params)
+
+    def check_read_only(self, text: str) -> None:
+        """Accepts SQL that only reads.
+
+        Raises:
+            UsageError: it is anything else.
+        """
+        check_read_only(self._cursor, text)
 
     def numpy(self, text: str, params: Any = None) -> dict[str, np.ndarray[Any, Any]]:
         """Runs a query and returns its columns as NumPy arrays by name.

@@ -68,8 +68,8 @@ def check_known(wanted: Iterable[int], known: Sequence[int], what: str) -> tuple
     return tuple(numbers)
 
 
-def check_name(name: str, known: Sequence[str], what: str) -> str:
-    """The name, when it is one of those known; `what` says what it names.
+def check_name(name: str, known: Sequence[str], what: str, *, of: str = "") -> str:
+    """The name, when it is one of those known; `what` says what it names, `of` adds whose it is.
 
     Raises:
         UsageError: it is not. Suggests the nearest and lists the rest.
@@ -79,7 +79,7 @@ def check_name(name: str, known: Sequence[str], what: str) -> str:
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise UsageError(
-        f"no {what} {name!r}",
+        f"no {what} {name!r}{of and f' of {of}'}",
         hint=f"{hint}there is: {', '.join(known)}",
-        slug=f"unknown-{what.replace(' ', '-')}",
+        slug=f"unknown-{what}",
     )

@@ -8,8 +8,10 @@ import json
 import math
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.errors import StepScopeError
 from stepscope.questions.declare import Column, Question
 
 if TYPE_CHECKING:
@@ -119,7 +121,11 @@ class Table:
         return text.getvalue()
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Writes its rows as a Parquet file, with each column's unit and meaning in its metadata."""
+        """Writes its rows as a Parquet file, with each column's unit and meaning in its metadata.
+
+        Raises:
+            StepScopeError: the file cannot be written. Nothing is left behind then.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -128,7 +134,19 @@ class Table:
             for c in self.columns
         ]
         schema = pa.schema(fields, metadata={"question": self.question.name})
-        pq.write_table(self.arrow.cast(schema), os.fspath(path))
+        target = Path(path)
+        unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            pq.write_table(self.arrow.cast(schema), str(unfinished))
+            unfinished.replace(target)
+        except OSError as error:
+            raise StepScopeError(
+                f"{target}: cannot be written ({error.strerror or error})",
+                hint="choose a folder that exists, that you may write to, and that has space left",
+                slug="cannot-write",
+            ) from None
+        finally:
+            unfinished.unlink(missing_ok=True)
 
     def __repr__(self) -> str:
         """Its rows as text of 80 columns, the first 20 of them."""

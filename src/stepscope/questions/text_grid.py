@@ -1,9 +1,16 @@
-"""Small plain renderings of an answer, for the prompt and for notebooks. The command line has its own."""
+"""Lays an answer out as text: the one layout of the prompt, the command line and reports.
+
+Which columns fit, how long names are shortened, and where the marks and notes go is decided here;
+colour is added by whoever prints the lines.
+"""
 
 from __future__ import annotations
 
+import itertools
+import textwrap
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from stepscope.questions.declare import Column
 from stepscope.units import (
@@ -25,8 +32,22 @@ _UNIT_TEXT = {
     "ratio": ratio_text,
     "count": count_text,
 }
+_CONTROL = dict.fromkeys((*range(32), 127, *range(128, 160)), "�")
+"""Names come from files: a control character in one must not reach the terminal."""
+_GAP = 2
+_NARROWEST_TEXT = 24
 MARK = "⚠"
 """Stands beside an answer that a failing check bears on."""
+
+Style = Literal["title", "head", "row", "note", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of text and what it is, for whoever gives it a colour."""
+
+    text: str
+    style: Style = "row"
 
 
 def value_text(value: Any, column: Column) -> str:
@@ -42,12 +63,25 @@ def value_text(value: Any, column: Column) -> str:
     return str(value)
 
 
+def label(column: Column) -> str:
+    """What stands above a column: its name without the unit, which each value has beside it."""
+    endings = {"ns": "_ns", "bytes": "_bytes", "ratio": "_ratio"}
+    return column.name.removesuffix(endings.get(column.unit, ""))
+
+
+def printable(text: str) -> str:
+    """The text on one line, without characters that would steer a terminal."""
+    return " ".join(text.split()).translate(_CONTROL)
+
+
 def shortened(text: str, width: int) -> str:
     """The text with its middle left out where it is longer than the width.
 
-    Kernels' names begin with what they are and end with what sets them apart.
+    A kernel's name begins with what it is and ends with what sets it apart.
+
+    >>> shortened("void at::native::elementwise_kernel<128, 4>", 24)
+    'void at::native:…128, 4>'
     """
-    text = " ".join(text.split())
     if len(text) <= width:
         return text
     if width < 2:
@@ -56,48 +90,132 @@ def shortened(text: str, width: int) -> str:
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
-def warnings_text(table: Table) -> list[str]:
+def warning_lines(table: Table) -> list[Line]:
     """One line for each check that bears on the answer, the severe ones first."""
     order = {"error": 0, "warning": 1}
-    told = sorted(table.checks, key=lambda check: order.get(check["severity"], 2))
+    several = len({check["rank"] for check in table.checks}) > 1
     lines = []
-    for check in told:
-        where = f" (rank {check['rank']})" if len({c["rank"] for c in table.checks}) > 1 else ""
-        sign = MARK if check["severity"] in order else "·"
-        lines.append(f"{sign} {check['check']}{where}: {check['explanation']}")
+    for check in sorted(table.checks, key=lambda check: order.get(check["severity"], 2)):
+        severe = check["severity"] in order
+        where = f" (rank {check['rank']})" if several else ""
+        lines.append(
+            Line(
+                f"{MARK if severe else '·'} {check['check']}{where}: "
+                f"{printable(check['explanation'])}",
+                "warning" if severe else "note",
+            )
+        )
     return lines
 
 
+def grid_lines(table: Table, *, width: int, most: int | None, whole: bool = False) -> list[Line]:
+    """An answer as lines: what was asked, the rows, what is left out, and how far to trust it.
+
+    Args:
+        table: the answer.
+        width: columns of text to fit into.
+        most: rows to show at most; None for all.
+        whole: show every column that the answer has, and let lines grow wider where they must.
+    """
+    columns = list(table.columns) if whole else [c for c in table.columns if c.shown]
+    rows = (table.arrow if most is None else table.arrow.slice(0, most)).to_pylist()
+    title = f"{MARK} {table.question.asks}" if table.unreliable else table.question.asks
+    lines = [] if table.question.name == "sql" else [Line(title, "title")]
+    if rows:
+        cells = [[_cell(row, column, table) for column in columns] for row in rows]
+        labels = [label(c) for c in columns]
+        widths = _widths(columns, labels, cells, width)
+        fitting = len(columns) if whole else _fitting(widths, width)
+        lines.append(Line(_joined(labels, columns, widths, fitting), "head"))
+        wrap = table.question.drawing == "text"
+        for row in cells:
+            parts = _wrapped(row, columns, widths) if wrap else [row]
+            lines += [Line(_joined(part, columns, widths, fitting)) for part in parts]
+        lines += _left_out(table, len(rows), columns[:fitting], width)
+    if table.note:
+        lines.append(Line(table.note, "note"))
+    return lines + warning_lines(table)
+
+
 def grid_text(table: Table, *, width: int, most: int) -> str:
-    """The first rows as text that fits a width: as many of the shown columns as fit."""
-    shown = [c for c in table.columns if c.shown] or list(table.columns)
-    rows = table.arrow.slice(0, most).to_pylist()
-    cells = [[c.name for c in shown]] + [[value_text(r[c.name], c) for c in shown] for r in rows]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(shown))]
-    widest = max(range(len(shown)), key=lambda i: widths[i], default=0)
-    if shown and sum(widths) + 2 * (len(shown) - 1) > width:
-        room = width - sum(widths) - 2 * (len(shown) - 1) + widths[widest]
-        widths[widest] = max(min(widths[widest], 24), room)
-    fitting, used = 0, -2
-    while fitting < len(shown) and used + 2 + widths[fitting] <= width:
-        used += 2 + widths[fitting]
-        fitting += 1
-    lines = [f"{MARK + ' ' if table.unreliable else ''}{table.question.asks}"[:width]]
-    for line in cells:
-        padded = [
-            shortened(cell, widths[i]).ljust(widths[i])
-            if shown[i].type == "text"
-            else cell.rjust(widths[i])
-            for i, cell in enumerate(line[:fitting])
+    """`grid_lines` as one text in which no line is wider than the width."""
+    return "\n".join(
+        shortened(line.text, width) for line in grid_lines(table, width=width, most=most)
+    )
+
+
+def _cell(row: dict[str, Any], column: Column, table: Table) -> str:
+    text = value_text(row[column.name], column)
+    if table.question.drawing == "text" and "\n" in text:
+        return "\n".join(line.translate(_CONTROL) for line in text.splitlines())
+    text = printable(text)
+    first_text = next((c.name for c in table.columns if c.type == "text"), None)
+    if table.question.drawing == "tree" and column.name == first_text and row.get("depth"):
+        return "  " * int(row["depth"]) + text
+    return text
+
+
+def _widths(
+    columns: list[Column], labels: list[str], cells: list[list[str]], width: int
+) -> list[int]:
+    """Natural widths, except that texts give way, the widest first, until the rest fits."""
+    widths = [
+        max(len(label), *(len(part) for row in cells for part in row[i].split("\n") or [""]))
+        for i, label in enumerate(labels)
+    ]
+    while (excess := sum(widths) + _GAP * (len(widths) - 1) - width) > 0:
+        texts = [
+            i
+            for i, c in enumerate(columns)
+            if c.type == "text" and widths[i] > max(_NARROWEST_TEXT, len(labels[i]))
         ]
-        lines.append("  ".join(padded).rstrip())
-    if len(table) > len(rows):
-        lines.append(f"({len(table) - len(rows)} more rows)")
-    hidden = [c.name for c in table.columns if c not in shown[:fitting]]
-    if hidden and rows:
-        lines.append(shortened(f"(more columns: {', '.join(hidden)})", width))
-    lines += [shortened(text, width) for text in [table.note, *warnings_text(table)] if text]
-    return "\n".join(lines)
+        if not texts:
+            break
+        widest = max(texts, key=lambda i: widths[i])
+        narrowest = max(_NARROWEST_TEXT, len(labels[widest]))
+        second = max((widths[i] for i in texts if i != widest), default=0)
+        widths[widest] = max(narrowest, widths[widest] - excess, min(second, widths[widest] - 1))
+    return widths
+
+
+def _fitting(widths: list[int], width: int) -> int:
+    """How many of the first columns fit; at least one."""
+    used, count = -_GAP, 0
+    for column_width in widths:
+        used += _GAP + column_width
+        if used > width:
+            break
+        count += 1
+    return max(1, count)
+
+
+def _joined(cells: list[str], columns: list[Column], widths: list[int], fitting: int) -> str:
+    padded = [
+        shortened(cell, width).ljust(width) if column.type == "text" else cell.rjust(width)
+        for cell, column, width in zip(cells, columns, widths, strict=True)
+    ]
+    return (" " * _GAP).join(padded[:fitting]).rstrip()
+
+
+def _wrapped(cells: list[str], columns: list[Column], widths: list[int]) -> list[list[str]]:
+    """The cells over as many lines as the longest text needs: sentences are not shortened."""
+    broken = [
+        [part for line in cell.split("\n") for part in textwrap.wrap(line, width) or [""]]
+        if column.type == "text"
+        else [cell]
+        for cell, column, width in zip(cells, columns, widths, strict=True)
+    ]
+    return [list(line) for line in itertools.zip_longest(*broken, fillvalue="")]
+
+
+def _left_out(table: Table, rows: int, shown: list[Column], width: int) -> list[Line]:
+    lines = []
+    if len(table) > rows:
+        lines.append(Line(f"({count_text(len(table) - rows)} more rows)", "note"))
+    hidden = [c.name for c in table.columns if c not in shown]
+    if hidden:
+        lines.append(Line(shortened(f"(more columns: {', '.join(hidden)})", width), "note"))
+    return lines
 
 
 def grid_html(table: Table, *, most: int) -> str:
@@ -114,11 +232,11 @@ def grid_html(table: Table, *, most: int) -> str:
         + "</tr>"
         for row in rows
     )
-    more = [f"{len(table) - len(rows)} more rows"] if len(table) > len(rows) else []
-    notes = "".join(
-        f"<p>{escape(text)}</p>" for text in [*more, table.note, *warnings_text(table)] if text
-    )
+    notes = [f"{len(table) - len(rows)} more rows"] if len(table) > len(rows) else []
+    notes += [table.note] if table.note else []
+    notes += [line.text for line in warning_lines(table)]
     return (
         f"<p>{escape(table.question.asks)}</p>"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        + "".join(f"<p>{escape(text)}</p>" for text in notes)
     )

@@ -86,12 +86,7 @@ class Store:
             connection.execute("SET lock_configuration=true")
         except duckdb.Error as error:
             store.close()
-            reason = str(error).splitlines()[0]
-            raise StoreError(
-                f"{path}: the store cannot be read ({reason})",
-                hint="make it anew with: stepscope import SRC -o DIR",
-                slug="store-damaged",
-            ) from None
+            raise damaged_store(path, str(error).splitlines()[0]) from None
         except BaseException:
             store.close()
             raise
@@ -192,11 +187,7 @@ class Store:
     def _read_shifts(self) -> dict[int, int]:
         files = [file for found in self._files.get("rank", {}).values() for file in found]
         if not files:
-            raise StoreError(
-                f"{self.directory}: the store has no rank",
-                hint="make it anew with: stepscope import SRC -o DIR",
-                slug="store-damaged",
-            )
+            raise damaged_store(self.directory, "it has no rank")
         rows = self._connection.execute(
             "SELECT rank, start_epoch_ns + coalesce(clock_offset_ns, 0) "
             f"FROM read_parquet([{', '.join(map(_literal, files))}], hive_partitioning=false)"
@@ -225,6 +216,15 @@ class Store:
         """Where it is and how many ranks it has."""
         where = "rows in memory" if self.directory is None else str(self.directory)
         return f"<Store {where}, {len(self.ranks)} rank{'' if len(self.ranks) == 1 else 's'}>"
+
+
+def damaged_store(directory: Path | None, reason: str) -> StoreError:
+    """The error for a store whose files are not as they were written."""
+    return StoreError(
+        f"{directory}: the store cannot be read ({reason})",
+        hint="ask the recording itself again, or make the store anew with: stepscope import SRC -o DIR",
+        slug="store-damaged",
+    )
 
 
 def fetch_arrow(connection: duckdb.DuckDBPyConnection, text: str, params: Any = None) -> pa.Table:
@@ -261,11 +261,7 @@ def _read_facts(directory: Path) -> dict[str, Any]:
             slug="not-a-store",
         ) from None
     except (OSError, ValueError) as error:
-        raise StoreError(
-            f"{directory / STORE_FILE}: cannot be read ({error})",
-            hint="make the store anew with: stepscope import SRC -o DIR",
-            slug="store-damaged",
-        ) from None
+        raise damaged_store(directory, f"{STORE_FILE}: {error}") from None
     version = facts.get("version") if isinstance(facts, dict) else None
     if version != STORE_VERSION:
         raise StoreError(

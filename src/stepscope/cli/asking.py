@@ -1,0 +1,106 @@
+"""Makes a subcommand of a question's declaration."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import click
+
+from stepscope.cli.choices import (
+    column_names,
+    form_options,
+    narrowing_options,
+    reading_options,
+    source_argument,
+)
+from stepscope.cli.output import check_form, put_answer
+from stepscope.progress import progress_on
+from stepscope.questions.declare import Parameter, Question
+
+_TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "text": click.STRING}
+
+
+def question_command(question: Question) -> click.Command:
+    """The subcommand that asks a question."""
+
+    def run(
+        source: str,
+        ranks: tuple[int, ...] | None,
+        steps: tuple[int, ...] | None,
+        top: int | None,
+        columns: str | None,
+        as_json: bool,
+        as_csv: bool,
+        parquet: str | None,
+        no_cache: bool,
+        strict: bool,
+        **parameters: Any,
+    ) -> None:
+        from stepscope.questions.trace import open_trace
+        from stepscope.report.text import MOST_ROWS
+
+        check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
+        with (
+            progress_on() as progress,
+            open_trace(source, cache=not no_cache, strict=strict, progress=progress) as trace,
+        ):
+            progress.finish()
+            answer = trace.ask(
+                question.name,
+                rank=ranks,
+                step=steps,
+                top=top,
+                columns=column_names(columns),
+                **parameters,
+            )
+        put_answer(
+            answer,
+            as_json=as_json,
+            as_csv=as_csv,
+            parquet=parquet,
+            most=MOST_ROWS if top is None else None,
+            whole=columns is not None,
+        )
+
+    command = click.command(
+        name=question.name,
+        help=f"{question.asks}\n\n{inspect.cleandoc(question.explanation)}",
+        short_help=question.asks,
+        epilog=f"Columns: {', '.join(column.name for column in question.columns)}",
+    )
+    return command(_with_options(run, question))
+
+
+def _with_options(run: Any, question: Question) -> Any:
+    run = form_options(reading_options(run))
+    run = click.option("--columns", metavar="A,B,...", help="These columns alone, in this order.")(
+        run
+    )
+    run = click.option(
+        "--top",
+        type=click.INT,
+        metavar="N",
+        help="The first N rows alone. In words, 30 are shown by default.",
+    )(run)
+    run = narrowing_options(run)
+    for parameter in reversed(question.parameters):
+        run = _option(parameter)(run)
+    return source_argument(run)
+
+
+def _option(parameter: Parameter) -> Any:
+    flag = f"--{parameter.name.replace('_', '-')}"
+    if parameter.type == "bool":
+        return click.option(
+            flag, parameter.name, is_flag=True, default=None, help=parameter.meaning
+        )
+    default = "" if parameter.default is None else f" Default: {parameter.default}."
+    return click.option(
+        flag,
+        parameter.name,
+        type=_TYPES[parameter.type],
+        # Choices are checked with the question, so that Python and the command line say the same.
+        metavar=f"[{'|'.join(parameter.choices)}]" if parameter.choices else None,
+        help=f"{parameter.meaning}{default}",
+    )

@@ -1,0 +1,47 @@
+"""`stepscope check`: whether a recording's tables can be trusted."""
+
+from __future__ import annotations
+
+import click
+
+from stepscope.cli.choices import form_options, reading_options, source_argument
+from stepscope.cli.output import check_form, put_answer
+from stepscope.errors import CheckFailedError
+from stepscope.progress import progress_on
+
+
+@click.command(name="check", short_help="Tells whether the tables can be trusted; exit 3 if not.")
+@source_argument
+@reading_options
+@form_options
+def command(
+    source: str,
+    no_cache: bool,
+    strict: bool,
+    as_json: bool,
+    as_csv: bool,
+    parquet: str | None,
+) -> None:
+    """Runs the data-quality checks of a recording and the invariants of its tables.
+
+    Exit code 3 when an invariant is violated or a check of severity error found something.
+    """
+    from stepscope.questions.ask import ask
+    from stepscope.questions.invariants import invariants
+    from stepscope.questions.trace import open_trace
+
+    check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
+    with (
+        progress_on() as progress,
+        open_trace(source, cache=not no_cache, strict=strict, progress=progress) as trace,
+    ):
+        progress.finish()
+        answer = ask(invariants, trace.store)
+    put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet)
+    failed = [row["check"] for row in answer.rows() if row["severity"] == "error"]
+    if failed:
+        raise CheckFailedError(
+            f"{source}: {', '.join(failed)} did not hold",
+            hint="answers that rest on it are marked; docs/checks.md says what each check means",
+            slug="check-failed",
+        )

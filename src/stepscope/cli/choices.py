@@ -1,0 +1,94 @@
+"""The options that many subcommands share, and what people may write in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from stepscope.errors import UsageError
+from stepscope.questions.selection import parse_numbers
+from stepscope.units import parse_time
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+OPEN_END_NS = 1 << 62
+"""Where a stretch of time ends that has no end: later than any event."""
+
+
+def read_numbers(
+    ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
+) -> tuple[int, ...] | None:
+    """The numbers of an option that may be repeated (`0,2-5`); None when it was not given."""
+    try:
+        found = {number for text in texts for number in parse_numbers(text)}
+    except UsageError as error:
+        raise click.BadParameter(f"{error.message}: {error.hint}", ctx, param) from None
+    return tuple(sorted(found)) if texts else None
+
+
+def read_window(
+    ctx: click.Context, param: click.Parameter, text: str | None
+) -> tuple[int, int] | None:
+    """The ends of `0.5s:2s` in ns; an end left out is open. None when it was not given."""
+    if text is None:
+        return None
+    first, colon, last = text.partition(":")
+    try:
+        start = parse_time(first) if first.strip() else 0
+        end = parse_time(last) if last.strip() else OPEN_END_NS
+    except ValueError:
+        colon, start, end = "", 0, 0
+    if not colon or end <= start:
+        words = f"{text!r} is no stretch of time: write 500ms:2s, or :2s, or 1s:"
+        raise click.BadParameter(words, ctx, param)
+    return start, end
+
+
+def numbers_option(flag: str, name: str, words: str) -> Callable[[Command], Command]:
+    """An option for numbers and ranges, which may be repeated."""
+    return click.option(
+        flag, name, multiple=True, metavar="N,A-B,...", callback=read_numbers, help=words
+    )
+
+
+def column_names(text: str | None) -> list[str] | None:
+    """`a, b` to its names; None when it was not given."""
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+source_argument = click.argument("source", metavar="SRC", type=click.Path())
+
+
+def form_options(command: Command) -> Command:
+    """Adds `--json`, `--csv` and `--parquet FILE`."""
+    for option in (
+        click.option(
+            "--parquet",
+            "parquet",
+            metavar="FILE",
+            type=click.Path(dir_okay=False),
+            help="Write the answer to a Parquet file.",
+        ),
+        click.option("--csv", "as_csv", is_flag=True, help="Answer as CSV."),
+        click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object."),
+    ):
+        command = option(command)
+    return command
+
+
+def reading_options(command: Command) -> Command:
+    """Adds what concerns the reading of files that are no store yet."""
+    for option in (
+        click.option("--strict", is_flag=True, help="Take any damage in a file as an error."),
+        click.option("--no-cache", is_flag=True, help="Read the files anew and keep nothing."),
+    ):
+        command = option(command)
+    return command
+
+
+def narrowing_options(command: Command) -> Command:
+    """Adds `--rank` and `--step`."""
+    command = numbers_option("--step", "steps", "These steps alone, as in 3 or 3-5.")(command)
+    return numbers_option("--rank", "ranks", "These ranks alone, as in 0,2-5.")(command)

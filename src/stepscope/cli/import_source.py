@@ -1,0 +1,72 @@
+"""`stepscope import`: reads files once and keeps their tables."""
+
+from __future__ import annotations
+
+import click
+
+from stepscope.cli.choices import (
+    form_options,
+    numbers_option,
+    read_window,
+    source_argument,
+)
+from stepscope.cli.output import check_form, put_answer
+from stepscope.progress import progress_on
+
+
+@click.command(name="import", short_help="Reads traces into a store to keep.")
+@source_argument
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Where to make the store.",
+)
+@numbers_option("--steps", "steps", "Keep these steps alone, as in 3-5.")
+@numbers_option("--ranks", "ranks", "Keep these ranks alone, as in 0,2-5.")
+@click.option(
+    "--window",
+    metavar="FROM:TO",
+    callback=read_window,
+    help="Keep what begins in this stretch alone, as in 500ms:2s from the recording's start.",
+)
+@click.option("--no-python-stack", is_flag=True, help="Leave out the frames of Python functions.")
+@click.option("--strict", is_flag=True, help="Take any damage in a file as an error.")
+@form_options
+def command(
+    source: str,
+    output: str,
+    steps: tuple[int, ...] | None,
+    ranks: tuple[int, ...] | None,
+    window: tuple[int, int] | None,
+    no_python_stack: bool,
+    strict: bool,
+    as_json: bool,
+    as_csv: bool,
+    parquet: str | None,
+) -> None:
+    """Reads a trace file or a folder of them into a store, a directory to keep and to ask again.
+
+    Says of each file what became of its events, where damage begins, and how its rank was found.
+    """
+    from stepscope.questions.trace import open_trace
+    from stepscope.store.build import import_source
+
+    check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
+    with progress_on() as progress:
+        directory = import_source(
+            source,
+            output,
+            ranks=ranks,
+            steps=steps,
+            window=window,
+            python_stack=not no_python_stack,
+            strict=strict,
+            progress=progress,
+        )
+    with open_trace(directory) as trace:
+        answer = trace.ask("sources")
+    put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet)
+    click.echo(f"{directory}: ready; ask it with: stepscope summary {directory}", err=True)

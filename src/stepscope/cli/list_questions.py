@@ -1,0 +1,54 @@
+"""`stepscope questions`: what can be asked."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from stepscope.questions import every
+from stepscope.questions.declare import Question
+
+
+@click.command(name="questions", short_help="Lists what can be asked, with every column.")
+@click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object.")
+def command(as_json: bool) -> None:
+    """Lists the questions: what each asks, its parameters and its columns."""
+    if as_json:
+        answer = {"questions": [_as_json(question) for question in every()]}
+        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n\n".join(_as_text(question) for question in every()))
+
+
+def _as_text(question: Question) -> str:
+    lines = [f"{question.name}: {question.asks}"]
+    width = max(len(name) for name in [c.name for c in question.columns])
+    for parameter in question.parameters:
+        choices = f" ({', '.join(parameter.choices)})" if parameter.choices else ""
+        lines.append(f"  --{parameter.name.replace('_', '-')}: {parameter.meaning}{choices}")
+    lines += [f"  {c.name:<{width}}  {c.meaning}" for c in question.columns]
+    return "\n".join(lines)
+
+
+def _as_json(question: Question) -> dict[str, object]:
+    return {
+        "name": question.name,
+        "asks": question.asks,
+        "needs": question.needs,
+        "drawing": question.drawing,
+        "parameters": [
+            {
+                "name": p.name,
+                "type": p.type,
+                "meaning": p.meaning,
+                "default": p.default,
+                "choices": list(p.choices),
+            }
+            for p in question.parameters
+        ],
+        "columns": [
+            {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning}
+            for c in question.columns
+        ],
+    }

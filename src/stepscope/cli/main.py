@@ -1,0 +1,167 @@
+"""The `stepscope` command: finds the subcommand, and turns what goes wrong into words and exit codes.
+
+Exit codes: 0 answered, 1 an error, 2 the call was wrong, 3 a check or gate did not hold, 130
+interrupted. stdout carries the answer and nothing else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, TextIO
+
+import click
+
+from stepscope import __version__
+from stepscope.errors import StepScopeError
+from stepscope.questions import names as question_names
+
+COMMANDS = {
+    "import": "import_source",
+    "demo": "demo",
+    "sql": "sql",
+    "schema": "schema",
+    "check": "check",
+    "questions": "list_questions",
+}
+"""Subcommands that are not questions, and their files in `stepscope.cli`. Each file has a click
+command named `command`."""
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+class Commands(click.Group):
+    """Finds subcommands by name, so that each imports only what it needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Names of all subcommands: the questions, then the others."""
+        return [*question_names(), *COMMANDS]
+
+    def get_command(  # click's signature
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
+        """The subcommand of that name."""
+        if cmd_name in COMMANDS:
+            command: click.Command = import_module(f"stepscope.cli.{COMMANDS[cmd_name]}").command
+            return command
+        if cmd_name in question_names():
+            from stepscope.cli.asking import question_command
+            from stepscope.questions import find
+
+            return question_command(find(cmd_name))
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The subcommand that was typed; suggests the nearest where there is none."""
+        typed = args[0]
+        known = self.list_commands(ctx)
+        if typed not in known and not typed.startswith("-"):
+            near = difflib.get_close_matches(typed, known, n=2, cutoff=0.5)
+            suggestion = f" Did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"No such command {typed!r}.{suggestion}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the questions and the other subcommands apart."""
+        for heading, names in (("Questions", question_names()), ("Commands", tuple(COMMANDS))):
+            rows = []
+            for name in names:
+                command = self.get_command(ctx, name)
+                if command is not None:
+                    rows.append((name, command.get_short_help_str(limit=100)))
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="stepscope", message="%(prog)s %(version)s")
+@click.pass_context
+def commands(ctx: click.Context) -> None:
+    """Where a training step's time goes, and how far that is from the hardware's limit.
+
+    SRC is a trace file of torch.profiler, a folder of them, or a store that `stepscope import` made.
+    Every question answers in words, and with --json, --csv or --parquet in data.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command line (the process's own by default) and returns the exit code."""
+    _accept_any_text(sys.stdout)
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except StepScopeError as error:
+        _tell(f"{error.message} [{error.slug}]", error.hint)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        _tell("interrupted", "")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _close_stdout()
+        return BROKEN_PIPE
+    except OSError as error:
+        _close_stdout()
+        where = f"{error.filename}: " if error.filename else ""
+        _tell(
+            f"{where}{error.strerror or error} [system]",
+            "the system refused this: look at permissions, free space and the path",
+        )
+        return StepScopeError.exit_code
+    except Exception as error:
+        if os.environ.get("STEPSCOPE_DEBUG") == "1":
+            raise
+        _tell(
+            f"a bug in StepScope {__version__}: {type(error).__name__}: {error}",
+            "please report it with what the same command prints under STEPSCOPE_DEBUG=1",
+        )
+        return StepScopeError.exit_code
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    result: Any = commands.main(
+        args=None if arguments is None else list(arguments),
+        prog_name="stepscope",
+        standalone_mode=False,
+    )
+    return result if isinstance(result, int) else 0
+
+
+def _tell(what: str, cure: str) -> None:
+    """One line of what, one line of what to do."""
+    lines = [f"stepscope: {' '.join(what.split())}"]
+    if cure:
+        lines.append(f"  {' '.join(cure.split())}")
+    click.echo("\n".join(lines), err=True)
+
+
+def _accept_any_text(stream: TextIO) -> None:
+    """A terminal that cannot show a character gets a question mark instead of a traceback."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")
+
+
+def _close_stdout() -> None:
+    """Nobody reads any more: what is left in the buffer must not raise again at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # a stdout without a file descriptor has nothing to close
+        return

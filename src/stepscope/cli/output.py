@@ -1,0 +1,74 @@
+"""Puts an answer where it was asked for: on stdout as words, JSON or CSV, or into a Parquet file."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from stepscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from stepscope.questions.table import Table
+
+
+def check_form(*, as_json: bool, as_csv: bool, parquet: str | None) -> None:
+    """Refuses two forms at once, before anything is computed.
+
+    Raises:
+        UsageError: more than one of them was asked for.
+    """
+    if as_json + as_csv + (parquet is not None) > 1:
+        raise UsageError(
+            "an answer has one form",
+            hint="choose one of --json, --csv and --parquet FILE",
+            slug="two-forms",
+        )
+
+
+def put_answer(
+    table: Table,
+    *,
+    as_json: bool = False,
+    as_csv: bool = False,
+    parquet: str | None = None,
+    most: int | None = None,
+    whole: bool = False,
+) -> None:
+    """Writes an answer in the form that was asked for, in words by default.
+
+    Args:
+        table: the answer.
+        as_json: as one JSON object.
+        as_csv: as CSV.
+        parquet: into this file.
+        most: in words, at most so many rows; None for all.
+        whole: in words, every column that the answer has.
+
+    Raises:
+        StepScopeError: the Parquet file cannot be written.
+    """
+    if as_json:
+        sys.stdout.write(table.to_json() + "\n")
+    elif as_csv:
+        sys.stdout.write(table.to_csv())
+        _tell_apart(table)
+    elif parquet is not None:
+        table.to_parquet(parquet)
+        click.echo(f"{parquet}: {len(table)} rows", err=True)
+        _tell_apart(table)
+    else:
+        from stepscope.report.text import answer_lines, print_lines, text_width
+
+        lines = answer_lines(table, width=text_width(sys.stdout), most=most, whole=whole)
+        print_lines(lines, sys.stdout)
+
+
+def _tell_apart(table: Table) -> None:
+    """CSV and Parquet have no place for notes: they go to stderr."""
+    from stepscope.questions.text_grid import Line, warning_lines
+    from stepscope.report.text import print_lines
+
+    notes = [Line(table.note, "note")] if table.note else []
+    print_lines([*notes, *warning_lines(table)], sys.stderr)

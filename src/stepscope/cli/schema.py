@@ -1,0 +1,45 @@
+"""`stepscope schema`: the tables and what their columns mean."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from stepscope.questions.selection import check_name
+from stepscope.store.schema import STORE_VERSION, SchemaTable, schema_tables
+
+
+@click.command(name="schema", short_help="Lists the tables and what their columns mean.")
+@click.argument("tables", metavar="[TABLE]...", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object.")
+def command(tables: tuple[str, ...], as_json: bool) -> None:
+    """Lists the tables of a store, or of those named, every column with its type and meaning."""
+    known = schema_tables()
+    chosen = [known[check_name(name, tuple(known), "table")] for name in tables or known]
+    if as_json:
+        answer = {"version": STORE_VERSION, "tables": [_as_json(table) for table in chosen]}
+        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n\n".join(_as_text(table) for table in chosen))
+
+
+def _as_text(table: SchemaTable) -> str:
+    width = max(len(column.name) for column in table.columns)
+    return "\n".join(
+        [
+            f"{table.name}: {table.meaning}",
+            *(f"  {c.name:<{width}}  {c.sql_type:<8}  {c.meaning}" for c in table.columns),
+        ]
+    )
+
+
+def _as_json(table: SchemaTable) -> dict[str, object]:
+    return {
+        "name": table.name,
+        "meaning": table.meaning,
+        "columns": [
+            {"name": c.name, "type": c.sql_type, "nullable": c.nullable, "meaning": c.meaning}
+            for c in table.columns
+        ],
+    }

@@ -1,0 +1,47 @@
+"""`stepscope sql`: a question of one's own."""
+
+from __future__ import annotations
+
+import click
+
+from stepscope.cli.choices import (
+    form_options,
+    narrowing_options,
+    reading_options,
+    source_argument,
+)
+from stepscope.cli.output import check_form, put_answer
+from stepscope.progress import progress_on
+
+
+@click.command(name="sql", short_help="Answers a question of your own, in SQL that only reads.")
+@source_argument
+@click.argument("text", metavar="SQL")
+@narrowing_options
+@reading_options
+@form_options
+def command(
+    source: str,
+    text: str,
+    ranks: tuple[int, ...] | None,
+    steps: tuple[int, ...] | None,
+    no_cache: bool,
+    strict: bool,
+    as_json: bool,
+    as_csv: bool,
+    parquet: str | None,
+) -> None:
+    """Runs one SQL statement that only reads over the tables of a recording.
+
+    The tables and their columns are listed by `stepscope schema`. The dialect is DuckDB's.
+    """
+    from stepscope.questions.trace import open_trace
+
+    check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
+    with (
+        progress_on() as progress,
+        open_trace(source, cache=not no_cache, strict=strict, progress=progress) as trace,
+    ):
+        progress.finish()
+        answer = trace.sql(text, rank=ranks, step=steps)
+    put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet, whole=True)

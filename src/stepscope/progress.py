@@ -1,0 +1,110 @@
+"""How far a long task is, for people who watch: on stderr, and only where that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+Unit = Literal["", "bytes"]
+
+
+class Progress:
+    """Says nothing: what a task reports to when nobody watches, and what others look like.
+
+    A task calls `start`, then `advance` as it goes, from any thread of the process, then `finish`.
+    Several tasks follow one another; `start` finishes the one before it. As a context manager it
+    gives the terminal back however the block ends, by Ctrl-C too.
+
+    >>> with Progress() as progress:
+    ...     progress.start("Reading trace.json", total=1000, unit="bytes")
+    ...     progress.advance(1000)
+    """
+
+    def start(self, what: str, total: int | None = None, unit: Unit = "") -> None:
+        """Begins a task of so many steps or bytes; None when nobody knows how many."""
+
+    def advance(self, amount: int = 1) -> None:
+        """Says that the task got further by so many steps or bytes."""
+
+    def finish(self) -> None:
+        """Ends the task and takes its line off the terminal."""
+
+    def __enter__(self) -> Progress:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ends the task."""
+        self.finish()
+
+
+SILENT = Progress()
+
+
+class TerminalProgress(Progress):
+    """A bar on a terminal that goes away when the task is done."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Draws on a stream, from the first task on."""
+        self._stream = stream
+        self._bar: RichProgress | None = None
+        self._task: TaskID | None = None
+
+    def start(self, what: str, total: int | None = None, unit: Unit = "") -> None:
+        """Begins a task of so many steps or bytes; None when nobody knows how many."""
+        # Imported here: most commands find their store in the cache and never draw a bar.
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            MofNCompleteColumn,
+            ProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TransferSpeedColumn,
+        )
+        from rich.progress import Progress as RichProgress
+
+        self.finish()
+        counts: tuple[ProgressColumn, ...] = (
+            (DownloadColumn(), TransferSpeedColumn())
+            if unit == "bytes"
+            else (MofNCompleteColumn(),)
+        )
+        self._bar = RichProgress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            *(counts if total is not None else ()),
+            TimeElapsedColumn(),
+            console=Console(file=self._stream),
+            transient=True,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task(what, total=total)
+
+    def advance(self, amount: int = 1) -> None:
+        """Says that the task got further by so many steps or bytes."""
+        if self._bar is not None and self._task is not None:
+            self._bar.advance(self._task, amount)
+
+    def finish(self) -> None:
+        """Ends the task and takes its line off the terminal."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def progress_on(stream: TextIO | None = None) -> Progress:
+    """A bar where the stream (stderr by default) is a terminal, silence where it is not."""
+    stream = sys.stderr if stream is None else stream
+    return TerminalProgress(stream) if stream.isatty() else Progress()

@@ -1,0 +1,200 @@
+"""What must hold in every store, and whether it does in this one: the answer of `stepscope check`.
+
+Each invariant is a query that counts the rows that break it. They are about the tables as such and
+hold for every recording, however damaged its files were; what is wrong with a recording itself is
+found at import by the data-quality checks, which are listed here first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.questions.declare import Column, question
+from stepscope.questions.scope import Scope
+from stepscope.store.schema import schema_tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PARENT = """
+host_event AS child JOIN host_event AS parent
+ON child.rank = parent.rank AND child.parent_id = parent.id
+"""
+_WORK = "('computation', 'communication', 'copy', 'fill')"
+
+INVARIANTS: tuple[tuple[str, str, str], ...] = (
+    (
+        "unique_ids",
+        "an event's id is unique within its rank",
+        """
+        SELECT coalesce(sum(n - 1), 0) FROM (
+            SELECT count(*) AS n FROM (
+                SELECT rank, id FROM host_event UNION ALL SELECT rank, id FROM device_event
+            ) GROUP BY rank, id HAVING n > 1
+        )
+        """,
+    ),
+    (
+        "times_from_start",
+        "no event begins before the run or takes less than no time",
+        """
+        SELECT count(*) FROM (
+            SELECT start_ns, dur_ns FROM host_event
+            UNION ALL SELECT start_ns, dur_ns FROM device_event
+        ) WHERE start_ns < 0 OR dur_ns < 0
+        """,
+    ),
+    (
+        "children_inside_parents",
+        "an event lies inside its parent, on the same thread of the same recording",
+        f"""
+        SELECT count(*) FROM {_PARENT}
+        WHERE child.span <> parent.span OR child.thread <> parent.thread
+            OR child.start_ns < parent.start_ns
+            OR child.start_ns + child.dur_ns > parent.start_ns + parent.dur_ns
+        """,
+    ),
+    (
+        "depth_counts_parents",
+        "an event's depth is one more than its parent's, and 0 without one",
+        """
+        SELECT count(*) FROM host_event AS child LEFT JOIN host_event AS parent
+        ON child.rank = parent.rank AND child.parent_id = parent.id
+        WHERE child.depth <> coalesce(parent.depth + 1, 0)
+        """,
+    ),
+    (
+        "self_times_add_up",
+        "self time is the duration less that of the children, and never negative",
+        """
+        SELECT count(*) FROM host_event AS event LEFT JOIN (
+            SELECT rank, parent_id, sum(dur_ns) AS inner_ns FROM host_event GROUP BY ALL
+        ) AS below ON event.rank = below.rank AND event.id = below.parent_id
+        WHERE event.self_ns <> event.dur_ns - coalesce(below.inner_ns, 0) OR event.self_ns < 0
+        """,
+    ),
+    (
+        "links_lead_somewhere",
+        "a parent, launch, operator, forward or module that is named exists",
+        """
+        SELECT
+            (SELECT count(*) FROM host_event AS e ANTI JOIN host_event AS h
+                ON e.rank = h.rank AND e.parent_id = h.id WHERE e.parent_id IS NOT NULL)
+            + (SELECT count(*) FROM host_event AS e ANTI JOIN host_event AS h
+                ON e.rank = h.rank AND e.forward_id = h.id WHERE e.forward_id IS NOT NULL)
+            + (SELECT count(*) FROM device_event AS e ANTI JOIN host_event AS h
+                ON e.rank = h.rank AND e.launch_id = h.id WHERE e.launch_id IS NOT NULL)
+            + (SELECT count(*) FROM device_event AS e ANTI JOIN host_event AS h
+                ON e.rank = h.rank AND e.operator_id = h.id WHERE e.operator_id IS NOT NULL)
+            + (SELECT count(*) FROM device_event AS e ANTI JOIN module AS m
+                ON e.rank = m.rank AND e.module_id = m.module_id WHERE e.module_id IS NOT NULL)
+            + (SELECT count(*) FROM host_event AS e ANTI JOIN module AS m
+                ON e.rank = m.rank AND e.module_id = m.module_id WHERE e.module_id IS NOT NULL)
+        """,
+    ),
+    (
+        "steps_cover_operators",
+        "an operator of a step begins while the step runs on the host",
+        """
+        SELECT count(*) FROM host_event AS event JOIN step USING (rank, span, step)
+        WHERE event.kind = 'operator'
+            AND event.start_ns NOT BETWEEN step.host_start_ns AND step.host_end_ns
+        """,
+    ),
+    (
+        "steps_exist",
+        "a step that an event belongs to is in the table of steps",
+        """
+        SELECT count(*) FROM (
+            SELECT rank, span, step FROM host_event UNION ALL
+            SELECT rank, span, step FROM device_event
+        ) AS event ANTI JOIN step USING (rank, span, step) WHERE event.step IS NOT NULL
+        """,
+    ),
+    (
+        "attribution_covers_device_time",
+        "attributed device time is part of the device time, and that is the sum over all work",
+        f"""
+        SELECT count(*) FROM attribution LEFT JOIN (
+            SELECT rank, span, sum(dur_ns) AS work_ns FROM device_event
+            WHERE kind IN {_WORK} GROUP BY ALL
+        ) AS work USING (rank, span)
+        WHERE attributed_ns > device_ns OR attributed_ns < 0
+            OR device_ns <> coalesce(work.work_ns, 0)
+        """,
+    ),
+    (
+        "collectives_are_communication",
+        "a collective is a communication kernel of its rank",
+        """
+        SELECT count(*) FROM collective ANTI JOIN (
+            SELECT rank, span, id FROM device_event WHERE kind = 'communication'
+        ) AS event USING (rank, span, id)
+        """,
+    ),
+    (
+        "required_values_present",
+        "no column that must have a value is NULL",
+        " + ".join(
+            f"(SELECT count(*) FROM {table.name} WHERE {missing})"
+            for table in schema_tables().values()
+            if (
+                missing := " OR ".join(
+                    f"{column.quoted} IS NULL" for column in table.columns if not column.nullable
+                )
+            )
+        ).join(("SELECT ", "")),
+    ),
+)
+"""Name, what must hold, and a query that counts the rows for which it does not."""
+
+
+@question(
+    "check",
+    "Can the tables be trusted?",
+    (
+        Column("check", "text", "name of the check or invariant"),
+        Column("severity", "text", "ok, note, warning or error"),
+        Column("count", "int", "rows that it found", "count"),
+        Column("rank", "int", "rank that was checked; empty for an invariant"),
+        Column("affects", "text", "questions that it makes unreliable", shown=False),
+        Column("meaning", "text", "what was found, or what must hold"),
+    ),
+    drawing="text",
+)
+def invariants(scope: Scope) -> pa.Table:
+    """One row is a check: first those of the recording's quality, then the invariants of the tables.
+
+    An invariant that is violated is an error in StepScope, not in the recording.
+    """
+    import pyarrow as pa
+
+    checked = scope.sql(
+        """
+        SELECT "check", severity, count, rank::BIGINT AS rank, affects, explanation AS meaning
+        FROM data_check ORDER BY rank, span, "check"
+        """
+    ).to_pylist()
+    for name, meaning, text in INVARIANTS:
+        broken = int(scope.value(text))
+        checked.append(
+            {
+                "check": name,
+                "severity": "error" if broken else "ok",
+                "count": broken,
+                "rank": None,
+                "affects": "",
+                "meaning": meaning,
+            }
+        )
+    schema = pa.schema(
+        [
+            ("check", pa.string()),
+            ("severity", pa.string()),
+            ("count", pa.int64()),
+            ("rank", pa.int64()),
+            ("affects", pa.string()),
+            ("meaning", pa.string()),
+        ]
+    )
+    return pa.Table.from_pylist(checked, schema=schema)

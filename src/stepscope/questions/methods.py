@@ -1,0 +1,353 @@
+"""One method per question. Made by docs/generate.py from the declarations; do not edit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from stepscope.questions.table import Table
+
+
+class QuestionMethods(ABC):
+    """What an open recording can be asked, as typed methods. `Trace` answers them."""
+
+    @abstractmethod
+    def ask(self, question: str, **asked: Any) -> Table:
+        """Asks a question by its name."""
+
+    def steps(
+        self,
+        *,
+        by: Literal["step", "mean"] = "step",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """What did the time of each training step go to?
+
+        Args:
+            by: `step` for a row a step, `mean` for the mean over the complete steps of a
+                recording.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: rank, span, step, steps, start_ns, kernel_ns, memcpy_ns, memset_ns,
+        communication_ns, runtime_ns, dataloader_ns, cpu_exec_ns, other_ns, total_ns, complete.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "steps",
+            by=by,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def device_time(
+        self,
+        *,
+        by: Literal["device", "step"] = "device",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """How much of each device's time was computation, exposed communication, exposed copies, idle?
+
+        Args:
+            by: `device` for a row a device, `step` for a row a device and step.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: rank, span, device, step, span_ns, computation_ns, communication_ns,
+        exposed_communication_ns, copy_ns, exposed_copy_ns, busy_ns, idle_ns, events,
+        unlinked_ns, unlinked_ratio.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "device-time",
+            by=by,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def operators(
+        self,
+        *,
+        by: Literal["name", "shape", "stack"] = "name",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which operators take the time?
+
+        Args:
+            by: what to tell apart: name, name and input shapes, or name and call stack.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: name, input_dims, input_types, call_stack, calls, device_self_ns,
+        device_share_ratio, device_total_ns, device_events, host_self_ns, host_share_ratio,
+        host_total_ns, host_mean_ns.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "operators",
+            by=by,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def kernels(
+        self,
+        *,
+        by: Literal["name", "properties", "graph"] = "name",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which kernels does the device spend its time on?
+
+        Args:
+            by: what to tell apart: name; name, launch properties and operator; or node of CUDA
+                graph.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: name, kind, graph_id, graph_node_id, grid, block, registers_per_thread,
+        shared_memory_bytes, operator, count, total_ns, share_ratio, mean_ns, std_ns, min_ns,
+        median_ns, max_ns, blocks_per_sm, occupancy_ratio.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "kernels",
+            by=by,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def modules(
+        self,
+        *,
+        depth: int | None = None,
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which parts of the model take the time, forward and backward?
+
+        Args:
+            depth: deepest level to list: 0 lists the whole model alone.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: path, class, depth, parent_path, calls, device_total_ns, share_ratio,
+        device_self_ns, forward_device_ns, backward_device_ns, host_total_ns, host_self_ns,
+        forward_host_ns, backward_host_ns.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "modules",
+            depth=depth,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def copies(
+        self,
+        *,
+        by: Literal["direction", "size"] = "direction",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """What is copied and filled on the device, and how fast?
+
+        Args:
+            by: what to tell apart: direction and host memory, or these and the size.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: direction, memory_kind, from_bytes, below_bytes, pageable, count, bytes,
+        total_ns, share_ratio, mean_ns, min_ns, max_ns, bandwidth, min_bandwidth, max_bandwidth.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "copies",
+            by=by,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def idle(
+        self,
+        *,
+        kernel_wait_ns: int = 30000,
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """When had the device, and each stream, nothing to do, and why?
+
+        Args:
+            kernel_wait_ns: a gap shorter than this is the device's own delay between two pieces
+                of work (ns).
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: rank, span, device, stream, cause, host, gaps, idle_ns, share_ratio,
+        max_gap_ns.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "idle",
+            kernel_wait_ns=kernel_wait_ns,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def annotations(
+        self,
+        *,
+        all: bool = False,  # noqa: A002
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """What do the named ranges cost on host and device?
+
+        Args:
+            all: also the ranges that mark the steps.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: name, calls, host_total_ns, host_self_ns, host_mean_ns, device_busy_ns,
+        device_total_ns, projected_ns, device_events.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "annotations",
+            all=all,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def checks(
+        self,
+        *,
+        all: bool = False,  # noqa: A002
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Can the recording be trusted?
+
+        Args:
+            all: also what is in order, each check and file for itself.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: severity, check, rank, span, count, affects, explanation, path, events_kept,
+        events_repaired, events_dropped, damage_offset, damage.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "checks",
+            all=all,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def sources(
+        self,
+        *,
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which files was it read from, and what became of their events?
+
+        Args:
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: path, rank, rank_rule, span, events_kept, events_repaired, events_dropped,
+        truncated, damage_offset, damage, bytes, format, tool, tool_version, unknown_categories,
+        unknown_fields.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "sources",
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )

@@ -1,0 +1,59 @@
+"""Which files a recording was read from, and what became of their events.
+
+One row is a file. Summing `kernels` over a store tells nothing about what was lost on the way in:
+this does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.questions.declare import Column, question
+from stepscope.questions.scope import Scope
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROWS = """
+SELECT
+    source.path, source.rank, rank.rank_rule, source.span,
+    source.events_kept, source.events_repaired, source.events_dropped,
+    source.truncated, source.damage_offset, source.damage,
+    source.bytes, source.format, source.tool, source.tool_version,
+    source.unknown_categories, source.unknown_fields
+FROM source JOIN rank USING (rank)
+ORDER BY source.rank, source.span, source.path
+"""
+
+
+@question(
+    "sources",
+    "Which files was it read from, and what became of their events?",
+    (
+        Column("path", "text", "where the file was"),
+        Column("rank", "int", "rank whose recording it is"),
+        Column("rank_rule", "text", "how the rank was found"),
+        Column("span", "int", "which of the rank's recordings it is, from 0"),
+        Column(
+            "events_kept", "int", "events that were read, the repaired ones among them", "count"
+        ),
+        Column("events_repaired", "int", "events that had to be mended to be read", "count"),
+        Column("events_dropped", "int", "events that could not be read", "count"),
+        Column("truncated", "bool", "the file ends before its JSON does"),
+        Column("damage_offset", "int", "byte of the uncompressed file where damage begins"),
+        Column("damage", "text", "classes of damage and how often each was met (JSON)"),
+        Column("bytes", "int", "size on disk", "bytes", shown=False),
+        Column("format", "text", "format that read it", shown=False),
+        Column("tool", "text", "program that wrote it", shown=False),
+        Column("tool_version", "text", "that program's version", shown=False),
+        Column("unknown_categories", "text", "categories unknown here (JSON)", shown=False),
+        Column("unknown_fields", "text", "arguments unknown here (JSON)", shown=False),
+    ),
+)
+def sources(scope: Scope) -> pa.Table:
+    """One row is a file; a member of an archive counts as a file.
+
+    An event that is dropped is lost to every answer; one that is repaired is not, and the classes of
+    damage say what was mended. `--strict` takes either as an error.
+    """
+    return scope.sql(_ROWS)

@@ -1,0 +1,64 @@
+"""An answer in a terminal.
+
+Colour only where stdout is a terminal; elsewhere plain lines of a fixed width, so that `grep` and
+`less` get what they expect. The summary has a layout of its own, in `stepscope.report.summary_text`;
+every other answer is a grid.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TextIO
+
+from stepscope.questions.text_grid import Line, grid_lines
+
+if TYPE_CHECKING:
+    from stepscope.questions.table import Table
+
+MOST_ROWS = 30
+"""Rows that are shown when nobody asked for a number: what fits on a screen."""
+PIPED_WIDTH = 120
+"""Columns of text where there is no terminal to ask, unless COLUMNS says otherwise."""
+
+_COLOURS = {"title": "bold", "head": "bold cyan", "row": "", "note": "dim", "warning": "yellow"}
+
+
+def text_width(stream: TextIO) -> int:
+    """Columns of text that a stream takes: the terminal's, else COLUMNS, else 120."""
+    if stream.isatty():
+        return shutil.get_terminal_size().columns
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) > 0 else PIPED_WIDTH
+
+
+def answer_lines(
+    table: Table, *, width: int, most: int | None = MOST_ROWS, whole: bool = False
+) -> list[Line]:
+    """An answer as lines, drawn the way its question declares.
+
+    Args:
+        table: the answer.
+        width: columns of text to fit into.
+        most: rows to show at most; None for all.
+        whole: show every column that the answer has.
+    """
+    if table.question.name == "summary" and not whole:
+        from stepscope.report.summary_text import summary_lines
+
+        return summary_lines(table, width=width)
+    return grid_lines(table, width=width, most=most, whole=whole)
+
+
+def print_lines(lines: Iterable[Line], stream: TextIO) -> None:
+    """Writes lines, in colour where the stream is a terminal."""
+    if not stream.isatty() or os.environ.get("NO_COLOR"):
+        stream.writelines(f"{line.text}\n" for line in lines)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False)
+    for line in lines:
+        console.print(Text(line.text, style=_COLOURS[line.style]), soft_wrap=True)
