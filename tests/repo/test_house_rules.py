@@ -1,0 +1,135 @@
+"""What every file of the repository keeps to."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_LINES = 600
+VAGUE = {"utils", "util", "common", "core", "helpers", "helper", "manager", "managers", "misc"}
+UNFINISHED = ["TO" + "DO", "FIX" + "ME", "XX" + "X", "pragma: no " + "cover"]
+WRITTEN = {
+    ".py",
+    ".sql",
+    ".md",
+    ".toml",
+    ".yml",
+    ".yaml",
+    ".ts",
+    ".tsx",
+    ".css",
+    ".txt",
+    ".json",
+    "",
+}
+
+
+def _files() -> list[Path]:
+    """Files of the repository: tracked ones where git knows, else all but what tools leave behind."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode == 0 and listed.stdout:
+        found = [ROOT / name for name in listed.stdout.splitlines()]
+    else:
+        found = [
+            path
+            for path in ROOT.rglob("*")
+            if not any(part.startswith(".venv") or part == "__pycache__" for part in path.parts)
+        ]
+    return sorted(path for path in found if path.is_file())
+
+
+FILES = _files()
+TEXTS = [path for path in FILES if path.suffix in WRITTEN and "tests/data" not in path.as_posix()]
+SOURCES = [path for path in FILES if path.suffix == ".py" and path.is_relative_to(ROOT / "src")]
+MODULES = [path for path in FILES if path.suffix == ".py"]
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_the_rules_look_at_files() -> None:
+    assert ROOT / "src/stepscope/__init__.py" in SOURCES
+    assert Path(__file__) in MODULES
+
+
+def test_no_file_grows_beyond_600_lines() -> None:
+    lengths = {
+        _name(path): len(path.read_text(encoding="utf-8").splitlines())
+        for path in TEXTS
+        if path.name not in ("LICENSE", "package-lock.json")
+        and not path.is_relative_to(ROOT / "docs" / "reference")
+        and not path.is_relative_to(ROOT / "src/stepscope/report/web")
+    }
+    assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    vague = [_name(p) for p in MODULES if VAGUE & {part.removesuffix(".py") for part in p.parts}]
+    assert [name for name in vague if name.startswith(("src/", "tests/", "benchmarks/"))] == []
+
+
+def test_nothing_is_left_unfinished() -> None:
+    found = [
+        f"{_name(path)}: {word}"
+        for path in TEXTS
+        for word in UNFINISHED
+        if re.search(rf"\b{word}\b", path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+def test_source_never_prints_past_the_command_line() -> None:
+    """`print` goes around the choice of form and stream; the commands write where they were told."""
+    calls = [
+        f"{_name(path)}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if node.func.id in ("print", "breakpoint")
+    ]
+    assert calls == []
+
+
+def test_source_raises_no_not_implemented() -> None:
+    named = [
+        f"{_name(path)}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Name) and node.id == "NotImplementedError"
+    ]
+    assert named == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        _name(path)
+        for path in MODULES
+        if path.read_text(encoding="utf-8").strip()
+        and ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) is None
+    ]
+    assert [name for name in silent if name.startswith(("src/", "benchmarks/", "scripts/"))] == []
+
+
+def test_no_package_index_is_named() -> None:
+    """Where packages come from is the user's own configuration."""
+    options = re.compile(
+        r"--(extra-)?index-url|--find-links|--trusted-host|pypi\.org|registry\.npmjs"
+    )
+    found = [
+        _name(path)
+        for path in FILES
+        if path.name in ("Makefile", "run", "environment.py", "pyproject.toml")
+        or path.name.endswith(("constraints.txt", "requirements.txt"))
+        if options.search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []

@@ -1,0 +1,79 @@
+"""What importing StepScope costs, and what runs where torch is absent."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ["duckdb", "numpy", "pyarrow", "torch", "rich", "click", "fsspec", "isal", "pandas"]
+
+BLOCK_TORCH = """
+import sys
+
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch" or name.startswith("torch."):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, NoTorch())
+"""
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_importing_stepscope_loads_nothing_heavy() -> None:
+    done = _python(
+        "import sys, json, stepscope\n"
+        f"print(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == []
+
+
+def test_the_public_names_are_there() -> None:
+    done = _python("import stepscope\nfor name in stepscope.__all__: getattr(stepscope, name)")
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_module_outside_record_needs_torch() -> None:
+    modules = sorted(
+        path.relative_to(ROOT / "src").with_suffix("").as_posix().replace("/", ".")
+        for path in (ROOT / "src/stepscope").rglob("*.py")
+        if "record" not in path.parts and path.name not in ("__init__.py", "__main__.py")
+    )
+    assert "stepscope.cli.demo_training" in modules
+    code = f"{BLOCK_TORCH}\nimport importlib\nfor name in {modules}: importlib.import_module(name)"
+    done = _python(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_demo_without_torch_says_what_to_do() -> None:
+    done = _python(f"{BLOCK_TORCH}\nfrom stepscope.cli.main import main\nsys.exit(main(['demo']))")
+    assert done.returncode == 1
+    assert "no torch" in done.stderr
+    assert "pip install torch" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.torch
+def test_answering_questions_never_imports_torch(tmp_path: Path) -> None:
+    trace = tmp_path / "one.json"
+    trace.write_text(
+        '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::add", '
+        '"pid": 1, "tid": 1, "ts": 1, "dur": 2, "args": {}}]}'
+    )
+    done = _python(
+        "import sys\nfrom stepscope.cli.main import main\n"
+        f"code = main(['operators', {str(trace)!r}, '--no-cache', '--json'])\n"
+        "sys.stderr.write(repr((code, 'torch' in sys.modules)))"
+    )
+    assert done.stderr.endswith("(0, False)"), done.stderr
