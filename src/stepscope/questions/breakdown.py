@@ -1,0 +1,156 @@
+"""The arithmetic of the step breakdown: every moment of a step is given to exactly one activity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.intervals import Intervals, split, union
+from stepscope.questions.recording import (
+    COMMUNICATION,
+    COMPUTATION,
+    COPY,
+    FILL,
+    Array,
+    Columns,
+    Recordings,
+    recordings,
+    union_of,
+)
+from stepscope.questions.scope import Scope
+
+PARTS = (
+    "kernel",
+    "memcpy",
+    "memset",
+    "communication",
+    "runtime",
+    "dataloader",
+    "cpu_exec",
+    "other",
+)
+"""Activities, those that take precedence first."""
+
+_HOST_COMMUNICATION, _RUNTIME, _DATALOADER, _CPU_EXEC = range(4)
+
+_HOST_ACTIVITY = f"""
+    SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns,
+        CASE WHEN kind = 'runtime' THEN {_RUNTIME}
+            WHEN role = 'communication' THEN {_HOST_COMMUNICATION}
+            WHEN role = 'dataloader' THEN {_DATALOADER}
+            ELSE {_CPU_EXEC} END::TINYINT AS activity
+    FROM host_event
+    WHERE {{ranks}} AND dur_ns > 0 AND (
+        kind = 'runtime'
+        OR kind IN ('operator', 'annotation', 'python') AND (
+            role IN ('communication', 'dataloader')
+            OR role IS DISTINCT FROM 'step' AND (
+                parent_id IS NULL OR parent_id IN (
+                    SELECT id FROM host_event
+                    WHERE {{ranks}} AND (role = 'step' OR kind IN ('overhead', 'other'))
+                )
+            )
+        )
+    )
+"""
+"""Host time by activity. Of operators, ranges and Python frames only the outermost are read: what is
+below one of them lies inside it and adds nothing to the union; what is below a runtime call or a
+DataLoader range lies inside that and is given to it. Ids may repeat between ranks: a row that is read
+for another rank's sake is an inner one, and adds nothing either."""
+
+_WHAT_IS_RECORDED = """
+    SELECT rank, span, bool_or(kind = 'runtime')::TINYINT AS runtime,
+        bool_or(kind IN ('operator', 'annotation', 'python') AND role IS DISTINCT FROM 'step')::TINYINT
+            AS host
+    FROM (SELECT DISTINCT rank, span, kind, role FROM host_event WHERE {ranks})
+    GROUP BY rank, span
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """The steps of one recording and what their time went to.
+
+    `parts_ns` has a row a step and a column for each of `PARTS`; a row sums to the step's length.
+    `measured` says of each of `PARTS` whether the recording could show it at all.
+    """
+
+    rank: int
+    span: int
+    steps: Columns
+    parts_ns: Array
+    measured: tuple[bool, ...]
+
+
+def break_down(
+    scope: Scope, steps: Recordings, device: Recordings, ranks: str = "rank >= 0"
+) -> Iterator[Breakdown]:
+    """Breaks down steps.
+
+    Args:
+        scope: the events, of all steps.
+        steps: the steps to break down, as `steps_of` gives them.
+        device: the device's work, as `device_work` gives it.
+        ranks: the SQL condition on ranks that both were asked with.
+    """
+    host = recordings(scope.numpy(_HOST_ACTIVITY.format(ranks=ranks)))
+    recorded = {
+        (int(rank), int(span)): (bool(runtime), bool(ops))
+        for rank, span, runtime, ops in zip(
+            *scope.numpy(_WHAT_IS_RECORDED.format(ranks=ranks)).values(), strict=True
+        )
+    }
+    for key in steps:
+        runtime, operators = recorded.get(key, (False, False))
+        work = key in device
+        yield Breakdown(
+            *key,
+            steps[key],
+            split(
+                steps[key]["start_ns"],
+                steps[key]["end_ns"],
+                _layers(device.get(key), host.get(key)),
+            ),
+            (work, work, work, work or operators, runtime, operators, operators, True),
+        )
+
+
+def _layers(device: Columns | None, host: Columns | None) -> list[Intervals]:
+    def on_device(work: int) -> Intervals:
+        return union([], []) if device is None else union_of(device, device["work"] == work)
+
+    def on_host(activity: int) -> Intervals:
+        return union([], []) if host is None else union_of(host, host["activity"] == activity)
+
+    kernels, waiting = on_device(COMMUNICATION), on_host(_HOST_COMMUNICATION)
+    return [
+        on_device(COMPUTATION),
+        on_device(COPY),
+        on_device(FILL),
+        union(
+            np.concatenate([kernels.start, waiting.start]),
+            np.concatenate([kernels.end, waiting.end]),
+        ),
+        on_host(_RUNTIME),
+        on_host(_DATALOADER),
+        on_host(_CPU_EXEC),
+    ]
+
+
+def mean_parts(parts_ns: Array) -> list[int]:
+    """The mean of rows of parts, in whole ns whose sum is the mean of the totals, rounded.
+
+    Each mean is rounded down or up: those with the largest remainders are rounded up, as many as it
+    takes.
+
+    >>> mean_parts(np.array([[1, 2, 0], [2, 2, 0]]))
+    [2, 2, 0]
+    """
+    rows = len(parts_ns)
+    sums = parts_ns.sum(axis=0)
+    means = sums // rows
+    missing = (2 * int(sums.sum()) + rows) // (2 * rows) - int(means.sum())
+    means[np.argsort(-(sums % rows), kind="stable")[:missing]] += 1
+    return [int(mean) for mean in means]

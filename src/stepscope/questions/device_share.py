@@ -1,0 +1,93 @@
+"""The arithmetic of device time: computation, exposed communication, exposed copies and idle time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.intervals import Intervals, covered, split, union
+from stepscope.questions.recording import COMMUNICATION, COPY, Array, Columns, union_of
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceShare:
+    """What one device did in each of some windows: ns, one number a window.
+
+    `span_ns` = `computation_ns` + `exposed_communication_ns` + `exposed_copy_ns` + `idle_ns`.
+    """
+
+    span_ns: Array
+    computation_ns: Array
+    communication_ns: Array
+    exposed_communication_ns: Array
+    copy_ns: Array
+    exposed_copy_ns: Array
+    idle_ns: Array
+    events: Array
+    unlinked_ns: Array
+    work_ns: Array
+    """Summed duration of the work; work that overlaps counts as often as it overlaps."""
+
+    def total(self) -> dict[str, int]:
+        """The sums over all windows."""
+        return {name: int(getattr(self, name).sum()) for name in self.__slots__}
+
+
+def share_device(work: Columns, window_start: Array, window_end: Array) -> DeviceShare:
+    """What a device did in each window.
+
+    Args:
+        work: the device's work, as `device_work` gives it.
+        window_start, window_end: windows that do not overlap (ns).
+    """
+    kind = work["work"]
+    communication, copies = union_of(work, kind == COMMUNICATION), union_of(work, kind == COPY)
+    computation = union_of(work, (kind != COMMUNICATION) & (kind != COPY))
+    parts = split(window_start, window_end, [computation, communication, copies])
+    unlinked = ~work["launched"]
+    return DeviceShare(
+        span_ns=parts.sum(axis=1),
+        computation_ns=parts[:, 0],
+        communication_ns=covered(communication, window_start, window_end),
+        exposed_communication_ns=parts[:, 1],
+        copy_ns=covered(copies, window_start, window_end),
+        exposed_copy_ns=parts[:, 2],
+        idle_ns=parts[:, 3],
+        events=_running(work["start_ns"], work["end_ns"], window_start, window_end),
+        unlinked_ns=summed(
+            work["start_ns"][unlinked], work["end_ns"][unlinked], window_start, window_end
+        ),
+        work_ns=summed(work["start_ns"], work["end_ns"], window_start, window_end),
+    )
+
+
+def extent(work: Columns) -> tuple[Array, Array]:
+    """The one window from the first begin to the last end of a device's work."""
+    return np.array([work["start_ns"].min()]), np.array([work["end_ns"].max()])
+
+
+def busy(work: Columns) -> Intervals:
+    """The time in which a device does any work."""
+    return union(work["start_ns"], work["end_ns"])
+
+
+def summed(start: Array, end: Array, window_start: Array, window_end: Array) -> Array:
+    """The summed length of the parts of intervals that lie in each window; overlaps count twice."""
+    starts, ends = np.sort(start), np.sort(end)
+    starts_before = np.concatenate([[0], np.cumsum(starts)])
+    ends_before = np.concatenate([[0], np.cumsum(ends)])
+
+    def until(time: Array) -> Array:
+        begun, ended = np.searchsorted(starts, time), np.searchsorted(ends, time)
+        area: Array = (begun - ended) * time - starts_before[begun] + ends_before[ended]
+        return area
+
+    return np.subtract(until(window_end), until(window_start))
+
+
+def _running(start: Array, end: Array, window_start: Array, window_end: Array) -> Array:
+    """How many intervals run in each window; one that takes no time runs in the window it begins in."""
+    begun = np.searchsorted(np.sort(start), window_end)
+    over = np.searchsorted(np.sort(np.maximum(end, start + 1)), window_start, side="right")
+    return np.subtract(begun, over)

@@ -1,0 +1,141 @@
+"""How much of each device's time was computation, communication, copies and nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stepscope.questions.declare import Column, Parameter, question
+from stepscope.questions.rows import answer_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.recording import Columns
+    from stepscope.questions.scope import Scope
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process"),
+    Column("span", "int", "which of the rank's recordings, from 0", shown=False),
+    Column("device", "int", "index of the device in its process"),
+    Column("step", "int", "number of the step, as the program counts"),
+    Column("span_ns", "int", "the time looked at: first begin to last end, or the steps", "ns"),
+    Column("computation_ns", "int", "kernels that compute, and fills, ran", "ns"),
+    Column("communication_ns", "int", "communication kernels ran, hidden or not", "ns"),
+    Column(
+        "exposed_communication_ns",
+        "int",
+        "communication kernels ran and no computation did",
+        "ns",
+    ),
+    Column("copy_ns", "int", "copies ran, hidden or not", "ns", shown=False),
+    Column("exposed_copy_ns", "int", "copies ran and nothing else did", "ns"),
+    Column("busy_ns", "int", "any of them ran", "ns"),
+    Column("idle_ns", "int", "nothing ran", "ns"),
+    Column("events", "int", "kernels, copies and fills", "count"),
+    Column(
+        "unlinked_ns", "int", "summed duration of work whose launch is not known", "ns", shown=False
+    ),
+    Column(
+        "unlinked_ratio",
+        "float",
+        "the part of the summed duration of all work that this is",
+        "ratio",
+    ),
+)
+
+
+@question(
+    "device-time",
+    "How much of each device's time was computation, exposed communication, exposed copies, idle?",
+    _COLUMNS,
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "`device` for a row a device, `step` for a row a device and step",
+            default="device",
+            choices=("device", "step"),
+        ),
+    ),
+    needs="device",
+    drawing="stacked bars",
+    fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+)
+def device_time(scope: Scope, by: str = "device") -> pa.Table:
+    """A device's time, split so that it adds up exactly:
+    span = computation + exposed communication + exposed copy + idle.
+
+    Each part is a union: kernels that run side by side on several streams count once. Computation
+    is kernels that do not communicate, and fills. Communication is *exposed* where no computation
+    covers it, a copy where neither computation nor communication does. Busy is the union of all.
+
+    All work that the device recorded counts, whether or not its launch is known; how much of it has
+    no known launch is said beside it, as a share of the summed duration. Each device of a process,
+    each rank and each recording of a rank stand apart.
+
+    Without steps the span runs from the device's first begin to its last end. With `--step`, and with
+    `by="step"`, it is the steps (as the question `steps` bounds them), and work is cut at their edges;
+    several chosen steps are summed.
+
+    These are the definitions of TraceLens' GPU timeline, on integers, so that the parts do not differ
+    from the span by rounding. Holistic Trace Analysis's temporal breakdown rounds times to whole
+    microseconds first and takes everything that does not compute for one part.
+    """
+    from stepscope.questions.device_share import extent, share_device
+    from stepscope.questions.recording import (
+        device_work,
+        every_step,
+        groups,
+        rank_batches,
+        steps_of,
+    )
+
+    def rows(whole: Scope) -> Iterator[list[Any]]:
+        for ranks in rank_batches(scope.ranks):
+            windows = steps_of(scope, ranks)
+            for key, work in device_work(whole, ranks).items():
+                steps = windows.get(key)
+                for (device,), own in groups(work, "device").items():
+                    if by == "step":
+                        yield from _step_rows((*key, device), own, steps)
+                    elif scope.steps is None:
+                        share = share_device(own, *extent(own)).total()
+                        share["events"] = len(own["start_ns"])  # those at the very end too
+                        yield [*key, device, *_figures(share)]
+                    elif steps is not None:
+                        share = share_device(own, steps["start_ns"], steps["end_ns"]).total()
+                        yield [*key, device, *_figures(share)]
+
+    with every_step(scope) as whole:
+        names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]
+        return answer_rows(_COLUMNS, names, rows(whole))
+
+
+def _step_rows(
+    key: tuple[int, int, int], work: Columns, steps: Columns | None
+) -> Iterator[list[Any]]:
+    from stepscope.questions.device_share import share_device
+
+    if steps is None:
+        return
+    share = share_device(work, steps["start_ns"], steps["end_ns"])
+    for row, step in enumerate(steps["step"].tolist()):
+        figures = {name: int(getattr(share, name)[row]) for name in share.__slots__}
+        yield [*key, step, *_figures(figures)]
+
+
+def _figures(share: dict[str, int]) -> list[Any]:
+    return [
+        share["span_ns"],
+        share["computation_ns"],
+        share["communication_ns"],
+        share["exposed_communication_ns"],
+        share["copy_ns"],
+        share["exposed_copy_ns"],
+        share["span_ns"] - share["idle_ns"],
+        share["idle_ns"],
+        share["events"],
+        share["unlinked_ns"],
+        share["unlinked_ns"] / share["work_ns"] if share["work_ns"] else None,
+    ]

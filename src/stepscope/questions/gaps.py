@@ -1,0 +1,151 @@
+"""The arithmetic of idle time: the gaps between work, what ended each, and what the host did meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.intervals import Intervals, split
+from stepscope.questions.recording import WORK, Array, Columns, Recordings, recordings, union_of
+from stepscope.questions.scope import Scope
+
+CAUSES = ("host wait", "kernel wait", "other", "unlinked", "no work follows")
+HOST_WAIT, KERNEL_WAIT, OTHER, UNLINKED, NO_WORK_FOLLOWS = range(5)
+
+HOST_ACTIVITIES = (
+    "dataloader",
+    "synchronize",
+    "profiler",
+    "allocate",
+    "launch",
+    "runtime",
+    "communication",
+    "operator",
+    "annotation",
+    "python",
+    "nothing recorded",
+)
+"""What the host may be doing, the more telling first: a moment in which several go on is the first's."""
+
+_NEVER = np.iinfo(np.int64).min
+"""Stands for a launch that is not known. Real times are never this small."""
+
+_DEVICE = f"""
+    SELECT work.rank, work.span, work.device, work.stream, work.start_ns,
+        work.start_ns + work.dur_ns AS end_ns, coalesce(launch.start_ns, {_NEVER}) AS launch_ns
+    FROM device_event AS work
+    LEFT JOIN host_event AS launch ON work.rank = launch.rank AND work.launch_id = launch.id
+    WHERE work.{WORK} AND work.{{ranks}}
+"""
+
+_HOST = """
+    SELECT doing.rank, doing.span, doing.start_ns, doing.start_ns + doing.dur_ns AS end_ns,
+        CASE WHEN doing.kind = 'runtime' THEN CASE
+                WHEN doing.role = 'synchronize' THEN 1
+                WHEN doing.role = 'allocate' THEN 3
+                WHEN doing.role IN ('launch', 'graph_launch', 'copy', 'fill') THEN 4
+                ELSE 5 END
+            WHEN doing.kind = 'overhead' THEN 2
+            WHEN doing.role = 'dataloader' THEN 0
+            WHEN doing.role = 'communication' THEN 6
+            WHEN doing.kind = 'operator' THEN 7
+            WHEN doing.kind = 'annotation' THEN 8
+            ELSE 9 END::TINYINT AS activity
+    FROM host_event AS doing
+    LEFT JOIN host_event AS outer_event
+        ON doing.rank = outer_event.rank AND doing.parent_id = outer_event.id
+    WHERE doing.{ranks} AND doing.dur_ns > 0 AND (
+        doing.kind IN ('runtime', 'overhead')
+        OR doing.role IN ('dataloader', 'communication')
+        OR doing.kind IN ('operator', 'annotation', 'python') AND doing.role IS DISTINCT FROM 'step'
+            AND (outer_event.kind IS DISTINCT FROM doing.kind OR outer_event.role = 'step')
+    )
+"""
+"""What lies below an event of its own kind adds nothing to a union and is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Times in which nothing ran: begin, end (ns) and cause (index into `CAUSES`) of each."""
+
+    start: Array
+    end: Array
+    cause: Array
+
+    @property
+    def length(self) -> Array:
+        """ns."""
+        return self.end - self.start
+
+
+def launched_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
+    """Device work with `device`, `stream`, `start_ns`, `end_ns` and `launch_ns`, when it was launched."""
+    return recordings(scope.numpy(_DEVICE.format(ranks=ranks)))
+
+
+def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None) -> Gaps:
+    """The gaps between work that runs on one stream, or on one device.
+
+    A gap reaches from the latest end so far to the next begin: the latest, not the last one's, because
+    work may begin before what began before it has ended.
+
+    Args:
+        work: as `launched_work` gives it.
+        kernel_wait_ns: gaps at least this long are not the device's own delay between two kernels.
+        windows: windows of time (`start_ns`, `end_ns`) in order, to which gaps are cut; the time from
+            a window's begin to the first work, and from the last to its end, then is a gap too.
+    """
+    order = np.argsort(work["start_ns"], kind="stable")
+    start, end = work["start_ns"][order], work["end_ns"][order]
+    launch = work["launch_ns"][order]
+    reach = np.maximum.accumulate(end)
+    after = np.flatnonzero(start[1:] > reach[:-1])
+    begins, ends = reach[after], start[after + 1]
+    cause = _causes(begins, ends, launch[after + 1], kernel_wait_ns)
+    if windows is None:
+        return Gaps(begins, ends, cause)
+    first = min(int(start[0]), int(windows["start_ns"].min(initial=start[0])))
+    last = max(int(reach[-1]), int(windows["end_ns"].max(initial=reach[-1])))
+    begins = np.concatenate([[first], begins, reach[-1:]])
+    ends = np.concatenate([start[:1], ends, [last]])
+    lead = UNLINKED if launch[0] == _NEVER else HOST_WAIT
+    cause = np.concatenate([[lead], cause, [NO_WORK_FOLLOWS]])
+    full = begins < ends
+    begins, ends, cause = begins[full], ends[full], cause[full]
+    # Steps that follow each other touch, so they cannot stand in one `Intervals` to intersect with.
+    low = np.searchsorted(ends, windows["start_ns"], side="right")
+    count = np.maximum(np.searchsorted(begins, windows["end_ns"], side="left") - low, 0)
+    window = np.repeat(np.arange(len(count)), count)
+    gap = np.arange(len(window)) + np.repeat(low - np.cumsum(count) + count, count)
+    return Gaps(
+        np.maximum(begins[gap], windows["start_ns"][window]),
+        np.minimum(ends[gap], windows["end_ns"][window]),
+        cause[gap],
+    )
+
+
+def _causes(begins: Array, ends: Array, launch: Array, kernel_wait_ns: int) -> Array:
+    short = np.where(ends - begins < kernel_wait_ns, KERNEL_WAIT, OTHER)
+    linked = np.where(launch > begins, HOST_WAIT, short)
+    return np.where(launch == _NEVER, UNLINKED, linked)
+
+
+def host_activity(scope: Scope, ranks: str = "rank >= 0") -> dict[tuple[int, int], list[Intervals]]:
+    """When the host of each recording was at each of `HOST_ACTIVITIES` but the last.
+
+    Recordings without host events are left out.
+    """
+    return {
+        key: [
+            union_of(host, host["activity"] == activity)
+            for activity in range(len(HOST_ACTIVITIES) - 1)
+        ]
+        for key, host in recordings(scope.numpy(_HOST.format(ranks=ranks))).items()
+    }
+
+
+def main_activity(gaps: Gaps, host: list[Intervals]) -> Array:
+    """What the host did for the largest part of each gap: an index into `HOST_ACTIVITIES`."""
+    activities: Array = split(gaps.start, gaps.end, host).argmax(axis=1)
+    return activities

@@ -1,0 +1,140 @@
+"""When devices and streams had nothing to do, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stepscope.questions.declare import Column, Parameter, question
+from stepscope.questions.rows import answer_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.intervals import Intervals
+    from stepscope.questions.gaps import Gaps
+    from stepscope.questions.recording import Columns
+    from stepscope.questions.scope import Scope
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process"),
+    Column("span", "int", "which of the rank's recordings, from 0", shown=False),
+    Column("device", "int", "index of the device in its process"),
+    Column("stream", "int", "stream; empty for the device as a whole"),
+    Column(
+        "cause",
+        "text",
+        "host wait, kernel wait, other, unlinked, or no work follows (see the page)",
+    ),
+    Column(
+        "host",
+        "text",
+        "what the host did for the largest part of these gaps; for the device as a whole alone",
+    ),
+    Column("gaps", "int", "times in which nothing ran", "count"),
+    Column("idle_ns", "int", "their summed length", "ns"),
+    Column("share_ratio", "float", "the part of the device's, or stream's, idle time", "ratio"),
+    Column("max_gap_ns", "int", "the longest of them", "ns"),
+)
+
+
+@question(
+    "idle",
+    "When had the device, and each stream, nothing to do, and why?",
+    _COLUMNS,
+    parameters=(
+        Parameter(
+            "kernel_wait_ns",
+            "int",
+            "a gap shorter than this is the device's own delay between two pieces of work (ns)",
+            default=30_000,
+        ),
+    ),
+    needs="device",
+    fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+)
+def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
+    """Idle time by cause: of the device as a whole (rows without a stream), and of each stream.
+
+    A gap lies between the latest end of all work so far and the begin of what runs next. It is the
+    latest end that counts, not that of the piece before: with programmatic dependent launch a kernel
+    may begin before the one before it is over. The cause follows from what runs next:
+
+    * **host wait**: its launch call began only after the gap had begun. The device had caught up
+      with the host.
+    * **kernel wait**: it was launched in time, and the gap is shorter than `kernel_wait_ns`: the
+      device's own delay from one piece of work to the next.
+    * **other**: it was launched in time, and the gap is longer: it waited for another stream, for
+      an event, or for another rank.
+    * **unlinked**: its launch is not known, so nothing can be said.
+    * **no work follows**: only with `--step`, at the end of a recording.
+
+    For the device as a whole, `host` says what the host did for the largest part of each gap, on any
+    thread: wait for the DataLoader, synchronize, the profiler's own work, allocate, launch, another
+    runtime call, communicate, run an operator, an annotated range, Python, or nothing that was
+    recorded. Where several went on, the first of these counts.
+
+    The sums are exact: a device's rows add up to the idle time that `device-time` gives, a stream's
+    to its span less its busy time. With `--step`, gaps are cut to the steps, and the time from a
+    step's begin to its first work counts as well.
+
+    The classes and the 30 µs are those of Holistic Trace Analysis, which measures from the end of the
+    piece before: on overlapping work it sums negative gaps. It calls gaps before unlinked work kernel
+    wait or other, and looks at single streams only.
+    """
+    from stepscope.questions.gaps import find_gaps, host_activity, launched_work
+    from stepscope.questions.recording import every_step, groups, rank_batches, steps_of
+
+    def rows(whole: Scope) -> Iterator[list[Any]]:
+        for ranks in rank_batches(scope.ranks):
+            windows = steps_of(scope, ranks) if scope.steps is not None else {}
+            host = host_activity(whole, ranks)
+            for key, work in launched_work(whole, ranks).items():
+                if scope.steps is not None and key not in windows:
+                    continue
+                steps = windows.get(key)
+                for (device,), own in groups(work, "device").items():
+                    gaps = find_gaps(own, kernel_wait_ns, steps)
+                    yield from _device_rows((*key, device), gaps, host.get(key))
+                    yield from _stream_rows((*key, device), own, kernel_wait_ns, steps)
+
+    with every_step(scope) as whole:
+        return answer_rows(_COLUMNS, [c.name for c in _COLUMNS], rows(whole))
+
+
+def _device_rows(
+    key: tuple[int, int, int], gaps: Gaps, host: list[Intervals] | None
+) -> Iterator[list[Any]]:
+    from stepscope.questions.gaps import CAUSES, HOST_ACTIVITIES, main_activity
+
+    names: tuple[str | None, ...] = (None,) if host is None else HOST_ACTIVITIES
+    activity = 0 if host is None else main_activity(gaps, host)
+    for code, figures in _by_code(gaps, gaps.cause * len(names) + activity):
+        cause, doing = divmod(code, len(names))
+        yield [*key, None, CAUSES[cause], names[doing], *figures]
+
+
+def _stream_rows(
+    key: tuple[int, int, int], work: Columns, kernel_wait_ns: int, steps: Columns | None
+) -> Iterator[list[Any]]:
+    from stepscope.questions.gaps import CAUSES, find_gaps
+    from stepscope.questions.recording import groups
+
+    for (stream,), own in groups(work, "stream").items():
+        gaps = find_gaps(own, kernel_wait_ns, steps)
+        for cause, figures in _by_code(gaps, gaps.cause):
+            yield [*key, stream, CAUSES[cause], None, *figures]
+
+
+def _by_code(gaps: Gaps, code: Any) -> list[tuple[int, list[Any]]]:
+    """Number, sum, share and longest of the gaps of each code, those that lose most first."""
+    import numpy as np
+
+    length = gaps.length
+    whole = int(length.sum())
+    found = []
+    for value in np.unique(code).tolist():
+        own = length[code == value]
+        idle_ns = int(own.sum())
+        found.append((value, [len(own), idle_ns, idle_ns / whole, int(own.max())]))
+    return sorted(found, key=lambda one: -one[1][1])

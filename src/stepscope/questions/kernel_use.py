@@ -1,0 +1,137 @@
+"""The arithmetic of how well kernels use a device: utilisation, SM efficiency, achieved occupancy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from stepscope.intervals import Levels, concurrency, covered, integral, union
+from stepscope.questions.recording import COMMUNICATION, COMPUTATION, Array, Columns
+from stepscope.questions.scope import Scope
+
+_MOST_BUCKETS = 100
+
+_EXTENT = """
+    SELECT rank, span, min(start_ns), max(end_ns) FROM (
+        SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns FROM host_event
+        WHERE {ranks} AND kind IN ('operator', 'annotation', 'runtime', 'python')
+        UNION ALL
+        SELECT rank, span, start_ns, start_ns + dur_ns FROM device_event
+        WHERE {ranks} AND kind IN ('computation', 'communication', 'copy', 'fill')
+    ) GROUP BY rank, span
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUse:
+    """How well kernels used one device: sums over a window, or one number for each of some windows.
+
+    `resident_area` is the time integral of the part of the multiprocessors that had a block;
+    `occupancy_area` that of the occupancies of the kernels, which `occupied_ns` divides. `described`
+    says whether any kernel states its blocks.
+    """
+
+    window_ns: Array
+    kernel_ns: Array
+    resident_area: Array
+    occupancy_area: Array
+    occupied_ns: Array
+    described_ns: Array
+    running_ns: Array
+    described: bool
+
+    def total(self) -> KernelUse:
+        """All windows together."""
+        sums: dict[str, Any] = {
+            field.name: getattr(self, field.name).sum(keepdims=True)
+            for field in fields(self)
+            if field.name != "described"
+        }
+        return replace(self, **sums)
+
+    def ratios(self) -> list[list[float | None]]:
+        """Utilisation, SM efficiency, occupancy and the described part; one list a window.
+
+        None is "not measured".
+        """
+        efficiency = self.resident_area if self.described else np.full(len(self.window_ns), np.nan)
+        pairs = (
+            (self.kernel_ns, self.window_ns),
+            (efficiency, self.window_ns),
+            (self.occupancy_area, self.occupied_ns),
+            (self.described_ns, self.running_ns),
+        )
+        columns = [[_ratio(*one) for one in zip(*pair, strict=True)] for pair in pairs]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return None if whole <= 0 or math.isnan(part) else float(part / whole)
+
+
+def use_of_kernels(work: Columns, start: Array, end: Array) -> KernelUse:
+    """How well the kernels among a device's work used it in each window from `start` to `end`.
+
+    Args:
+        work: as `device_work` gives it.
+        start, end: the windows (ns), in any order.
+    """
+    kernels = (work["work"] == COMPUTATION) | (work["work"] == COMMUNICATION)
+    begin, finish = work["start_ns"][kernels], work["end_ns"][kernels]
+    blocks, occupancy = work["blocks_per_sm"][kernels], work["occupancy_ratio"][kernels]
+    resident, occupied = blocks > 0, occupancy >= 0  # false for NaN
+
+    def summed(chosen: Array, weight: Array | None = None, most: float | None = None) -> Array:
+        running = concurrency(
+            begin[chosen], finish[chosen], None if weight is None else weight[chosen]
+        )
+        if most is not None:
+            running = Levels(running.time, np.minimum(running.value, most))
+        return integral(running, start, end)
+
+    return KernelUse(
+        window_ns=end - start,
+        kernel_ns=covered(union(begin, finish), start, end),
+        resident_area=summed(resident, blocks, most=1.0),
+        occupancy_area=summed(occupied, occupancy),
+        occupied_ns=summed(occupied),
+        described_ns=summed(resident),
+        running_ns=summed(np.ones(len(begin), dtype=bool)),
+        described=bool(resident.any()),
+    )
+
+
+def whole_window(steps: Columns) -> tuple[Array, Array]:
+    """From the first step's begin to the last complete step's end (the last one's if none is)."""
+    counted = steps["complete"] if steps["complete"].any() else np.ones_like(steps["complete"])
+    return steps["start_ns"][counted].min(keepdims=True), steps["end_ns"][counted].max(
+        keepdims=True
+    )
+
+
+def extents(scope: Scope, ranks: str) -> dict[tuple[int, int], tuple[int, int]]:
+    """First begin and last end of the events of each recording."""
+    columns = scope.numpy(_EXTENT.format(ranks=ranks)).values()
+    return {
+        (rank, span): (a, b)
+        for rank, span, a, b in zip(*map(np.ndarray.tolist, columns), strict=True)
+    }
+
+
+def buckets(begin: int, end: int) -> tuple[Array, Array]:
+    """Begins and ends of equal pieces of time: a power of ten of µs long, at most 100 of them.
+
+    The last takes what remains, so that the pieces add up to the whole.
+
+    >>> [edge.tolist() for edge in buckets(0, 2_700)]
+    [[0, 1000], [1000, 2700]]
+    """
+    length = 1_000
+    while (end - begin) > _MOST_BUCKETS * length:
+        length *= 10
+    count = max(1, (end - begin) // length)
+    starts = begin + length * np.arange(count, dtype=np.int64)
+    return starts, np.append(starts[1:], end)

@@ -1,0 +1,159 @@
+"""How long it takes from the host's launch call until a kernel is done, and where that time goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.questions.declare import Column, Parameter, question
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.scope import Scope
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process"),
+    Column("name", "text", "name of the kernel; of a launch of several, the one that began first"),
+    Column("call", "text", "name of the runtime or driver call that launched"),
+    Column("kernels", "int", "kernels whose launch is known", "count"),
+    Column("launches", "int", "calls that launched them", "count"),
+    Column("api_ns", "int", "A: summed duration of the launch calls", "ns"),
+    Column("api_mean_ns", "float", "A: mean", "ns"),
+    Column("api_median_ns", "float", "A: median", "ns", shown=False),
+    Column("queued", "int", "launches whose first kernel began after the call had ended", "count"),
+    Column(
+        "queue_ns", "int", "Q: summed time from the end of those calls to the first kernel", "ns"
+    ),
+    Column("queue_mean_ns", "float", "Q: mean over those launches", "ns"),
+    Column("queue_median_ns", "float", "Q: median over those launches", "ns", shown=False),
+    Column("kernel_ns", "int", "K: summed duration of the kernels", "ns"),
+    Column("kernel_mean_ns", "float", "K: mean", "ns"),
+    Column("kernel_median_ns", "float", "K: median", "ns", shown=False),
+    Column(
+        "total_ns",
+        "int",
+        "T: summed time from the call's begin to the end of call and kernels",
+        "ns",
+    ),
+    Column("total_mean_ns", "float", "T: mean", "ns"),
+    Column("total_median_ns", "float", "T: median", "ns", shown=False),
+    Column(
+        "short_kernels",
+        "int",
+        "launches of at most 50 µs that took the host longer than their kernels took the device",
+        "count",
+    ),
+    Column("slow_calls", "int", "launch calls longer than 50 µs", "count"),
+    Column(
+        "late_starts", "int", "launches whose kernel began more than 100 µs after the call", "count"
+    ),
+    Column(
+        "unlinked", "int", "kernels whose launch is not known; they are in no other figure", "count"
+    ),
+)
+
+_QUERY = """
+    WITH kernel AS (
+        SELECT work.rank, work.name, work.start_ns, work.dur_ns, work.start_ns + work.dur_ns AS end_ns,
+            launch.id AS launch_id, launch.name AS call,
+            launch.start_ns AS call_start_ns, launch.dur_ns AS call_ns
+        FROM device_event AS work
+        LEFT JOIN host_event AS launch ON work.rank = launch.rank AND work.launch_id = launch.id
+        WHERE work.kind IN ('computation', 'communication')
+    ),
+    launched AS (
+        SELECT rank, any_value(call) AS call, arg_min(name, (start_ns, end_ns, name)) AS name,
+            any_value(call_ns) AS a, min(start_ns) - any_value(call_start_ns + call_ns) AS q,
+            greatest(max(end_ns), any_value(call_start_ns + call_ns)) - any_value(call_start_ns) AS t,
+            sum(dur_ns) AS k
+        FROM kernel WHERE launch_id IS NOT NULL GROUP BY rank, launch_id
+    ),
+    by_launch AS (
+        SELECT {key}, count(*) AS launches,
+            sum(a) AS api_ns, avg(a) AS api_mean_ns, median(a) AS api_median_ns,
+            count(*) FILTER (q > 0) AS queued, coalesce(sum(q) FILTER (q > 0), 0) AS queue_ns,
+            avg(q) FILTER (q > 0) AS queue_mean_ns, median(q) FILTER (q > 0) AS queue_median_ns,
+            sum(t) AS total_ns, avg(t) AS total_mean_ns, median(t) AS total_median_ns,
+            count(*) FILTER (a <= {slow_call_ns} AND k < a) AS short_kernels,
+            count(*) FILTER (a > {slow_call_ns}) AS slow_calls,
+            count(*) FILTER (q > {late_start_ns}) AS late_starts
+        FROM launched GROUP BY {key}
+    ),
+    by_kernel AS (
+        SELECT {key}, count(launch_id) AS kernels, count(*) FILTER (launch_id IS NULL) AS unlinked,
+            sum(dur_ns) FILTER (launch_id IS NOT NULL) AS kernel_ns,
+            avg(dur_ns) FILTER (launch_id IS NOT NULL) AS kernel_mean_ns,
+            median(dur_ns) FILTER (launch_id IS NOT NULL) AS kernel_median_ns
+        FROM kernel GROUP BY {key}
+    )
+    SELECT {columns}
+    FROM by_kernel AS kernels LEFT JOIN by_launch AS calls
+        ON kernels.{key} IS NOT DISTINCT FROM calls.{key}
+    ORDER BY total_ns DESC NULLS LAST, kernels.{key} NULLS LAST
+"""
+"""One row a kernel, then one a launch: a launch is counted once, however many kernels it has."""
+
+_SLOW_CALL_NS = 50_000
+_LATE_START_NS = 100_000
+_KEYS = {"kernel": "name", "call": "call", "rank": "rank"}
+_OF_KERNELS = ("kernels", "kernel_ns", "kernel_mean_ns", "kernel_median_ns", "unlinked")
+
+
+@question(
+    "launches",
+    "How long do launch calls, queueing and kernels take, and which launches stand out?",
+    _COLUMNS,
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "a row a `kernel` name, a launch `call` name, or a `rank`",
+            default="kernel",
+            choices=tuple(_KEYS),
+        ),
+    ),
+    needs="device",
+    fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+)
+def launches(scope: Scope, by: str = "kernel") -> pa.Table:
+    """The phases of a kernel's launch, as Nsight Systems defines them (`cuda_kern_exec_sum`):
+
+    * **A** (API): the launch call on the host, from its begin to its end.
+    * **Q** (queue): from the end of the call to the begin of the kernel, where the kernel began after
+      it; launches whose kernel began during the call have no Q and are not in its statistics.
+    * **K** (kernel): the kernel on the device.
+    * **T** (total): from the call's begin to the later of the call's and the kernel's end. It is not
+      A + Q + K.
+
+    A launch call that starts many kernels (a graph) is one launch: its A, Q and T count once, Q up to
+    its first kernel and T up to the end of its last; by kernel name they stand with the kernel that
+    began first, so that a sum over all names is right. Copies and fills are not in it.
+
+    Time in the queue is nothing bad: it shows that the host is ahead of the device. It is when *no*
+    launch has queued that the device starves for work.
+
+    Three counts of launches that stand out, with the thresholds of Holistic Trace Analysis: short
+    kernels (the call takes up to 50 µs, and longer than what it launches), slow calls (above 50 µs),
+    late starts (Q above 100 µs). Holistic Trace Analysis reads `cudaLaunchKernel` and its likes
+    only; driver calls (Triton) and graphs count here. Nsight Systems counts a graph's kernels one by
+    one or not at all, as it was recorded.
+
+    Kernels whose launch is not known are counted, and are in no other figure.
+    """
+    key = _KEYS[by]
+    names = [c.name for c in _COLUMNS if c.name not in _KEYS.values() or c.name == key]
+    columns = ", ".join(_source_of(name) for name in names)
+    return scope.sql(
+        _QUERY.format(
+            key=key, columns=columns, slow_call_ns=_SLOW_CALL_NS, late_start_ns=_LATE_START_NS
+        )
+    )
+
+
+def _source_of(column: str) -> str:
+    """A column in SQL: names and sums of kernels from the one side, launches from the other."""
+    if column in _KEYS.values() or column in _OF_KERNELS:
+        return f"kernels.{column}"
+    if column in ("launches", "queued", "short_kernels", "slow_calls", "late_starts"):
+        return f"coalesce(calls.{column}, 0) AS {column}"
+    return f"calls.{column}"

@@ -1,0 +1,167 @@
+"""What the time of each training step went to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stepscope.questions.declare import Column, Parameter, question
+from stepscope.questions.rows import answer_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.breakdown import Breakdown
+    from stepscope.questions.scope import Scope
+
+_PARTS = (
+    Column("kernel_ns", "int", "at least one kernel that computes was running", "ns"),
+    Column("memcpy_ns", "int", "the device copied and no kernel computed", "ns"),
+    Column("memset_ns", "int", "the device filled memory and did nothing of the above", "ns"),
+    Column(
+        "communication_ns",
+        "int",
+        "ranks communicated, or waited for each other, and nothing of the above went on (exposed)",
+        "ns",
+    ),
+    Column(
+        "runtime_ns", "int", "the host was in runtime calls and the device had nothing to do", "ns"
+    ),
+    Column(
+        "dataloader_ns",
+        "int",
+        "the host waited for a batch of the DataLoader, none of the above",
+        "ns",
+    ),
+    Column(
+        "cpu_exec_ns",
+        "int",
+        "the host ran operators, annotated ranges or Python, none of the above",
+        "ns",
+    ),
+    Column("other_ns", "int", "nothing was recorded", "ns"),
+    Column("total_ns", "int", "wall time of the step: the sum of the parts", "ns"),
+)
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process"),
+    Column("span", "int", "which of the rank's recordings, from 0", shown=False),
+    Column("step", "int", "number of the step, as the program counts"),
+    Column("steps", "int", "complete steps that the mean is of", "count"),
+    Column("start_ns", "int", "begin, since the run's start", "ns", shown=False),
+    *_PARTS,
+    Column(
+        "complete",
+        "bool",
+        "false for a last step whose device work was cut off by the end of the recording",
+        shown=False,
+    ),
+)
+
+
+@question(
+    "steps",
+    "What did the time of each training step go to?",
+    _COLUMNS,
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "`step` for a row a step, `mean` for the mean over the complete steps of a recording",
+            default="step",
+            choices=("step", "mean"),
+        ),
+    ),
+    drawing="stacked bars",
+    fills="Call profiler.step() once per iteration to have steps marked.",
+)
+def steps(scope: Scope, by: str = "step") -> pa.Table:
+    """Every moment of a step is given to one activity, so that the parts add up to its wall time exactly.
+
+    Where several go on at once, the first of this list takes the moment:
+
+    1. **Kernel**: a kernel that computes runs, on any stream of any device of the rank.
+    2. **Memcpy**: a copy runs on the device.
+    3. **Memset**: a fill runs on the device.
+    4. **Communication**: a communication kernel runs, or a host-side communication operator
+       (`nccl:...`, `gloo:...`, `c10d::...`). What is hidden under kernels and copies is in their
+       share, so this is the *exposed* part.
+    5. **Runtime**: the host is in a call of the device's runtime or driver.
+    6. **DataLoader**: the host is in a DataLoader's `__next__`.
+    7. **CPU Exec**: any other operator, annotated range or Python frame, on any thread.
+    8. **Other**: none of these was recorded.
+
+    A step runs from its begin on the host, or from where the step before it left the device free if
+    that is later, to its end on the host, or the end of the last device work that it launched if that
+    is later. All work of the rank's devices counts in whose window it runs, whoever launched it and
+    whether or not its launch is known. A rank that drives several devices has one breakdown: a moment
+    is Kernel when any of them computes (`device-time` tells them apart).
+
+    `by="mean"` gives the mean over the complete steps of each recording (over all its steps when none
+    is complete), in whole ns that add up to the mean total.
+
+    A part is empty, not 0, where the recording could not show it: the device's parts without any
+    device event, Runtime without runtime calls, DataLoader and CPU Exec without host events.
+    DataLoader is 0 when host events were recorded and no range of a DataLoader is among them; a
+    loader of another kind shows as CPU Exec or Other.
+
+    The activities, their precedence and the extension of steps to the end of their device work are
+    those of the TensorBoard profiler plugin (kineto, tb_plugin 0.4). Ours differs from it knowingly:
+
+    * The plugin counts later activities again once an earlier one has used up every step, and its
+      parts then exceed the total. Ours always add up.
+    * It takes a kernel for communication when its operator has one of ten names (`nccl:all_reduce`,
+      ...); ours goes by the kernel's own name and knows the operators of today's libraries.
+    * It does not know driver calls (`cuLaunchKernel`), by which Triton launches; here they are Runtime.
+    * It leaves incomplete last steps out; here they are marked, and left out of means.
+    """
+    from stepscope.questions.breakdown import break_down
+    from stepscope.questions.recording import device_work, every_step, rank_batches, steps_of
+
+    names = [c.name for c in _COLUMNS if c.name not in _LEFT_OUT[by]]
+    with every_step(scope) as whole:
+        rows = [
+            row
+            for ranks in rank_batches(scope.ranks)
+            for broken in break_down(
+                whole, steps_of(scope, ranks), device_work(whole, ranks), ranks
+            )
+            for row in (_mean_row(broken) if by == "mean" else _step_rows(broken))
+        ]
+    return answer_rows(_COLUMNS, names, rows)
+
+
+_LEFT_OUT = {"step": ("steps",), "mean": ("step", "start_ns", "complete")}
+
+
+def _step_rows(broken: Breakdown) -> Iterator[list[Any]]:
+    for row, parts in enumerate(broken.parts_ns.tolist()):
+        step = {name: values[row].item() for name, values in broken.steps.items()}
+        yield [
+            broken.rank,
+            broken.span,
+            step["step"],
+            step["start_ns"],
+            *_measured(parts, broken.measured),
+            sum(parts),
+            step["complete"],
+        ]
+
+
+def _mean_row(broken: Breakdown) -> Iterator[list[Any]]:
+    from stepscope.questions.breakdown import mean_parts
+
+    complete = broken.steps["complete"]
+    parts_ns = broken.parts_ns[complete] if complete.any() else broken.parts_ns
+    means = mean_parts(parts_ns)
+    yield [
+        broken.rank,
+        broken.span,
+        len(parts_ns),
+        *_measured(means, broken.measured),
+        sum(means),
+    ]
+
+
+def _measured(parts: list[int], measured: tuple[bool, ...]) -> list[int | None]:
+    return [part if known else None for part, known in zip(parts, measured, strict=True)]

@@ -1,0 +1,140 @@
+"""How much of the time kernels ran, and how much of the device they filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stepscope.questions.declare import Column, Parameter, question
+from stepscope.questions.rows import answer_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.recording import Array, Columns
+    from stepscope.questions.scope import Scope
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process"),
+    Column("span", "int", "which of the rank's recordings, from 0", shown=False),
+    Column("device", "int", "index of the device in its process"),
+    Column("step", "int", "number of the step, as the program counts"),
+    Column("start_ns", "int", "begin of the window, since the run's start", "ns"),
+    Column("window_ns", "int", "length of the window", "ns"),
+    Column("kernel_ns", "int", "at least one kernel was running", "ns"),
+    Column(
+        "utilization_ratio",
+        "float",
+        "the part of the window that this is (GPU utilisation)",
+        "ratio",
+    ),
+    Column(
+        "sm_efficiency_ratio",
+        "float",
+        "mean part of the multiprocessors that had a block, estimated",
+        "ratio",
+    ),
+    Column(
+        "occupancy_ratio", "float", "mean achieved occupancy of the kernels, estimated", "ratio"
+    ),
+    Column(
+        "described_ratio",
+        "float",
+        "the part of the kernels' summed duration whose blocks per multiprocessor were recorded",
+        "ratio",
+        shown=False,
+    ),
+)
+
+
+@question(
+    "utilization",
+    "How much of the time did kernels run, and how much of the device did they fill?",
+    _COLUMNS,
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "`device` for a row a device, `step` for one a step, `time` for at most 100 pieces of time",
+            default="device",
+            choices=("device", "step", "time"),
+        ),
+    ),
+    needs="device",
+    drawing="line",
+    fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+)
+def utilization(scope: Scope, by: str = "device") -> pa.Table:
+    """GPU utilisation, and two estimates of how full the device was.
+
+    * **GPU utilisation** is the part of the window in which at least one kernel ran: the union of
+      all kernels, communication kernels among them, over the window's length. Copies and fills do
+      not count. A kernel of one block uses the device as much as any other here.
+    * **Estimated SM efficiency** counts blocks: where the kernels that run at a moment have together
+      as many blocks as there are multiprocessors, or more, the moment counts 1, otherwise that
+      ratio; it is averaged over the whole window, idle time included.
+    * **Estimated achieved occupancy** is the mean of the kernels' occupancy, weighted by the time
+      that each runs in the window. Idle time does not enter.
+
+    The window reaches from the begin of the first step to the end of the last complete one, as the
+    question `steps` bounds them; with `--step` it is the chosen steps. With `by="step"` every step is
+    a window. With `by="time"` the recording (or the chosen steps, from first to last) is cut into
+    pieces of a power of ten of µs, the smallest that makes 100 pieces or fewer; the last piece takes
+    what remains.
+
+    Both estimates need what the recorder states with each kernel (`blocks per SM`, `est. achieved
+    occupancy %`); they are empty where no kernel has it, and cover the kernels that do where some
+    have (`described_ratio` says how many).
+
+    The formulas are those of the TensorBoard profiler plugin (kineto, tb_plugin 0.4). Nsight's and
+    DCGM's `SM Active` is measured by hardware counters and is not the same thing.
+    """
+    from stepscope.questions.kernel_use import extents, use_of_kernels
+    from stepscope.questions.recording import (
+        device_work,
+        every_step,
+        groups,
+        rank_batches,
+        steps_of,
+    )
+
+    def rows(whole: Scope) -> Iterator[list[Any]]:
+        for ranks in rank_batches(scope.ranks):
+            chosen = steps_of(scope, ranks)
+            recorded = extents(whole, ranks) if by == "time" and scope.steps is None else {}
+            for key, work in device_work(whole, ranks).items():
+                if key not in chosen:
+                    continue
+                steps = chosen[key]
+                numbers, start, end = _windows(by, steps, recorded.get(key), scope.steps is None)
+                for (device,), own in groups(work, "device").items():
+                    use = use_of_kernels(own, start, end)
+                    if by == "device":
+                        use = use.total()
+                    lengths = zip(
+                        start[: len(use.window_ns)], use.window_ns, use.kernel_ns, strict=True
+                    )
+                    for number, times, ratios in zip(numbers, lengths, use.ratios(), strict=True):
+                        step = [number] if by == "step" else []
+                        yield [*key, device, *step, *map(int, times), *ratios]
+
+    with every_step(scope) as whole:
+        names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]
+        return answer_rows(_COLUMNS, names, rows(whole))
+
+
+def _windows(
+    by: str, steps: Columns, recorded: tuple[int, int] | None, everything: bool
+) -> tuple[list[int | None], Array, Array]:
+    """Numbers (of steps, None for other windows), begins and ends of the windows to look at."""
+    from stepscope.questions.kernel_use import buckets, whole_window
+
+    if by == "time":
+        begin, end = recorded or (int(steps["start_ns"].min()), int(steps["end_ns"].max()))
+        starts, ends = buckets(begin, end)
+        return [None] * len(starts), starts, ends
+    if by == "step":
+        return steps["step"].tolist(), steps["start_ns"], steps["end_ns"]
+    if everything:
+        return [None], *whole_window(steps)
+    return [None], steps["start_ns"], steps["end_ns"]

@@ -1,0 +1,256 @@
+"""The step breakdown: precedence, windows, means, and what was not measured."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.questions import find
+from stepscope.questions.ask import ask
+from stepscope.questions.breakdown import PARTS, mean_parts
+from stepscope.store.open import Store
+
+ONE_STEP = {
+    "step": [{"step": 5, "start_ns": 0, "end_ns": 100}],
+    "host_event": [
+        {"id": 0, "kind": "annotation", "role": "step", "start_ns": 0, "dur_ns": 100},
+        {
+            "id": 1,
+            "kind": "annotation",
+            "role": "dataloader",
+            "start_ns": 0,
+            "dur_ns": 20,
+            "parent_id": 0,
+        },
+        {"id": 2, "kind": "operator", "start_ns": 15, "dur_ns": 45, "thread": 1},
+        {
+            "id": 3,
+            "kind": "runtime",
+            "role": "launch",
+            "start_ns": 30,
+            "dur_ns": 10,
+            "parent_id": 2,
+            "thread": 1,
+        },
+    ],
+    "device_event": [
+        {"kind": "computation", "start_ns": 50, "dur_ns": 30, "launch_id": 3},
+        {"kind": "communication", "start_ns": 70, "dur_ns": 20, "stream": 7},
+    ],
+}
+
+
+def test_the_first_activity_of_the_list_takes_the_moment(diff: Any) -> None:
+    diff(
+        "steps",
+        ONE_STEP,
+        """
+        rank,step,kernel_ns,memcpy_ns,memset_ns,communication_ns,runtime_ns,dataloader_ns,cpu_exec_ns,other_ns,total_ns
+        0,5,30,0,0,10,10,20,20,10,100
+        """,
+    )
+
+
+def test_work_that_runs_in_the_next_steps_window_counts_there(diff: Any) -> None:
+    rows = {
+        "step": [{"step": 1, "end_ns": 100}, {"step": 2, "start_ns": 100, "end_ns": 200}],
+        "device_event": [{"kind": "copy", "start_ns": 90, "dur_ns": 30, "step": 1}],
+    }
+    expected = """
+        step,memcpy_ns,other_ns,total_ns
+        2,20,80,100
+        """
+    diff("steps", rows, expected, steps=[2])
+
+
+def test_a_step_covered_by_one_kernel_gives_nothing_to_later_activities(diff: Any) -> None:
+    rows = {
+        "step": [{"end_ns": 100}],
+        "host_event": [
+            {"kind": "operator", "start_ns": 0, "dur_ns": 50},
+            {"kind": "runtime", "start_ns": 50, "dur_ns": 10},
+        ],
+        "device_event": [
+            {"kind": "computation", "start_ns": 0, "dur_ns": 100},
+            {"kind": "copy", "start_ns": 10, "dur_ns": 30, "stream": 2},
+        ],
+    }
+    expected = """
+        kernel_ns,memcpy_ns,runtime_ns,cpu_exec_ns,other_ns,total_ns
+        100,0,0,0,0,100
+        """
+    diff("steps", rows, expected)
+
+
+def test_host_communication_and_ranges_drawn_on_the_device(diff: Any) -> None:
+    rows = {
+        "step": [{"end_ns": 100}],
+        "host_event": [
+            {"kind": "annotation", "role": "communication", "start_ns": 10, "dur_ns": 30},
+            {"kind": "overhead", "start_ns": 50, "dur_ns": 30},
+            {"kind": "python", "start_ns": 90, "dur_ns": 5},
+        ],
+        "device_event": [{"kind": "annotation", "start_ns": 0, "dur_ns": 100}],
+    }
+    expected = """
+        kernel_ns,memcpy_ns,memset_ns,communication_ns,runtime_ns,cpu_exec_ns,other_ns,total_ns
+        ,,,30,,5,65,100
+        """
+    diff("steps", rows, expected)
+
+
+def test_devices_of_one_process_are_one_union(diff: Any) -> None:
+    rows = {
+        "step": [{"end_ns": 100}],
+        "device_event": [
+            {"kind": "computation", "start_ns": 0, "dur_ns": 50, "device": 0},
+            {"kind": "computation", "start_ns": 30, "dur_ns": 40, "device": 1},
+        ],
+    }
+    diff("steps", rows, "kernel_ns,cpu_exec_ns,other_ns,total_ns\n70,,30,100")
+
+
+def test_recordings_and_ranks_stand_apart(diff: Any) -> None:
+    rows = {
+        "step": [
+            {"step": 1, "end_ns": 10},
+            {"step": 1, "start_ns": 5, "end_ns": 10, "span": 1},
+            {"step": 1, "end_ns": 10, "rank": 1},
+        ],
+        "device_event": [
+            {"kind": "computation", "start_ns": 0, "dur_ns": 8},
+            {"kind": "computation", "start_ns": 6, "dur_ns": 1, "span": 1},
+        ],
+    }
+    diff(
+        "steps",
+        rows,
+        """
+        rank,span,step,kernel_ns,other_ns,total_ns
+        0,0,1,8,2,10
+        0,1,1,1,4,5
+        1,0,1,,10,10
+        """,
+    )
+
+
+def test_the_mean_leaves_out_an_incomplete_last_step(diff: Any) -> None:
+    rows = {
+        "step": [
+            {"step": 1, "end_ns": 10},
+            {"step": 2, "start_ns": 10, "end_ns": 21},
+            {"step": 3, "start_ns": 21, "end_ns": 22, "complete": False},
+        ],
+        "device_event": [{"kind": "computation", "start_ns": 0, "dur_ns": 15}],
+    }
+    diff(
+        "steps",
+        rows,
+        """
+        rank,steps,kernel_ns,memcpy_ns,other_ns,total_ns
+        0,2,8,0,3,11
+        """,
+        by="mean",
+    )
+
+
+def test_a_mean_of_no_complete_step_is_that_of_all(diff: Any) -> None:
+    rows = {"step": [{"end_ns": 10, "complete": False}]}
+    diff("steps", rows, "steps,other_ns,total_ns\n1,10,10", by="mean")
+
+
+def test_no_steps_give_no_rows_and_say_what_would(answer: Any) -> None:
+    table = answer("steps", {"device_event": [{"dur_ns": 5}]})
+    assert table.rows() == []
+    assert "profiler.step()" in table.note
+
+
+@given(
+    st.lists(
+        st.lists(st.integers(0, 1000), min_size=8, max_size=8).map(tuple), min_size=1, max_size=9
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_means_are_whole_and_add_up(rows: list[tuple[int, ...]]) -> None:
+    parts = np.array(rows, dtype=np.int64)
+    means = mean_parts(parts)
+    assert abs(sum(means) - parts.sum() / len(rows)) <= 0.5
+    assert all(abs(m - exact) < 1 for m, exact in zip(means, parts.mean(axis=0), strict=True))
+
+
+HOST = st.tuples(
+    st.sampled_from(
+        [
+            ("operator", None),
+            ("annotation", "communication"),
+            ("annotation", "dataloader"),
+            ("annotation", "step"),
+            ("python", None),
+            ("runtime", "launch"),
+            ("overhead", None),
+        ]
+    ),
+    st.integers(0, 40),
+    st.integers(0, 20),
+)
+DEVICE = st.tuples(
+    st.sampled_from(["computation", "communication", "copy", "fill", "annotation", "sync"]),
+    st.integers(0, 40),
+    st.integers(0, 20),
+    st.integers(0, 1),
+)
+
+
+def owner_of(moment: int, host: list[Any], device: list[Any]) -> str:
+    """Which activity a moment belongs to, by looking at every event."""
+    on_device = {kind for kind, start, dur, _ in device if start <= moment < start + dur}
+    on_host = {what for what, start, dur in host if start <= moment < start + dur}
+    for kind, part in (("computation", "kernel"), ("copy", "memcpy"), ("fill", "memset")):
+        if kind in on_device:
+            return part
+    if "communication" in on_device or ("annotation", "communication") in on_host:
+        return "communication"
+    for what, part in (
+        (("runtime", "launch"), "runtime"),
+        (("annotation", "dataloader"), "dataloader"),
+    ):
+        if what in on_host:
+            return part
+    return "cpu_exec" if on_host & {("operator", None), ("python", None)} else "other"
+
+
+@given(
+    st.lists(HOST, max_size=6),
+    st.lists(DEVICE, max_size=5),
+    st.lists(st.integers(0, 25), min_size=2, max_size=4),
+)
+@settings(max_examples=40, deadline=None)
+def test_parts_equal_a_moment_by_moment_count(
+    host: list[Any], device: list[Any], lengths: list[int]
+) -> None:
+    edges = np.cumsum(lengths).tolist()
+    rows = {
+        "step": [
+            {"step": n, "start_ns": start, "end_ns": end}
+            for n, (start, end) in enumerate(pairwise(edges))
+        ],
+        "host_event": [
+            {"kind": kind, "role": role, "start_ns": start, "dur_ns": dur}
+            for (kind, role), start, dur in host
+        ],
+        "device_event": [
+            {"kind": kind, "start_ns": start, "dur_ns": dur, "device": index}
+            for kind, start, dur, index in device
+        ],
+    }
+    with Store.from_rows(rows) as store:
+        for step in ask(find("steps"), store).rows():
+            start, end = edges[step["step"]], edges[step["step"] + 1]
+            owners = [owner_of(moment, host, device) for moment in range(start, end)]
+            parts = {part: step[f"{part}_ns"] for part in PARTS}
+            assert {k: v or 0 for k, v in parts.items()} == {p: owners.count(p) for p in PARTS}
+            assert sum(value or 0 for value in parts.values()) == step["total_ns"] == end - start
