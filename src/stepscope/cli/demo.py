@@ -59,8 +59,9 @@ def _record(folder: Path, steps: int, device: str) -> Path:
 
     click.echo("Training a small language model under torch.profiler ...", err=True)
     recorded = record_training(folder / TRACE_NAME, steps=steps, device=device)
+    count = f"{steps} step{'' if steps == 1 else 's'}"
     click.echo(
-        f"Recorded {steps} steps on {recorded.device} in {recorded.seconds:.1f} s: {recorded.path}\n",
+        f"Recorded {count} on {recorded.device} in {recorded.seconds:.1f} s: {recorded.path}\n",
         err=True,
     )
     return recorded.path

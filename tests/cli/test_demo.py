@@ -1,0 +1,85 @@
+"""`stepscope demo`, with a real training of a single step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepscope.cli import demo
+from stepscope.cli.main import main
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory; temporary files and the cache go to folders beside it."""
+    for name, variable in (("temporary", "TMPDIR"), ("cache", "STEPSCOPE_CACHE")):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv(variable, str(tmp_path / name))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    return tmp_path
+
+
+def _events(path: Path) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    return events
+
+
+def test_the_recording_has_what_the_questions_need(tmp_path: Path) -> None:
+    from stepscope.cli.demo_training import record_training
+
+    recorded = record_training(tmp_path / "demo.json", steps=1, device="cpu")
+    assert recorded.device == "cpu"
+    events = _events(recorded.path)
+    names = [str(event.get("name")) for event in events]
+    assert sum(name.startswith("ProfilerStep#") for name in names) == 1
+    assert any(name.startswith("enumerate(DataLoader)#") for name in names)
+    assert any(name.startswith("Optimizer.step#") for name in names)
+    assert "nn.Module: Decoder_0" in names
+    assert any("Input Dims" in event.get("args", {}) for event in events)
+    assert any(name.startswith("autograd::engine::evaluate_function") for name in names)
+
+
+def test_the_demo_answers_and_says_what_to_type_next(
+    elsewhere: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--steps", "1", "--device", "cpu"]) == 0
+    out, err = capfd.readouterr()
+    (trace,) = elsewhere.glob(f"temporary/stepscope-demo-*/{demo.TRACE_NAME}")
+    assert f"stepscope steps {trace}" in out
+    assert "Recorded 1 step on cpu" in err
+    assert list((elsewhere / "here").iterdir()) == []
+
+
+def test_a_gpu_that_is_not_there_is_a_wrong_call_and_leaves_nothing(
+    elsewhere: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["demo", "--device", "cuda"]) == 2
+    assert "no CUDA or ROCm device" in capfd.readouterr().err
+    assert list((elsewhere / "temporary").iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    elsewhere: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    occupied = elsewhere / "file"
+    occupied.write_text("")
+    assert main(["demo", "--output", str(occupied / "below")]) == 1
+    assert str(occupied) in capfd.readouterr().err
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_recording_has_kernels(tmp_path: Path) -> None:
+    from stepscope.cli.demo_training import record_training
+
+    recorded = record_training(tmp_path / "demo.json", steps=1, device="auto")
+    assert recorded.device == "cuda"
+    assert any(event.get("cat") == "kernel" for event in _events(recorded.path))
