@@ -1,0 +1,89 @@
+"""The classes of damage that readers count, each with the line that people are shown.
+
+A class says what is wrong with the bytes or the events of a file. Most of them cost something or had
+to be mended, which `--strict` does not allow; the others are only worth knowing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A class of damage.
+
+    Attributes:
+        line: what it is, for people; goes after a count.
+        harmless: nothing was lost or guessed, so that `--strict` lets it pass.
+    """
+
+    line: str
+    harmless: bool = False
+
+
+CLASSES: dict[str, Damage] = {
+    # the container
+    "gzip_truncated": Damage("the gzip stream breaks off; what it held up to there was kept"),
+    "gzip_crc": Damage("the gzip checksum or length does not match what was decoded"),
+    "gzip_corrupt": Damage("the gzip stream is corrupt; what it held up to there was kept"),
+    "gzip_trailing": Damage("bytes after the end of the gzip stream were ignored", harmless=True),
+    "compression_truncated": Damage("the compressed stream breaks off; the rest is lost"),
+    "compression_corrupt": Damage("the compressed stream is corrupt; the rest is lost"),
+    "archive_truncated": Damage("the archive breaks off inside this member"),
+    "archive_crc": Damage("the archive's checksum of this member does not match"),
+    "archive_corrupt": Damage("the archive's stream of this member is corrupt; the rest is lost"),
+    "implausible_size": Damage("the stream inflates beyond reason and was cut"),
+    "byte_order_mark": Damage("a byte order mark was skipped", harmless=True),
+    "trailing_nuls": Damage("zero bytes after the end were skipped", harmless=True),
+    # the text
+    "truncated": Damage("the file ends inside an event; its writer was killed or is still at it"),
+    "invalid_utf8": Damage("bytes that are not UTF-8 were shown as \N{REPLACEMENT CHARACTER}"),
+    "control_character": Damage("control characters inside strings were taken as they are"),
+    "invalid_escape": Damage("backslashes that escape nothing were taken as they are"),
+    "unescaped_quote": Damage("quotes inside strings were not escaped"),
+    "missing_quote": Damage("keys lack their opening quote"),
+    "not_a_number": Damage("words such as inf, nan or N/A stand for numbers and were read as null"),
+    "trailing_comma": Damage("there are commas with nothing after them"),
+    "missing_comma": Damage("commas are missing"),
+    "duplicate_key": Damage("keys appear twice; the first value that is not empty was kept"),
+    "too_deep": Damage("values are nested too deep to be an event's"),
+    "unreadable": Damage("text is no event and cannot be made one"),
+    "torn_event": Damage(
+        "events break off and other text goes on: lost blocks, or several writers"
+    ),
+    "interleaved": Damage("there is more than one trace in the file: probably several writers"),
+    "extra_data": Damage("there is text after the end of the trace; it was ignored"),
+    "lost_metadata": Damage("entries of the metadata could not be read"),
+    # the events
+    "empty_event": Damage("empty events were ignored", harmless=True),
+    "no_phase": Damage("objects without `ph` are no events and were dropped"),
+    "wrong_type": Damage("values have a type that their field cannot have and were read as null"),
+    "no_time": Damage("events without a time were left out"),
+    "zero_timestamp": Damage(
+        "device events without a time (0) count as launched but take no part in time", harmless=True
+    ),
+    "negative_duration": Damage("events have a negative duration and no known end", harmless=True),
+    "unfinished": Damage("events never ended; they end with the one around them", harmless=True),
+    "unmatched_begin": Damage("begin events have no end", harmless=True),
+    "unmatched_end": Damage("end events have no begin and were left out"),
+}
+
+
+def line(damage: str, count: int = 1) -> str:
+    """What a class of damage is, for people, with how often it occurred.
+
+    A class that is not listed is shown by its name.
+
+    Example:
+        >>> line("missing_comma", 3)
+        'missing_comma (3): commas are missing'
+    """
+    known = CLASSES.get(damage)
+    return f"{damage} ({count}): {known.line}" if known else f"{damage} ({count})"
+
+
+def is_harmless(damage: str) -> bool:
+    """Whether `--strict` lets a class of damage pass, because nothing was lost or guessed."""
+    known = CLASSES.get(damage)
+    return known is not None and known.harmless

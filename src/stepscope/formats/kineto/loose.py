@@ -1,0 +1,331 @@
+"""Reads one JSON object that is not quite JSON, as careful writers and flipped bytes leave them.
+
+`json` is faster and is tried first; this reader is for what it refuses. It never guesses a number or
+a key: text that could mean two things makes the whole object unreadable. What it does mend are
+mistakes that leave no doubt: control characters, bytes that are not UTF-8 and wrong escapes inside
+strings, quotes that were not escaped, words such as `inf` where a number belongs, commas too many or
+missing between members, and keys whose opening quote is missing.
+
+Text is handled as Latin-1, one character per byte, so that positions are byte positions; strings are
+decoded as UTF-8 when they are taken out. Every pattern here has bounded look-ahead, and containers
+are kept on a list instead of the call stack, so that no input takes more than linear time or depth.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+DEEPEST = 200
+"""Containers inside each other; real traces have about five."""
+
+LONGEST = 4 << 20
+"""Bytes of one object that are tried; a call stack of a megabyte exists, more is damage."""
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_KEY = re.compile(r'"((?:[^"\\]|\\.){0,400})"[ \t\r\n]*:', re.DOTALL)
+_KEY_WITHOUT_QUOTE = re.compile(r'([A-Za-z_][A-Za-z0-9_ ]{0,63})"[ \t\r\n]*:')
+_PLAIN_MEMBER = re.compile(
+    r'"([^"\\\x00-\x1f\x80-\xff]{1,80})"[ \t\r\n]*:[ \t\r\n]*'
+    r'(?:(-?(?:0|[1-9][0-9]{0,40}))(\.[0-9]{1,40})?|"([^"\\\x00-\x1f\x80-\xff]*)")'
+    r'[ \t\r\n]*,[ \t\r\n]*(?="[A-Za-z_])'
+)
+_NUMBER = re.compile(
+    r"(-?(?:0|[1-9][0-9]{0,400}))(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,9})?(?![\w.+-])"
+)
+_LITERAL = re.compile(r"(?:true|false|null)(?![\w.])")
+_NO_NUMBER = re.compile(r"[+-]?(?:inf(?:inity)?|nan|n/a)(?![\w./])", re.IGNORECASE)
+_QUOTE_OR_BACKSLASH = re.compile(r'["\\]')
+_CONTROL = re.compile(r"[\x00-\x1f]")
+_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))?')
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LITERALS = {"true": True, "false": False, "null": None}
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+# What must follow a quote for it to be the end of a string and not a part of it.
+_KEY_AHEAD = r'(?:"[^"\\]{0,100}"[ \t\r\n]*:|[A-Za-z_][A-Za-z0-9_ ]{0,63}"[ \t\r\n]*:)'
+_ENDS_IN_OBJECT = re.compile(
+    rf"[ \t\r\n]*(?:(?:,[ \t\r\n]*)?{_KEY_AHEAD}|,[ \t\r\n]*\}}"
+    rf"|\}}[ \t\r\n]*(?:[\]}}]|\Z|,[ \t\r\n]*(?:{_KEY_AHEAD}|[{{\]}}]|\Z)|\{{))"
+)
+_ENDS_IN_LIST = re.compile(r'[ \t\r\n]*(?:\][ \t\r\n]*(?:[,\]}]|\Z)|,[ \t\r\n]*["\[{\]0-9tfnN-])')
+_SWALLOWED_KEY = re.compile(r'"(?:ph|cat|name|pid|tid|ts|dur|args)"[ \t\r\n]*:')
+
+
+class NumberText(str):
+    """The digits of a number that is not whole, as the file has them: a float would lose some."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class Loose:
+    """An object that was read, where it ended, and what was wrong with it.
+
+    Attributes:
+        value: the object's members.
+        end: index of the first character after it.
+        damage: class of damage and index, in order.
+        twice: keys of the object itself that it has with different values.
+        raw_name: bytes of the member `name` where they are not UTF-8.
+    """
+
+    value: dict[str, Any]
+    end: int
+    damage: list[tuple[str, int]] = field(default_factory=list)
+    twice: set[str] = field(default_factory=set)
+    raw_name: bytes | None = None
+
+
+class _Unreadable(Exception):  # noqa: N818 - caught in this module, never seen outside
+    """The object cannot be read without guessing."""
+
+    def __init__(self, index: int, why: str) -> None:
+        super().__init__(why)
+        self.index = index
+        self.why = why
+
+
+@dataclass(slots=True)
+class Refused:
+    """Why an object could not be read.
+
+    Attributes:
+        index: where reading had to stop.
+        why: class of damage; `truncated` when the text ends inside the object.
+    """
+
+    index: int
+    why: str
+
+
+def read_object(text: str, start: int = 0, stop: int | None = None) -> Loose | Refused:
+    """Reads the object that begins with `{` at `start`, mending what can be mended without doubt.
+
+    Args:
+        text: bytes decoded as Latin-1.
+        start: index of the opening brace.
+        stop: index beyond which not to read; the end of the text when None.
+
+    Example:
+        >>> read_object('{"ph": "X", "name": "C:\\\\Users", "bandwidth": inf, }').value
+        {'ph': 'X', 'name': 'C:\\\\Users', 'bandwidth': None}
+    """
+    end = len(text) if stop is None else stop
+    if end - start > LONGEST:
+        return Refused(start, "unreadable")
+    reader = _Reader(text, end)
+    try:
+        value, end = reader.read(start)
+    except _Unreadable as refusal:
+        return Refused(refusal.index, refusal.why)
+    return Loose(value, end, reader.damage, reader.twice, reader.raw_name)
+
+
+def unescaped(raw: str) -> tuple[str, bool]:
+    """A string's text with its escapes resolved, and whether one of them was wrong.
+
+    A wrong escape stands for itself. Where a string has one, and nothing that proves that its writer
+    escaped anything, no backslash of it is an escape: `C:\\Users\\new` has no line break.
+    """
+    wrong = proven = False
+    for match in _ESCAPE.finditer(raw):
+        if match.group(1) is None and match.group(2) is None:
+            wrong = True
+        elif match.group(1) in ("\\", '"', "/"):
+            proven = True
+    if wrong and not proven:
+        return raw, True
+    text = _ESCAPE.sub(_resolve, raw)
+    if _SURROGATE.search(text):
+        paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return paired, wrong or "\ufffd" in paired
+    return text, wrong
+
+
+def _resolve(match: re.Match[str]) -> str:
+    if match.group(1) is not None:
+        return _ESCAPED.get(match.group(1), match.group(1))
+    if match.group(2) is not None:
+        return chr(int(match.group(2), 16))
+    return "\\"
+
+
+class _Reader:
+    """Reads one object; `damage` and `raw_name` are filled on the way."""
+
+    def __init__(self, text: str, stop: int) -> None:
+        self.text = text
+        self.stop = stop
+        self.damage: list[tuple[str, int]] = []
+        self.twice: set[str] = set()
+        self.raw_name: bytes | None = None
+        self._doubtful_lists: set[int] = set()
+
+    def read(self, start: int) -> tuple[dict[str, Any], int]:
+        """The members of the object at `start` and the index after it."""
+        root: dict[str, Any] = {}
+        stack: list[tuple[Any, str]] = []
+        holder: Any = root
+        index = start + 1
+        comma = True
+        while True:
+            index = self._after_space(index)
+            mark = self.text[index]
+            if mark == ",":
+                if comma:
+                    self._note("trailing_comma", index)
+                comma = True
+                index += 1
+                continue
+            if mark == ("}" if isinstance(holder, dict) else "]"):
+                if comma and holder:
+                    self._note("trailing_comma", index)
+                index += 1
+                comma = False
+                if not stack:
+                    return root, index
+                doubtful = id(holder) in self._doubtful_lists
+                holder, key = stack.pop()
+                if doubtful:
+                    # A list with a quote too many may have an item too many, or one too few.
+                    _put(holder, key, None, replace=True)
+                continue
+            key = ""
+            if isinstance(holder, dict):
+                if comma:
+                    index = self._plain_members(holder, index)
+                key, index = self._key(index, comma=comma)
+            elif not comma:
+                raise _Unreadable(index, "missing_comma")
+            value, after = self._value(holder, key, index)
+            comma = False
+            if isinstance(holder, dict) and key in holder:
+                self._note("duplicate_key", index)
+                if not stack and holder[key] != value:
+                    self.twice.add(key)
+            _put(holder, key, value)
+            index = after
+            if isinstance(value, (dict, list)):
+                if len(stack) >= DEEPEST:
+                    raise _Unreadable(index, "too_deep")
+                stack.append((holder, key))
+                holder = value
+                comma = True
+
+    def _note(self, damage: str, index: int) -> None:
+        self.damage.append((damage, index))
+
+    def _after_space(self, index: int) -> int:
+        found = _SPACE.match(self.text, index, self.stop)
+        index = found.end() if found else index
+        if index >= self.stop:
+            raise _Unreadable(index, "truncated")
+        return index
+
+    def _plain_members(self, holder: dict[str, Any], index: int) -> int:
+        """Takes the members at `index` that have nothing special about them."""
+        while found := _PLAIN_MEMBER.match(self.text, index, self.stop):
+            key, whole, decimals, string = found.groups()
+            if key in holder:
+                break
+            if string is not None:
+                holder[key] = string
+            else:
+                holder[key] = NumberText(whole + decimals) if decimals else int(whole)
+            index = found.end()
+        return index
+
+    def _key(self, index: int, *, comma: bool) -> tuple[str, int]:
+        """The key at `index` and the index of its value."""
+        found = _KEY.match(self.text, index, self.stop)
+        if found is None:
+            found = _KEY_WITHOUT_QUOTE.match(self.text, index, self.stop)
+            if found is None:
+                raise _Unreadable(index, "unreadable")
+            self._note("missing_quote", index)
+        if not comma:
+            self._note("missing_comma", index)
+        return self._decoded(found.group(1), index), self._after_space(found.end())
+
+    def _value(self, holder: Any, key: str, index: int) -> tuple[Any, int]:
+        mark = self.text[index]
+        if mark == '"':
+            return self._string(holder, key, index)
+        if mark == "{":
+            return {}, index + 1
+        if mark == "[":
+            return [], index + 1
+        if found := _NUMBER.match(self.text, index, self.stop):
+            whole, decimals, exponent = found.groups()
+            if decimals or exponent:
+                return NumberText(found.group()), found.end()
+            return int(whole), found.end()
+        if found := _LITERAL.match(self.text, index, self.stop):
+            return _LITERALS[found.group()], found.end()
+        if found := _NO_NUMBER.match(self.text, index, self.stop):
+            self._note("not_a_number", index)
+            return None, found.end()
+        raise _Unreadable(index, "truncated" if self.stop - index < 5 else "unreadable")
+
+    def _string(self, holder: Any, key: str, start: int) -> tuple[str, int]:
+        """The string whose opening quote is at `start`, and the index after its closing quote."""
+        ends = _ENDS_IN_OBJECT if isinstance(holder, dict) else _ENDS_IN_LIST
+        index = start + 1
+        inner = -1
+        while True:
+            found = _QUOTE_OR_BACKSLASH.search(self.text, index, self.stop)
+            if found is None:
+                raise _Unreadable(start, "truncated" if inner < 0 else "unescaped_quote")
+            index = found.end()
+            if found.group() == '"':
+                if ends.match(self.text, index, self.stop):
+                    break
+                inner = found.start() if inner < 0 else inner
+            elif self.text.startswith('"', index) and ends.match(self.text, index + 1, self.stop):
+                # `C:\dir\", "tid": 1`: the backslash was not escaped, the quote is the end.
+                index += 1
+                break
+            else:
+                index += 1
+        raw = self.text[start + 1 : index - 1]
+        if inner >= 0:
+            if _SWALLOWED_KEY.search(raw):
+                raise _Unreadable(inner, "unescaped_quote")
+            self._note("unescaped_quote", inner)
+            if isinstance(holder, list):
+                self._doubtful_lists.add(id(holder))
+        return self._decoded(raw, start + 1, key), index
+
+    def _decoded(self, raw: str, index: int, key: str = "") -> str:
+        """A string's text from its characters in the file; notes what had to be mended."""
+        text = raw
+        if not raw.isascii():
+            data = raw.encode("latin-1")
+            try:
+                text = data.decode()
+            except UnicodeDecodeError as error:
+                text = data.decode(errors="replace")
+                self._note("invalid_utf8", index + error.start)
+                if key == "name":
+                    self.raw_name = data
+        control = _CONTROL.search(raw)
+        if control:
+            self._note("control_character", index + control.start())
+        if "\\" in text:
+            text, wrong = unescaped(text)
+            if wrong:
+                self._note("invalid_escape", index)
+        return text
+
+
+def _put(holder: Any, key: str, value: Any, *, replace: bool = False) -> None:
+    """Adds a value to its container; of members with one key the first that is not empty stays."""
+    if isinstance(holder, dict):
+        if replace or holder.get(key) in (None, "", [], {}):
+            holder[key] = value
+    elif replace:
+        holder[-1] = value
+    else:
+        holder.append(value)

@@ -1,0 +1,380 @@
+"""Takes the events out of a piece of a trace that is not valid JSON, losing only what is damaged.
+
+Events are parsed one after the other where one is expected. Where one cannot be, it is read again
+without strictness (`loose`), and where that fails too it is given up and the next event is looked
+for. Nothing is made up: an event that could be read in two ways is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepscope.formats.kineto.loose import Loose, NumberText, Refused, read_object
+
+__all__ = ["Mended", "NumberText", "mend"]
+
+RAW_NAME = "Name bytes"
+"""Argument that keeps apart events whose names differ only in bytes that are not UTF-8: a hash."""
+
+_SPACE = " \t\r\n"
+_BETWEEN = re.compile(r"[ \t\r\n\x00,]*")
+_START = re.compile(
+    r'\{[ \t\r\n]*"(?:ph|name|cat|args|pid|tid|ts|dur|id|bp|s|tts|tdur|cname|scope|id2)"[ \t\r\n]*:'
+)
+_NEAR_BRACE = re.compile(r"[^{}\[\]]{0,4}\{")
+_PHASE = '"ph"'
+_ARRAY_END = re.compile(
+    r'\}[ \t\r\n]*(\])[ \t\r\n]*(?:,[ \t\r\n]*"[^"\\]{0,100}"[ \t\r\n]*:|\}|\Z)'
+)
+_SECOND_HEADER = re.compile(r'"(?:traceEvents|schemaVersion|deviceProperties)"[ \t\r\n]*:')
+_AFTER_END = re.compile(r'[ \t\r\n]*(?:,[ \t\r\n]*)?\{[ \t\r\n]*"')
+_IDENTITY = frozenset(("ph", "name", "ts", "dur", "pid", "tid", "cat"))
+_WINDOW = 1 << 15
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+
+
+@dataclass(slots=True)
+class Mended:
+    """The events of a damaged piece of text.
+
+    Attributes:
+        events: those that were intact and those that were repaired, in order. Numbers with decimals
+            or exponents are `NumberText`; what is not a number is None.
+        repaired: how many of `events` were repaired.
+        dropped: how many events could not be read.
+        notes: class of damage and byte of the file, in order of the file.
+        truncated: the file ends inside an event.
+        end: byte of the file after the `]` that ends the events, where it was met.
+    """
+
+    events: list[dict[str, Any]] = field(default_factory=list)
+    repaired: int = 0
+    dropped: int = 0
+    notes: list[tuple[str, int]] = field(default_factory=list)
+    truncated: bool = False
+    end: int | None = None
+
+
+def mend(chunk: bytes, offset: int, *, last: bool) -> Mended:
+    """Reads the events of a piece of a `traceEvents` array, whatever state it is in; never raises.
+
+    Args:
+        chunk: events with commas between them, without the brackets around them. May begin or end
+            with commas, hold the array's end and anything after it, or break off.
+        offset: byte of the uncompressed file at which the chunk begins.
+        last: the file ends with this chunk.
+
+    Example:
+        >>> mended = mend(b'{"ph": "X", "ts": 1.25}, {"ph": "X", "na', 100, last=True)
+        >>> mended.events, mended.dropped, mended.truncated, mended.notes
+        ([{'ph': 'X', 'ts': '1.25'}], 1, True, [('truncated', 125)])
+    """
+    return _Mender(chunk, offset, last=last).run()
+
+
+class _Members:
+    """Turns members into dicts and knows which keys the object read last had twice.
+
+    Of members with one key the first that is not empty stays.
+    """
+
+    def __init__(self) -> None:
+        self.twice: set[str] = set()
+        self.any = False
+
+    def __call__(self, members: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(members)
+        self.twice = set()
+        if len(made) == len(members):
+            return made
+        self.any = True
+        made = {}
+        for key, value in members:
+            if made.get(key) in _EMPTY:
+                made[key] = value
+            elif made[key] != value:
+                self.twice.add(key)
+        return made
+
+
+def _no_constants(_: str) -> Any:
+    raise ValueError("a word that is not JSON")
+
+
+class _Mender:
+    """The state of one call of `mend`."""
+
+    def __init__(self, chunk: bytes, offset: int, *, last: bool) -> None:
+        self._chunk = chunk
+        self._text = chunk.decode("latin-1")
+        self._ascii = chunk.isascii()
+        self._offset = offset
+        self._last = last
+        self._mended = Mended()
+        self._window = ""
+        self._window_start = 0
+        self._members = _Members()
+        self._strict = json.JSONDecoder(
+            object_pairs_hook=self._members, parse_float=NumberText, parse_constant=_no_constants
+        )
+        self._lenient = json.JSONDecoder(parse_constant=_no_constants, strict=False)
+        self._expected = True  # a comma came before, or nothing that would need one after it
+        self._starts = _START.finditer(self._text)
+        self._next_start = -1
+        # Parsing that fails far behind where it began is wasted; once too much was, every event is
+        # parsed only up to where the next seems to begin, which keeps the whole thing linear.
+        self._patience = 8 * len(chunk) + (1 << 20)
+
+    def run(self) -> Mended:
+        text = self._text
+        index = 0
+        while True:
+            found = _BETWEEN.match(text, index)
+            gap = found.group() if found else ""
+            commas = gap.count(",")
+            if commas > 1 and index:
+                self._note("trailing_comma", index)
+            self._expected |= commas > 0
+            index += len(gap)
+            if index >= len(text):
+                break
+            if text[index] == "{":
+                if not self._expected:
+                    self._note("missing_comma", index)
+                self._expected = False
+                index = self._event(index)
+            elif text[index] == "]":
+                index = self._array_end(index)
+                self._expected = True
+            else:
+                index = self._garbage(index)
+                self._expected = True
+        self._mended.notes.sort(key=lambda note: note[1])
+        return self._mended
+
+    # -- one event ---------------------------------------------------------------------------------
+
+    def _event(self, index: int) -> int:
+        """Reads the event at `index`; returns where to go on."""
+        parsed = self._parse(index)
+        if parsed is None:
+            return self._damaged(index, self._start_after(index))
+        value, end = parsed
+        if value is None:
+            return self._damaged(index, end)
+        twice = self._members.twice
+        if self._members.any:
+            self._note("duplicate_key", index)
+        self._take(value, index, repaired=self._members.any, twice=twice)
+        return end
+
+    def _parse(self, index: int) -> tuple[dict[str, Any] | None, int] | None:
+        """The valid object at `index` and where it ends.
+
+        The object is None where only the characters of its strings are at fault, the whole result
+        where there is no object.
+        """
+        self._members.any = False
+        found = self._decode(self._strict, index)
+        if found is None:
+            return None
+        value, end = found
+        raw = self._chunk[index:end]
+        if value is None or b"\\ud" in raw or b"\\uD" in raw:
+            return None, end
+        if not self._ascii and not raw.isascii():
+            try:
+                value = self._strict.decode(raw.decode())
+            except ValueError:
+                return None, end
+        return value, end
+
+    def _decode(
+        self, decoder: json.JSONDecoder, index: int
+    ) -> tuple[dict[str, Any] | None, int] | None:
+        """What `_parse` returns, but for the encoding of strings."""
+        while True:
+            window = self._window_at(index)
+            at = index - self._window_start
+            try:
+                value, end = decoder.raw_decode(window, at)
+            except json.JSONDecodeError as error:
+                self._patience -= error.pos - at + 64
+                if error.msg.startswith("Invalid control character"):
+                    found = self._decode(self._lenient, index)
+                    return (None, found[1]) if found else None
+                cut_off = error.msg.startswith("Unterminated") or error.pos > len(window) - 16
+                if not cut_off or not self._widen(index):
+                    return None
+            except (ValueError, RecursionError):
+                self._patience -= 1 << 16
+                return None
+            else:
+                return value, end + self._window_start
+
+    def _window_at(self, index: int) -> str:
+        """Text around `index` to parse in: `json` counts lines up to every error it reports."""
+        if self._patience <= 0:
+            self._window_start = index
+            self._window = self._text[index : self._start_after(index)]
+        elif not 0 <= index - self._window_start < len(self._window) - _WINDOW // 2:
+            self._window_start = index
+            self._window = self._text[index : index + _WINDOW]
+        return self._window
+
+    def _widen(self, index: int) -> bool:
+        """Doubles the window from `index` on; false where the text has no more, or patience."""
+        length = len(self._window) - (index - self._window_start)
+        if self._patience <= 0 or index + length >= len(self._text):
+            return False
+        self._patience -= length
+        self._window_start = index
+        self._window = self._text[index : index + max(_WINDOW, 2 * length)]
+        return True
+
+    def _damaged(self, index: int, stop: int) -> int:
+        """Repairs the event at `index`, or gives it up; returns where to go on."""
+        read = read_object(self._text, index, stop)
+        if isinstance(read, Refused):
+            return self._give_up(index, stop, read.why, read.index)
+        if not self._plausible(read, stop):
+            return self._give_up(index, stop, "torn_event", index)
+        for damage, at in read.damage:
+            self._note(damage, at)
+        if read.raw_name is not None:
+            _keep_name_apart(read.value, read.raw_name)
+        self._take(read.value, index, repaired=bool(read.damage), twice=read.twice)
+        return read.end
+
+    def _plausible(self, read: Loose, stop: int) -> bool:
+        """Whether what was repaired is one event and not the halves of two."""
+        rest = self._text[read.end : stop].lstrip(_SPACE)[:1]
+        return rest in ("", ",", "]", "{", "}", "\x00")
+
+    def _take(
+        self,
+        value: dict[str, Any],
+        index: int,
+        *,
+        repaired: bool = False,
+        twice: Iterable[str] = (),
+    ) -> None:
+        mended = self._mended
+        if not value:
+            self._note("empty_event", index)
+        elif not _IDENTITY.isdisjoint(twice):
+            self._note("torn_event", index)
+            mended.dropped += 1
+        elif isinstance(value.get("ph"), str):
+            mended.events.append(value)
+            mended.repaired += repaired
+        elif isinstance(value.get("traceEvents"), list):
+            self._note("interleaved", index)
+            self._take_all(value["traceEvents"], index)
+        else:
+            self._note("no_phase" if "ph" not in value else "wrong_type", index)
+            mended.dropped += 1
+
+    def _take_all(self, values: Iterable[Any], index: int) -> None:
+        for value in values:
+            if isinstance(value, dict):
+                self._take(value, index)
+            else:
+                self._note("wrong_type", index)
+
+    def _give_up(self, index: int, stop: int, damage: str, at: int) -> int:
+        """Counts what lies between `index` and `stop` as lost; returns where to go on."""
+        text, mended = self._text, self._mended
+        at_end = stop >= len(text)
+        end = _ARRAY_END.search(text, index, stop) if at_end else None
+        if end:
+            stop = end.start(1)
+        if at_end and not end and self._last and (damage == "truncated" or self._breaks_off()):
+            damage, at = "truncated", index
+            mended.truncated = True
+        elif damage == "truncated":
+            damage = "torn_event"
+        if _SECOND_HEADER.search(text, index, stop):
+            damage = "interleaved"
+        self._note(damage, at)
+        mended.dropped += max(1, text.count(_PHASE, index, stop))
+        self._expected = True
+        return stop
+
+    def _breaks_off(self) -> bool:
+        """Whether the text ends otherwise than with an event's brace."""
+        return not self._text[-1024:].rstrip(_SPACE + "\x00").endswith("}")
+
+    # -- between events ----------------------------------------------------------------------------
+
+    def _array_end(self, index: int) -> int:
+        """Goes over a `]` at the level of the events: their end, unless more of them follow."""
+        text, mended = self._text, self._mended
+        if _AFTER_END.match(text, index + 1):
+            self._note("unreadable", index)
+            return index + 1
+        if mended.end is None:
+            mended.end = self._offset + index + 1
+        at = index
+        while (at := self._start_after(at)) < len(text):
+            parsed = self._parse(at)
+            value = parsed[0] if parsed else None
+            if value and isinstance(value.get("ph"), str) and ("ts" in value or value["ph"] == "M"):
+                self._note("interleaved", at)
+                return at
+        return len(text)
+
+    def _garbage(self, index: int) -> int:
+        """Goes over text that belongs to no event."""
+        text, mended = self._text, self._mended
+        near = _NEAR_BRACE.match(text, index)
+        if near:
+            # A byte or two between events, where a comma was: what follows is an event.
+            self._note("unreadable", index)
+            return near.end() - 1
+        stop = self._start_after(index)
+        end = _ARRAY_END.search(text, index, stop) if stop >= len(text) else None
+        if end:
+            stop = end.start(1)
+        header = _SECOND_HEADER.search(text, index, stop)
+        self._note("interleaved" if header else "unreadable", index)
+        mended.dropped += text.count(_PHASE, index, stop)
+        return stop
+
+    def _start_after(self, index: int) -> int:
+        """Index of the next `{` after `index` that seems to begin an event, or the text's length."""
+        while self._next_start <= index:
+            found = next(self._starts, None)
+            if found is None:
+                self._next_start = len(self._text)
+                break
+            if self._begins_event(found.start()):
+                self._next_start = found.start()
+        return self._next_start
+
+    def _begins_event(self, index: int) -> bool:
+        """Whether the object at `index` is no value of a member or list inside an event."""
+        before = self._text[max(0, index - 64) : index]
+        bare = before.rstrip(_SPACE)
+        mark = bare[-1:]
+        if mark in ("", ",", "}"):
+            return True
+        if mark == "[":
+            return bare[:-1].rstrip(_SPACE).endswith('"traceEvents":')
+        if mark == ":":
+            return False
+        return "\n" in before[len(bare) :] or self._text.startswith('{"ph"', index)
+
+    def _note(self, damage: str, index: int) -> None:
+        self._mended.notes.append((damage, self._offset + index))
+
+
+def _keep_name_apart(event: dict[str, Any], raw: bytes) -> None:
+    args = event.setdefault("args", {})
+    if isinstance(args, dict):
+        args[RAW_NAME] = hashlib.blake2b(raw, digest_size=8).hexdigest()
