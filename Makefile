@@ -34,11 +34,10 @@ $(VENV)/.user: $(RECIPE)
 	@$(PYTHON) scripts/environment.py $(VENV) --torch $(TORCH)
 	@touch $@
 
+# Without HTA the rest is measured all the same.
 $(HTA)/.installed: benchmarks/hta-requirements.txt
 	@echo "installing HTA, to measure against, in $(HTA)"
-	@rm -rf $(HTA)
-	@$(PYTHON) -m venv $(HTA) && $(HTA)/bin/python -m pip install --quiet -r benchmarks/hta-requirements.txt
-	@touch $@
+	@$(PYTHON) scripts/environment.py $(HTA) --only $< && touch $@ || echo "HTA could not be installed"
 
 demo: $(VENV)/.user
 	@$(BIN)/stepscope demo

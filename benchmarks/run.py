@@ -31,6 +31,9 @@ STEPSCOPE = [PYTHON, "-m", "stepscope"]
 def main() -> int:
     """The command line."""
     asked = _arguments()
+    if asked.hta_python is not None and not _has_hta(asked.hta_python):
+        _say(f"{asked.hta_python} has no HTA: it is left out")
+        asked.hta_python = None
     scratch = Path(tempfile.mkdtemp(prefix="stepscope-bench-", dir=asked.scratch))
     try:
         trace = asked.trace or _generate(scratch, asked.source, asked.size)
@@ -56,6 +59,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--scratch", type=Path, help="where the trace and stores go meanwhile")
     parser.add_argument("-o", "--output", type=Path, default=Path("build/bench.json"))
     return parser.parse_args()
+
+
+def _has_hta(python: Path) -> bool:
+    return (
+        python.exists()
+        and subprocess.run([str(python), "-c", "import hta"], check=False).returncode == 0
+    )
 
 
 def _generate(scratch: Path, source: Path | None, size: str) -> Path:

@@ -1,6 +1,7 @@
 """Makes the environment that the Makefile's commands run in: ours, its dependencies, and a torch.
 
     python3 scripts/environment.py .venv [--dev] [--torch auto|no]
+    python3 scripts/environment.py .venv-hta --only benchmarks/hta-requirements.txt
 
 Needs nothing but a Python 3.10 or newer with pip. A torch that this Python can already import is
 linked in rather than installed a second time; its other packages stay behind ours on the path.
@@ -113,6 +114,9 @@ def main():
     parser.add_argument("venv")
     parser.add_argument("--dev", action="store_true", help="with the developers' tools")
     parser.add_argument("--torch", choices=["auto", "no"], default="auto")
+    parser.add_argument(
+        "--only", metavar="FILE", help="with these requirements and nothing of ours"
+    )
     asked = parser.parse_args()
     if sys.version_info[:2] < OLDEST:
         sys.exit(
@@ -124,13 +128,16 @@ def main():
     os.environ.pop("PYTHONPATH", None)
     venv = (ROOT / asked.venv).resolve()
     python = make_environment(venv)
+    if asked.only:
+        return run(python, "-m", "pip", "install", "--quiet", "-r", asked.only)
     link = Path(ask(python, "import sysconfig; print(sysconfig.get_path('purelib'))")) / LINK
     if link.exists():
         link.unlink()  # pip must not take the base Python's packages for this environment's
     install_package(python, asked.dev)
     if asked.torch == "auto":
         provide_torch(python, link)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
