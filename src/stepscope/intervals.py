@@ -1,0 +1,218 @@
+"""Arithmetic of time intervals on arrays of integer nanoseconds.
+
+An interval is half open: `[start, end)`. Where `start == end` it is empty, which is legal in every
+function and adds nothing. Everything is exact, because nothing leaves int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Intervals in order of time that neither overlap nor touch: what `union` returns.
+
+    `start` and `end` are int64 arrays of one length (ns).
+    """
+
+    start: Int64s
+    end: Int64s
+
+    def __len__(self) -> int:
+        """The number of intervals."""
+        return len(self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """A step function of time: `value[i]` holds from `time[i]` until `time[i + 1]`.
+
+    Before `time[0]` and from the last time on it is 0.
+    """
+
+    time: Int64s
+    value: NDArray[Any]
+
+
+def union(start: ArrayLike, end: ArrayLike) -> Intervals:
+    """The time covered by at least one interval.
+
+    Args:
+        start, end: the intervals in any order (ns).
+
+    Example:
+        >>> union([5, 0, 2], [9, 3, 4])
+        Intervals(start=array([0, 5]), end=array([4, 9]))
+    """
+    starts, ends = _int64(start), _int64(end)
+    full = starts < ends
+    if not full.all():
+        starts, ends = starts[full], ends[full]
+    if len(starts) == 0:
+        return Intervals(starts, ends)
+    if (starts[1:] < starts[:-1]).any():
+        order = np.argsort(starts)
+        starts, ends = starts[order], ends[order]
+    reach = np.maximum.accumulate(ends)
+    first = np.empty(len(starts), dtype=bool)
+    first[0] = True
+    np.greater(starts[1:], reach[:-1], out=first[1:])
+    begins = np.flatnonzero(first)
+    lasts = np.append(begins[1:], len(starts)) - 1
+    return Intervals(starts[begins], reach[lasts])
+
+
+def total(intervals: Intervals) -> int:
+    """The covered time (ns)."""
+    return int((intervals.end - intervals.start).sum())
+
+
+def intersect(one: Intervals, other: Intervals) -> Intervals:
+    """The time covered by both."""
+    low = np.searchsorted(other.end, one.start, side="right")
+    high = np.searchsorted(other.start, one.end, side="left")
+    count = np.maximum(high - low, 0)
+    mine = np.repeat(np.arange(len(one)), count)
+    before = np.cumsum(count) - count
+    theirs = np.arange(len(mine)) - np.repeat(before - low, count)
+    return Intervals(
+        np.maximum(one.start[mine], other.start[theirs]),
+        np.minimum(one.end[mine], other.end[theirs]),
+    )
+
+
+def subtract(one: Intervals, other: Intervals) -> Intervals:
+    """The time covered by the first and not by the second."""
+    if len(one) == 0 or len(other) == 0:
+        return one
+    begin = min(int(one.start[0]), int(other.start[0]))
+    finish = max(int(one.end[-1]), int(other.end[-1]))
+    return intersect(one, gaps(other, begin, finish))
+
+
+def gaps(intervals: Intervals, start: int, end: int) -> Intervals:
+    """The time between `start` and `end` that is not covered."""
+    inside = clip(intervals, start, end)
+    begins = np.concatenate([_int64([start]), inside.end])
+    ends = np.concatenate([inside.start, _int64([end])])
+    full = begins < ends
+    return Intervals(begins[full], ends[full])
+
+
+def clip(intervals: Intervals, start: int, end: int) -> Intervals:
+    """The part that lies between `start` and `end`."""
+    begins = np.maximum(intervals.start, start)
+    ends = np.minimum(intervals.end, end)
+    full = begins < ends
+    return Intervals(begins[full], ends[full])
+
+
+def covered(intervals: Intervals, window_start: ArrayLike, window_end: ArrayLike) -> Int64s:
+    """How much of each window is covered (ns, one number a window).
+
+    Windows may overlap and stand in any order.
+
+    Example:
+        >>> covered(union([0, 10], [4, 20]), [0, 3], [10, 12])
+        array([4, 3])
+    """
+    starts, ends = _int64(window_start), _int64(window_end)
+    before = np.zeros(len(intervals) + 1, dtype=np.int64)
+    np.cumsum(intervals.end - intervals.start, out=before[1:])
+    inside = _covered_before(intervals, before, ends) - _covered_before(intervals, before, starts)
+    result: Int64s = np.maximum(inside, 0)
+    return result
+
+
+def _covered_before(intervals: Intervals, before: Int64s, time: Int64s) -> Int64s:
+    """Covered time from the beginning of time to each of `time`."""
+    if len(intervals) == 0:
+        return np.zeros(len(time), dtype=np.int64)
+    begun = np.searchsorted(intervals.start, time, side="right")
+    beyond = np.maximum(intervals.end[np.maximum(begun - 1, 0)] - time, 0)
+    result: Int64s = before[begun] - np.where(begun > 0, beyond, 0)
+    return result
+
+
+def split(
+    window_start: ArrayLike, window_end: ArrayLike, layers: Sequence[Intervals]
+) -> NDArray[np.int64]:
+    """Gives every moment of each window to the first layer that covers it.
+
+    Returns:
+        ns, one row a window, one column a layer, and a last column for what no layer covers. A row
+        sums to its window's length exactly, also when a layer uses everything up.
+
+    Example:
+        >>> split([0], [100], [union([0], [100]), union([20], [50])])
+        array([[100,   0,   0]])
+    """
+    starts, ends = _int64(window_start), _int64(window_end)
+    parts = np.zeros((len(starts), len(layers) + 1), dtype=np.int64)
+    taken = Intervals(_int64([]), _int64([]))
+    taken_ns = np.zeros(len(starts), dtype=np.int64)
+    for column, layer in enumerate(layers):
+        taken = union(
+            np.concatenate([taken.start, layer.start]), np.concatenate([taken.end, layer.end])
+        )
+        now_ns = covered(taken, starts, ends)
+        parts[:, column] = now_ns - taken_ns
+        taken_ns = now_ns
+    parts[:, -1] = np.maximum(ends - starts, 0) - taken_ns
+    return parts
+
+
+def concurrency(start: ArrayLike, end: ArrayLike, weight: ArrayLike | None = None) -> Levels:
+    """The sum of the weights of the intervals that run at each moment; how many run, without weights.
+
+    Example:
+        >>> concurrency([0, 2], [4, 6])
+        Levels(time=array([0, 2, 4, 6]), value=array([1, 2, 1, 0]))
+    """
+    starts, ends = _int64(start), _int64(end)
+    weights = np.ones(len(starts), dtype=np.int64) if weight is None else np.asarray(weight)
+    times = np.concatenate([starts, ends])
+    changes = np.concatenate([weights, -weights])
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    if len(times) == 0:
+        return Levels(times, changes)
+    first = np.flatnonzero(np.concatenate([[True], times[1:] != times[:-1]]))
+    value = np.cumsum(np.add.reduceat(changes[order], first))
+    value[-1] = 0  # a sum of floats would leave a trace of rounding after the last end
+    return Levels(times[first], value)
+
+
+def integral(levels: Levels, window_start: ArrayLike, window_end: ArrayLike) -> NDArray[Any]:
+    """The integral of a step function over each window, in its value times ns.
+
+    Example:
+        >>> integral(concurrency([0, 2], [4, 6]), [0, 3], [6, 5])
+        array([8, 3])
+    """
+    starts, ends = _int64(window_start), _int64(window_end)
+    if len(levels.time) == 0:
+        return np.zeros(len(starts), dtype=levels.value.dtype)
+    area = np.zeros_like(levels.value)
+    np.cumsum(levels.value[:-1] * np.diff(levels.time), out=area[1:])
+
+    def until(time: Int64s) -> NDArray[Any]:
+        held = np.searchsorted(levels.time, time, side="right") - 1
+        known = np.maximum(held, 0)
+        here = area[known] + levels.value[known] * (time - levels.time[known])
+        return np.where(held >= 0, here, 0)
+
+    result: NDArray[Any] = until(ends) - until(starts)
+    return result
+
+
+def _int64(values: ArrayLike) -> Int64s:
+    return np.asarray(values, dtype=np.int64)

@@ -1,0 +1,193 @@
+"""Forward, backward and optimizer: which part of training each host event belongs to.
+
+A forward operator that records a node of the autograd graph and the backward that runs the node
+carry one sequence number. Numbers are counted per thread, and the backward names its forward thread
+by a number of autograd's own, which no row of the forward repeats; it is taken to be the thread on
+which most of its backward rows find an operator of their number. Of the operators with that number
+it is the last one to start before the backward, because those that record nothing leave the count
+as it is. Arrows that the recorder drew (`fwdbwd`) fill in where numbers are missing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stepscope.link.columns import codes, numbers, words
+from stepscope.link.host import (
+    BACKWARD,
+    DATALOADER,
+    MODULE,
+    NOWHERE,
+    OPERATOR,
+    OPTIMIZER,
+    STEP,
+    ZERO_GRAD,
+    Host,
+)
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Directions = NDArray[np.int8]
+
+NO_DIRECTION, FORWARD, BACKWARD_PASS, OPTIMIZER_PASS = -1, 0, 1, 2
+DIRECTIONS = ("forward", "backward", "optimizer")
+
+
+def link_backward(host: Host, flow: pa.Table, thread: pa.Table) -> Int32s:
+    """Position of the forward operator of each backward one, -1 for none (int32, by position)."""
+    forward = np.full(len(host), NOWHERE, dtype=np.int32)
+    _by_sequence(host, forward)
+    if flow.num_rows:
+        _by_flow(host, flow, thread, forward)
+    return forward
+
+
+def _by_sequence(host: Host, forward: Int32s) -> None:
+    sequence = numbers(host.table, "sequence_number", missing=-1)
+    rows = np.flatnonzero(sequence >= 0)
+    if not len(rows):
+        return
+    sequence = sequence[rows]
+    forward_thread = numbers(host.table, "forward_thread")[rows]
+    place = host.positions()[rows]
+    is_backward = forward_thread > 0
+    if not is_backward.any():  # a recorder that names no forward thread
+        is_backward = host.role[place] == BACKWARD
+    is_forward = (forward_thread == 0) & (host.kind[place] == OPERATOR)
+    is_forward &= host.role[place] != BACKWARD
+    back, back_sequence = place[is_backward], sequence[is_backward]
+    back_thread = forward_thread[is_backward]
+    known = np.unique(back_sequence)
+    if not len(known):
+        return
+    ahead, ahead_sequence = place[is_forward], sequence[is_forward]
+    at = np.searchsorted(known, ahead_sequence)
+    at[at == len(known)] = 0
+    asked = known[at] == ahead_sequence
+    ahead, at = ahead[asked], at[asked]
+    ahead_thread = host.thread_of(ahead)
+    threads = np.unique(ahead_thread)
+    group = np.searchsorted(known, back_sequence)
+    for number in np.unique(back_thread):
+        mine = np.flatnonzero(back_thread == number)
+        best = np.full(len(mine), NOWHERE, dtype=np.int32)
+        for candidate in threads:
+            there = np.flatnonzero(ahead_thread == candidate)
+            found = _last_before(
+                at[there], host.start[ahead[there]], group[mine], host.start[back[mine]]
+            )
+            if (found >= 0).sum() > (best >= 0).sum():
+                best = np.where(found >= 0, ahead[there][found], NOWHERE).astype(np.int32)
+        forward[back[mine]] = best
+
+
+def _last_before(
+    group: NDArray[np.int64], time: Int64s, asked_group: NDArray[np.int64], asked_time: Int64s
+) -> NDArray[np.int64]:
+    """For each asked (group, time) the index of the last entry of the group before it, or -1."""
+    count = len(group)
+    order = np.lexsort(
+        (
+            np.concatenate([np.ones(count, np.int8), np.zeros(len(asked_group), np.int8)]),
+            np.concatenate([time, asked_time]),
+            np.concatenate([group, asked_group]),
+        )
+    )
+    ranks = np.arange(len(order))
+    latest = np.maximum.accumulate(np.where(order < count, ranks, -1))
+    asked = order >= count
+    found = np.full(len(asked_group), -1, dtype=np.int64)
+    hit = latest[asked]
+    index = np.where(hit >= 0, order[hit], -1)
+    found[order[asked] - count] = index
+    if count:
+        found[(found >= 0) & (group[found] != asked_group)] = -1
+    return found
+
+
+def _by_flow(host: Host, flow: pa.Table, thread: pa.Table, forward: Int32s) -> None:
+    """Follows the arrows from forward to backward operators that have no forward yet."""
+    wanted = np.flatnonzero(codes(flow, "category", {"fwdbwd": 0}) == 0)
+    if not len(wanted):
+        return
+    phase = codes(flow, "phase", {"s": 0, "f": 2})[wanted]
+    flow_id = numbers(flow, "flow_id")[wanted]
+    time = numbers(flow, "time_ns")[wanted]
+    pid, pids = words(flow, "pid")
+    tid, tids = words(flow, "tid")
+    track = pid[wanted].astype(np.int64) * len(tids) + tid[wanted]
+    number_of = {
+        (row["pid"], row["tid"]): row["thread"]
+        for row in thread.select(["pid", "tid", "thread"]).to_pylist()
+    }
+    distinct, inverse = np.unique(track, return_inverse=True)
+    thread_of = np.array(
+        [number_of.get((pids[t // len(tids)], tids[t % len(tids)]), -1) for t in distinct.tolist()],
+        dtype=np.int64,
+    )[inverse]
+    starts, ends = np.flatnonzero(phase == 0), np.flatnonzero(phase == 2)
+    starts = starts[np.argsort(flow_id[starts], kind="stable")]
+    if not len(starts):
+        return
+    at = np.searchsorted(flow_id[starts], flow_id[ends])
+    at[at == len(starts)] = 0
+    same = flow_id[starts[at]] == flow_id[ends]
+    ends, starts = ends[same], starts[at[same]]
+    origin = host.operator[host.innermost(thread_of[starts], time[starts])]
+    target = host.operator[host.innermost(thread_of[ends], time[ends])]
+    good = (origin >= 0) & (target >= 0)
+    origin, target = origin[good], target[good]
+    new = (forward[target] < 0) & (host.start[origin] < host.start[target])
+    origin, target = origin[new], target[new]
+    forward[target] = origin
+    above = host.nesting.parent[target]
+    outer = (above >= 0) & (host.role[above] == BACKWARD) & (forward[above] < 0)
+    forward[above[outer]] = origin[outer]
+
+
+def find_directions(host: Host, forward: Int32s) -> Directions:
+    """The direction of each position: FORWARD, BACKWARD_PASS, OPTIMIZER_PASS or NO_DIRECTION.
+
+    Backward and optimizer are what their ranges enclose. Forward are operators that a backward
+    belongs to, with all that encloses them as operators and all that they enclose; modules; and the
+    operators that stand between two of these on their thread with no step, data loader, backward or
+    optimizer between them.
+    """
+    direction = np.full(len(host), NO_DIRECTION, dtype=np.int8)
+    if not len(host):
+        return direction
+    direction[(host.role == OPTIMIZER) | (host.role == ZERO_GRAD)] = OPTIMIZER_PASS
+    direction[(host.role == BACKWARD) | (forward >= 0)] = BACKWARD_PASS
+    host.nesting.inherit(direction, NO_DIRECTION)
+    differentiated = np.zeros(len(host), dtype=bool)
+    differentiated[forward[forward >= 0]] = True
+    host.nesting.spread_up(differentiated)
+    ahead = (differentiated & (host.kind == OPERATOR)) | (host.role == MODULE)
+    direction[ahead & (direction == NO_DIRECTION)] = FORWARD
+    host.nesting.inherit(direction, NO_DIRECTION)
+    _fill_between(host, direction)
+    host.nesting.inherit(direction, NO_DIRECTION)
+    return direction
+
+
+def _fill_between(host: Host, direction: Directions) -> None:
+    above = host.nesting.parent
+    outermost = (host.kind == OPERATOR) & ((above < 0) | (host.operator[above] < 0))
+    breaks = np.isin(host.role, (STEP, DATALOADER, OPTIMIZER, ZERO_GRAD, BACKWARD))
+    place = np.flatnonzero(outermost | breaks)
+    if not len(place):
+        return
+    decided = direction[place]
+    decided[breaks[place]] = OPTIMIZER_PASS
+    thread = host.thread_of(place.astype(np.int32))
+    index = np.arange(len(place))
+    known = decided != NO_DIRECTION
+    before = np.maximum.accumulate(np.where(known, index, -1))
+    after = np.minimum.accumulate(np.where(known, index, len(place))[::-1])[::-1]
+    open_ = np.flatnonzero(~known & (before >= 0) & (after < len(place)))
+    low, high = before[open_], after[open_]
+    between = (decided[low] == FORWARD) & (decided[high] == FORWARD)
+    between &= (thread[low] == thread[open_]) & (thread[high] == thread[open_])
+    direction[place[open_[between]]] = FORWARD

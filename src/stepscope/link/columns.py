@@ -1,0 +1,99 @@
+"""Columns of Arrow tables as NumPy arrays, and back, without a Python object per row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+
+def numbers(table: pa.Table, name: str, *, missing: int = 0) -> NDArray[np.int64]:
+    """An integer column as int64, with `missing` where it is NULL or the table has no such column."""
+    return _filled(table, name, np.dtype(np.int64), missing)
+
+
+def small_numbers(table: pa.Table, name: str, *, missing: int = -1) -> NDArray[np.int32]:
+    """An integer column whose values fit into int32, likewise."""
+    return _filled(table, name, np.dtype(np.int32), missing)
+
+
+def _filled(table: pa.Table, name: str, dtype: np.dtype[Any], missing: int) -> NDArray[Any]:
+    values = np.full(table.num_rows, missing, dtype=dtype)
+    if name not in table.column_names or pa.types.is_null(table.schema.field(name).type):
+        return values
+    at = 0
+    for chunk in table.column(name).chunks:
+        if chunk.null_count < len(chunk):
+            known = chunk.fill_null(missing) if chunk.null_count else chunk
+            values[at : at + len(chunk)] = known.to_numpy(zero_copy_only=False)
+        at += len(chunk)
+    return values
+
+
+def codes(
+    table: pa.Table, name: str, code_of: Mapping[str, int], *, missing: int = -1
+) -> NDArray[np.int8]:
+    """A column of few distinct words as small numbers; `missing` where NULL or not among the words."""
+    values = np.full(table.num_rows, missing, dtype=np.int8)
+    at = 0
+    for indices, words in _dictionaries(table, name):
+        table_of_codes = np.array([*(code_of.get(word, missing) for word in words), missing], "i1")
+        values[at : at + len(indices)] = table_of_codes[indices]
+        at += len(indices)
+    return values
+
+
+def words(table: pa.Table, name: str) -> tuple[NDArray[np.int32], list[str]]:
+    """A text column as numbers of distinct words, -1 where NULL, and the words."""
+    values = np.full(table.num_rows, -1, dtype=np.int32)
+    number_of: dict[str, int] = {}
+    at = 0
+    for indices, chunk_words in _dictionaries(table, name):
+        numbers_of_words = [number_of.setdefault(word, len(number_of)) for word in chunk_words]
+        values[at : at + len(indices)] = np.array([*numbers_of_words, -1], "i4")[indices]
+        at += len(indices)
+    return values, list(number_of)
+
+
+def _dictionaries(table: pa.Table, name: str) -> list[tuple[NDArray[np.int32], list[str]]]:
+    """Each chunk of a text column as indices and words; index -1 stands for NULL."""
+    parts = []
+    if name not in table.column_names or pa.types.is_null(table.schema.field(name).type):
+        return []
+    for chunk in table.column(name).chunks:
+        encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        indices = encoded.indices
+        if indices.null_count:
+            indices = indices.fill_null(-1)
+        parts.append((indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()))
+    return parts
+
+
+def texts_at(table: pa.Table, name: str, rows: NDArray[Any]) -> list[str | None]:
+    """The texts of a few rows."""
+    column = table.column(name)
+    ends = np.cumsum([len(chunk) for chunk in column.chunks])
+    found: list[str | None] = [None] * len(rows)
+    for number, chunk in enumerate(column.chunks):
+        inside = np.flatnonzero((rows >= ends[number] - len(chunk)) & (rows < ends[number]))
+        taken = chunk.take(pa.array(rows[inside] - (ends[number] - len(chunk))))
+        for place, text in zip(inside.tolist(), taken.to_pylist(), strict=True):
+            found[place] = text
+    return found
+
+
+def integers(values: NDArray[Any], *, missing: int | None = -1, type: pa.DataType) -> pa.Array:
+    """An integer column; NULL where the value is `missing`."""
+    mask = None if missing is None else values == missing
+    if mask is not None and not mask.any():
+        mask = None
+    return pa.array(values, type=type, mask=mask)
+
+
+def from_codes(values: NDArray[Any], meaning: Sequence[str]) -> pa.Array:
+    """A text column from numbers of words; NULL where a number is below 0."""
+    indices = pa.array(values.astype(np.int32), mask=values < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(meaning, pa.string()))

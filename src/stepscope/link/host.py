@@ -1,0 +1,147 @@
+"""The host events of a recording, nested, as arrays in the order of the nesting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stepscope.link.columns import codes, numbers, small_numbers
+from stepscope.link.nesting import Nesting, nest
+
+PYTHON, ANNOTATION, OPERATOR, OTHER, RUNTIME = range(5)
+"""Kinds, outermost first: what is written with equal begin and end nests in this order."""
+
+KINDS = {
+    "python": PYTHON,
+    "annotation": ANNOTATION,
+    "operator": OPERATOR,
+    "other": OTHER,
+    "overhead": OTHER,
+    "runtime": RUNTIME,
+}
+
+(
+    NO_ROLE,
+    STEP,
+    DATALOADER,
+    COMMUNICATION,
+    OPTIMIZER,
+    ZERO_GRAD,
+    BACKWARD,
+    MODULE,
+    LAUNCH,
+    GRAPH_LAUNCH,
+    COPY,
+    FILL,
+    SYNCHRONIZE,
+    ALLOCATE,
+) = range(14)
+
+ROLES = {
+    "step": STEP,
+    "dataloader": DATALOADER,
+    "communication": COMMUNICATION,
+    "optimizer": OPTIMIZER,
+    "zero_grad": ZERO_GRAD,
+    "backward": BACKWARD,
+    "module": MODULE,
+    "launch": LAUNCH,
+    "graph_launch": GRAPH_LAUNCH,
+    "copy": COPY,
+    "fill": FILL,
+    "synchronize": SYNCHRONIZE,
+    "allocate": ALLOCATE,
+}
+
+NOWHERE = -1
+"""Position that stands for: no event."""
+
+
+@dataclass(slots=True)
+class Host:
+    """Host events, nested. Arrays have one entry a position of `nesting`, not a row of the table.
+
+    `start` and `end` are the recorded times (ns), `operator` the position of the innermost operator
+    at or above each event.
+    """
+
+    table: pa.Table
+    nesting: Nesting
+    kind: NDArray[np.int8]
+    role: NDArray[np.int8]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    thread_start: NDArray[np.int64] = field(init=False)
+    thread_number: NDArray[np.int64] = field(init=False)
+    operator: NDArray[np.int32] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Finds where each thread begins, and the operators."""
+        thread = small_numbers(self.table, "thread", missing=0)[self.nesting.row]
+        begins = np.flatnonzero(np.concatenate([[True], thread[1:] != thread[:-1]])[: len(thread)])
+        self.thread_start = np.append(begins, len(thread))
+        self.thread_number = thread[begins].astype(np.int64)
+        self.operator = np.full(len(thread), NOWHERE, dtype=np.int32)
+        operators = np.flatnonzero(self.kind == OPERATOR)
+        self.operator[operators] = operators
+        self.nesting.inherit(self.operator)
+
+    def __len__(self) -> int:
+        """The number of events."""
+        return len(self.nesting)
+
+    def rows(self, positions: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The rows at these positions; -1 for nowhere."""
+        if not len(self):
+            return np.full(len(positions), NOWHERE, dtype=np.int32)
+        result: NDArray[np.int32] = np.where(positions >= 0, self.nesting.row[positions], NOWHERE)
+        return result
+
+    def positions(self) -> NDArray[np.int32]:
+        """The position of each row."""
+        position = np.empty(len(self), dtype=np.int32)
+        position[self.nesting.row] = np.arange(len(self), dtype=np.int32)
+        return position
+
+    def thread_of(self, positions: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The number of the thread at each of some positions."""
+        place = np.searchsorted(self.thread_start, positions, side="right") - 1
+        return self.thread_number[place]
+
+    def numbers(self, name: str, *, missing: int = 0) -> NDArray[np.int64]:
+        """An integer column of the table, in the order of the positions."""
+        return numbers(self.table, name, missing=missing)[self.nesting.row]
+
+    def innermost(self, thread: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Position of the innermost event of a thread at a time, or -1."""
+        found = np.full(len(time), NOWHERE, dtype=np.int32)
+        for number, low, high in zip(
+            self.thread_number, self.thread_start[:-1], self.thread_start[1:], strict=True
+        ):
+            asked = np.flatnonzero(thread == number)
+            place = np.searchsorted(self.start[low:high], time[asked], side="right") - 1
+            found[asked] = np.where(place >= 0, place + low, NOWHERE)
+        climbing = np.flatnonzero(found >= 0)
+        while len(climbing):
+            climbing = climbing[self.end[found[climbing]] < time[climbing]]
+            found[climbing] = self.nesting.parent[found[climbing]]
+            climbing = climbing[found[climbing] >= 0]
+        return found
+
+
+def nest_host(table: pa.Table, *, resolution_ns: int) -> Host:
+    """Nests the host events of a recording."""
+    start, dur = numbers(table, "start_ns"), numbers(table, "dur_ns")
+    kind = codes(table, "kind", KINDS, missing=OTHER)
+    nesting = nest(
+        small_numbers(table, "thread", missing=0), start, dur, kind, resolution_ns=resolution_ns
+    )
+    row = nesting.row
+    dur = dur[row]
+    start = start[row]
+    dur += start
+    role = codes(table, "role", ROLES, missing=NO_ROLE)[row]
+    return Host(table, nesting, kind[row], role, start, dur)

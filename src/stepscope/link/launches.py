@@ -1,0 +1,234 @@
+"""The host event that launched each device event, and its operator.
+
+A runtime call and the work it launched carry one correlation number. Where a device event has none,
+the arrow that the recorder drew to it (table `flow`) is followed, and after that the recorder's
+number of the operator (`External id`). Correlation and External id are counted apart and collide, so
+they are never compared with one another.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stepscope.link.columns import codes, numbers, words
+from stepscope.link.device import Device
+from stepscope.link.host import (
+    COPY,
+    FILL,
+    GRAPH_LAUNCH,
+    LAUNCH,
+    NOWHERE,
+    OPERATOR,
+    RUNTIME,
+    Host,
+)
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+
+_LAUNCHING = (LAUNCH, GRAPH_LAUNCH, COPY, FILL)
+
+
+def link_launches(
+    host: Host, device: Device, flow: pa.Table, thread: pa.Table
+) -> tuple[Int32s, Int32s]:
+    """Positions of each device event's launch and of its operator, -1 for none.
+
+    One launch may have many device events (a graph replay), or none.
+    """
+    launch = np.full(len(device), NOWHERE, dtype=np.int32)
+    operator = np.full(len(device), NOWHERE, dtype=np.int32)
+    if not len(host) or not len(device):
+        return launch, operator
+    position = host.positions()
+    _by_correlation(host, device, position, launch)
+    lost = np.flatnonzero((launch < 0) & device.work)
+    if len(lost) and flow.num_rows:
+        found = _by_flow(host, device, lost, flow, thread)
+        launch[lost] = np.where(_is_runtime(host, found), found, NOWHERE)
+        operator[lost] = np.where(found >= 0, host.operator[found], NOWHERE)
+    lost = np.flatnonzero((launch < 0) & device.work & (device.external_id > 0))
+    _by_external_id(host, device, position, lost, launch)
+    operator = np.where(launch >= 0, host.operator[launch], operator)
+    _operators_by_external_id(host, device, position, operator)
+    return launch, operator
+
+
+def _is_runtime(host: Host, positions: Int32s) -> NDArray[np.bool_]:
+    result: NDArray[np.bool_] = (positions >= 0) & (host.kind[positions] == RUNTIME)
+    return result
+
+
+def _by_correlation(host: Host, device: Device, position: Int32s, launch: Int32s) -> None:
+    correlation = numbers(host.table, "correlation")
+    rows = np.flatnonzero(correlation > 0)
+    place, correlation = position[rows], correlation[rows]
+    # A driver call within a runtime call, or an operator in old traces, may carry the number too.
+    merit = np.where(host.kind[place] == RUNTIME, 1, 2)
+    merit[np.isin(host.role[place], _LAUNCHING)] = 0
+    order = np.lexsort((host.start[place], merit, correlation))
+    place, correlation, merit = place[order], correlation[order], merit[order]
+    if not len(place):
+        return
+    first = np.flatnonzero(np.concatenate([[True], correlation[1:] != correlation[:-1]]))
+    known = correlation[first]
+    group = np.searchsorted(known, device.correlation)
+    group[group == len(known)] = 0
+    linked = np.flatnonzero((device.correlation > 0) & (known[group] == device.correlation))
+    group = group[linked]
+    launch[linked] = place[first[group]]
+    # Numbers that began anew (another process, another cycle): the latest call before the event.
+    best = np.add.reduceat(
+        (merit == np.repeat(merit[first], np.diff(np.append(first, len(merit))))).astype(np.int64),
+        first,
+    )
+    several = np.flatnonzero(best[group] > 1)
+    if len(several):
+        count = best[group[several]]
+        before = np.cumsum(count) - count
+        candidate = np.arange(int(count.sum())) + np.repeat(first[group[several]] - before, count)
+        begun = host.start[place[candidate]] <= np.repeat(device.start[linked[several]], count)
+        ahead = np.add.reduceat(begun.astype(np.int64), before)
+        launch[linked[several]] = place[first[group[several]] + np.maximum(ahead - 1, 0)]
+
+
+_LAUNCH_FLOW = {"launch": 0}
+_PHASES = {"s": 0, "t": 1, "f": 2}
+_NUMBER = re.compile(r"-?\d+")
+
+
+def _number_in(text: str) -> int:
+    """The first number of a text (`stream 7` → 7), or -1."""
+    found = _NUMBER.search(text)
+    return int(found.group()) if found else -1
+
+
+def _by_flow(
+    host: Host, device: Device, lost: NDArray[np.int64], flow: pa.Table, thread: pa.Table
+) -> Int32s:
+    """The host event in which the arrow to a device event starts."""
+    wanted = np.flatnonzero(codes(flow, "category", _LAUNCH_FLOW) == 0)
+    phase = codes(flow, "phase", _PHASES)[wanted]
+    flow_id = numbers(flow, "flow_id")[wanted]
+    time = numbers(flow, "time_ns")[wanted]
+    pid, pids = words(flow, "pid")
+    tid, tids = words(flow, "tid")
+    pid, tid = pid[wanted], tid[wanted]
+    starts, ends = np.flatnonzero(phase == 0), np.flatnonzero(phase == 2)
+    found = np.full(len(lost), NOWHERE, dtype=np.int32)
+    if not len(starts) or not len(ends):
+        return found
+    device_of = np.array([_number_in(text) for text in pids], dtype=np.int64)
+    stream_of = np.array([_number_in(text) for text in tids], dtype=np.int64)
+    arrow = _event_at(
+        device_of[pid[ends]], stream_of[tid[ends]], time[ends],
+        device.device[lost].astype(np.int64), device.stream[lost], device.start[lost],
+    )  # fmt: skip
+    hit = np.flatnonzero(arrow >= 0)
+    arriving = flow_id[ends][arrow[hit]]
+    order = np.argsort(flow_id[starts], kind="stable")
+    place = np.searchsorted(flow_id[starts][order], arriving)
+    place[place == len(order)] = 0
+    leaving = starts[order][place]
+    matched = flow_id[leaving] == arriving
+    hit, leaving = hit[matched], leaving[matched]
+    number_of = {
+        (p, t): n
+        for n, p, t in zip(
+            thread.column("thread").to_pylist(),
+            thread.column("pid").to_pylist(),
+            thread.column("tid").to_pylist(),
+            strict=True,
+        )
+    }
+    track = pid[leaving].astype(np.int64) * len(tids) + tid[leaving]
+    distinct, inverse = np.unique(track, return_inverse=True)
+    thread_of = np.array(
+        [number_of.get((pids[t // len(tids)], tids[t % len(tids)]), -1) for t in distinct.tolist()],
+        dtype=np.int64,
+    )
+    found[hit] = host.innermost(thread_of[inverse], time[leaving])
+    return found
+
+
+def _event_at(
+    device: Int64s, stream: Int64s, time: Int64s,
+    asked_device: Int64s, asked_stream: Int64s, asked_time: Int64s,
+) -> NDArray[np.int64]:  # fmt: skip
+    """For each asked (device, stream, time) the index of the equal one among the first, or -1."""
+    order = np.lexsort((time, stream, device))
+    count = len(order)
+    joined = np.lexsort(
+        (
+            np.concatenate([np.zeros(count, np.int8), np.ones(len(asked_time), np.int8)]),
+            np.concatenate([time[order], asked_time]),
+            np.concatenate([stream[order], asked_stream]),
+            np.concatenate([device[order], asked_device]),
+        )
+    )
+    last = np.maximum.accumulate(np.where(joined < count, joined, -1))
+    result = np.full(len(asked_time), -1, dtype=np.int64)
+    asked = joined >= count
+    result[joined[asked] - count] = last[asked]
+    known = np.flatnonzero(result >= 0)
+    index = order[result[known]]
+    equal = (
+        (device[index] == asked_device[known])
+        & (stream[index] == asked_stream[known])
+        & (time[index] == asked_time[known])
+    )
+    result[known] = np.where(equal, index, -1)
+    return result
+
+
+def _by_external_id(
+    host: Host, device: Device, position: Int32s, lost: NDArray[np.int64], launch: Int32s
+) -> None:
+    """Links the n-th device event of a number to the n-th launch of it, where their counts agree."""
+    lost = lost[device.correlation[lost] == 0]
+    if not len(lost):
+        return
+    external_id = numbers(host.table, "external_id")
+    rows = np.flatnonzero(external_id > 0)
+    place = position[rows]
+    launching = np.isin(host.role[place], _LAUNCHING)
+    place, external_id = place[launching], external_id[rows[launching]]
+    calls = np.lexsort((host.start[place], external_id))
+    events = lost[np.lexsort((device.start[lost], device.external_id[lost]))]
+    numbers_called, calls_of = np.unique(external_id, return_counts=True)
+    numbers_run, runs_of = np.unique(device.external_id[events], return_counts=True)
+    at = np.searchsorted(numbers_called, numbers_run)
+    at[at == len(numbers_called)] = 0
+    if not len(numbers_called):
+        return
+    agree = (numbers_called[at] == numbers_run) & (calls_of[at] == runs_of)
+    chosen_events = events[np.repeat(agree, runs_of)]
+    is_chosen = np.zeros(len(numbers_called), dtype=bool)
+    is_chosen[at[agree]] = True
+    chosen_calls = calls[np.repeat(is_chosen, calls_of)]
+    launch[chosen_events] = place[chosen_calls]
+
+
+def _operators_by_external_id(
+    host: Host, device: Device, position: Int32s, operator: Int32s
+) -> None:
+    """Fills in operators for launches that lie in none: old traces, launches that were lost."""
+    lost = np.flatnonzero((operator < 0) & device.work & (device.external_id > 0))
+    if not len(lost):
+        return
+    external_id = numbers(host.table, "external_id")
+    rows = np.flatnonzero(external_id > 0)
+    place = position[rows]
+    is_operator = host.kind[place] == OPERATOR
+    place, external_id = place[is_operator], external_id[rows[is_operator]]
+    if not len(place):
+        return
+    order = np.argsort(external_id, kind="stable")
+    at = np.searchsorted(external_id[order], device.external_id[lost])
+    at[at == len(order)] = 0
+    same = external_id[order[at]] == device.external_id[lost]
+    operator[lost] = np.where(same, place[order[at]], NOWHERE)

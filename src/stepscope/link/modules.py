@@ -1,0 +1,288 @@
+"""The modules of the model, and the module that each host event belongs to.
+
+Three recordings name modules, and the first that a file has is used: Python frames
+(`nn.Module: Linear_0`, recorded with stacks and modules), Kineto's `Module Hierarchy` of scripted
+models, and ranges in the style of a module. What runs in backward belongs to the module of its
+forward operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stepscope.link.backward import BACKWARD_PASS, Directions
+from stepscope.link.columns import integers, small_numbers, words
+from stepscope.link.host import (
+    ANNOTATION,
+    BACKWARD,
+    COMMUNICATION,
+    MODULE,
+    NOWHERE,
+    Host,
+)
+from stepscope.link.module_names import ModuleName, hierarchy_module, range_module
+
+Int32s = NDArray[np.int32]
+
+NO_MODULE = -1
+_NOT_HERE = -2
+"""Below a row with this mark nothing inherits a module."""
+
+
+@dataclass(slots=True)
+class Modules:
+    """The nodes of the model, parents before children."""
+
+    rule: str
+    parent: list[int] = field(default_factory=list)
+    path: list[str] = field(default_factory=list)
+    name: list[str] = field(default_factory=list)
+    class_name: list[str | None] = field(default_factory=list)
+    depth: list[int] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
+
+    def add(self, parent: int, name: str, class_name: str | None) -> int:
+        """Adds a node and returns its number."""
+        self.parent.append(parent)
+        self.path.append(name if parent < 0 else f"{self.path[parent]}.{name}")
+        self.name.append(name)
+        self.class_name.append(class_name)
+        self.depth.append(0 if parent < 0 else self.depth[parent] + 1)
+        self.calls.append(0)
+        return len(self.parent) - 1
+
+    def table(self) -> pa.Table:
+        """The nodes as a table."""
+        return pa.table(
+            {
+                "module_id": pa.array(range(len(self.parent)), pa.int32()),
+                "parent_id": integers(np.array(self.parent, np.int32), type=pa.int32()),
+                "path": pa.array(self.path, pa.string()),
+                "name": pa.array(self.name, pa.string()),
+                "class": pa.array(self.class_name, pa.string()),
+                "depth": pa.array(self.depth, pa.int16()),
+                "calls": pa.array(self.calls, pa.int64()),
+                "rule": pa.array([self.rule] * len(self.parent), pa.string()),
+            }
+        )
+
+
+def find_modules(
+    host: Host,
+    forward: Int32s,
+    direction: Directions,
+    module_name: Callable[[str], str | None],
+) -> tuple[Modules, Int32s]:
+    """Finds the modules, and the module of each position (-1 for none).
+
+    Args:
+        forward: position of each backward operator's forward.
+        module_name: gives a module's name from the name of its Python frame.
+    """
+    own = np.full(len(host), NO_MODULE, dtype=np.int32)
+    modules = _from_python(host, direction, own, module_name)
+    if modules is None:
+        modules = _from_hierarchy(host, own)
+    if modules is None:
+        modules = _from_ranges(host, direction, own)
+    if modules is None:
+        return Modules("none"), own
+    inherited = host.nesting.inherit(own.copy())
+    return modules, _with_backward(host, forward, direction, own, inherited)
+
+
+def _from_python(
+    host: Host,
+    direction: Directions,
+    own: Int32s,
+    module_name: Callable[[str], str | None],
+) -> Modules | None:
+    """Nodes from Python frames; equal name and number under one parent are one module."""
+    place = np.flatnonzero(host.role == MODULE).astype(np.int32)
+    if not len(place):
+        return None
+    modules = Modules("python")
+    rows = host.nesting.row[place]
+    text, texts = words(host.table, "name")
+    text = text[rows]
+    number = small_numbers(host.table, "python_module_id")[rows]
+    above = _enclosing_modules(host, place)
+    level = _levels(above)
+    node = np.full(len(place), NO_MODULE, dtype=np.int32)
+    in_forward = direction[place] != BACKWARD_PASS
+    for depth in range(int(level.max()) + 1):
+        here = np.flatnonzero(level == depth)
+        parent = np.where(above[here] >= 0, node[above[here]], NO_MODULE)
+        key = np.stack([parent, text[here], number[here]], axis=1)
+        distinct, first, inverse, count = np.unique(
+            key, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        del count
+        order = np.argsort(first)  # in order of appearance
+        numbers_of = np.empty(len(distinct), dtype=np.int32)
+        for which in order.tolist():
+            name = module_name(texts[distinct[which, 1]]) or texts[distinct[which, 1]]
+            class_name = name.rsplit("_", 1)[0]
+            numbers_of[which] = modules.add(int(distinct[which, 0]), name, class_name)
+        node[here] = numbers_of[inverse.reshape(-1)]
+    modules.calls = np.bincount(node[in_forward], minlength=len(modules.parent)).tolist()
+    own[place] = node
+    return modules
+
+
+def _enclosing_modules(host: Host, place: Int32s) -> NDArray[np.int64]:
+    """For each module frame the index of the module frame that called it, or -1.
+
+    By the frames' own numbers where they have them: they hold also where times do not nest.
+    """
+    index_at = np.full(len(host) + 1, -1, dtype=np.int32)
+    index_at[place] = np.arange(len(place), dtype=np.int32)
+    rows = host.nesting.row[place]
+    called_by = small_numbers(host.table, "python_parent_id", missing=0)
+    if (called_by[rows] > 0).all():
+        frame_id = small_numbers(host.table, "python_id", missing=0)
+        framed = np.flatnonzero(frame_id > 0)
+        if len(framed) and int(frame_id.max()) <= 4 * len(host):
+            row_of = np.full(int(max(frame_id.max(), called_by.max())) + 1, NOWHERE, np.int32)
+            row_of[frame_id[framed]] = framed
+            position = host.positions()
+
+            def caller(at: Int32s) -> Int32s:
+                row = row_of[np.maximum(called_by[host.nesting.row[at]], 0)]
+                found: Int32s = np.where(row >= 0, position[row], NOWHERE)
+                return found
+
+            return _climb(place, index_at, caller)
+    return _climb(place, index_at, lambda at: host.nesting.parent[at])
+
+
+def _climb(
+    place: Int32s, index_at: Int32s, caller: Callable[[Int32s], Int32s]
+) -> NDArray[np.int64]:
+    found = np.full(len(place), -1, dtype=np.int64)
+    at = caller(place)
+    climbing = np.arange(len(place))
+    for _ in range(1 << 12):  # numbers in a damaged file may run in a circle
+        alive = at >= 0
+        climbing, at = climbing[alive], at[alive]
+        if not len(at):
+            break
+        hit = index_at[at] >= 0
+        found[climbing[hit]] = index_at[at[hit]]
+        climbing, at = climbing[~hit], caller(at[~hit])
+    found[found == np.arange(len(place))] = -1
+    return found
+
+
+def _levels(above: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The depth of each entry of a forest given by indices of parents."""
+    level = np.zeros(len(above), dtype=np.int64)
+    at = above
+    for _ in range(len(above)):
+        alive = at >= 0
+        if not alive.any():
+            break
+        level[alive] += 1
+        at = np.where(alive, above[at], -1)
+    return level
+
+
+def _from_hierarchy(host: Host, own: Int32s) -> Modules | None:
+    text, texts = words(host.table, "module_hierarchy")
+    named = [hierarchy_module(text) for text in texts]
+    if not any(named):
+        return None
+    roots = {name.root for name in named if name and name.root}
+    root = next(iter(roots)) if len(roots) == 1 else None
+    tree = _PathTree(Modules("hierarchy"))
+    top = tree.modules.add(NO_MODULE, root, root) if root else NO_MODULE
+    node_of = [tree.node(name, top) if name else NO_MODULE for name in named]
+    own[:] = np.array([*node_of, NO_MODULE], np.int32)[text[host.nesting.row]]
+    return tree.counted(host, own, np.ones(len(own), dtype=bool))
+
+
+def _from_ranges(host: Host, direction: Directions, own: Int32s) -> Modules | None:
+    ranges = np.flatnonzero(host.kind == ANNOTATION)
+    if not len(ranges):
+        return None
+    text, texts = words(host.table, "name")
+    text = text[host.nesting.row[ranges]]
+    tree = _PathTree(Modules("annotation"))
+    node_of = np.full(len(texts), NO_MODULE, dtype=np.int32)
+    for which in np.unique(text).tolist():
+        name = range_module(texts[which])
+        if name:
+            node_of[which] = tree.node(name, NO_MODULE)
+    if not tree.modules.parent:
+        return None
+    own[ranges] = node_of[text]
+    return tree.counted(host, own, direction != BACKWARD_PASS)
+
+
+class _PathTree:
+    """Modules that are known by their path from the root."""
+
+    def __init__(self, modules: Modules) -> None:
+        self.modules = modules
+        self._node_of: dict[tuple[int, tuple[str, ...]], int] = {}
+
+    def node(self, name: ModuleName, top: int) -> int:
+        """The number of a module, added with all that it is part of where it is new."""
+        if not name.path:
+            return top
+        node = top
+        for length in range(1, len(name.path) + 1):
+            key = (top, name.path[:length])
+            if key not in self._node_of:
+                self._node_of[key] = self.modules.add(node, name.path[length - 1], None)
+                if top >= 0 and node == top:
+                    # Paths speak of the parts of the model; its own name would only lengthen them.
+                    self.modules.path[self._node_of[key]] = name.path[0]
+            node = self._node_of[key]
+        self.modules.class_name[node] = name.class_name or self.modules.class_name[node]
+        return node
+
+    def counted(self, host: Host, own: Int32s, counts: NDArray[np.bool_]) -> Modules:
+        """The modules, with calls counted: rows of a module that do not lie in one of its own."""
+        above = host.nesting.parent
+        same = (above >= 0) & (own[above] == own)
+        first = own[(own >= 0) & ~same & counts]
+        self.modules.calls = np.bincount(first, minlength=len(self.modules.parent)).tolist()
+        return self.modules
+
+
+def _with_backward(
+    host: Host, forward: Int32s, direction: Directions, own: Int32s, inherited: Int32s
+) -> Int32s:
+    """Gives rows of the backward the module of their forward operator.
+
+    A gradient is accumulated right after the backward that made it, and has no number of its own:
+    it belongs to the module of the backward before it. Reductions over ranks that start there
+    gather the gradients of many modules and belong to none.
+    """
+    back = direction == BACKWARD_PASS
+    linked = np.flatnonzero(forward >= 0)
+    result = inherited
+    result[back] = own[back]
+    result[linked] = np.maximum(inherited[forward[linked]], own[linked])
+    above = host.nesting.parent
+    outermost = np.flatnonzero(
+        (host.role == BACKWARD) & ((above < 0) | (direction[above] != BACKWARD_PASS))
+    )
+    if len(outermost):
+        index = np.arange(len(outermost))
+        known = forward[outermost] >= 0
+        before = np.maximum.accumulate(np.where(known, index, -1))
+        thread = host.thread_of(outermost.astype(np.int32))
+        follows = np.flatnonzero(~known & (before >= 0))
+        follows = follows[thread[before[follows]] == thread[follows]]
+        result[outermost[follows]] = result[outermost[before[follows]]]
+        result[back & (host.role == COMMUNICATION) & (result == NO_MODULE)] = _NOT_HERE
+    host.nesting.inherit(result, NO_MODULE)
+    result[result == _NOT_HERE] = NO_MODULE
+    return result

@@ -1,0 +1,185 @@
+"""From what a reader hands over to tables with every link that they allow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stepscope.formats.tables import RankTables
+from stepscope.formats.vocabulary import module_name, step_number
+from stepscope.link.backward import DIRECTIONS, find_directions, link_backward
+from stepscope.link.checks import Evidence, check_recording
+from stepscope.link.collectives import find_collectives
+from stepscope.link.columns import from_codes, integers
+from stepscope.link.device import Device, read_device
+from stepscope.link.device_time import NOT_MEASURED, sum_device_time
+from stepscope.link.host import Host, nest_host
+from stepscope.link.launches import link_launches
+from stepscope.link.linked import LinkedTables
+from stepscope.link.memory import link_memory
+from stepscope.link.modules import find_modules
+from stepscope.link.overruns import clip_overruns
+from stepscope.link.steps import NO_STEP, find_steps, steps_of_events
+
+Values = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.int16] | NDArray[np.int8]
+
+
+def link_rank(tables: RankTables) -> LinkedTables:
+    """Links one recording of one rank."""
+    resolution_ns = tables.facts.resolution_ns
+    host = nest_host(tables.host_event, resolution_ns=resolution_ns)
+    device = read_device(tables.device_event)
+    raw_dur = clip_overruns(device)
+    launch, operator = link_launches(host, device, tables.flow, tables.thread)
+    steps = find_steps(host, device, launch, step_number, is_track=_tracks(tables.thread))
+    step_of_host, step_of_device = steps_of_events(steps, host, device, launch)
+    forward = link_backward(host, tables.flow, tables.thread)
+    direction = find_directions(host, forward)
+    modules, module = find_modules(host, forward, direction, module_name)
+    host.nesting.inherit(forward)
+    device_direction = _through(direction, launch, operator)
+    device_module = _through(module, launch, operator)
+    attribution = _attribution(
+        device,
+        launch=launch,
+        operator=operator,
+        module=device_module,
+        direction=device_direction,
+        step=step_of_device,
+    )
+    collective = find_collectives(host, device, launch, tables.collective_args)
+    memory_event = link_memory(host, tables.memory_event)
+    data_check = check_recording(
+        Evidence(
+            host=host,
+            device=device,
+            launch=launch,
+            steps=steps,
+            step_of_host=step_of_host,
+            overruns=int((raw_dur >= 0).sum()),
+            report=tables.report,
+            resolution_ns=resolution_ns,
+        )
+    )
+    time = sum_device_time(host, device, launch, operator)
+    rows = host.nesting.to_rows
+    device_event = _device_table(
+        device,
+        first_id=len(host),
+        columns={
+            "raw_dur_ns": integers(raw_dur, type=pa.int64()),
+            "launch_id": integers(host.rows(launch), type=pa.int64()),
+            "operator_id": integers(host.rows(operator), type=pa.int64()),
+            "module_id": integers(device_module, type=pa.int32()),
+            "direction": from_codes(device_direction, DIRECTIONS),
+            "step": _numbers(steps.numbers(step_of_device)),
+        },
+    )
+    columns = {
+        "self_ns": pa.array(rows(host.nesting.self_ns)),
+        "parent_id": integers(rows(host.rows(host.nesting.parent)), type=pa.int64()),
+        "depth": pa.array(rows(np.minimum(host.nesting.depth, (1 << 15) - 1)).astype(np.int16)),
+        "step": _numbers(steps.numbers(rows(step_of_host))),
+        "module_id": integers(rows(module), type=pa.int32()),
+        "direction": from_codes(rows(direction), DIRECTIONS),
+        "forward_id": integers(rows(host.rows(forward)), type=pa.int64()),
+        "device_ns": integers(rows(time.total), missing=NOT_MEASURED, type=pa.int64()),
+        "device_self_ns": integers(rows(time.own), missing=NOT_MEASURED, type=pa.int64()),
+    }
+    return LinkedTables(
+        facts=tables.facts,
+        report=tables.report,
+        host_event=_host_table(host, columns),
+        device_event=device_event,
+        step=steps.table(),
+        module=modules.table(),
+        collective=collective,
+        memory_event=memory_event,
+        attribution=attribution,
+        data_check=data_check,
+        thread=tables.thread,
+        stream=tables.stream,
+        device=tables.device,
+        operator_input=tables.operator_input,
+        call_stack=tables.call_stack,
+        flow=tables.flow,
+        instant=tables.instant,
+        counter=tables.counter,
+    )
+
+
+def _tracks(thread: pa.Table) -> NDArray[np.bool_]:
+    """For each thread number, whether it is a track and no thread."""
+    is_track = np.zeros(thread.num_rows, dtype=bool)
+    for number, kind in zip(
+        thread.column("thread").to_pylist(), thread.column("kind").to_pylist(), strict=True
+    ):
+        if 0 <= number < len(is_track):
+            is_track[number] = kind == "track"
+    return is_track
+
+
+def _through(
+    values: NDArray[np.int32] | NDArray[np.int8],
+    launch: NDArray[np.int32],
+    operator: NDArray[np.int32],
+) -> NDArray[np.int32]:
+    """What a device event has through its launch, or else through its operator; -1 for nothing."""
+    result = np.full(len(launch), -1, dtype=np.int32)
+    for origin in (operator, launch):
+        linked = np.flatnonzero(origin >= 0)
+        found = values[origin[linked]]
+        result[linked] = np.where(found >= 0, found, result[linked])
+    return result
+
+
+def _numbers(steps: NDArray[np.int64]) -> pa.Array:
+    return integers(steps, missing=NO_STEP, type=pa.int64())
+
+
+def _attribution(device: Device, **links: NDArray[np.int32]) -> pa.Table:
+    """How much of the device time each kind of link reaches."""
+    work = device.work
+    device_ns = int(device.dur[work].sum())
+    reached = [int(device.dur[work & (link >= 0)].sum()) for link in links.values()]
+    return pa.table(
+        {
+            "link": pa.array(list(links), pa.string()),
+            "device_ns": pa.array([device_ns] * len(links), pa.int64()),
+            "attributed_ns": pa.array(reached, pa.int64()),
+        }
+    )
+
+
+_HOST_COLUMNS = (
+    "id", "category", "kind", "role", "name", "thread", "start_ns", "dur_ns", "self_ns",
+    "parent_id", "depth", "step", "module_id", "direction", "forward_id", "correlation",
+    "external_id", "sequence_number", "forward_thread", "input_id", "stack_id", "device_ns",
+    "device_self_ns", "other_args",
+)  # fmt: skip
+_DEVICE_COLUMNS = (
+    "id", "category", "kind", "name", "device", "stream", "start_ns", "dur_ns", "raw_dur_ns",
+    "correlation", "external_id", "launch_id", "operator_id", "module_id", "direction", "step",
+    "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread",
+    "shared_memory_bytes", "blocks_per_sm", "warps_per_sm", "occupancy_ratio", "bytes",
+    "copy_kind", "memory_kind", "context", "graph_id", "graph_node_id", "other_args",
+)  # fmt: skip
+
+
+def _host_table(host: Host, columns: dict[str, pa.Array]) -> pa.Table:
+    columns = {"id": pa.array(np.arange(len(host), dtype=np.int64)), **columns}
+    return _assembled(host.table, _HOST_COLUMNS, columns)
+
+
+def _device_table(device: Device, *, first_id: int, columns: dict[str, pa.Array]) -> pa.Table:
+    ids = np.arange(first_id, first_id + len(device), dtype=np.int64)
+    columns = {"id": pa.array(ids), "dur_ns": pa.array(device.dur), **columns}
+    return _assembled(device.table, _DEVICE_COLUMNS, columns)
+
+
+def _assembled(table: pa.Table, names: tuple[str, ...], columns: dict[str, pa.Array]) -> pa.Table:
+    return pa.table(
+        [columns[name] if name in columns else table.column(name) for name in names],
+        names=list(names),
+    )

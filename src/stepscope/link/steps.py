@@ -1,0 +1,274 @@
+"""Steps: where each begins and ends on the host, what device work belongs to it.
+
+Found by the ranges that mark steps; without them by the calls of the optimizer; without those the
+whole recording is one step. A step's end is moved to the end of the device work that it launched,
+and the next step begins no earlier (the rule of PyTorch's former TensorBoard plugin).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stepscope.link.columns import texts_at, words
+from stepscope.link.device import Device
+from stepscope.link.host import BACKWARD, NOWHERE, OPTIMIZER, STEP, Host
+
+Int64s = NDArray[np.int64]
+
+NO_STEP = np.iinfo(np.int64).min
+"""Stands for: outside every step."""
+
+_STARVED = 0.8
+"""A last step with less than this share of the device events of the one before was cut off."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """Steps in order of time: one entry each (times in ns)."""
+
+    number: Int64s
+    name: list[str]
+    host_start: Int64s
+    host_end: Int64s
+    start: Int64s
+    end: Int64s
+    device_events: Int64s
+    complete: NDArray[np.bool_]
+    rule: str
+
+    def __len__(self) -> int:
+        """The number of steps."""
+        return len(self.number)
+
+    def at(self, time: Int64s) -> NDArray[np.int64]:
+        """Index of the step in which, on the host, each time lies; -1 for none."""
+        return _inside(self.host_start, self.host_end, time, whole=self.rule == WHOLE)
+
+    def on_device_at(self, time: Int64s) -> NDArray[np.int64]:
+        """Index of the step in which, with its device work, each time lies; -1 for none."""
+        return _inside(self.start, self.end, time, whole=self.rule == WHOLE)
+
+    def numbers(self, index: NDArray[np.int32]) -> Int64s:
+        """Numbers of steps from their indices; NO_STEP for -1."""
+        return np.append(self.number, NO_STEP)[index]
+
+    def table(self) -> pa.Table:
+        """The steps as a table."""
+        return pa.table(
+            {
+                "step": self.number,
+                "name": pa.array(self.name, pa.string()),
+                "start_ns": self.start,
+                "end_ns": self.end,
+                "host_start_ns": self.host_start,
+                "host_end_ns": self.host_end,
+                "device_events": self.device_events,
+                "complete": self.complete,
+                "rule": pa.array([self.rule] * len(self), pa.string()),
+            }
+        )
+
+
+PROFILER_STEP = "ProfilerStep"
+OPTIMIZER_CALLS = "optimizer"
+WHOLE = "whole recording"
+
+
+def _inside(start: Int64s, end: Int64s, time: Int64s, *, whole: bool) -> NDArray[np.int64]:
+    if not len(start):
+        return np.full(len(time), -1, dtype=np.int64)
+    index = np.searchsorted(start, time, side="right") - 1
+    known = np.maximum(index, 0)
+    # Nothing of a whole recording lies outside it, not even what begins at its very end.
+    within = (time < end[known]) | (time == start[known]) | whole
+    result: NDArray[np.int64] = np.where((index >= 0) & within, index, -1)
+    return result
+
+
+def find_steps(
+    host: Host,
+    device: Device,
+    launch: NDArray[np.int32],
+    step_number: Callable[[str], int | None],
+    *,
+    is_track: NDArray[np.bool_],
+) -> Steps:
+    """Finds the steps and extends them by their device work.
+
+    Args:
+        launch: position of each device event's launch, -1 for none.
+        step_number: gives the number of a step from the name of its range.
+        is_track: for each thread number, whether it is no thread: its rows do not bound a recording.
+    """
+    marked = _marked(host, step_number)
+    rule = PROFILER_STEP
+    if marked is None:
+        marked, rule = _between_optimizer_calls(host), OPTIMIZER_CALLS
+    if marked is None:
+        marked, rule = _whole(host, device, is_track), WHOLE
+    number, name, start, end = marked
+    steps = Steps(
+        number=number,
+        name=name,
+        host_start=start,
+        host_end=end,
+        start=start.copy(),
+        end=end.copy(),
+        device_events=np.zeros(len(number), dtype=np.int64),
+        complete=np.ones(len(number), dtype=bool),
+        rule=rule,
+    )
+    if rule != WHOLE:
+        _extend(steps, host, device, launch)
+    return steps
+
+
+Marked = tuple[Int64s, list[str], Int64s, Int64s]
+
+
+def _marked(host: Host, step_number: Callable[[str], int | None]) -> Marked | None:
+    """Steps that are marked by ranges; ranges of one number that overlap are one step."""
+    place = np.flatnonzero(host.role == STEP)
+    names = texts_at(host.table, "name", host.nesting.row[place])
+    found: list[list[int]] = []
+    name_of: dict[int, str] = {}
+    ranges = sorted(
+        (step_number(name or "") or 0, int(host.start[p]), int(host.end[p]), name or "")
+        for p, name in zip(place.tolist(), names, strict=True)
+    )
+    for number, start, end, name in ranges:
+        name_of.setdefault(number, name)
+        if found and found[-1][0] == number and start < found[-1][2]:
+            found[-1][2] = max(found[-1][2], end)
+        else:
+            found.append([number, start, end])
+    if not found:
+        return None
+    found.sort(key=lambda step: step[1:])
+    highest = max(name_of)
+    used: set[int] = set()
+    numbers, texts = [], []
+    for step in found:
+        texts.append(name_of[step[0]])
+        if step[0] in used:  # the program counted anew: a number must name one step
+            highest += 1
+            step[0] = highest
+        used.add(step[0])
+        numbers.append(step[0])
+    return (
+        np.array(numbers, dtype=np.int64),
+        texts,
+        np.array([step[1] for step in found], dtype=np.int64),
+        np.array([step[2] for step in found], dtype=np.int64),
+    )
+
+
+def _between_optimizer_calls(host: Host) -> Marked | None:
+    """Steps from the end of one call of the optimizer to the end of the next.
+
+    Calls with no backward between them belong to one step (several optimizers, or one in pieces).
+    Where optimizers have several names, the one that is called last marks the steps.
+    """
+    inherited = np.where(host.role == OPTIMIZER, np.arange(len(host), dtype=np.int32), NOWHERE)
+    place = np.flatnonzero(inherited >= 0)
+    if not len(place):
+        return None
+    host.nesting.inherit(inherited)
+    above = host.nesting.parent[place]
+    place = place[(above < 0) | (inherited[above] < 0)]
+    place = place[np.argsort(host.start[place], kind="stable")]
+    name, _ = words(host.table, "name")
+    name = name[host.nesting.row[place]]
+    place = place[name == name[-1]]
+    end = np.sort(host.end[place])
+    backward = np.sort(host.start[host.role == BACKWARD])
+    if len(backward):
+        done = np.searchsorted(backward, end)
+        end = end[np.append(done[1:] > done[:-1], True)]
+    start = np.concatenate([[host.start.min()], end[:-1]])
+    number = np.arange(len(end), dtype=np.int64)
+    return number, [f"step {n}" for n in number.tolist()], start, np.maximum(end, start)
+
+
+def _whole(host: Host, device: Device, is_track: NDArray[np.bool_]) -> Marked:
+    begins, ends = [device.start[device.work]], [(device.start + device.dur)[device.work]]
+    for number, low, high in zip(
+        host.thread_number, host.thread_start[:-1], host.thread_start[1:], strict=True
+    ):
+        if not (number < len(is_track) and is_track[number]):
+            begins.append(host.start[low:high])
+            ends.append(host.end[low:high])
+    begin, end = np.concatenate(begins), np.concatenate(ends)
+    if not len(begin):
+        begin, end = host.start, host.end
+    if not len(begin):
+        nothing = np.empty(0, dtype=np.int64)
+        return nothing, [], nothing, nothing
+    return np.zeros(1, dtype=np.int64), ["0"], begin.min()[None], end.max()[None]
+
+
+def _extend(steps: Steps, host: Host, device: Device, launch: NDArray[np.int32]) -> None:
+    """Moves ends to those of the device work, and begins behind them, in place."""
+    count = len(steps)
+    work = np.flatnonzero(device.work)
+    start = device.start[work]
+    end = start + device.dur[work]
+    step = np.full(len(work), -1, dtype=np.int64)
+    linked = np.flatnonzero(launch[work] >= 0)
+    call = launch[work[linked]]
+    inside = steps.at(host.start[call])
+    # A call that crosses the end of a step counts for none, as in the rule's origin.
+    inside[host.end[call] > np.append(steps.host_end, 0)[inside]] = -1
+    step[linked] = inside
+    mine = np.flatnonzero(step >= 0)
+    launched = np.bincount(step[mine], minlength=count)
+    device_start = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(device_start, step[mine], start[mine])
+    device_end = np.full(count, np.iinfo(np.int64).min)
+    np.maximum.at(device_end, step[mine], end[mine])
+    free = int(steps.host_start[0])
+    if launched[0]:
+        earlier = end[(step < 0) & (end < device_start[0])]
+        free = max(free, int(earlier.max(initial=free)))
+    for index in range(count):
+        begin = max(free, int(steps.host_start[index]))
+        finish = int(steps.host_end[index])
+        if launched[index]:
+            finish = max(finish, int(device_end[index]))
+        steps.start[index] = begin
+        steps.end[index] = free = max(finish, begin)
+    _mark_incomplete(steps, launched)
+
+
+def _mark_incomplete(steps: Steps, launched: NDArray[np.int64]) -> None:
+    """Marks last steps whose device work the end of the recording cut off."""
+    if not launched.any():
+        return
+    last = int(np.flatnonzero(launched)[-1])
+    steps.complete[last + 1 :] = False
+    if last and launched[last] < _STARVED * launched[last - 1]:
+        steps.complete[last] = False
+
+
+def steps_of_events(
+    steps: Steps, host: Host, device: Device, launch: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Index of the step of each host position and of each device event; -1 for none.
+
+    A host event belongs to the step in which it begins, on any thread. Device work belongs to the
+    step that launched it, and without a launch to the one during which it began.
+    """
+    of_host = steps.at(host.start).astype(np.int32)
+    of_device = steps.on_device_at(device.start).astype(np.int32)
+    linked = np.flatnonzero(launch >= 0)
+    of_device[linked] = of_host[launch[linked]]
+    mine = (of_device >= 0) & device.work
+    if steps.rule != WHOLE:
+        mine &= launch >= 0
+    steps.device_events[:] = np.bincount(of_device[mine], minlength=len(steps))
+    return of_host, of_device
