@@ -251,12 +251,13 @@ COMMENT ON COLUMN collective.wait_ns IS 'time spent waiting for the last rank to
 COMMENT ON COLUMN collective.transfer_ns IS 'time after the last rank arrived (ns); NULL until matched over ranks';
 
 CREATE TABLE module (
-    rank INTEGER NOT NULL, module_id INTEGER NOT NULL, parent_id INTEGER, path VARCHAR NOT NULL, name VARCHAR NOT NULL,
+    rank INTEGER NOT NULL, span SMALLINT NOT NULL, module_id INTEGER NOT NULL, parent_id INTEGER, path VARCHAR NOT NULL, name VARCHAR NOT NULL,
     class VARCHAR, depth SMALLINT NOT NULL, calls BIGINT NOT NULL, rule VARCHAR NOT NULL
 );
 COMMENT ON TABLE module IS 'One row is a node of the model.';
 COMMENT ON COLUMN module.rank IS 'rank it was seen on';
-COMMENT ON COLUMN module.module_id IS 'number of the module within the rank';
+COMMENT ON COLUMN module.span IS 'recording it was seen in';
+COMMENT ON COLUMN module.module_id IS 'number of the module within rank and span';
 COMMENT ON COLUMN module.parent_id IS 'module it is part of';
 COMMENT ON COLUMN module.path IS 'path from the root of the model';
 COMMENT ON COLUMN module.name IS 'last part of the path';

@@ -20,7 +20,7 @@ from stepscope.formats.container import Member
 from stepscope.formats.kineto import metadata as trace_metadata
 from stepscope.formats.kineto.collectives import collective_args
 from stepscope.formats.kineto.pairs import pair
-from stepscope.formats.kineto.rows import EventRows, codes, gathered
+from stepscope.formats.kineto.rows import EventRows, codes
 from stepscope.formats.kineto.tracks import Threads
 from stepscope.formats.tables import (
     CALL_STACK,
@@ -50,7 +50,7 @@ def assemble(
     threads = Threads(rows.names)
     facts = trace_metadata.facts(metadata, member.label)
     facts.resolution_ns = 1000 if rows.whole_us else 1
-    host, device = gathered(rows.host), gathered(rows.device)
+    host, device = rows.host.table(), rows.device.table()
     paired = _paired(rows, threads, report)
     if paired is not None:
         host = (
@@ -196,7 +196,7 @@ def _host_table(
 
 def _paired(rows: EventRows, threads: Threads, report: ReadReport) -> pa.Table | None:
     """Begin and end rows as events with a duration; see `pairs`."""
-    table = gathered(rows.begin_end)
+    table = rows.begin_end.table()
     if table is None:
         return None
     time_ns = table["ts_ns"].to_numpy()
@@ -379,7 +379,7 @@ def _small_tables(
     tables.operator_input = _numbered(rows.inputs, OPERATOR_INPUT)
     tables.call_stack = _numbered(rows.stacks, CALL_STACK)
     tables.collective_args = collective_args(list(rows.collectives.values()))
-    flow = gathered(rows.flow)
+    flow = rows.flow.table()
     if flow is not None:
         report.kept += flow.num_rows
         _, raw = codes(flow["category"])
@@ -388,7 +388,7 @@ def _small_tables(
         columns["category"] = _recoded(flow["category"], [*words, "none"])
         columns["time_ns"] = flow["time_ns"].to_numpy() - origin
         tables.flow = _table(columns, FLOW)
-    memory = gathered(rows.memory)
+    memory = rows.memory.table()
     if memory is not None:
         report.kept += memory.num_rows
         tables.memory_event = _memory_table(memory, threads, origin)

@@ -24,7 +24,7 @@ class EventRows:
     """Gathers rows from the groups that a scanner loads.
 
     Attributes:
-        host, device, flow, memory: one Arrow table per group.
+        host, device, flow, memory, begin_end: columns, gathered group by group.
         names: rows of `M` events: (name, pid, tid, a_name, a_labels).
         instants: (ts_ns, cat, name, pid, tid, args).
         counters: (ts_ns, name, args).
@@ -38,11 +38,11 @@ class EventRows:
         self._scanner = scanner
         self._report = report
         self._python_stack = python_stack
-        self.host: list[pa.Table] = []
-        self.device: list[pa.Table] = []
-        self.flow: list[pa.Table] = []
-        self.memory: list[pa.Table] = []
-        self.begin_end: list[pa.Table] = []
+        self.host = Gathering()
+        self.device = Gathering()
+        self.flow = Gathering()
+        self.memory = Gathering()
+        self.begin_end = Gathering()
         self.names: list[tuple[Any, ...]] = []
         self.instants: list[tuple[Any, ...]] = []
         self.counters: list[tuple[Any, ...]] = []
@@ -143,14 +143,14 @@ class EventRows:
             f"WHERE {condition} AND {host}"
         )
         if rows.num_rows:
-            self.host.append(rows)
+            self.host.add(rows)
             self._take_texts(condition)
         rows = self._arrow(
             f"SELECT {', '.join(_HOST)}, ts_ns, dur_ns, {self._device_columns()} FROM event "
             f"WHERE {condition} AND {device}"
         )
         if rows.num_rows:
-            self.device.append(rows)
+            self.device.add(rows)
 
     def _take_begin_end(self, device: str) -> None:
         del device  # B and E rows are written by host tools only
@@ -159,7 +159,7 @@ class EventRows:
             "WHERE ph IN ('B', 'E') AND ts_ns IS NOT NULL"
         )
         if rows.num_rows:
-            self.begin_end.append(rows)
+            self.begin_end.add(rows)
             self._take_texts("ph IN ('B', 'E')")
 
     def _host_columns(self) -> str:
@@ -233,7 +233,7 @@ class EventRows:
     # -- the rest ------------------------------------------------------------------------------------
 
     def _take_flows(self) -> None:
-        self.flow.append(
+        self.flow.add(
             self._arrow(
                 "SELECT cat AS category, ph AS phase, id AS flow_id, ts_ns AS time_ns, pid, tid "
                 "FROM event WHERE ph IN ('s', 't', 'f') AND id IS NOT NULL AND ts_ns IS NOT NULL"
@@ -256,7 +256,7 @@ class EventRows:
             f"FROM event WHERE ph = 'i' AND name = {memory} AND ts_ns IS NOT NULL AND {self._argument('bytes')} IS NOT NULL"
         )
         if rows.num_rows:
-            self.memory.append(rows)
+            self.memory.add(rows)
         self.instants += self._rows(
             "SELECT ts_ns, cat, coalesce(name, ''), coalesce(pid, ''), coalesce(tid, ''), extras FROM event "
             "WHERE ph IN ('i', 'I', 'R', 'n', 'b', 'e', 'N', 'D', 'O', 'P') AND ts_ns IS NOT NULL "
@@ -280,18 +280,52 @@ class EventRows:
         return f"CASE WHEN {absent} THEN NULL ELSE hash({arguments}) END"
 
     def _arrow(self, query: str) -> pa.Table:
-        return _encoded(self._scanner.connection.sql(query).to_arrow_table())
+        return self._scanner.connection.sql(query).to_arrow_table()
 
     def _rows(self, query: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
         return self._scanner.connection.execute(query, parameters or []).fetchall()
 
 
-def _encoded(table: pa.Table) -> pa.Table:
-    """The table with texts and hashes as dictionaries of their distinct values."""
-    for index, column in enumerate(table.schema):
-        if pa.types.is_string(column.type) or pa.types.is_uint64(column.type):
-            table = table.set_column(index, column.name, pc.dictionary_encode(table.column(index)))
-    return table
+class Gathering:
+    """Rows of many groups, column by column, as small as they can be kept."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, list[pa.Array]] = {}
+        self.num_rows = 0
+
+    def add(self, table: pa.Table) -> None:
+        """Adds a group's rows: texts and hashes as dictionaries of their distinct values."""
+        self.num_rows += table.num_rows
+        if table.num_rows == 0:
+            return
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if pa.types.is_string(column.type) or pa.types.is_uint64(column.type):
+                kept = pc.dictionary_encode(column).combine_chunks()
+            else:
+                kept = _tight(column)
+            self._columns.setdefault(name, []).append(kept)
+
+    def table(self) -> pa.Table | None:
+        """All rows, with one dictionary per column; None when there are none. Empties itself."""
+        if not self.num_rows:
+            return None
+        arrays = {}
+        while self._columns:
+            name = next(iter(self._columns))
+            arrays[name] = (
+                pa.chunked_array(self._columns.pop(name)).unify_dictionaries().combine_chunks()
+            )
+        self.num_rows = 0
+        return pa.table(arrays)
+
+
+def _tight(column: pa.ChunkedArray) -> pa.Array:
+    """A copy without the room to grow that DuckDB leaves in its buffers: half of them is empty."""
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
+    middle = len(whole) // 2
+    return pa.concat_arrays([whole.slice(0, middle), whole.slice(middle)])
 
 
 def _literal(text: str) -> str:
@@ -301,17 +335,6 @@ def _literal(text: str) -> str:
 def _is_python(raw: str | None, pid: str | None) -> bool:
     known = vocabulary.category(raw, pid)
     return known is not None and known.kind == "python"
-
-
-def gathered(tables: list[pa.Table]) -> pa.Table | None:
-    """One table of several groups', with one dictionary per column; None of none."""
-    if not tables:
-        return None
-    whole = (
-        pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
-    )
-    tables.clear()
-    return whole
 
 
 def codes(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, Any], list[Any]]:

@@ -3,9 +3,8 @@
 DuckDB reads JSON at several hundred MB/s per core, but refuses a text with any damage, silently
 leaves out keys that it was not told of, and reads numbers as doubles. This module closes the three
 gaps: a slice that is refused is halved until the damaged piece is small and that piece is mended;
-the number of keys in the text is compared with the number of values that came out, and the missing
-keys are looked up when they differ; and times too large for a double are quoted in the text, so that
-DuckDB hands over their digits.
+keys that were not declared are noticed in the text (see `keys`) and looked up; and times too large
+for a double are quoted in the text, so that DuckDB hands over their digits.
 """
 
 from __future__ import annotations
@@ -22,12 +21,16 @@ from fsspec.spec import AbstractFileSystem
 
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto.conform import conform
+from stepscope.formats.kineto.keys import KnownKeys
 from stepscope.formats.kineto.mend import mend
 from stepscope.formats.kineto.slices import Slice, split_at_event
 from stepscope.formats.tables import ReadReport
 
 MEND_BYTES = 64 << 10
 """A damaged slice is halved down to this before the slow way reads it event by event."""
+
+LONGEST_OBJECT_BYTES = 16 << 20
+"""DuckDB keeps buffers of a few times this size; a longer event is read the slow way."""
 
 EXACT_US = 2.0**51 / 1000
 """Times from here on (µs) do not survive a double to the nanosecond."""
@@ -69,6 +72,10 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
         return _EPOCH
 
 
+class _NewKeysError(Exception):
+    """A damaged piece has keys that the table does not have yet."""
+
+
 class EventScanner:
     """Loads slices into the temporary table `event`, one group at a time.
 
@@ -91,12 +98,11 @@ class EventScanner:
         """Known arguments that this file has, as `fields.ARGS` spells them, in order of appearance."""
         self.extras: dict[str, None] = {}
         """Arguments that `fields` does not know, as the file spells them."""
-        self._event_extras: dict[str, None] = dict.fromkeys(("s", "bp"))
-        """Keys of an event beyond those that become columns, as the file spells them."""
+        self._event_extras: dict[str, None] = {}
+        """Keys of an event that `fields` does not know, as the file spells them."""
         self._respell: dict[bytes, bytes] = {}
         self._exact = False
-        self._looked = False
-        self._counted_keys = 0
+        self._seen_keys = KnownKeys()
         self._pending = ReadReport()
         self.boundary: re.Pattern[bytes] = re.compile(rb'\}\s*,\s*(\{\s*")')
 
@@ -111,13 +117,9 @@ class EventScanner:
 
     def load(self, group: list[Slice]) -> int:
         """Replaces the table `event` by the events of some slices; returns their number."""
-        if not self._looked:
-            self._look_up_keys(group[:1])
-            self._looked = True
         self._exact = self._exact or _has_long_decimals(group[0].text)
+        self._look_up_keys([piece for piece in group if self._seen_keys.has_new(piece.text)])
         self._fill(group)
-        if self._missing_keys() and self._look_up_keys(group):
-            self._fill(group)
         if not self._exact and self._lost_digits():
             self._exact = True
             self._fill(group)
@@ -125,10 +127,14 @@ class EventScanner:
         return int(self._one("SELECT count(*) FROM event"))
 
     def _fill(self, group: list[Slice]) -> None:
-        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE event ({self._table_columns()})")
-        self._counted_keys = 0
-        self._pending = ReadReport()
-        self._insert(group)
+        while True:
+            self.connection.execute(f"CREATE OR REPLACE TEMP TABLE event ({self._table_columns()})")
+            self._pending = ReadReport()
+            try:
+                self._insert(group)
+            except _NewKeysError:
+                continue
+            return
 
     def _settle(self, group: list[Slice]) -> None:
         """Counts what the group's last reading mended and what it did not know."""
@@ -166,6 +172,11 @@ class EventScanner:
             return
         mended = mend(piece.text, piece.offset, last=piece.last)
         events = [conform(event, self._pending) for event in mended.events]
+        if self._add_keys(
+            {key for event in events for key in event.get("args") or {}},
+            {key for event in events for key in event},
+        ):
+            raise _NewKeysError
         self._pending.repaired += mended.repaired
         self._pending.dropped += mended.dropped
         self._pending.truncated |= mended.truncated
@@ -192,9 +203,8 @@ class EventScanner:
         names = ", ".join(f"'{self._files.protocol}://{name}'" for name in self._files.texts)
         self.connection.execute(
             f"INSERT INTO event SELECT {self._select()} FROM read_json([{names}], "
-            f"columns = {self._read_columns()}, format = 'array', maximum_object_size = {64 << 20})"
+            f"columns = {self._read_columns()}, format = 'array', maximum_object_size = {LONGEST_OBJECT_BYTES})"
         )
-        self._counted_keys += sum(text.count(b'":') for text in texts)
 
     def _array(self, text: bytes) -> bytes:
         body = text.strip(b" \t\r\n,\x00")
@@ -210,11 +220,7 @@ class EventScanner:
     # -- what DuckDB is told -----------------------------------------------------------------------
 
     def _declared(self) -> dict[str, str]:
-        declared = {key: fields.ARGS[key] for key in self.keys if key in fields.ARGS}
-        # Known but not needed: declared so that the count of keys comes out, read as plain text.
-        declared.update({key: "VARCHAR" for key in self.keys if key in fields.ARGS_DERIVABLE})
-        declared.update(dict.fromkeys(self.extras, "JSON"))
-        return declared
+        return {key: fields.ARGS[key] for key in self.keys} | dict.fromkeys(self.extras, "JSON")
 
     def _read_columns(self) -> str:
         top = {**fields.EVENT, **dict.fromkeys(self._event_extras, "JSON")}
@@ -229,7 +235,7 @@ class EventScanner:
 
     def _table_columns(self) -> str:
         columns = ["ph VARCHAR", "cat VARCHAR", "name VARCHAR", "pid VARCHAR", "tid VARCHAR"]
-        columns += ["ts_ns BIGINT", "dur_ns BIGINT", "id BIGINT", "whole BOOLEAN", "keys UTINYINT"]
+        columns += ["ts_ns BIGINT", "dur_ns BIGINT", "id BIGINT", "whole BOOLEAN"]
         columns += [f"{_identifier(_column(key))} {kind}" for key, kind in self._kept().items()]
         return ", ".join(columns)
 
@@ -237,9 +243,6 @@ class EventScanner:
         kept = {key: kind for key, kind in self._declared().items() if key in fields.ARGS}
         kept["extras"] = "VARCHAR"
         return kept
-
-    def _unknown_event_keys(self) -> list[str]:
-        return [key for key in self._event_extras if key.lower() not in fields.KNOWN_EVENT]
 
     def _select(self) -> str:
         if self._exact:
@@ -249,13 +252,9 @@ class EventScanner:
         else:
             ts = "CAST(round(ts * 1000) AS BIGINT)"
             whole = "ts = floor(ts)"
-        declared = self._declared()
-        present = [_identifier(key) for key in (*fields.EVENT, *self._event_extras)]
-        present += [f"args.{_identifier(key)}" for key in declared]
         columns = ["ph", "cat", "name", "pid", "tid", f"{ts} AS ts_ns"]
         columns += ["CAST(round(dur * 1000) AS BIGINT) AS dur_ns", "id"]
         columns += [f"({whole} AND (dur IS NULL OR dur = floor(dur))) AS whole"]
-        columns += [" + ".join(f"({key} IS NOT NULL)::UTINYINT" for key in present) + " AS keys"]
         columns += [f"args.{_identifier(key)}" for key in self._kept() if key != "extras"]
         columns.append(self._extras_text())
         return ", ".join(columns)
@@ -263,7 +262,7 @@ class EventScanner:
     def _extras_text(self) -> str:
         """SQL for the arguments that have no column, as the text of a JSON object."""
         values = {key: f"args.{_identifier(key)}" for key in self.extras}
-        values.update({key: _identifier(key) for key in self._unknown_event_keys()})
+        values.update({key: _identifier(key) for key in self._event_extras})
         if not values:
             return "NULL"
         absent = " AND ".join(f"{value} IS NULL" for value in values.values())
@@ -275,10 +274,6 @@ class EventScanner:
 
     # -- keys that DuckDB was not told of ------------------------------------------------------------
 
-    def _missing_keys(self) -> bool:
-        """Whether the text has more keys than came out as values."""
-        return self._counted_keys != int(self._one("SELECT coalesce(sum(keys), 0) FROM event"))
-
     def _look_up_keys(self, group: list[Slice]) -> bool:
         """Finds every key of some slices exactly; returns whether any is new."""
         events: set[str] = set()
@@ -287,7 +282,7 @@ class EventScanner:
         for name in list(self._files.texts):
             source = (
                 f"read_json('{self._files.protocol}://{name}', columns = {{'event': 'JSON'}}, "
-                f"records = false, format = 'array', maximum_object_size = {64 << 20})"
+                f"records = false, format = 'array', maximum_object_size = {LONGEST_OBJECT_BYTES})"
             )
             with contextlib.suppress(duckdb.Error):
                 events.update(
@@ -305,6 +300,8 @@ class EventScanner:
         before = self._known_keys()
         for raw in sorted(args):
             known = fields.KNOWN_ARGS.get(raw.lower())
+            if known is not None and known in fields.ARGS_DERIVABLE:
+                continue
             if known is not None:
                 self.keys[known] = None
                 self._respell_as(raw, known)
@@ -314,11 +311,10 @@ class EventScanner:
                 self._respell_as(raw, twin or raw)
         for raw in sorted(events):
             known = fields.KNOWN_EVENT.get(raw.lower())
-            if known is not None and known not in fields.EVENT:
-                self._event_extras[known] = None
-            elif known is None:
+            if known is None:
                 self._event_extras[raw] = None
-            self._respell_as(raw, known or raw)
+            else:
+                self._respell_as(raw, known)
         return before != self._known_keys()
 
     def _known_keys(self) -> tuple[int, ...]:

@@ -1,0 +1,88 @@
+"""The formats that can be read, in one list.
+
+A format is chosen by a file's first bytes, never by its name. To add one, write its reader and name
+it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stepscope.errors import SourceError
+from stepscope.formats.container import Member
+from stepscope.formats.kineto import peek as kineto_peek
+from stepscope.formats.kineto import reader as kineto_reader
+from stepscope.formats.kineto.reader import ReadOptions
+from stepscope.formats.sniff import advice, what_is
+from stepscope.formats.tables import Facts, RankTables
+
+SNIFFED_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A kind of file.
+
+    Args:
+        name: as it stands in `source.format`.
+        title: what it is, for people.
+        sniff: whether a file with these first bytes can be one.
+        peek: what a file says of itself, without reading its events; None when it holds none.
+        read: its rows.
+    """
+
+    name: str
+    title: str
+    sniff: Callable[[bytes], bool]
+    peek: Callable[[Member], Facts | None]
+    read: Callable[[Member, ReadOptions], RankTables]
+
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        name="kineto",
+        title="trace of torch.profiler (Kineto), or another in Chrome's trace format",
+        sniff=kineto_reader.looks_like_kineto,
+        peek=kineto_peek.peek,
+        read=kineto_reader.read,
+    ),
+)
+
+
+def head_of(member: Member) -> bytes:
+    """A file's first bytes.
+
+    Raises:
+        SourceError: it cannot be opened.
+    """
+    with member.open() as stream:
+        return stream.read(SNIFFED_BYTES)
+
+
+def format_of(member: Member) -> Format:
+    """The format of a file.
+
+    Raises:
+        SourceError: it cannot be opened, is empty, or is of no known format; the error says what it is.
+    """
+    head = head_of(member)
+    for known in FORMATS:
+        if known.sniff(head):
+            return known
+    kind = what_is(head)
+    raise SourceError(
+        f"{member.label}: not a recording ({kind})", hint=advice(kind), slug="not-a-trace"
+    )
+
+
+def format_named(name: str) -> Format:
+    """The format of a name.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    for known in FORMATS:
+        if known.name == name:
+            return known
+    raise KeyError(name)

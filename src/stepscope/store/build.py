@@ -1,0 +1,305 @@
+"""Makes stores: imports a source's recordings, rank by rank, into a directory of Parquet files.
+
+A store is made under another name and renamed when it is whole, so that a store that can be seen is
+a store that can be used, whatever stops the import.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepscope import errors
+from stepscope.errors import DamagedSourceError, SourceError, StepScopeError, StoreError
+from stepscope.formats.runs import Recording, Run, find_run
+from stepscope.progress import SILENT, Progress
+from stepscope.store.cache import cache_directory, cache_key, locked, mark_used, trim
+from stepscope.store.job import Job, run_job
+from stepscope.store.open import STORE_FILE, is_store
+from stepscope.store.ranks import merge_spans
+from stepscope.store.schema import STORE_VERSION
+from stepscope.store.workers import run_jobs
+
+PARALLEL_BYTES = 32 << 20
+"""Below this much text, starting further processes costs more than they save."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """What of a source is imported, and how; see `import_source`."""
+
+    ranks: tuple[int, ...] | None = None
+    steps: tuple[int, ...] | None = None
+    window: tuple[int, int] | None = None
+    python_stack: bool = True
+    strict: bool = False
+    rank: int | None = None
+
+
+def import_source(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    ranks: Iterable[int] | None = None,
+    steps: Iterable[int] | None = None,
+    window: tuple[int, int] | None = None,
+    python_stack: bool = True,
+    strict: bool = False,
+    rank: int | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Imports a recording, or a folder or an archive of them, into a store to keep.
+
+    Args:
+        source: the file or folder.
+        output: the store's directory; a store that is there is replaced, anything else is refused.
+        ranks: ranks to import; all by default.
+        steps: steps to keep; all by default.
+        window: stretch of each recording to keep (ns from its start); all by default.
+        python_stack: whether Python frames are kept.
+        strict: whether damage is an error.
+        rank: the rank of a single recording, when the caller knows better than the file.
+        progress: told how far it is.
+
+    Returns:
+        The store's directory.
+
+    Raises:
+        SourceError: the source holds no recording, or cannot be read.
+        DamagedSourceError: it is damaged and `strict` is set.
+        StoreError: the store cannot be written.
+        UsageError: a rank or step that the source does not have.
+    """
+    target = Path(output)
+    if is_store(source):
+        raise SourceError(
+            f"{source}: is a store already",
+            hint=f"ask it with: stepscope summary {source}",
+            slug="already-a-store",
+        )
+    if target.exists() and not is_store(target) and (not target.is_dir() or any(target.iterdir())):
+        raise StoreError(
+            f"{target}: exists and is no store",
+            hint="give a directory that is empty or does not exist yet",
+            slug="output-exists",
+        )
+    options = ImportOptions(
+        None if ranks is None else tuple(ranks),
+        None if steps is None else tuple(steps),
+        window,
+        python_stack,
+        strict,
+        rank,
+    )
+    with _building(target) as unfinished:
+        _build(Path(source), unfinished, options, progress or SILENT)
+        _put_in_place(unfinished, target)
+    return target
+
+
+def open_source(
+    source: str | os.PathLike[str],
+    *,
+    ranks: Iterable[int] | None = None,
+    steps: Iterable[int] | None = None,
+    window: tuple[int, int] | None = None,
+    python_stack: bool = True,
+    cache: bool = True,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """The store of a source: the cached one when the source is as it was, else one made now.
+
+    Args:
+        source: a file or folder with recordings.
+        ranks: ranks that are needed; all by default.
+        steps: steps that are needed; the store has the others too.
+        window: stretch of each recording that is needed (ns from its start).
+        python_stack: whether Python frames are needed.
+        cache: False makes a store in a temporary directory, which the caller deletes.
+        strict: whether damage is an error.
+        progress: told how far it is.
+
+    Raises:
+        SourceError, DamagedSourceError, StoreError: as for `import_source`.
+    """
+    del steps  # narrowing to steps is quick on a whole store, which then serves every other step
+    path = Path(source)
+    options = ImportOptions(
+        None if ranks is None else tuple(sorted(set(ranks))), None, window, python_stack, strict
+    )
+    progress = progress or SILENT
+    if not cache:
+        scratch = Path(tempfile.mkdtemp(prefix="stepscope-"))
+        try:
+            with _as_store_error(scratch):
+                _build(path, scratch, options, progress)
+        except BaseException:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+        return scratch
+    if not path.exists():
+        raise SourceError(
+            f"{path}: no such file or folder", hint="check the path", slug="no-such-file"
+        )
+    directory = cache_directory()
+    described = {"ranks": options.ranks, "window": options.window, "python_stack": python_stack}
+    key = cache_key(path, described)
+    store = directory / key
+    if not is_store(store):
+        with locked(directory, key):
+            if not is_store(store):
+                with _building(store) as unfinished:
+                    _build(path, unfinished, options, progress)
+                    _put_in_place(unfinished, store)
+                trim(directory, store)
+    mark_used(store)
+    if strict:
+        _refuse_damage(store)
+    return store
+
+
+# -- making ----------------------------------------------------------------------------------------
+
+
+def _build(source: Path, directory: Path, options: ImportOptions, progress: Progress) -> None:
+    run = find_run(source, rank=options.rank)
+    recordings = _chosen(run, options.ranks, source)
+    jobs = _jobs(recordings, directory, options)
+    size = sum(recording.member.size for recording in recordings)
+    progress.start(f"Reading {source.name}", total=None, unit="bytes")
+    workers = min(len(jobs), os.cpu_count() or 1)
+    if workers > 1 and size >= PARALLEL_BYTES:
+        ranks = run_jobs(jobs, workers, progress)
+    else:
+        ranks = [run_job(job, _advancing(progress)) for job in jobs]
+    progress.finish()
+    for rank in ranks:
+        merge_spans(directory, rank)
+    facts = {
+        "version": STORE_VERSION,
+        "source": str(source),
+        "ranks": sorted(ranks),
+        "skipped": [{"path": path, "reason": reason} for path, reason in run.skipped],
+    }
+    (directory / STORE_FILE).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+
+
+def _advancing(progress: Progress):  # type: ignore[no-untyped-def]
+    seen = 0
+
+    def advance(total: int) -> None:
+        nonlocal seen
+        progress.advance(total - seen if total >= seen else total)
+        seen = total
+
+    return advance
+
+
+def _chosen(run: Run, ranks: tuple[int, ...] | None, source: Path) -> list[Recording]:
+    if ranks is None or any(recording.rank < 0 for recording in run.recordings):
+        return run.recordings
+    chosen = [recording for recording in run.recordings if recording.rank in ranks]
+    known = sorted({recording.rank for recording in run.recordings})
+    absent = sorted(set(ranks) - set(known))
+    if absent:
+        raise errors.UsageError(
+            f"{source}: no rank {', '.join(map(str, absent))}",
+            hint=f"it has the ranks {', '.join(map(str, known))}",
+            slug="unknown-rank",
+        )
+    return chosen
+
+
+def _jobs(recordings: list[Recording], directory: Path, options: ImportOptions) -> list[Job]:
+    by_rank: dict[int, list[Recording]] = {}
+    for recording in recordings:
+        by_rank.setdefault(recording.rank, []).append(recording)
+    several = len(by_rank) > 1
+    return [
+        Job(
+            directory=str(directory),
+            sources=tuple(
+                (str(one.member.path), one.member.name, one.format.name) for one in of_rank
+            ),
+            rank=rank,
+            rule=of_rank[0].rule,
+            steps=options.steps,
+            window=options.window,
+            python_stack=options.python_stack,
+            strict=options.strict,
+            threads=1 if several else None,
+        )
+        for rank, of_rank in sorted(by_rank.items())
+    ]
+
+
+def _refuse_damage(store: Path) -> None:
+    from stepscope.store.open import Store
+
+    with Store.open(store) as opened:
+        damaged = opened.sql(
+            "SELECT path, damage FROM source WHERE damage IS NOT NULL OR truncated "
+            "OR events_dropped > 0 OR events_repaired > 0 ORDER BY rank, span LIMIT 1"
+        ).to_pylist()
+    if damaged:
+        classes = ", ".join(sorted(json.loads(damaged[0]["damage"] or "{}")))
+        raise DamagedSourceError(
+            f"{damaged[0]['path']}: damaged ({classes})",
+            hint="leave out --strict to read what is intact",
+            slug="damaged-source",
+        )
+
+
+# -- nothing half-written ----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _building(target: Path) -> Iterator[Path]:
+    """A directory beside the target to build in; deleted whatever happens."""
+    with _as_store_error(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+    try:
+        with _as_store_error(target):
+            yield unfinished
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _put_in_place(unfinished: Path, target: Path) -> None:
+    """Gives a finished store its name, in place of one that is there."""
+    unfinished.chmod(0o755)
+    try:
+        unfinished.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-old-", dir=target.parent))
+        target.rename(old)
+        unfinished.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _as_store_error(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except StepScopeError:
+        raise
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise StoreError(
+            f"{target}: {'the disk is full' if full else f'cannot be written ({error.strerror or error})'}",
+            hint="free some space, or choose another place with -o or STEPSCOPE_CACHE"
+            if full
+            else "choose a directory that you may write to with -o or STEPSCOPE_CACHE",
+            slug="disk-full" if full else "not-writable",
+        ) from None

@@ -1,0 +1,192 @@
+"""Imports the recordings of one rank: read, link, write.
+
+A job is what one process does. Several ranks are imported by several processes, each started as
+`python -m stepscope.store.job` with its job as JSON on stdin, which works in any program, also one
+that cannot be imported again, as `multiprocessing` would ask of it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepscope.errors import StepScopeError
+from stepscope.formats.container import member_at
+from stepscope.formats.kineto.reader import ReadOptions
+from stepscope.formats.registry import format_named
+from stepscope.formats.runs import rank_of_single
+from stepscope.formats.tables import Facts, RankTables
+from stepscope.link.rank import link_rank
+from stepscope.store.narrow import narrowed
+from stepscope.store.schema import schema_tables
+from stepscope.store.write import write_tables
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The recordings of one rank, in order of span, and how to import them.
+
+    Args:
+        directory: the store that is being made.
+        sources: path, member name (or None) and format of each recording.
+        rank: -1 when the recording stands alone and may say its rank itself.
+        rule: how the rank was found.
+        steps: the steps to keep; None for all.
+        window: the stretch to keep (ns from each recording's start); None for all.
+    """
+
+    directory: str
+    sources: tuple[tuple[str, str | None, str], ...]
+    rank: int
+    rule: str
+    steps: tuple[int, ...] | None = None
+    window: tuple[int, int] | None = None
+    python_stack: bool = True
+    strict: bool = False
+    threads: int | None = None
+
+
+def run_job(job: Job, progress: Callable[[int], None] | None = None) -> int:
+    """Imports one rank's recordings; returns the rank.
+
+    Raises:
+        SourceError: a recording cannot be read.
+        OSError: the store cannot be written.
+    """
+    rank, rule, origin, shift = job.rank, job.rule, None, 0
+    for span, (path, name, format_name) in enumerate(job.sources):
+        member = member_at(Path(path), name)
+        known = format_named(format_name)
+        tables = known.read(
+            member,
+            ReadOptions(
+                python_stack=job.python_stack,
+                strict=job.strict,
+                threads=job.threads,
+                progress=progress,
+            ),
+        )
+        if rank < 0:
+            rank, rule = rank_of_single(tables.facts, member.label)
+        facts, report, lasted = tables.facts, tables.report, _end(tables)
+        linked = link_rank(tables)
+        del tables
+        linked = narrowed(linked, job.steps, job.window)
+        if span == 0:
+            origin = facts.start_epoch_ns
+        elif origin is not None and facts.start_epoch_ns is not None:
+            shift = facts.start_epoch_ns - origin
+        written = {name: getattr(linked, name) for name in schema_tables() if hasattr(linked, name)}
+        del linked
+        written["source"] = _source_row(member.label, member.size, format_name, facts, report)
+        if span == 0:
+            written["rank"] = _rank_row(facts, rule)
+        write_tables(Path(job.directory), written, rank=rank, span=span, shift_ns=shift)
+        shift += lasted
+    return rank
+
+
+def _end(tables: RankTables) -> int:
+    """Where the next recording of the rank is put when no epoch tells (ns)."""
+    return max(
+        (
+            pc.max(pc.add(table["start_ns"], table["dur_ns"])).as_py()
+            for table in (tables.host_event, tables.device_event)
+            if table.num_rows
+        ),
+        default=0,
+    )
+
+
+def _rank_row(facts: Facts, rule: str) -> pa.Table:
+    row = {
+        "world_size": facts.world_size,
+        "local_rank": facts.local_rank,
+        "host": facts.host,
+        "pid": facts.pid,
+        "backend": facts.backend,
+        "start_epoch_ns": facts.start_epoch_ns,
+        "resolution_ns": facts.resolution_ns,
+        "rank_rule": rule,
+    }
+    return _one_row("rank", row)
+
+
+def _source_row(label: str, size: int, format_name: str, facts: Facts, report: Any) -> pa.Table:
+    row = {
+        "path": label,
+        "format": format_name,
+        "tool": facts.tool,
+        "tool_version": facts.tool_version,
+        "bytes": size,
+        "events_kept": report.kept,
+        "events_repaired": report.repaired,
+        "events_dropped": report.dropped,
+        "damage_offset": report.damage_offset,
+        "damage": json.dumps(report.damage) if report.damage else None,
+        "truncated": report.truncated,
+        "unknown_categories": json.dumps(report.unknown_categories)
+        if report.unknown_categories
+        else None,
+        "unknown_fields": json.dumps(report.unknown_fields) if report.unknown_fields else None,
+        "metadata": json.dumps(facts.metadata, default=str) if facts.metadata else None,
+    }
+    return _one_row("source", row)
+
+
+def _one_row(table: str, row: dict[str, Any]) -> pa.Table:
+    schema = pa.schema([field for field in schema_tables()[table].arrow() if field.name in row])
+    return pa.Table.from_pylist([row], schema=schema)
+
+
+def _text(message: dict[str, Any]) -> str:
+    return json.dumps(message) + "\n"
+
+
+def main() -> int:
+    """Runs the job on stdin; tells progress and the outcome on stdout, a JSON object per line."""
+    described = json.load(sys.stdin)
+    described["sources"] = tuple(tuple(source) for source in described["sources"])
+    for name in ("steps", "window"):
+        if described[name] is not None:
+            described[name] = tuple(described[name])
+
+    def tell(done: int) -> None:
+        sys.stdout.write(_text({"read": done}))
+        sys.stdout.flush()
+
+    try:
+        rank = run_job(Job(**described), tell)
+    except StepScopeError as error:
+        sys.stdout.write(
+            _text(
+                {
+                    "error": type(error).__name__,
+                    "message": error.message,
+                    "hint": error.hint,
+                    "slug": error.slug,
+                }
+            )
+        )
+        return 1
+    except OSError as error:
+        sys.stdout.write(_text({"oserror": error.errno, "message": str(error)}))
+        return 1
+    sys.stdout.write(_text({"rank": rank}))
+    return 0
+
+
+def described(job: Job) -> str:
+    """The job as `main` reads it."""
+    return json.dumps(asdict(job))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

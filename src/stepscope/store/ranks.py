@@ -1,0 +1,36 @@
+"""Devices and streams of a rank are seen in each of its recordings, and kept once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stepscope.store.write import rank_folder
+
+_KEYS = {"device": ("device",), "stream": ("device", "stream")}
+
+
+def merge_spans(directory: Path, rank: int) -> None:
+    """Leaves one row per device and stream of a rank, in the files of span 0."""
+    folder = rank_folder(directory, rank)
+    for table, keys in _KEYS.items():
+        files = sorted(folder.glob(f"{table}.*.parquet"))
+        if len(files) < 2:
+            continue
+        merged: dict[tuple[int, ...], dict[str, object]] = {}
+        schema: pa.Schema | None = None
+        for file in files:
+            rows = pq.ParquetFile(file).read()
+            schema = schema or rows.schema
+            for row in rows.to_pylist():
+                known = merged.setdefault(tuple(row[key] for key in keys), row)
+                if row.get("used"):
+                    known["used"] = True
+        for file in files:
+            file.unlink()
+        pq.write_table(
+            pa.Table.from_pylist(list(merged.values()), schema=schema),
+            folder / f"{table}.0.parquet",
+        )

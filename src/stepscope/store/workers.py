@@ -1,0 +1,109 @@
+"""Runs the jobs of several ranks in several processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
+from stepscope import errors
+from stepscope.errors import StepScopeError, StoreError
+from stepscope.progress import Progress
+from stepscope.store.job import Job, described
+
+
+def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[int]:
+    """Runs jobs, each in a process of its own, at most `workers` at a time; returns their ranks.
+
+    When a job fails, or the user interrupts, the others are ended.
+
+    Raises:
+        StepScopeError: a job's own error.
+        OSError: the store cannot be written.
+    """
+    running: set[subprocess.Popen[str]] = set()
+    guard = threading.Lock()
+    stopped = threading.Event()
+
+    def run(job: Job) -> int:
+        with guard:
+            if stopped.is_set():
+                raise StoreError("the import was stopped", slug="stopped")
+            process = subprocess.Popen(
+                [sys.executable, "-m", "stepscope.store.job"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                # Ctrl-C is for the parent, which ends its children itself.
+                start_new_session=True,
+            )
+            running.add(process)
+        try:
+            return _outcome(process, job, progress, guard)
+        finally:
+            with guard:
+                running.discard(process)
+
+    with ThreadPoolExecutor(workers) as pool, _ending(running, stopped, guard):
+        futures = [pool.submit(run, job) for job in jobs]
+        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        for future in futures:
+            if future in done and (error := future.exception()) is not None:
+                raise error
+        return [future.result() for future in futures]
+
+
+@contextlib.contextmanager
+def _ending(
+    running: set[subprocess.Popen[str]], stopped: threading.Event, guard: threading.Lock
+) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        stopped.set()
+        with guard:
+            for process in running:
+                process.kill()
+
+
+def _outcome(
+    process: subprocess.Popen[str], job: Job, progress: Progress, guard: threading.Lock
+) -> int:
+    read = 0
+    rank: int | None = None
+    with process:
+        assert process.stdin is not None  # noqa: S101 - PIPE was asked for
+        assert process.stdout is not None  # noqa: S101 - PIPE was asked for
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(described(job))
+            process.stdin.close()
+        for line in process.stdout:
+            message = json.loads(line)
+            if "read" in message:
+                with guard:
+                    progress.advance(max(0, message["read"] - read))
+                read = message["read"]
+            elif "rank" in message:
+                rank = message["rank"]
+            elif "oserror" in message:
+                raise OSError(message["oserror"], message["message"])
+            else:
+                raise _error(message)
+    if rank is None:
+        raise StoreError(
+            f"{job.sources[0][0]}: the process that read it was ended (exit status {process.returncode})",
+            hint="it may have run out of memory; import fewer ranks at once with --ranks",
+            slug="worker-ended",
+        )
+    return rank
+
+
+def _error(message: dict[str, str]) -> StepScopeError:
+    kind = getattr(errors, message["error"], StepScopeError)
+    error: StepScopeError = kind(message["message"], hint=message["hint"], slug=message["slug"])
+    return error
