@@ -84,7 +84,7 @@ class TerminalProgress(Progress):
         self._bar = RichProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            *(counts if total is not None else ()),
+            *(counts if total is not None or unit == "bytes" else ()),
             TimeElapsedColumn(),
             console=Console(file=self._stream),
             transient=True,

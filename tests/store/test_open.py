@@ -38,11 +38,22 @@ def test_every_moment_of_a_step_moves_with_its_rank(make_directory):
     directory = make_directory(
         {
             "rank": [{"rank": 0, "start_epoch_ns": 0}, {"rank": 1, "start_epoch_ns": 100}],
-            "step": [{"rank": 1, "step": 3, "start_ns": 1, "end_ns": 9, "host_start_ns": 2, "host_end_ns": 8}],
+            "step": [
+                {
+                    "rank": 1,
+                    "step": 3,
+                    "start_ns": 1,
+                    "end_ns": 9,
+                    "host_start_ns": 2,
+                    "host_end_ns": 8,
+                }
+            ],
         }
     )
     with Store.open(directory) as store:
-        (row,) = store.sql("SELECT start_ns, end_ns, host_start_ns, host_end_ns FROM step").to_pylist()
+        (row,) = store.sql(
+            "SELECT start_ns, end_ns, host_start_ns, host_end_ns FROM step"
+        ).to_pylist()
     assert list(row.values()) == [101, 109, 102, 108]
 
 
@@ -61,7 +72,10 @@ def test_epoch_nanoseconds_are_exact(make_directory):
     epoch = 1_778_655_624_745_710_848
     directory = make_directory(
         {
-            "rank": [{"rank": 0, "start_epoch_ns": epoch}, {"rank": 1, "start_epoch_ns": epoch + 1}],
+            "rank": [
+                {"rank": 0, "start_epoch_ns": epoch},
+                {"rank": 1, "start_epoch_ns": epoch + 1},
+            ],
             "host_event": [{**EVENT, "rank": 1}],
         }
     )
@@ -88,7 +102,9 @@ def test_a_table_without_files_is_empty_and_has_its_columns(make_directory):
 
 
 def test_a_rank_without_a_table_leaves_the_others_readable(make_directory):
-    directory = make_directory({"rank": [{"rank": 0}, {"rank": 5}], "host_event": [{**EVENT, "rank": 5}]})
+    directory = make_directory(
+        {"rank": [{"rank": 0}, {"rank": 5}], "host_event": [{**EVENT, "rank": 5}]}
+    )
     with Store.open(directory) as store:
         assert store.ranks == (0, 5)
         assert starts(store) == [(5, 10)]

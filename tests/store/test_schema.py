@@ -60,7 +60,10 @@ def test_arrow_schema_has_the_types_and_marks_what_cannot_be_null():
 
 def test_moments_are_told_from_durations():
     moments = {
-        c.name for table in schema_tables().values() for c in table.columns if c.name in TIME_COLUMNS
+        c.name
+        for table in schema_tables().values()
+        for c in table.columns
+        if c.name in TIME_COLUMNS
     }
     assert moments == TIME_COLUMNS
     assert not {"dur_ns", "self_ns", "device_ns", "wait_ns"} & TIME_COLUMNS

@@ -32,6 +32,12 @@ from stepscope.progress import progress_on
     callback=read_window,
     help="Keep what begins in this stretch alone, as in 500ms:2s from the recording's start.",
 )
+@click.option(
+    "--as-rank",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="The rank of a single recording, when you know better than the file.",
+)
 @click.option("--no-python-stack", is_flag=True, help="Leave out the frames of Python functions.")
 @click.option("--strict", is_flag=True, help="Take any damage in a file as an error.")
 @form_options
@@ -41,6 +47,7 @@ def command(
     steps: tuple[int, ...] | None,
     ranks: tuple[int, ...] | None,
     window: tuple[int, int] | None,
+    as_rank: int | None,
     no_python_stack: bool,
     strict: bool,
     as_json: bool,
@@ -64,6 +71,7 @@ def command(
             window=window,
             python_stack=not no_python_stack,
             strict=strict,
+            rank=as_rank,
             progress=progress,
         )
     with open_trace(directory) as trace:

@@ -76,8 +76,7 @@ def ask(
         )
     asked = _complete(question, parameters)
     if columns is not None:
-        for name in columns:
-            check_name(name, [c.name for c in question.columns], "column", of=question.name)
+        _check_columns(columns, question)
     with reading(store), Scope(store, ranks, steps) as scope:
         rows = as_declared(question, question.answer(scope, **asked))
         sources = scope.sql(SOURCES)
@@ -123,6 +122,16 @@ def as_declared(question: Question, rows: pa.Table) -> pa.Table:
     return ordered.cast(pa.schema(fields)).combine_chunks()
 
 
+def _check_columns(columns: Sequence[str], question: Question) -> None:
+    known = [c.name for c in question.columns]
+    if not columns:
+        raise UsageError("no columns", hint=f"there is: {', '.join(known)}", slug="unknown-column")
+    for position, name in enumerate(columns):
+        check_name(name, known, "column", of=question.name)
+        if name in columns[:position]:
+            raise UsageError(f"column {name!r} twice", hint="name it once", slug="column-twice")
+
+
 def _complete(question: Question, given: dict[str, Any]) -> dict[str, Any]:
     by_name = {parameter.name: parameter for parameter in question.parameters}
     for name in given:
@@ -140,7 +149,8 @@ def _checked(parameter: Parameter, value: Any) -> Any:
         "text": str,
         "bool": bool,
     }
-    if not isinstance(value, kinds[parameter.type]):
+    is_flag = isinstance(value, bool) and parameter.type != "bool"  # True is an int in Python
+    if is_flag or not isinstance(value, kinds[parameter.type]):
         raise UsageError(
             f"{parameter.name}={value!r} is not of type {parameter.type}",
             hint=f"{parameter.name}: {parameter.meaning}",

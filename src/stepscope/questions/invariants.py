@@ -87,9 +87,12 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
             + (SELECT count(*) FROM device_event AS e ANTI JOIN host_event AS h
                 ON e.rank = h.rank AND e.operator_id = h.id WHERE e.operator_id IS NOT NULL)
             + (SELECT count(*) FROM device_event AS e ANTI JOIN module AS m
-                ON e.rank = m.rank AND e.module_id = m.module_id WHERE e.module_id IS NOT NULL)
+                USING (rank, span, module_id) WHERE e.module_id IS NOT NULL)
             + (SELECT count(*) FROM host_event AS e ANTI JOIN module AS m
-                ON e.rank = m.rank AND e.module_id = m.module_id WHERE e.module_id IS NOT NULL)
+                USING (rank, span, module_id) WHERE e.module_id IS NOT NULL)
+            + (SELECT count(*) FROM module AS m ANTI JOIN module AS above
+                ON m.rank = above.rank AND m.span = above.span AND m.parent_id = above.module_id
+                WHERE m.parent_id IS NOT NULL)
         """,
     ),
     (

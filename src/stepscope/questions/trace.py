@@ -203,7 +203,9 @@ def open_trace(
         progress=progress or Progress(),
     )
     try:
-        return _trace(Store.open(directory), scratch=None if cache else directory)
+        return _trace(
+            Store.open(directory), ranks=ranks, steps=steps, scratch=None if cache else directory
+        )
     except BaseException:
         if not cache:
             shutil.rmtree(directory, ignore_errors=True)
