@@ -97,13 +97,8 @@ def find_run(path: Path, *, rank: int | None = None) -> Run:
     return run
 
 
-def rank_of_single(facts: Facts, label: str) -> tuple[int, str]:
-    """The rank of a recording that stands alone, and the rule that gave it.
-
-    Args:
-        facts: what the recording says of itself.
-        label: its name, asked when it says nothing.
-    """
+def rank_of_single(facts: Facts) -> tuple[int, str]:
+    """The rank of a recording that stands alone, by what it says of itself, and the rule."""
     if facts.rank is not None:
         return facts.rank, facts.rank_rule or "distributedInfo"
     return 0, "single"

@@ -113,9 +113,11 @@ def trim(directory: Path, keep: Path) -> None:
     """
     stores: list[tuple[float, int, Path]] = []
     with contextlib.suppress(OSError):
-        for entry in os.scandir(directory):
-            if entry.is_dir(follow_symlinks=False):
-                stores.append((entry.stat().st_mtime, _size(Path(entry.path)), Path(entry.path)))
+        stores = [
+            (entry.stat().st_mtime, _size(Path(entry.path)), Path(entry.path))
+            for entry in os.scandir(directory)
+            if entry.is_dir(follow_symlinks=False)
+        ]
     now = time.time()
     total = sum(size for _, size, _ in stores)
     for used, size, store in sorted(stores):

@@ -74,7 +74,7 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> int:
             ),
         )
         if rank < 0:
-            rank, rule = rank_of_single(tables.facts, member.label)
+            rank, rule = rank_of_single(tables.facts)
         facts, report, lasted = tables.facts, tables.report, _end(tables)
         linked = link_rank(tables)
         del tables

@@ -229,7 +229,7 @@ def _device_table(
     start, duration, lost = _times(device, origin, report)
     on = device["device"].to_numpy()
     stream = device["stream"].to_numpy()
-    _close_unfinished(start, duration, on * (1 << 32) + stream, end_ns)
+    _close_unfinished(start, duration, on.astype(np.int64) * (1 << 32) + stream, end_ns)
     categories, kinds, names = _words(device)
 
     def kind_of(category: int, name: int) -> str:
