@@ -1,0 +1,106 @@
+"""A store on disk, and two ways to run the command over it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from stepscope.cli.main import main
+from stepscope.store.literal import complete_rows
+
+ROWS = {
+    "source": [{"rank": 0, "path": "a.json", "events_kept": 4}, {"rank": 1, "path": "b.json"}],
+    "step": [
+        {"rank": rank, "step": step, "start_ns": 100 * step, "end_ns": 100 * step + 100}
+        for rank in (0, 1)
+        for step in (3, 4)
+    ],
+    "device_event": [
+        {"rank": rank, "step": step, "name": name, "start_ns": 100 * step + at, "dur_ns": 10}
+        for rank in (0, 1)
+        for step in (3, 4)
+        for at, name in ((0, "gemm"), (20, "add"))
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+def write_store(directory: Path, rows) -> Path:
+    tables = complete_rows(rows)
+    for rank in tables["rank"].column("rank").to_pylist():
+        folder = directory / f"rank={rank:05d}"
+        folder.mkdir(parents=True)
+        for name, table in tables.items():
+            pq.write_table(
+                table.filter(pc.equal(table["rank"], rank)), folder / f"{name}.0.parquet"
+            )
+    (directory / "store.json").write_text(json.dumps({"version": 1}))
+    return directory
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory) -> str:
+    """Two ranks, two steps, two kernels in each."""
+    return str(write_store(tmp_path_factory.mktemp("cli") / "store", ROWS))
+
+
+@pytest.fixture
+def make_store(tmp_path) -> Callable[..., str]:
+    """Writes literal rows to a store on disk; `more` is added to the two ranks' rows."""
+
+    def make(rows=None, **more) -> str:
+        return str(
+            write_store(
+                tmp_path / f"store{len(list(tmp_path.iterdir()))}",
+                {**ROWS, **more} if rows is None else rows,
+            )
+        )
+
+    return make
+
+
+@pytest.fixture
+def run(capsys, monkeypatch) -> Callable[..., Ran]:
+    """Runs the command in this process."""
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("STEPSCOPE_DEBUG", raising=False)
+
+    def run_here(*arguments: str) -> Ran:
+        code = main(arguments)
+        out, err = capsys.readouterr()
+        return Ran(code, out, err)
+
+    return run_here
+
+
+@pytest.fixture
+def spawn() -> Callable[..., Ran]:
+    """Runs the command as a process of its own, as a shell does."""
+
+    def run_apart(*arguments: str, **settings: str) -> Ran:
+        done = subprocess.run(
+            [sys.executable, "-m", "stepscope", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            env={**os.environ, "STEPSCOPE_DEBUG": "", **settings},
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    return run_apart

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import click
+import pytest
+
+from stepscope.cli.choices import OPEN_END_NS, column_names, read_numbers, read_window
+
+PARAMETER = click.Option(["--window"])
+CONTEXT = click.Context(click.Command("toy"))
+
+
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [
+        ("500ms:2s", (500_000_000, 2_000_000_000)),
+        (":2us", (0, 2_000)),
+        ("1s:", (1_000_000_000, OPEN_END_NS)),
+        ("5:7", (5, 7)),
+        (None, None),
+    ],
+)
+def test_a_stretch_of_time_is_read(text, window):
+    assert read_window(CONTEXT, PARAMETER, text) == window
+
+
+@pytest.mark.parametrize("text", ["", "5", "2s:1s", "1s:1s", "a:b", "1s:b", "1:2:3"])
+def test_anything_else_is_no_stretch_of_time(text):
+    with pytest.raises(click.BadParameter, match="no stretch of time"):
+        read_window(CONTEXT, PARAMETER, text)
+
+
+def test_repeated_lists_are_joined():
+    assert read_numbers(CONTEXT, PARAMETER, ("3", "0-1,3")) == (0, 1, 3)
+    assert read_numbers(CONTEXT, PARAMETER, ()) is None
+    with pytest.raises(click.BadParameter):
+        read_numbers(CONTEXT, PARAMETER, ("3", "x"))
+
+
+def test_columns_may_have_spaces_around_them():
+    assert column_names(" a, b ,") == ["a", "b"]
+    assert column_names(None) is None

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import stepscope
+from stepscope.cli import main as command_line
+from stepscope.errors import StepScopeError
+
+
+def test_the_version(run):
+    assert run("--version").out == f"stepscope {stepscope.__version__}\n"
+
+
+def test_without_a_command_it_helps(run):
+    ran = run()
+    assert ran.code == 0
+    for heading in ("Questions:", "Commands:", "kernels", "import", "demo"):
+        assert heading in ran.out
+    assert run("-h").out == ran.out == run("--help").out
+
+
+def test_an_unknown_command_gets_the_nearest(run):
+    ran = run("kernel")
+    assert ran.code == 2
+    assert "Did you mean kernels" in ran.err
+
+
+def test_an_error_is_two_lines_and_its_exit_code(run, tmp_path):
+    ran = run("kernels", str(tmp_path / "nowhere"))
+    assert ran.code == 1
+    assert ran.out == ""
+    first, second = ran.err.splitlines()
+    assert re.fullmatch(r"stepscope: .*nowhere.* \[[a-z-]+\]", first)
+    assert second.startswith("  ")
+
+
+def test_an_error_stays_one_on_stderr_with_json(run, tmp_path):
+    ran = run("kernels", str(tmp_path / "nowhere"), "--json")
+    assert (ran.code, ran.out) == (1, "")
+    assert len(ran.err.splitlines()) == 2
+
+
+def failing(monkeypatch, error: BaseException) -> None:
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(command_line, "_run", fail)
+
+
+def test_a_defect_of_ours_says_so_without_a_traceback(run, monkeypatch):
+    failing(monkeypatch, KeyError("x"))
+    ran = run("kernels", "x")
+    assert ran.code == 1
+    assert "a bug in StepScope" in ran.err
+    assert "KeyError" in ran.err
+    assert "STEPSCOPE_DEBUG=1" in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_debugging_shows_the_traceback(run, monkeypatch):
+    failing(monkeypatch, KeyError("x"))
+    monkeypatch.setenv("STEPSCOPE_DEBUG", "1")
+    with pytest.raises(KeyError):
+        run("kernels", "x")
+
+
+def test_an_interruption_is_one_line_and_130(run, monkeypatch):
+    failing(monkeypatch, KeyboardInterrupt())
+    ran = run("kernels", "x")
+    assert (ran.code, ran.err) == (130, "stepscope: interrupted\n")
+
+
+def test_what_the_system_refuses_is_no_bug(run, monkeypatch):
+    failing(monkeypatch, PermissionError(13, "Permission denied", "secret.json"))
+    ran = run("kernels", "x")
+    assert ran.code == 1
+    assert ran.err.startswith("stepscope: secret.json: Permission denied")
+
+
+def test_a_message_of_several_lines_becomes_one(run, monkeypatch):
+    failing(monkeypatch, StepScopeError("one\ntwo", hint="three\n  four", slug="s"))
+    assert run("kernels", "x").err == "stepscope: one two [s]\n  three four\n"
+
+
+def test_a_reader_that_stops_reading_is_no_error(store):
+    """As in `stepscope sql ... | head -1`, with more output than a pipe holds."""
+    query = "SELECT range AS n, repeat('x', 100) AS x FROM range(20000)"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stepscope", "sql", store, query, "--csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    first = process.stdout.readline()
+    process.stdout.close()
+    complaints = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == 141
+    assert (first, complaints) == ("n,x\n", "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
+def test_a_full_disk_under_stdout_is_an_error_of_one_line(store):
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [sys.executable, "-m", "stepscope", "sources", store],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert len(done.stderr.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["sources", "STORE"], 0),
+        (["kernels", "STORE", "--json"], 0),
+        (["check", "STORE"], 0),
+        (["schema"], 0),
+        (["sql", "STORE", "SELECT 1"], 0),
+        (["sql", "STORE", "SELECT nothing"], 2),
+        (["sql", "STORE", "DROP TABLE step"], 2),
+        (["kernels", "STORE", "--rank", "9"], 2),
+        (["kernels", "STORE", "--columns", "x"], 2),
+        (["kernels", "NOWHERE"], 1),
+    ],
+)
+def test_a_process_leaves_nothing_on_stderr_but_its_own_words(spawn, store, arguments, code):
+    """DuckDB's bindings complain at exit about connections that were left open."""
+    ran = spawn(*[store if word == "STORE" else word for word in arguments])
+    assert ran.code == code
+    assert len(ran.err.splitlines()) == (0 if code == 0 else 2)
+
+
+def test_a_terminal_without_unicode_gets_question_marks(spawn, store):
+    ran = spawn("steps", store, PYTHONIOENCODING="ascii", PYTHONUTF8="0", LC_ALL="C")
+    assert ran.code == 0
+    assert "Traceback" not in ran.err
+
+
+def test_piped_output_has_the_width_of_columns(spawn, store):
+    narrow = spawn("kernels", store, COLUMNS="60").out
+    wide = spawn("kernels", store, COLUMNS="").out
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert 60 < max(map(len, wide.splitlines())) <= 120
+    assert "\x1b" not in wide
+
+
+def test_answering_starts_nothing_it_does_not_need(spawn, store):
+    """Start-up is what a person waits for when the store is there."""
+    code = (
+        "import sys\nfrom stepscope.cli.main import main\n"
+        f"main(['sources', {store!r}, '--json'])\n"
+        "sys.stderr.write(','.join(n for n in ('rich', 'pandas', 'torch', 'isal', 'fsspec', "
+        "'stepscope.formats.registry', 'stepscope.store.build') if n in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stderr == ""
