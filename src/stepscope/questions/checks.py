@@ -1,0 +1,99 @@
+"""`checks`: how far the recording can be trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.questions.declare import Column, Parameter, question
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.scope import Scope
+
+
+@question(
+    "checks",
+    "Can the recording be trusted?",
+    (
+        Column("severity", "text", "error, warning, note or ok"),
+        Column("check", "text", "name of the check; `source` is the report of reading a file"),
+        Column("rank", "int", "rank that was checked; empty where a row stands for all"),
+        Column("span", "int", "recording that was checked", shown=False),
+        Column("count", "int", "how many rows it found", "count"),
+        Column("affects", "text", "questions whose answers it makes unreliable"),
+        Column("explanation", "text", "what was found and what it means"),
+        Column("path", "text", "file that was read", shown=False),
+        Column(
+            "events_kept", "int", "events read, the repaired ones among them", "count", shown=False
+        ),
+        Column("events_repaired", "int", "events mended to be read", "count", shown=False),
+        Column("events_dropped", "int", "events that could not be read", "count", shown=False),
+        Column(
+            "damage_offset", "int", "byte of the uncompressed file where damage begins", shown=False
+        ),
+        Column("damage", "text", "JSON object: class of damage to number", shown=False),
+    ),
+    parameters=(
+        Parameter(
+            "all", "bool", "also what is in order, each check and file for itself", default=False
+        ),
+    ),
+    drawing="text",
+)
+def checks(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the option is --all
+    """Every data-quality check that found something, the severe ones first, and what became of the
+    events of each file: how many were kept, mended and dropped, and where the damage begins.
+
+    A file that lost events, or ends before its JSON does, is a warning; one that had to be mended or
+    has categories that this version does not know is a note. Files in order are one row together;
+    `--all` lists each, and the checks that passed.
+
+    An answer that a failing check bears on carries a mark everywhere it is shown; the column `affects`
+    says which. Other tools drop or repair silently: seven impossible durations among 55 000 events
+    made 62 % of the device time of one published report.
+    """
+    return scope.sql(
+        """
+        WITH
+        file AS (
+            SELECT
+                CASE
+                    WHEN events_dropped > 0 OR truncated THEN 'warning'
+                    WHEN events_repaired > 0 OR damage_offset IS NOT NULL
+                        OR coalesce(damage, '{}') <> '{}' OR coalesce(unknown_categories, '{}') <> '{}' THEN 'note'
+                    ELSE 'ok'
+                END AS severity,
+                rank, span, path, events_kept, events_repaired, events_dropped, damage_offset, damage,
+                path || ': ' || events_kept || ' events kept'
+                    || CASE WHEN events_repaired > 0 THEN ', ' || events_repaired || ' of them mended' ELSE '' END
+                    || CASE WHEN events_dropped > 0 THEN ', ' || events_dropped || ' dropped' ELSE '' END
+                    || CASE WHEN truncated THEN '; the file ends before its JSON does' ELSE '' END
+                    || CASE WHEN coalesce(damage, '{}') <> '{}' THEN '; damage ' || damage ELSE '' END
+                    || CASE WHEN damage_offset IS NOT NULL THEN ' from byte ' || damage_offset ELSE '' END
+                    || CASE WHEN coalesce(unknown_categories, '{}') <> '{}'
+                        THEN '; unknown categories ' || unknown_categories ELSE '' END
+                    AS explanation
+            FROM source
+        ),
+        row_ AS (
+            SELECT severity, "check", rank, span, count, affects, explanation
+            FROM data_check WHERE severity <> 'ok' OR $all
+            UNION ALL BY NAME
+            SELECT *, 'source' AS "check", events_repaired + events_dropped AS count, '' AS affects
+            FROM file WHERE severity <> 'ok' OR $all
+            UNION ALL BY NAME
+            SELECT
+                'ok' AS severity, 'source' AS "check", 0 AS count, '' AS affects,
+                count(*) || CASE WHEN count(*) = 1 THEN ' file' ELSE ' files' END
+                    || ' in order: ' || sum(events_kept) || ' events kept, none mended or dropped' AS explanation,
+                sum(events_kept) AS events_kept, 0 AS events_repaired, 0 AS events_dropped
+            FROM file WHERE severity = 'ok' AND NOT $all HAVING count(*) > 0
+        )
+        FROM row_
+        ORDER BY
+            coalesce(list_position(['error', 'warning', 'note', 'ok'], severity), 1),
+            "check" = 'source', "check", rank, span, path
+        """,
+        {"all": all},
+    )

@@ -1,0 +1,143 @@
+"""`kernels`: which kernels the device spends its time on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.questions.attribution import LABELLED_WORK
+from stepscope.questions.declare import Column, Parameter, question
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.scope import Scope
+
+_KERNELS = "kind IN ('computation', 'communication')"
+
+_OUTSIDE = "(outside CUDA graphs)"
+
+
+def _three(name: str) -> str:
+    return f"{name}_x || coalesce(',' || {name}_y, '') || coalesce(',' || {name}_z, '') AS {name}"
+
+
+_BY_PROPERTIES = (
+    "name, kind, grid_x, grid_y, grid_z, block_x, block_y, block_z, registers_per_thread, "
+    "shared_memory_bytes, operator"
+)
+_FORMS = {
+    "name": ("name, kind", "name, kind", f"SELECT * FROM device_event WHERE {_KERNELS}"),
+    "properties": (
+        _BY_PROPERTIES,
+        f"name, kind, {_three('grid')}, {_three('block')}, registers_per_thread, "
+        "shared_memory_bytes, operator",
+        f"SELECT *, charged_to AS operator FROM ({LABELLED_WORK}) WHERE {_KERNELS}",
+    ),
+    "graph": (
+        "name, kind, graph_id, graph_node_id, operator",
+        "name, kind, graph_id, graph_node_id, operator",
+        f"""
+        SELECT
+            * REPLACE (
+                CASE WHEN replayed THEN name ELSE '{_OUTSIDE}' END AS name,
+                CASE WHEN replayed THEN kind END AS kind,
+                CASE WHEN replayed THEN graph_node_id END AS graph_node_id
+            ),
+            CASE WHEN replayed THEN charged_to END AS operator
+        FROM ({LABELLED_WORK}) WHERE {_KERNELS}
+        """,
+    ),
+}
+"""What each form groups by, how it shows that, and the rows that it groups."""
+
+
+def _weighted(column: str) -> str:
+    """Mean of a column weighted by duration; where nothing lasted, the plain mean."""
+    return (
+        f"coalesce(sum({column} * dur_ns)"
+        f" / nullif(sum(dur_ns) FILTER (WHERE {column} IS NOT NULL), 0), avg({column}))"
+    )
+
+
+@question(
+    "kernels",
+    "Which kernels does the device spend its time on?",
+    (
+        Column("name", "text", "name of the kernel"),
+        Column("kind", "text", "computation or communication", shown=False),
+        Column("graph_id", "int", "CUDA graph that replayed it"),
+        Column("graph_node_id", "int", "its node in that graph"),
+        Column("grid", "text", "blocks of the grid: x,y,z"),
+        Column("block", "text", "threads of a block: x,y,z"),
+        Column("registers_per_thread", "int", "registers of a thread"),
+        Column("shared_memory_bytes", "int", "shared memory of a block", "bytes"),
+        Column("operator", "text", "innermost operator that launched it"),
+        Column("count", "int", "how often it ran", "count"),
+        Column("total_ns", "int", "summed duration", "ns"),
+        Column("share_ratio", "float", "its part of the summed duration of all kernels", "ratio"),
+        Column("mean_ns", "float", "mean duration", "ns"),
+        Column("std_ns", "float", "sample standard deviation of the duration", "ns", shown=False),
+        Column("min_ns", "int", "shortest duration", "ns"),
+        Column("median_ns", "float", "median duration", "ns", shown=False),
+        Column("max_ns", "int", "longest duration", "ns"),
+        Column("blocks_per_sm", "float", "blocks per multiprocessor, mean weighted by duration"),
+        Column(
+            "occupancy_ratio",
+            "float",
+            "estimated achieved occupancy, mean weighted by duration",
+            "ratio",
+        ),
+    ),
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "what to tell apart: name; name, launch properties and operator; or node of CUDA graph",
+            default="name",
+            choices=tuple(_FORMS),
+        ),
+    ),
+    needs="device",
+    fills="Record with torch.profiler.ProfilerActivity.CUDA (XPU, MTIA, ...) on a machine with a device.",
+    affected_by=("stream_overlap", "duration_overrun", "negative_dur", "zero_ts"),
+)
+def kernels(scope: Scope, by: str = "name") -> pa.Table:
+    """Kernels of all asked ranks together, those with the largest summed duration first. Copies and
+    fills are no kernels: see `copies`.
+
+    `share_ratio` is a part of the time of all kernels listed, as `Time (%)` in `nsys stats` is, and
+    never of wall time; kernels that run at once both count in full. `std_ns` is the sample standard
+    deviation (divided by n - 1, as pandas and HTA have it) and so not known for a kernel that ran
+    once. `blocks_per_sm` is blocks of the grid divided by multiprocessors: below 1 a part of the
+    device has nothing to do. `occupancy_ratio` is Kineto's estimate, from 0 to 1: resident threads over
+    the most there could be. Both means are weighted by duration, as in the TensorBoard plugin, over the
+    kernels that have a value.
+
+    With `--by properties` a row is a name with grid, block, registers, shared memory and the operator
+    that launched it. With `--by graph` a row is a node of a CUDA graph over all its replays; the rest
+    is one row, so that shares still add up. A replayed kernel belongs to no operator, since the operators ran when
+    the graph was captured: where its launch is not enclosed by one either, its operator reads
+    `CUDA graph N (unattributed)`, without number where the recorder gave none.
+    """
+    keys, shown, rows = _FORMS[by]
+    # A replayed kernel may well be called like the row of the rest: only that has no kind.
+    last = "kind IS NULL, " if by == "graph" else ""
+    return scope.sql(
+        f"""
+        SELECT
+            {shown},
+            count(*) AS count,
+            sum(dur_ns)::BIGINT AS total_ns,
+            sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio,
+            avg(dur_ns) AS mean_ns,
+            stddev_samp(dur_ns) AS std_ns,
+            min(dur_ns) AS min_ns,
+            median(dur_ns) AS median_ns,
+            max(dur_ns) AS max_ns,
+            {_weighted("blocks_per_sm")} AS blocks_per_sm,
+            {_weighted("occupancy_ratio")} AS occupancy_ratio
+        FROM ({rows})
+        GROUP BY {keys}
+        ORDER BY {last}total_ns DESC, {keys}
+        """
+    )

@@ -1,0 +1,222 @@
+"""`modules`: which parts of the model take the time, forward and backward."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.questions.declare import Column, Parameter, question
+from stepscope.questions.recording import WORK, Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.scope import Scope
+
+NO_MODULE = "(no module)"
+
+_IN_FORWARD = "direction IS NULL OR direction NOT IN ('backward', 'optimizer')"
+"""Where nothing is differentiated no direction is known: a module's work is then all forward."""
+
+
+def _parts(value: str, name: str) -> str:
+    return f"""
+        sum({value})::BIGINT AS {name}_self_ns,
+        coalesce(sum({value}) FILTER (WHERE {_IN_FORWARD}), 0)::BIGINT AS forward_{name}_ns,
+        coalesce(sum({value}) FILTER (WHERE direction = 'backward'), 0)::BIGINT AS backward_{name}_ns
+    """
+
+
+_DEVICE = f"SELECT count(*) AS device_events, {_parts('dur_ns', 'device')}"
+_SUMMED = (
+    "host_self_ns",
+    "forward_host_ns",
+    "backward_host_ns",
+    "device_self_ns",
+    "forward_device_ns",
+    "backward_device_ns",
+    "device_events",
+)
+"""What modules have of their own and hand on to the modules they are part of."""
+
+_TREE = f"""
+    WITH
+    host AS (
+        SELECT rank, span, module_id, {_parts("self_ns", "host")}
+        FROM host_event WHERE module_id IS NOT NULL GROUP BY ALL
+    ),
+    device AS (
+        {_DEVICE}, rank, span, module_id
+        FROM device_event WHERE {WORK} AND module_id IS NOT NULL GROUP BY ALL
+    ),
+    called AS (
+        SELECT rank, span, module_id, count(*) AS calls_in_steps
+        FROM host_event WHERE role = 'module' AND $narrowed GROUP BY ALL
+    )
+    SELECT
+        module.path AS path, min(module.class) AS class, min(module.depth) AS depth,
+        min(whole.path) AS parent_path,
+        sum(CASE
+            WHEN NOT $narrowed THEN module.calls
+            -- only Python frames show each call of a module, so that calls of a step can be counted
+            WHEN module.rule = 'python' THEN coalesce(calls_in_steps, 0)
+        END)::BIGINT AS calls,
+        {", ".join(f"coalesce(sum({column}), 0)::BIGINT AS {column}" for column in _SUMMED)}
+    FROM module
+    LEFT JOIN module AS whole
+        ON (whole.rank, whole.span, whole.module_id) = (module.rank, module.span, module.parent_id)
+    LEFT JOIN host
+        ON (host.rank, host.span, host.module_id) = (module.rank, module.span, module.module_id)
+    LEFT JOIN device
+        ON (device.rank, device.span, device.module_id) = (module.rank, module.span, module.module_id)
+    LEFT JOIN called
+        ON (called.rank, called.span, called.module_id) = (module.rank, module.span, module.module_id)
+    GROUP BY module.path
+    ORDER BY min(module.module_id), module.path
+"""
+"""One row a path, in order of first appearance, with what is its own."""
+
+
+@question(
+    "modules",
+    "Which parts of the model take the time, forward and backward?",
+    (
+        Column("path", "text", "path of the module from the root of the model"),
+        Column("class", "text", "class of the module"),
+        Column("depth", "int", "number of modules above it", shown=False),
+        Column("parent_path", "text", "module it is part of", shown=False),
+        Column("calls", "int", "forward calls", "count"),
+        Column("device_total_ns", "int", "device work of the module and of all below it", "ns"),
+        Column("share_ratio", "float", "its part of all device work", "ratio"),
+        Column("device_self_ns", "int", "device work of the module itself", "ns"),
+        Column("forward_device_ns", "int", "the forward's part of the total", "ns"),
+        Column("backward_device_ns", "int", "the backward's part of the total", "ns"),
+        Column("host_total_ns", "int", "host time of the module and of all below it", "ns"),
+        Column("host_self_ns", "int", "host time of the module itself", "ns"),
+        Column("forward_host_ns", "int", "the forward's part of the host total", "ns", shown=False),
+        Column(
+            "backward_host_ns", "int", "the backward's part of the host total", "ns", shown=False
+        ),
+    ),
+    parameters=(Parameter("depth", "int", "deepest level to list: 0 lists the whole model alone"),),
+    drawing="tree",
+    fills="Record with torch.profiler.profile(with_stack=True, with_modules=True).",
+    affected_by=(
+        "duration_overrun",
+        "negative_dur",
+        "zero_ts",
+        "launch_without_kernel",
+        "unlinked_kernel_fraction",
+        "graph_replay_unattributed",
+    ),
+)
+def modules(scope: Scope, depth: int | None = None) -> pa.Table:
+    """The model as a tree, parents before their parts; modules of one path on all asked ranks are one
+    row. `--depth` hides what lies deeper, and its time stays in the totals above it.
+
+    **Device total** is the summed duration of the kernels, copies and fills that the module and the
+    modules below it launched, in forward and in backward; **device self** is what no module below it
+    accounts for. A last row, `(no module)`, holds the work that belongs to no module (the optimizer,
+    the loss, copies of input), so that the self times add up to all device work.
+
+    Backward work is launched by autograd's threads, outside of any module: it belongs to the module
+    whose forward it undoes, joined by sequence number and forward thread or by the recorder's
+    `fwdbwd` arrows.
+
+    **Host times** are sums over threads of what ran in the module, each moment of a thread counted
+    once, for the innermost module. Host time outside of modules is not given: most of it is waiting.
+
+    The TensorBoard plugin's module view has no backward, and its device self time is that of the
+    module's direct operators with everything below these.
+    """
+    import pyarrow as pa
+
+    tree = scope.sql(_TREE, {"narrowed": scope.steps is not None})
+    if tree.num_rows == 0:
+        return tree.select(["path", "class"])
+    parents = _parents(tree)
+    order = _parents_first(parents)
+    own = np.stack([tree.column(name).to_numpy() for name in _SUMMED], axis=1)
+    total = own.copy()
+    for row in reversed(order):
+        if parents[row] >= 0:
+            total[parents[row]] += total[row]
+    everything = scope.sql(f"{_DEVICE} FROM device_event WHERE {WORK}").to_pylist()[0]
+    columns = _columns(tree, own, total, everything["device_self_ns"])
+    listed = [row for row in order if depth is None or columns["depth"][row] <= depth]
+    columns = {name: [values[row] for row in listed] for name, values in columns.items()}
+    left_over = _left_over(everything, own.sum(axis=0))
+    if left_over:
+        for name, values in columns.items():
+            values.append(left_over.get(name))
+    return pa.table(columns)
+
+
+def _parents(tree: pa.Table) -> list[int]:
+    """Row of each row's parent, -1 at a root. A parent stands nearer to the root, so none is its own."""
+    paths, depths = tree.column("path").to_pylist(), tree.column("depth").to_pylist()
+    row_of = {path: row for row, path in enumerate(paths)}
+    parents = [row_of.get(path, -1) for path in tree.column("parent_path").to_pylist()]
+    return [
+        parent if parent >= 0 and depths[parent] < depths[row] else -1
+        for row, parent in enumerate(parents)
+    ]
+
+
+def _parents_first(parents: list[int]) -> list[int]:
+    """Rows in the order in which a tree is read: each before its parts, parts in their own order."""
+    parts: list[list[int]] = [[] for _ in parents]
+    roots: list[int] = []
+    for row, parent in enumerate(parents):
+        (parts[parent] if parent >= 0 else roots).append(row)
+    order, waiting = [], roots[::-1]
+    while waiting:
+        order.append(waiting.pop())
+        waiting += reversed(parts[order[-1]])
+    return order
+
+
+def _columns(
+    tree: pa.Table, own: Array, total: Array, device_ns: int | None
+) -> dict[str, list[Any]]:
+    """The answer's columns, one value a row of the tree. Where no device work has a module, none of
+    the modules' device times was measured.
+    """
+    at = {name: position for position, name in enumerate(_SUMMED)}
+    columns: dict[str, list[Any]] = {
+        name: tree.column(name).to_pylist()
+        for name in ("path", "class", "depth", "parent_path", "calls")
+    }
+    columns["device_total_ns"] = total[:, at["device_self_ns"]].tolist()
+    columns["share_ratio"] = [
+        ns / device_ns if device_ns else None for ns in columns["device_total_ns"]
+    ]
+    columns["device_self_ns"] = own[:, at["device_self_ns"]].tolist()
+    columns["host_total_ns"] = total[:, at["host_self_ns"]].tolist()
+    columns["host_self_ns"] = own[:, at["host_self_ns"]].tolist()
+    for name in ("forward_device_ns", "backward_device_ns", "forward_host_ns", "backward_host_ns"):
+        columns[name] = total[:, at[name]].tolist()
+    if not own[:, at["device_events"]].any():
+        for name in columns:
+            if "device" in name or name == "share_ratio":
+                columns[name] = [None] * len(own)
+    return columns
+
+
+def _left_over(everything: dict[str, Any], of_modules: Array) -> dict[str, Any] | None:
+    """The row of the device work that belongs to no module, if there is any."""
+    left = {
+        name: (everything[name] or 0) - int(of_modules[position])
+        for position, name in enumerate(_SUMMED)
+        if name in everything
+    }
+    if not left["device_events"]:
+        return None
+    device_ns = everything["device_self_ns"]
+    return {
+        **left,
+        "path": NO_MODULE,
+        "device_total_ns": left["device_self_ns"],
+        "share_ratio": left["device_self_ns"] / device_ns if device_ns else None,
+    }

@@ -1,0 +1,184 @@
+"""`operators`: which operators take the time, on the host and on the device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepscope.questions.attribution import LABELLED_WORK
+from stepscope.questions.declare import Column, Parameter, question
+from stepscope.questions.recursion import inner_calls
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.scope import Scope
+
+_CALLS = "kind = 'operator'"
+
+
+class _Form(NamedTuple):
+    """A form of the question: what it groups by.
+
+    `raw` is what the events themselves carry, `keys` the columns of the answer that it stands for,
+    and `tables` brings them in. Grouping by numbers first keeps long texts out of the big tables.
+    """
+
+    raw: tuple[str, ...]
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    tables: str
+
+
+_FORMS = {
+    "name": _Form(("name",), (), (), ""),
+    "shape": _Form(
+        ("name", "rank", "span", "input_id"),
+        ("dims", "types"),
+        ("input_dims", "input_types"),
+        "LEFT JOIN operator_input USING (rank, span, input_id)",
+    ),
+    "stack": _Form(
+        ("name", "rank", "span", "stack_id"),
+        ("frames",),
+        ("call_stack",),
+        "LEFT JOIN call_stack USING (rank, span, stack_id)",
+    ),
+}
+
+
+@question(
+    "operators",
+    "Which operators take the time?",
+    (
+        Column("name", "text", "name of the operator"),
+        Column("input_dims", "text", "shapes of its inputs, as a JSON list"),
+        Column("input_types", "text", "types of its inputs, as a JSON list", shown=False),
+        Column("call_stack", "text", "Python call stack, innermost frame first"),
+        Column(
+            "calls", "int", "number of calls, those inside another call of it included", "count"
+        ),
+        Column(
+            "device_self_ns",
+            "int",
+            "summed duration of the kernels, copies and fills that it launched itself",
+            "ns",
+        ),
+        Column("device_share_ratio", "float", "its part of all device work", "ratio"),
+        Column(
+            "device_total_ns", "int", "the same with what the operators below it launched", "ns"
+        ),
+        Column(
+            "device_events", "int", "kernels, copies and fills it launched itself", "count", False
+        ),
+        Column("host_self_ns", "int", "time on the host, less all that ran inside it", "ns"),
+        Column("host_share_ratio", "float", "its part of all operators' host self time", "ratio"),
+        Column("host_total_ns", "int", "time on the host, with all that ran inside it", "ns"),
+        Column("host_mean_ns", "float", "mean duration of a call on the host", "ns"),
+    ),
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "what to tell apart: name, name and input shapes, or name and call stack",
+            default="name",
+            choices=tuple(_FORMS),
+        ),
+    ),
+    fills="Record with torch.profiler.ProfilerActivity.CPU; shapes need record_shapes=True, stacks with_stack=True.",
+    affected_by=(
+        "duration_overrun",
+        "negative_dur",
+        "zero_ts",
+        "launch_without_kernel",
+        "unlinked_kernel_fraction",
+        "graph_replay_unattributed",
+    ),
+)
+def operators(scope: Scope, by: str = "name") -> pa.Table:
+    """Operators (`cpu_op` events: `aten::mm`, autograd nodes, custom ops) of all asked ranks together,
+    those with the most device self time first, or the most host self time where no device was
+    recorded.
+
+    **Device self time** is the summed duration of the kernels, copies and fills whose launch the
+    operator encloses with no other operator between, **device total** that of all launched anywhere
+    below it. They are sums, not unions: two kernels that run at once count twice, as in the profiler's
+    own tables. Work that no operator launched has rows of its own, `(no operator)` or
+    `CUDA graph N (unattributed)`, so that the device self times add up to all device work.
+
+    **Host self time** is the duration of a call less everything recorded inside it: the operators it
+    calls, the runtime calls (a launch, a copy, a wait for the device), named ranges and Python frames.
+    The TensorBoard plugin also takes off operators and runtime calls; `key_averages()` of PyTorch 1.x
+    takes off operators only, and so reports more. **Host total** is the whole duration.
+
+    **Recursion**: a call inside another call of the same row adds to `calls` and to self times but not
+    to totals, so that a total never exceeds the time that passed. The plugin merges only direct
+    single children of the same name, and counts the rest twice.
+
+    With `--by shape` a row is a name with the shapes and types of its inputs, with `--by stack` a name
+    with a Python call stack; NULL where the recording has none.
+
+    `DataParallel.forward` and `DistributedDataParallel.forward`, which the plugin leaves out, are
+    operators here like any other. `ProfilerStep#N`, `Optimizer.step#...` and the data loader's ranges,
+    which PyTorch up to 1.12 recorded as operators, are not: see `annotations`.
+    """
+    form = _FORMS[by]
+    inner = inner_calls(
+        scope,
+        _CALLS,
+        ", ".join(("name", *form.keys)),
+        f"host_event {form.tables}",
+    )
+    raw = ", ".join(form.raw)
+    named = zip(form.keys, form.columns, strict=True)
+    keys = "".join(f", {key} AS {column}" for key, column in named)
+    columns = "".join(f", {column}" for column in form.columns)
+    return scope.sql(
+        f"""
+        WITH
+        called AS (
+            SELECT {raw}, count(*) AS calls, sum(self_ns) AS host_self_ns, sum(dur_ns) AS host_ns,
+                sum(device_ns) AS device_ns
+            FROM host_event WHERE {_CALLS} GROUP BY ALL
+        ),
+        inner_call AS (
+            SELECT {raw}, sum(dur_ns) AS inner_host_ns, sum(device_ns) AS inner_device_ns
+            FROM host_event
+            SEMI JOIN (SELECT unnest($rank::INTEGER[]) AS rank, unnest($id::BIGINT[]) AS id) USING (rank, id)
+            GROUP BY ALL
+        ),
+        launched AS (
+            SELECT {raw.replace("name", "charged_to AS name", 1)},
+                operator_name IS NOT NULL AS charged,
+                count(*) AS device_events, sum(dur_ns) AS device_self_ns
+            FROM ({LABELLED_WORK}) GROUP BY ALL
+        ),
+        summed AS (
+            SELECT name{keys}, coalesce(charged, true) AS charged,
+                sum(calls) AS calls, sum(host_self_ns) AS host_self_ns, sum(host_ns) AS host_ns,
+                sum(host_ns) - coalesce(sum(inner_host_ns), 0) AS host_total_ns,
+                coalesce(sum(device_ns), 0) - coalesce(sum(inner_device_ns), 0) AS device_ns,
+                coalesce(sum(device_self_ns), 0) AS device_self_ns,
+                coalesce(sum(device_events), 0) AS device_events
+            FROM (
+                FROM called UNION ALL BY NAME FROM inner_call UNION ALL BY NAME FROM launched
+            ) {form.tables}
+            GROUP BY ALL
+        ),
+        measured AS (SELECT count(*) > 0 AS linked FROM launched WHERE charged)
+        SELECT
+            name{columns}, calls::BIGINT AS calls,
+            CASE WHEN linked OR NOT charged THEN device_self_ns::BIGINT END AS device_self_ns,
+            CASE WHEN linked OR NOT charged THEN device_self_ns / nullif(sum(device_self_ns) OVER (), 0)
+                END AS device_share_ratio,
+            CASE WHEN NOT charged THEN device_self_ns WHEN linked THEN device_ns END::BIGINT
+                AS device_total_ns,
+            CASE WHEN linked OR NOT charged THEN device_events::BIGINT END AS device_events,
+            host_self_ns::BIGINT AS host_self_ns,
+            host_self_ns / nullif(sum(host_self_ns) OVER (), 0) AS host_share_ratio,
+            host_total_ns::BIGINT AS host_total_ns,
+            host_ns / calls AS host_mean_ns
+        FROM summed, measured
+        ORDER BY coalesce(device_self_ns, 0) DESC, host_self_ns DESC NULLS LAST, name{columns}
+        """,
+        inner,
+    )

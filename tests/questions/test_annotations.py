@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+# `from stepscope.questions import annotations` would find what `from __future__` left there
+annotations = import_module("stepscope.questions.annotations")
+
+
+def launch(event_id: int, start_ns: int, **more) -> dict[str, object]:
+    return {
+        "id": event_id,
+        "kind": "runtime",
+        "name": "cudaLaunchKernel",
+        "start_ns": start_ns,
+        "dur_ns": 2,
+        **more,
+    }
+
+
+def test_busy_leaves_gaps_out_and_counts_overlap_once_and_projected_keeps_gaps(diff):
+    # Kernels 50-60 and 55-70 overlap, 90-100 follows after a gap of 20.
+    diff(
+        "annotations",
+        {
+            "host_event": [
+                {"id": 0, "kind": "annotation", "name": "loss", "start_ns": 0, "dur_ns": 40},
+                launch(1, 10, parent_id=0),
+                launch(2, 20, parent_id=0),
+                launch(3, 30, parent_id=0),
+            ],
+            "device_event": [
+                {"id": 10, "launch_id": 1, "start_ns": 50, "dur_ns": 10, "stream": 7},
+                {"id": 11, "launch_id": 2, "start_ns": 55, "dur_ns": 15, "stream": 8},
+                {"id": 12, "launch_id": 3, "start_ns": 90, "dur_ns": 10, "stream": 7},
+            ],
+        },
+        """
+        name,calls,host_total_ns,host_self_ns,host_mean_ns,device_busy_ns,device_total_ns,projected_ns,device_events
+        loss,1,40,34,40.0,30,35,50,3
+        """,
+    )
+
+
+def test_work_launched_outside_or_on_another_thread_or_span_or_rank_is_not_in_the_range(diff):
+    elsewhere = [
+        launch(1, 9),  # before it begins
+        launch(2, 40),  # when it is over
+        launch(3, 20, thread=1),
+        launch(4, 20, span=1),
+        launch(1, 20, rank=1),
+    ]
+    diff(
+        "annotations",
+        {
+            "host_event": [
+                {"id": 0, "kind": "annotation", "name": "r", "start_ns": 10, "dur_ns": 30},
+                *elsewhere,
+            ],
+            "device_event": [
+                {
+                    "id": 10 + n,
+                    "rank": e.get("rank", 0),
+                    "span": e.get("span", 0),
+                    "launch_id": e["id"],
+                    "start_ns": 50,
+                    "dur_ns": 10,
+                }
+                for n, e in enumerate(elsewhere)
+            ]
+            + [{"id": 30, "start_ns": 10, "dur_ns": 30}],  # no launch at all
+        },
+        """
+        name,device_busy_ns,device_total_ns,projected_ns,device_events
+        r,0,0,0,0
+        """,
+    )
+
+
+def test_recursion_counts_once(diff):
+    diff(
+        "annotations",
+        {
+            "host_event": [
+                {"id": 0, "kind": "annotation", "name": "block", "dur_ns": 100},
+                {"id": 1, "kind": "annotation", "name": "between", "dur_ns": 90, "parent_id": 0},
+                {
+                    "id": 2,
+                    "kind": "annotation",
+                    "name": "block",
+                    "start_ns": 10,
+                    "dur_ns": 50,
+                    "parent_id": 1,
+                },
+                launch(3, 20, parent_id=2),
+            ],
+            "device_event": [{"id": 9, "launch_id": 3, "start_ns": 30, "dur_ns": 5}],
+        },
+        """
+        name,calls,host_total_ns,host_self_ns,device_busy_ns,device_total_ns,projected_ns,device_events
+        block,2,100,58,5,5,5,1
+        between,1,90,40,5,5,5,1
+        """,
+    )
+
+
+def test_calls_are_summed_over_ranks_and_spans_and_never_united_across_them(diff):
+    def call(rank: int, span: int, device: int = 0) -> tuple[list[object], object]:
+        first = 10 * span
+        host = [
+            {"id": first, "kind": "annotation", "name": "f", "dur_ns": 10},
+            launch(first + 1, 5, parent_id=first),
+        ]
+        where = {"rank": rank, "span": span}
+        event = {"id": 90 + first, "device": device, "launch_id": first + 1, "start_ns": 20}
+        return [{**row, **where} for row in host], {**event, **where, "dur_ns": 8}
+
+    calls = [call(0, 0), call(0, 1), call(1, 0, device=1)]
+    diff(
+        "annotations",
+        {
+            "host_event": [row for host, _ in calls for row in host],
+            "device_event": [event for _, event in calls],
+        },
+        """
+        name,calls,host_total_ns,device_busy_ns,device_total_ns,projected_ns
+        f,3,30,24,24,24
+        """,
+    )
+
+
+def test_two_devices_of_a_process_are_busy_each_for_itself(diff):
+    diff(
+        "annotations",
+        {
+            "host_event": [
+                {"id": 0, "kind": "annotation", "name": "f", "dur_ns": 10},
+                launch(1, 1),
+                launch(2, 4),
+            ],
+            "device_event": [
+                {"id": 8, "device": 0, "launch_id": 1, "start_ns": 20, "dur_ns": 10},
+                {"id": 9, "device": 1, "launch_id": 2, "start_ns": 25, "dur_ns": 10},
+            ],
+        },
+        "name,device_busy_ns,device_total_ns,projected_ns\nf,20,20,15",
+    )
+
+
+def test_work_of_two_calls_that_overlaps_is_busy_time_once(diff):
+    diff(
+        "annotations",
+        {
+            "host_event": [
+                {"id": 0, "kind": "annotation", "name": "f", "start_ns": 0, "dur_ns": 10},
+                {"id": 1, "kind": "annotation", "name": "f", "start_ns": 10, "dur_ns": 10},
+                launch(2, 5, parent_id=0),
+                launch(3, 15, parent_id=1),
+            ],
+            "device_event": [
+                {"id": 8, "launch_id": 2, "start_ns": 20, "dur_ns": 10},
+                {"id": 9, "launch_id": 3, "start_ns": 25, "dur_ns": 10},
+            ],
+        },
+        "name,device_busy_ns,device_total_ns,projected_ns\nf,15,20,20",
+    )
+
+
+def test_all_kernels_of_a_graph_replay_are_in_the_range_of_its_one_launch(diff):
+    diff(
+        "annotations",
+        {
+            "host_event": [
+                {"id": 0, "kind": "annotation", "name": "decode", "dur_ns": 10},
+                launch(1, 3, role="graph_launch"),
+            ],
+            "device_event": [
+                {"id": 8, "launch_id": 1, "start_ns": 20, "dur_ns": 10},
+                {"id": 9, "launch_id": 1, "start_ns": 30, "dur_ns": 5},
+            ],
+        },
+        "name,device_busy_ns,projected_ns,device_events\ndecode,15,15,2",
+    )
+
+
+def test_ranges_drawn_on_the_device_are_neither_ranges_nor_work(diff):
+    diff(
+        "annotations",
+        {
+            "host_event": [
+                {"id": 0, "kind": "annotation", "name": "f", "dur_ns": 10},
+                launch(1, 3, parent_id=0),
+            ],
+            "device_event": [
+                {"id": 8, "kind": "annotation", "name": "f", "launch_id": 1, "dur_ns": 99},
+                {"id": 9, "kind": "fill", "launch_id": 1, "start_ns": 5, "dur_ns": 1},
+            ],
+        },
+        "name,calls,device_busy_ns,device_events\nf,1,1,1",
+    )
+
+
+def test_steps_are_left_out_unless_all_are_asked_for(diff):
+    rows = {
+        "host_event": [
+            {"kind": "annotation", "role": "step", "name": "ProfilerStep#1", "dur_ns": 9},
+            {"kind": "annotation", "role": "optimizer", "name": "Optimizer.step#SGD", "dur_ns": 2},
+            {"kind": "operator", "name": "aten::mm", "dur_ns": 5},
+        ]
+    }
+    diff("annotations", rows, "name,host_total_ns\nOptimizer.step#SGD,2")
+    diff(
+        "annotations",
+        rows,
+        "name,host_total_ns\nProfilerStep#1,9\nOptimizer.step#SGD,2",
+        all=True,
+    )
+
+
+def test_a_chosen_step_shows_its_own_ranges_alone(diff):
+    diff(
+        "annotations",
+        {
+            "step": [{"step": 1, "end_ns": 9}, {"step": 2, "start_ns": 10, "end_ns": 19}],
+            "host_event": [
+                {"kind": "annotation", "name": "f", "dur_ns": 2, "step": 1},
+                {"kind": "annotation", "name": "f", "start_ns": 10, "dur_ns": 3, "step": 2},
+            ],
+        },
+        "name,calls,host_total_ns\nf,1,3",
+        steps=[2],
+    )
+
+
+def test_without_launches_device_times_are_not_measured(diff):
+    diff(
+        "annotations",
+        {
+            "host_event": [{"kind": "annotation", "name": "f", "dur_ns": 0}],
+            "device_event": [{"start_ns": 0, "dur_ns": 5}],
+        },
+        """
+        name,calls,host_total_ns,host_mean_ns,device_busy_ns,device_total_ns,projected_ns,device_events
+        f,1,0,0.0,,,,
+        """,
+    )
+
+
+def test_any_text_is_a_name(answer):
+    names = ["100%", 'it\'s "quoted"', "two\nlines", "<b>&amp;</b>", ""]
+    rows = {"host_event": [{"kind": "annotation", "name": n, "dur_ns": 1} for n in names]}
+    assert [row["name"] for row in answer("annotations", rows).rows()] == sorted(names)
+
+
+def test_a_recording_without_ranges_says_how_to_name_some(answer):
+    table = answer("annotations", {"host_event": [{"name": "aten::mm"}]})
+    assert len(table) == 0
+    assert "record_function" in table.note
+
+
+INTERVALS = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 20), st.integers(0, 9)),
+    max_size=12,
+)
+
+
+@given(INTERVALS, st.integers(0, 2**45))
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_busy_time_is_the_count_of_moments_with_work(monkeypatch, intervals, origin):
+    monkeypatch.setattr(annotations, "_FARTHEST", 40)  # so that few groups fit at once
+    expected = [
+        len({(p, t) for n, p, s, d in intervals if n == name for t in range(s, s + d)})
+        for name in range(3)
+    ]
+    name, place, start, duration = np.array(intervals, dtype=np.int64).reshape(-1, 4).T
+    busy = annotations._busy(name, place, start + origin, start + duration + origin, 3)
+    assert busy.tolist() == expected

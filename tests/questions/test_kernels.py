@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+GEMM = {"name": "gemm", "grid_x": 8, "grid_y": 4, "grid_z": 1, "block_x": 256, "block_y": 1}
+
+
+def test_kernels_are_summed_by_name_and_copies_are_none(diff):
+    diff(
+        "kernels",
+        {
+            "device_event": [
+                {"name": "gemm", "start_ns": 0, "dur_ns": 10},
+                {"name": "gemm", "start_ns": 20, "dur_ns": 30},
+                {"name": "relu", "start_ns": 60, "dur_ns": 40},
+                {"name": "ncclKernel", "kind": "communication", "start_ns": 60, "dur_ns": 80},
+                {"name": "Memcpy HtoD", "kind": "copy", "dur_ns": 1000},
+                {"name": "Memset", "kind": "fill", "dur_ns": 1000},
+                {"name": "a range", "kind": "annotation", "dur_ns": 1000},
+                {"name": "a wait", "kind": "sync", "dur_ns": 1000},
+            ]
+        },
+        """
+        name,kind,count,total_ns,share_ratio,mean_ns,min_ns,median_ns,max_ns
+        ncclKernel,communication,1,80,0.5,80.0,80,80.0,80
+        gemm,computation,2,40,0.25,20.0,10,20.0,30
+        relu,computation,1,40,0.25,40.0,40,40.0,40
+        """,
+    )
+
+
+def test_deviation_is_the_samples_and_unknown_for_one_call(diff):
+    diff(
+        "kernels",
+        {
+            "device_event": [
+                {"name": "twice", "dur_ns": 1},
+                {"name": "twice", "dur_ns": 3},
+                {"name": "once", "dur_ns": 3},
+            ]
+        },
+        """
+        name,std_ns
+        twice,1.4142135623730951
+        once,
+        """,
+    )
+
+
+def test_blocks_and_occupancy_are_weighted_by_duration_where_they_are_known(diff):
+    diff(
+        "kernels",
+        {
+            "device_event": [
+                {"name": "k", "dur_ns": 30, "blocks_per_sm": 1.0, "occupancy_ratio": 0.25},
+                {"name": "k", "dur_ns": 10, "blocks_per_sm": 5.0, "occupancy_ratio": 0.75},
+                {"name": "k", "dur_ns": 900},
+                {"name": "instant", "dur_ns": 0, "blocks_per_sm": 3.0},
+            ]
+        },
+        """
+        name,total_ns,share_ratio,blocks_per_sm,occupancy_ratio
+        k,940,1.0,2.0,0.375
+        instant,0,0.0,3.0,
+        """,
+    )
+
+
+def test_durations_of_nothing_have_no_share(diff):
+    diff(
+        "kernels",
+        {"device_event": [{"name": "k", "dur_ns": 0}]},
+        "name,total_ns,share_ratio,mean_ns\nk,0,,0.0",
+    )
+
+
+def test_ranks_spans_and_devices_are_summed(diff):
+    rows = {
+        "device_event": [
+            {"rank": 0, "span": 0, "device": 0, "name": "k", "dur_ns": 1},
+            {"rank": 0, "span": 1, "device": 1, "name": "k", "dur_ns": 2},
+            {"rank": 1, "span": 0, "device": 0, "name": "k", "dur_ns": 4},
+        ]
+    }
+    diff("kernels", rows, "name,count,total_ns\nk,3,7")
+    diff("kernels", rows, "name,count,total_ns\nk,2,3", ranks=[0])
+
+
+def test_by_properties_tells_launches_and_operators_apart(diff):
+    diff(
+        "kernels",
+        {
+            "host_event": [
+                {"id": 0, "name": "aten::mm", "dur_ns": 9},
+                {"id": 1, "name": "aten::bmm", "dur_ns": 9},
+            ],
+            "device_event": [
+                {**GEMM, "id": 10, "dur_ns": 50, "operator_id": 0, "registers_per_thread": 64},
+                {**GEMM, "id": 11, "dur_ns": 30, "operator_id": 0, "registers_per_thread": 64},
+                {**GEMM, "id": 12, "dur_ns": 20, "operator_id": 1, "registers_per_thread": 64},
+                {**GEMM, "id": 13, "dur_ns": 10, "operator_id": 1, "shared_memory_bytes": 512},
+                {"name": "bare", "id": 14, "dur_ns": 5},
+                {"name": "replayed", "id": 15, "dur_ns": 4, "graph_id": 2},
+            ],
+        },
+        """
+        name,grid,block,registers_per_thread,shared_memory_bytes,operator,count,total_ns
+        gemm,"8,4,1","256,1",64,,aten::mm,2,80
+        gemm,"8,4,1","256,1",64,,aten::bmm,1,20
+        gemm,"8,4,1","256,1",,512,aten::bmm,1,10
+        bare,,,,,(no operator),1,5
+        replayed,,,,,CUDA graph 2 (unattributed),1,4
+        """,
+        by="properties",
+    )
+
+
+def test_by_graph_sums_a_node_over_replays_and_keeps_the_rest_as_one_row(diff):
+    diff(
+        "kernels",
+        {
+            "host_event": [
+                {"id": 0, "name": "CompiledFunction", "dur_ns": 99},
+                {"id": 1, "kind": "runtime", "role": "graph_launch", "parent_id": 0, "dur_ns": 5},
+                {"id": 2, "kind": "runtime", "role": "graph_launch", "start_ns": 100},
+            ],
+            "device_event": [
+                {"id": 10, "name": "gemm", "dur_ns": 3, "graph_id": 7, "graph_node_id": 1},
+                {"id": 11, "name": "gemm", "dur_ns": 5, "graph_id": 7, "graph_node_id": 1},
+                {"id": 12, "name": "gemm", "dur_ns": 2, "graph_id": 7, "graph_node_id": 2},
+                {"id": 13, "name": "gemm", "dur_ns": 1, "graph_id": 8, "operator_id": 0},
+                {"id": 14, "name": "(outside CUDA graphs)", "dur_ns": 4, "launch_id": 2},
+                {"id": 15, "name": "gemm", "dur_ns": 500},
+                {"id": 16, "name": "ncclKernel", "kind": "communication", "dur_ns": 500},
+            ],
+        },
+        """
+        name,graph_id,graph_node_id,operator,count,total_ns
+        gemm,7,1,CUDA graph 7 (unattributed),2,8
+        (outside CUDA graphs),,,CUDA graph (unattributed),1,4
+        gemm,7,2,CUDA graph 7 (unattributed),1,2
+        gemm,8,,CompiledFunction,1,1
+        (outside CUDA graphs),,,,2,1000
+        """,
+        by="graph",
+    )
+
+
+def test_any_text_is_a_name(answer):
+    names = ["f<int, 100%>", 'it\'s "quoted"', "two\nlines", "<script>alert(1)</script>", ""]
+    rows = {"device_event": [{"name": name, "dur_ns": 1} for name in names]}
+    for by in ("name", "properties"):
+        found = [row["name"] for row in answer("kernels", rows, by=by).rows()]
+        assert found == sorted(names)
+
+
+def test_a_recording_without_kernels_says_so(answer):
+    rows = {
+        "host_event": [{"name": "aten::mm", "dur_ns": 3}],
+        "device_event": [{"kind": "annotation", "dur_ns": 3}],
+    }
+    for by in ("name", "properties", "graph"):
+        table = answer("kernels", rows, by=by)
+        assert len(table) == 0
+        assert table.note.startswith("The recording has no device events.")
