@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
 
@@ -136,12 +136,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    result: Any = commands.main(
-        args=None if arguments is None else list(arguments),
-        prog_name="stepscope",
-        standalone_mode=False,
-    )
-    return result if isinstance(result, int) else 0
+    """Runs click without its own ideas of how to end: an interruption or a closed pipe is ours."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        with commands.make_context("stepscope", given) as context:
+            commands.invoke(context)
+    except click.exceptions.Exit as done:
+        return int(done.exit_code)
+    return 0
 
 
 def _tell(what: str, cure: str) -> None:

@@ -12,6 +12,9 @@ from stepscope.errors import UsageError
 if TYPE_CHECKING:
     from stepscope.questions.table import Table
 
+_PIECE = 1 << 16
+"""Characters that are written at once."""
+
 
 def check_form(*, as_json: bool, as_csv: bool, parquet: str | None) -> None:
     """Refuses two forms at once, before anything is computed.
@@ -50,9 +53,9 @@ def put_answer(
         StepScopeError: the Parquet file cannot be written.
     """
     if as_json:
-        sys.stdout.write(table.to_json() + "\n")
+        _write(table.to_json() + "\n")
     elif as_csv:
-        sys.stdout.write(table.to_csv())
+        _write(table.to_csv())
         _tell_apart(table)
     elif parquet is not None:
         table.to_parquet(parquet)
@@ -63,6 +66,14 @@ def put_answer(
 
         lines = answer_lines(table, width=text_width(sys.stdout), most=most, whole=whole)
         print_lines(lines, sys.stdout)
+
+
+def _write(text: str) -> None:
+    """Writes in pieces: an unbuffered stdout (PYTHONUNBUFFERED) loses without a word what a closed
+    pipe does not take of one large piece.
+    """
+    for start in range(0, len(text), _PIECE):
+        sys.stdout.write(text[start : start + _PIECE])
 
 
 def _tell_apart(table: Table) -> None:
