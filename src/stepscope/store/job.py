@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.errors import StepScopeError
-from stepscope.formats.container import member_at
+from stepscope.formats.container import members
 from stepscope.formats.kineto.reader import ReadOptions
 from stepscope.formats.registry import format_named
 from stepscope.formats.runs import rank_of_single
@@ -62,7 +62,7 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> int:
     """
     rank, rule, origin, shift = job.rank, job.rule, None, 0
     for span, (path, name, format_name) in enumerate(job.sources):
-        member = member_at(Path(path), name)
+        member = next(found for found in members(Path(path)) if found.name == name)
         known = format_named(format_name)
         tables = known.read(
             member,

@@ -6,7 +6,6 @@ type becomes null and is counted, so that one strange value does not cost the ev
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -55,8 +54,6 @@ def _convert(value: Any, kind: str, report: ReadReport) -> Any:
         converted = _integer(value)
     elif kind == "DOUBLE":
         converted = _decimal(value)
-    elif kind == "BIGINT[]":
-        converted = _integers(value)
     elif kind == "VARCHAR" and not isinstance(value, (str, int, list, dict)):
         converted = str(value)
     if converted is None:
@@ -88,17 +85,3 @@ def _decimal(value: Any) -> str | None:
     if not math.isfinite(number) or abs(number) > 1e18:
         return None
     return text
-
-
-def _integers(value: Any) -> list[int] | None:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return None
-    if not isinstance(value, list):
-        return None
-    numbers = [_integer(item) for item in value]
-    return (
-        None if any(number is None for number in numbers) else [n for n in numbers if n is not None]
-    )

@@ -39,8 +39,8 @@ ARGS = {
     "device": "BIGINT",
     "stream": "BIGINT",
     "context": "BIGINT",
-    "grid": "BIGINT[]",
-    "block": "BIGINT[]",
+    "grid": "VARCHAR",
+    "block": "VARCHAR",
     "registers per thread": "BIGINT",
     "shared memory": "BIGINT",
     "blocks per SM": "DOUBLE",
@@ -110,8 +110,3 @@ INPUTS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
 
 KNOWN_ARGS = {name.lower(): name for name in (*ARGS, *ARGS_DERIVABLE)}
 KNOWN_EVENT = {name.lower(): name for name in (*EVENT, *EVENT_IGNORED)}
-
-NUMERIC = frozenset(
-    name for name, kind in {**EVENT, **ARGS}.items() if kind in ("BIGINT", "DOUBLE")
-)
-LISTS = frozenset(name for name, kind in ARGS.items() if kind.endswith("[]"))

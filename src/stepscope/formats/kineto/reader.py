@@ -10,19 +10,21 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stepscope.errors import DamagedSourceError, SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.kineto import metadata as trace_metadata
 from stepscope.formats.kineto.assemble import assemble
+from stepscope.formats.kineto.keys import KnownKeys
 from stepscope.formats.kineto.rows import EventRows
 from stepscope.formats.kineto.scan import EventScanner
 from stepscope.formats.kineto.slices import SLICE_BYTES, EventSlices, Slice
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import RankTables, ReadReport
 
-GROUP_SLICES = 6
+GROUP_SLICES = 4
+"""Slices that DuckDB's threads share at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +115,9 @@ def _groups(slices: EventSlices) -> Iterator[list[Slice]]:
     def produce() -> None:
         try:
             group: list[Slice] = []
+            known = KnownKeys()
             for piece in slices:
-                group.append(piece)
+                group.append(replace(piece, new_keys=known.has_new(piece.text)))
                 if len(group) == GROUP_SLICES:
                     put(group)
                     group = []

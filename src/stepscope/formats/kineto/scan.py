@@ -21,7 +21,6 @@ from fsspec.spec import AbstractFileSystem
 
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto.conform import conform
-from stepscope.formats.kineto.keys import KnownKeys
 from stepscope.formats.kineto.mend import mend
 from stepscope.formats.kineto.slices import Slice, split_at_event
 from stepscope.formats.tables import ReadReport
@@ -35,8 +34,47 @@ LONGEST_OBJECT_BYTES = 16 << 20
 EXACT_US = 2.0**51 / 1000
 """Times from here on (µs) do not survive a double to the nanosecond."""
 
+_WRONG_TYPE = re.compile(r"transform error.*(?:Failed to cast|Expected ARRAY)", re.DOTALL)
 _LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9][0-9.eE+-]*)')
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
+
+
+class _SliceFile(io.RawIOBase):
+    """A slice between brackets, as DuckDB reads it: copied once, into what DuckDB is given."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = memoryview(text)
+        self._at = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to `size` bytes from here on; all that are left when it is negative."""
+        begin, end = self._at, _bracketed(self._text) if size < 0 else self._at + size
+        self._at = min(end, _bracketed(self._text))
+        inside = bytes(self._text[max(0, begin - 1) : max(0, end - 1)])
+        opened = b"[" + inside if begin == 0 and end > 0 else inside
+        return opened + b"]" if begin < _bracketed(self._text) <= end else opened
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Moves to a byte."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: _bracketed(self._text)}[whence]
+        self._at = base + offset
+        return self._at
+
+    def tell(self) -> int:
+        """The byte that is read next."""
+        return self._at
+
+    def seekable(self) -> bool:
+        """It can be read from anywhere."""
+        return True
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+
+def _bracketed(text: memoryview) -> int:
+    return len(text) + 2
 
 
 class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
@@ -52,12 +90,12 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
     def _name(self, path: str) -> str:
         return path.rsplit("/", 1)[-1]
 
-    def _open(self, path: str, *_: Any, **__: Any) -> io.BytesIO:
-        return io.BytesIO(self.texts[self._name(path)])
+    def _open(self, path: str, *_: Any, **__: Any) -> _SliceFile:
+        return _SliceFile(self.texts[self._name(path)])
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         name = self._name(path)
-        return {"name": name, "size": len(self.texts[name]), "type": "file"}
+        return {"name": name, "size": len(self.texts[name]) + 2, "type": "file"}
 
     def glob(self, path: str, *_: Any, **__: Any) -> list[str]:
         return [self._name(path)]
@@ -72,8 +110,8 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
         return _EPOCH
 
 
-class _NewKeysError(Exception):
-    """A damaged piece has keys that the table does not have yet."""
+class _ReadAgainError(Exception):
+    """The group must be read again, with more keys or other types declared."""
 
 
 class EventScanner:
@@ -102,7 +140,7 @@ class EventScanner:
         """Keys of an event that `fields` does not know, as the file spells them."""
         self._respell: dict[bytes, bytes] = {}
         self._exact = False
-        self._seen_keys = KnownKeys()
+        self._loose = False
         self._pending = ReadReport()
         self.boundary: re.Pattern[bytes] = re.compile(rb'\}\s*,\s*(\{\s*")')
 
@@ -118,7 +156,7 @@ class EventScanner:
     def load(self, group: list[Slice]) -> int:
         """Replaces the table `event` by the events of some slices; returns their number."""
         self._exact = self._exact or _has_long_decimals(group[0].text)
-        self._look_up_keys([piece for piece in group if self._seen_keys.has_new(piece.text)])
+        self._look_up_keys([piece for piece in group if piece.new_keys])
         self._fill(group)
         if not self._exact and self._lost_digits():
             self._exact = True
@@ -132,7 +170,7 @@ class EventScanner:
             self._pending = ReadReport()
             try:
                 self._insert(group)
-            except _NewKeysError:
+            except _ReadAgainError:
                 continue
             return
 
@@ -144,6 +182,10 @@ class EventScanner:
         report.truncated |= pending.truncated
         for damage, count in pending.damage.items():
             report.note(damage, pending.damage_offset, count)
+        if self._loose:
+            wrong = int(self._one("SELECT coalesce(sum(wrong), 0) FROM event"))
+            if wrong:
+                report.note("wrong_type", count=wrong)
         for piece in group:
             body = piece.text.rstrip(b" \t\r\n")
             if piece.last and body.endswith(b"\x00"):
@@ -156,8 +198,13 @@ class EventScanner:
 
     def _insert(self, group: list[Slice]) -> None:
         try:
-            self._insert_texts([self._array(piece.text) for piece in group])
-        except duckdb.Error:
+            self._insert_texts([self._inside(piece.text) for piece in group])
+        except duckdb.Error as error:
+            if not self._loose and _WRONG_TYPE.search(str(error)):
+                # A value of a type that its field does not have elsewhere: from here on every
+                # field is read as text and converted one by one.
+                self._loose = True
+                raise _ReadAgainError from None
             if len(group) > 1:
                 middle = len(group) // 2
                 self._insert(group[:middle])
@@ -176,7 +223,7 @@ class EventScanner:
             {key for event in events for key in event.get("args") or {}},
             {key for event in events for key in event},
         ):
-            raise _NewKeysError
+            raise _ReadAgainError
         self._pending.repaired += mended.repaired
         self._pending.dropped += mended.dropped
         self._pending.truncated |= mended.truncated
@@ -186,7 +233,7 @@ class EventScanner:
             self._insert_conformed(events[start : start + 1024], piece.offset)
 
     def _insert_conformed(self, events: list[dict[str, Any]], offset: int) -> None:
-        text = json.dumps(events).encode()
+        text = json.dumps(events).encode()[1:-1]
         try:
             self._insert_texts([self._spelled(text)])
         except duckdb.Error:
@@ -206,9 +253,8 @@ class EventScanner:
             f"columns = {self._read_columns()}, format = 'array', maximum_object_size = {LONGEST_OBJECT_BYTES})"
         )
 
-    def _array(self, text: bytes) -> bytes:
-        body = text.strip(b" \t\r\n,\x00")
-        return b"[" + self._spelled(body) + b"]"
+    def _inside(self, text: bytes) -> bytes:
+        return self._spelled(_without_edges(text))
 
     def _spelled(self, text: bytes) -> bytes:
         for raw, ours in self._respell.items():
@@ -224,9 +270,14 @@ class EventScanner:
 
     def _read_columns(self) -> str:
         top = {**fields.EVENT, **dict.fromkeys(self._event_extras, "JSON")}
+        declared = self._declared() or {"External id": "BIGINT"}
         if self._exact:
             top["ts"] = "VARCHAR"
-        declared = self._declared() or {"External id": "BIGINT"}
+        if self._loose:
+            top = {key: kind if kind == "JSON" else "VARCHAR" for key, kind in top.items()}
+            declared = {
+                key: kind if kind == "JSON" else "VARCHAR" for key, kind in declared.items()
+            }
         struct = ", ".join(f"{_identifier(key)} {kind}" for key, kind in declared.items())
         top["args"] = f"STRUCT({struct})"
         return (
@@ -235,7 +286,7 @@ class EventScanner:
 
     def _table_columns(self) -> str:
         columns = ["ph VARCHAR", "cat VARCHAR", "name VARCHAR", "pid VARCHAR", "tid VARCHAR"]
-        columns += ["ts_ns BIGINT", "dur_ns BIGINT", "id BIGINT", "whole BOOLEAN"]
+        columns += ["ts_ns BIGINT", "dur_ns BIGINT", "id BIGINT", "whole BOOLEAN", "wrong UTINYINT"]
         columns += [f"{_identifier(_column(key))} {kind}" for key, kind in self._kept().items()]
         return ", ".join(columns)
 
@@ -245,17 +296,30 @@ class EventScanner:
         return kept
 
     def _select(self) -> str:
-        if self._exact:
-            exact = "TRY_CAST(ts AS DECIMAL(32, 6))"
-            ts = f"CAST({exact} * 1000 AS BIGINT)"
-            whole = f"{exact} = floor({exact})"
-        else:
-            ts = "CAST(round(ts * 1000) AS BIGINT)"
-            whole = "ts = floor(ts)"
-        columns = ["ph", "cat", "name", "pid", "tid", f"{ts} AS ts_ns"]
-        columns += ["CAST(round(dur * 1000) AS BIGINT) AS dur_ns", "id"]
-        columns += [f"({whole} AND (dur IS NULL OR dur = floor(dur))) AS whole"]
-        columns += [f"args.{_identifier(key)}" for key in self._kept() if key != "extras"]
+        ts, ts_whole = _nanoseconds("ts", as_text=self._exact or self._loose)
+        dur, dur_whole = _nanoseconds("dur", as_text=self._loose)
+        converted: dict[str, str] = {}
+        if self._loose:
+            converted = {
+                f"args.{_identifier(key)}": kind
+                for key, kind in self._kept().items()
+                if kind not in ("VARCHAR", "JSON") and key != "extras"
+            }
+        wrong = [
+            f"({value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL)"
+            for value, kind in converted.items()
+        ]
+        if self._loose:
+            wrong += ["(ts IS NOT NULL AND ts_ns IS NULL)", "(dur IS NOT NULL AND dur_ns IS NULL)"]
+        columns = ["ph", "cat", "name", "pid", "tid", f"{ts} AS ts_ns", f"{dur} AS dur_ns"]
+        columns += ["TRY_CAST(id AS BIGINT)" if self._loose else "id"]
+        columns += [f"({ts_whole} AND (dur IS NULL OR {dur_whole})) AS whole"]
+        columns += [" + ".join(f"{found}::UTINYINT" for found in wrong) or "0::UTINYINT"]
+        for key in self._kept():
+            if key != "extras":
+                value = f"args.{_identifier(key)}"
+                kind = converted.get(value)
+                columns.append(f"TRY_CAST({value} AS {kind})" if kind else value)
         columns.append(self._extras_text())
         return ", ".join(columns)
 
@@ -278,7 +342,7 @@ class EventScanner:
         """Finds every key of some slices exactly; returns whether any is new."""
         events: set[str] = set()
         args: set[str] = set()
-        self._files.texts = {f"{n}.json": self._array(piece.text) for n, piece in enumerate(group)}
+        self._files.texts = {f"{n}.json": self._inside(piece.text) for n, piece in enumerate(group)}
         for name in list(self._files.texts):
             source = (
                 f"read_json('{self._files.protocol}://{name}', columns = {{'event': 'JSON'}}, "
@@ -343,6 +407,27 @@ def _has_long_decimals(text: bytes) -> bool:
         if b"." in digits and abs(float(digits.split(b".")[0] or 0)) >= EXACT_US:
             return True
     return False
+
+
+def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
+    """SQL for a time in µs as integer ns, and for whether it is in whole µs."""
+    if as_text:
+        exact = f"TRY_CAST({column} AS DECIMAL(32, 6))"
+        return f"TRY_CAST({exact} * 1000 AS BIGINT)", f"{exact} = floor({exact})"
+    return f"TRY_CAST(round({column} * 1000) AS BIGINT)", f"{column} = floor({column})"
+
+
+def _without_edges(text: bytes) -> bytes:
+    """The text without the commas and blanks around its events, which lie within a few bytes of its ends."""
+    begin, end = 0, len(text)
+    while end > begin and text[end - 1] in _EDGE:
+        end -= 1
+    while begin < end and text[begin] in _EDGE:
+        begin += 1
+    return text if end - begin == len(text) else text[begin:end]
+
+
+_EDGE = frozenset(b" \t\r\n,\x00")
 
 
 def _identifier(name: str) -> str:

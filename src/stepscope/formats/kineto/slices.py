@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-SLICE_BYTES = 8 << 20
+SLICE_BYTES = 4 << 20
 LONGEST_EVENT_BYTES = 128 << 20
 """Text without a boundary is cut here: no event is that long, so it is damage."""
 
@@ -33,11 +33,17 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Text of whole events and the byte of the uncompressed file at which it begins."""
+    """Text of whole events and the byte of the uncompressed file at which it begins.
+
+    Args:
+        last: whether the file ends with it.
+        new_keys: whether it has keys that no slice before it had.
+    """
 
     text: bytes
     offset: int
     last: bool = False
+    new_keys: bool = True
 
 
 class EventSlices:
