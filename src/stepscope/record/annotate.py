@@ -1,0 +1,177 @@
+"""Names for parts of a program: regions and traced functions, which cost next to nothing when off.
+
+    with stepscope.region("interaction"):
+        ...
+
+    @stepscope.traced
+    def interact(dense, sparse): ...
+
+When nothing records, `region` returns one shared object that does nothing. When a plan asks for the
+region, it is timed; while a trace is recorded, it becomes a range in the trace; with
+`STEPSCOPE_NVTX=1` it becomes an NVTX range, which Nsight Systems and Nsight Compute show.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Nothing:
+    """A region that nobody listens to."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+
+NOTHING: AbstractContextManager[None] = _Nothing()
+"""The shared region that does nothing."""
+
+Opener = Callable[[str], "AbstractContextManager[Any] | None"]
+
+
+class _Several:
+    """One region, heard by several listeners."""
+
+    __slots__ = ("_regions",)
+
+    def __init__(self, regions: list[AbstractContextManager[Any]]) -> None:
+        self._regions = regions
+
+    def __enter__(self) -> None:
+        for region in self._regions:
+            region.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for region in reversed(self._regions):
+            region.__exit__(kind, error, trace)
+
+
+_openers: tuple[Opener, ...] = ()
+
+
+def region(name: str) -> AbstractContextManager[Any]:
+    """A named part of the program, for `with`.
+
+    >>> with region("interaction"):
+    ...     pass
+    """
+    if not _openers:
+        return NOTHING
+    regions = [opened for opener in _openers if (opened := opener(name)) is not None]
+    if not regions:
+        return NOTHING
+    return regions[0] if len(regions) == 1 else _Several(regions)
+
+
+def traced(function: Callable[P, R]) -> Callable[P, R]:
+    """A function whose calls are regions of its qualified name.
+
+    >>> @traced
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(2)
+    4
+    """
+    # Bound and class methods wrap the function that has the name.
+    named: Any = getattr(function, "__func__", function)
+    name: str = getattr(named, "__qualname__", None) or repr(named)
+
+    @functools.wraps(named)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not _openers:
+            return function(*args, **kwargs)
+        with region(name):
+            return function(*args, **kwargs)
+
+    return call
+
+
+def listen(opener: Opener) -> None:
+    """From now on `opener(name)` is asked for every region; it returns None when it does not care.
+
+    It must not raise.
+    """
+    global _openers
+    if opener not in _openers:
+        _openers = (*_openers, opener)
+
+
+def stop_listening(opener: Opener) -> None:
+    """`opener` is asked no more."""
+    global _openers
+    _openers = tuple(other for other in _openers if other != opener)
+
+
+def _forget() -> None:
+    # A forked worker of a DataLoader has its parent's regions but must not record them.
+    global _openers
+    _openers = ()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+class _Nvtx:
+    """A range for NVIDIA's tools."""
+
+    __slots__ = ("_name", "_nvtx")
+
+    def __init__(self, nvtx: Any, name: str) -> None:
+        self._nvtx = nvtx
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._nvtx.range_push(self._name)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._nvtx.range_pop()
+
+
+_nvtx: Any = None
+
+
+def _open_nvtx(name: str) -> AbstractContextManager[Any] | None:
+    global _nvtx
+    if _nvtx is None:
+        try:
+            from torch.cuda import nvtx
+
+            nvtx.range_push("stepscope")
+            nvtx.range_pop()
+        except Exception:
+            stop_listening(_open_nvtx)
+            return None
+        _nvtx = nvtx
+    return _Nvtx(_nvtx, name)
+
+
+if os.environ.get("STEPSCOPE_NVTX", "") not in ("", "0"):
+    listen(_open_nvtx)

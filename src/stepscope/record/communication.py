@@ -1,0 +1,35 @@
+"""How long DDP's all-reduce took, from DDP's own sampled timings: nothing is installed for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def ddp_timing(model: Any) -> dict[str, Any] | None:
+    """Mean all-reduce time of a backward, and the part of it during which nothing was computed (ns).
+
+    DDP times its first iterations and then one in a hundred.
+
+    Returns:
+        `source`, `communication_ns`, `overlap_ns`, `exposed_ns` and `bytes`; None when the model is
+        not DDP's or has not been timed.
+    """
+    logged = getattr(model, "_get_ddp_logging_data", None)
+    if logged is None or type(model).__name__ != "DistributedDataParallel":
+        return None
+    try:
+        data = logged()
+        communication = int(data["avg_backward_comm_time"])
+        overlap = int(data["avg_backward_compute_comm_overlap_time"])
+    except Exception:
+        # Not the same in every version of torch; then it is not measured.
+        return None
+    if communication <= 0:
+        return None
+    return {
+        "source": "DDP",
+        "communication_ns": communication,
+        "overlap_ns": overlap,
+        "exposed_ns": max(0, communication - overlap),
+        "bytes": data.get("total_parameter_size_bytes"),
+    }

@@ -1,0 +1,46 @@
+"""A whole run's steps in bounded memory: evenly spaced ones are kept, the sums are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class History:
+    """Rows of integers, at most `capacity` of them.
+
+    Every `stride`-th row is kept. When there is no room, every second one is dropped and the stride
+    doubles, so that what is kept always covers the whole run evenly. `count`, `totals` and `largest`
+    are of all rows.
+
+    Args:
+        columns: numbers in a row.
+        capacity: rows kept, at least 2.
+
+    >>> history = History(1, capacity=2)
+    >>> for value in range(8):
+    ...     history.add((value,))
+    >>> history.rows, history.stride, history.totals
+    ([(0,), (4,)], 4, [28])
+    """
+
+    def __init__(self, columns: int, capacity: int = 2048) -> None:
+        self.rows: list[Sequence[int]] = []
+        self.stride = 1
+        self.count = 0
+        self.totals = [0] * columns
+        self.largest = [0] * columns
+        self._capacity = capacity
+
+    def add(self, row: Sequence[int]) -> None:
+        """Counts a row, and keeps it when it is its turn."""
+        for column, value in enumerate(row):
+            self.totals[column] += value
+            if value > self.largest[column]:
+                self.largest[column] = value
+        if self.count % self.stride == 0:
+            if len(self.rows) >= self._capacity:
+                del self.rows[1::2]
+                self.stride *= 2
+            if self.count % self.stride == 0:
+                self.rows.append(tuple(row))
+        self.count += 1

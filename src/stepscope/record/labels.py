@@ -1,0 +1,141 @@
+"""How an event is named in a plan, and what such a name asks to be measured.
+
+| label                                  | what it is                                              |
+| -------------------------------------- | ------------------------------------------------------- |
+| `layers.0.attn.forward`                | a module's forward (`forward`: the whole model's)       |
+| `layers.0.attn.backward`               | a module's backward                                     |
+| `fc1.forward.aten::addmm`              | an operator inside a module's forward                   |
+| `fc1.backward.aten::mm`                | an operator inside a module's backward                  |
+| `fc1.backward.AddmmBackward0`          | an autograd node of the module                          |
+| `backward`                             | the whole backward                                      |
+| `optimizer.step`, `zero_grad`          | of every optimizer                                      |
+| `collective.all_reduce`                | a collective that the job calls itself                  |
+| `input_wait`                           | the wait for the next batch                             |
+| `host_to_device`                       | a copy of a tensor from the host to a device            |
+| anything else                          | a region: `with stepscope.region("interaction")`        |
+
+`#2` at the end asks for one occurrence within the iteration, counted from 0; without it every
+occurrence is an event of its own. `*` stands for any characters but a dot, `**` for any.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["module", "operator", "node", "backward", "named", "collective", "region"]
+Direction = Literal["forward", "backward"]
+
+NAMED = ("optimizer.step", "zero_grad", "input_wait", "host_to_device")
+"""Labels that are one thing each."""
+
+_NODE = re.compile(r"[A-Z]\w*Backward\d*")
+_INSIDE = re.compile(r"(?:(?P<module>.+?)\.)?(?P<direction>forward|backward)(?:\.(?P<name>.+))?")
+_OCCURRENCE = re.compile(r"(?P<label>.*)#(?P<occurrence>\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A label taken apart.
+
+    Args:
+        text: the label without its occurrence.
+        kind: what it asks to be measured.
+        module: path of the module, empty for the whole model; None where there is none.
+        direction: of a module, an operator or a node.
+        name: the operator, the autograd node or the collective.
+        occurrence: which one within an iteration, from 0; None for every one.
+    """
+
+    text: str
+    kind: Kind
+    module: str | None = None
+    direction: Direction | None = None
+    name: str | None = None
+    occurrence: int | None = None
+
+    @property
+    def has_wildcard(self) -> bool:
+        """Whether it may stand for several labels."""
+        return "*" in self.text
+
+    def matches(self, label: str, occurrence: int) -> bool:
+        """Whether an event of this label and occurrence is meant.
+
+        >>> parse_label("TopMLP.*.forward").matches("TopMLP.fc4.forward", 0)
+        True
+        """
+        if self.occurrence is not None and occurrence != self.occurrence:
+            return False
+        return pattern(self.text).fullmatch(label) is not None
+
+
+_patterns: dict[str, re.Pattern[str]] = {}
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """A label with wildcards as a regular expression (kept: the same few are asked over and over)."""
+    known = _patterns.get(text)
+    if known is None:
+        parts = re.split(r"(\*\*|\*)", text)
+        expression = "".join(
+            ".*" if part == "**" else "[^.]*" if part == "*" else re.escape(part) for part in parts
+        )
+        known = _patterns[text] = re.compile(expression)
+    return known
+
+
+def parse_label(text: str) -> Label:
+    """Takes a label apart.
+
+    Raises:
+        ValueError: it is empty.
+
+    >>> parse_label("BottomMLP.fc1.forward.aten::addmm#1").name
+    'aten::addmm'
+    """
+    text = text.strip()
+    occurrence = None
+    found = _OCCURRENCE.fullmatch(text)
+    if found is not None:
+        text, occurrence = found["label"].strip(), int(found["occurrence"])
+    if not text:
+        raise ValueError("a label is empty")
+    if text in NAMED:
+        return Label(text, "named", occurrence=occurrence)
+    if text == "backward":
+        return Label(text, "backward", occurrence=occurrence)
+    if text.startswith("collective."):
+        return Label(
+            text, "collective", name=text.removeprefix("collective."), occurrence=occurrence
+        )
+    inside = _INSIDE.fullmatch(text)
+    if inside is not None:
+        module = inside["module"] or ""
+        direction: Direction = "forward" if inside["direction"] == "forward" else "backward"
+        name = inside["name"]
+        if name is None:
+            return Label(text, "module", module, direction, None, occurrence)
+        if "::" in name:
+            return Label(text, "operator", module, direction, name, occurrence)
+        if direction == "backward" and (_NODE.fullmatch(name) or name == "*"):
+            return Label(text, "node", module, direction, name, occurrence)
+    return Label(text, "region", occurrence=occurrence)
+
+
+def label_in_layer(layer: str, direction: Direction, event: str) -> str:
+    """The label of an event that a plan lists under a layer.
+
+    A plan of layers says `fc1: forward_events: [forward, aten::addmm, fprop]`, which are a module's
+    forward, an operator inside it, and the region `fc1.fprop`.
+
+    >>> label_in_layer("fc1", "forward", "aten::addmm")
+    'fc1.forward.aten::addmm'
+    """
+    bare = event.split("#", 1)[0].strip()
+    if bare == direction:
+        return f"{layer}.{event}"
+    if "::" in bare or (direction == "backward" and _NODE.fullmatch(bare)):
+        return f"{layer}.{direction}.{event}"
+    return f"{layer}.{event}"

@@ -1,0 +1,57 @@
+"""How much memory a process holds, without disturbing what the job itself reads.
+
+The allocator's peak is never reset: the job may be watching it too. So a step's peak is the highest
+mark up to that step.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_STATM = Path("/proc/self/statm")
+
+
+def resident_bytes() -> int | None:
+    """Memory of the process that is in RAM now (bytes); None where the system does not say."""
+    try:
+        return int(_STATM.read_bytes().split()[1]) * _PAGE_BYTES
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def peak_resident_bytes() -> int | None:
+    """The most the process ever had in RAM (bytes); None where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+class MemoryReader:
+    """Reads the memory of a device, or of the process where there is none.
+
+    Args:
+        backend: `torch.cuda` or a sibling; None for the process.
+        device: index of the device.
+    """
+
+    def __init__(self, backend: Any = None, device: int | None = None) -> None:
+        self.kind = "host" if backend is None else "device"
+        self._backend = backend
+        self._device = device
+
+    def read(self) -> tuple[int | None, int | None]:
+        """Bytes in use now, and the highest so far."""
+        if self._backend is None:
+            return resident_bytes(), peak_resident_bytes()
+        statistics = self._backend.memory_stats(self._device)
+        return (
+            statistics.get("allocated_bytes.all.current"),
+            statistics.get("allocated_bytes.all.peak"),
+        )

@@ -1,0 +1,263 @@
+"""What is to be measured, and how often: a plan, from TOML, JSON or a Python dict.
+
+    warmup = 10
+    repetitions = 50
+    events = ["input_wait", "forward", "backward", "optimizer.step", "TopMLP.*.forward"]
+
+    [layers."BottomMLP.fc1"]
+    forward_events = ["forward", "aten::addmm"]
+    backward_events = ["backward"]
+
+Layers may also stand at the top, as HugeCTR's schedules have them: `{"BottomMLP.fc1":
+{"forward_events": [...], "backward_events": [...]}}`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stepscope.errors import UsageError
+from stepscope.record.labels import Direction, Label, label_in_layer, parse_label
+
+_DIRECTIONS: tuple[tuple[str, Direction], ...] = (
+    ("forward_events", "forward"),
+    ("backward_events", "backward"),
+)
+_MODES = ("one_at_a_time", "one_shot")
+
+
+class PlanError(UsageError):
+    """A plan cannot be used; the message names the line where it is known."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint, slug="bad-plan")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One event, or several through wildcards, that the plan names; `line` counts from 1."""
+
+    label: Label
+    text: str
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be measured.
+
+    Args:
+        entries: the events.
+        source: where the plan comes from, for messages.
+        warmup: iterations before anything is measured.
+        repetitions: kept measurements per event (one-shot mode: measured iterations).
+        mode: `one_at_a_time`, or `one_shot` for a small set that is measured in every iteration.
+        unarmed_every: after this many measured iterations one runs unmeasured; 0 for never.
+        stop_when_done: end `inline.iterate` when everything is measured. With several ranks set
+            `stop_after` instead, which they share.
+        stop_after: end `inline.iterate` after this many iterations.
+    """
+
+    entries: tuple[Entry, ...]
+    source: str = "plan"
+    warmup: int = 10
+    repetitions: int = 50
+    mode: str = "one_at_a_time"
+    unarmed_every: int = 4
+    stop_when_done: bool = False
+    stop_after: int | None = None
+
+    def names(self, label: str, occurrence: int) -> bool:
+        """Whether the plan asks for this event."""
+        return any(entry.label.matches(label, occurrence) for entry in self.entries)
+
+
+@dataclass(slots=True)
+class _Reader:
+    source: str
+    lines: list[str]
+    entries: dict[str, Entry] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def where(self, line: int | None) -> str:
+        return self.source if line is None else f"{self.source}, line {line}"
+
+    def line_of(self, text: str, after: str | None = None) -> int | None:
+        """The line that quotes `text` (bare for a TOML key), behind the line that names `after`."""
+        quoted = re.compile(
+            rf"""["']{re.escape(text)}["']|^\s*\[?(?:layers\.)?{re.escape(text)}\s*[\]=]"""
+        )
+        start = (self.line_of(after) or 1) - 1 if after is not None else 0
+        for number, line in enumerate(self.lines[start:], start + 1):
+            if quoted.search(line):
+                return number
+        return None
+
+    def add(self, label: str, text: str, line: int | None) -> None:
+        try:
+            self.entries.setdefault(label, Entry(parse_label(label), text, line))
+        except ValueError as error:
+            raise PlanError(f"{self.where(line)}: {error}") from None
+
+    def texts(self, value: object, key: str, after: str | None = None) -> list[str]:
+        if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
+            raise PlanError(
+                f"{self.where(self.line_of(key, after))}: {key} is not a list of labels",
+                hint=f'write {key} = ["forward", "backward"]',
+            )
+        return list(value)
+
+    def layer(self, name: str, layer: Mapping[str, object]) -> None:
+        for key in layer:
+            if key not in ("forward_events", "backward_events"):
+                raise PlanError(
+                    f'{self.where(self.line_of(key, name))}: layer "{name}" has "{key}"',
+                    hint="a layer has forward_events and backward_events",
+                )
+        for key, direction in _DIRECTIONS:
+            for event in self.texts(layer.get(key, []), key, name):
+                line = self.line_of(event, name)
+                self.add(label_in_layer(name, direction, event), event, line)
+
+    def option(self, key: str, value: object) -> None:
+        kind, says, good = _OPTIONS[key]
+        if not isinstance(value, kind) or isinstance(value, bool) is not (kind is bool):
+            wrong = True
+        else:
+            wrong = not good(value)
+        if wrong:
+            raise PlanError(
+                f"{self.where(self.line_of(key))}: {key} is {value!r}", hint=f"{key} is {says}"
+            )
+        self.options[key] = value
+
+    def read(self, plan: Mapping[str, object]) -> Plan:
+        for key, value in plan.items():
+            if key == "events":
+                for event in self.texts(value, key):
+                    self.add(event, event, self.line_of(event))
+            elif key == "layers" and isinstance(value, Mapping):
+                for name, layer in value.items():
+                    if not isinstance(layer, Mapping):
+                        raise PlanError(
+                            f'{self.where(self.line_of(name))}: layer "{name}" is no table',
+                            hint="a layer has forward_events and backward_events",
+                        )
+                    self.layer(str(name), layer)
+            elif isinstance(value, Mapping):
+                self.layer(str(key), value)
+            elif key in _OPTIONS:
+                self.option(key, value)
+            else:
+                raise PlanError(
+                    f'{self.where(self.line_of(str(key)))}: a plan has no "{key}"',
+                    hint=nearest(str(key), ("events", "layers", *_OPTIONS)),
+                )
+        if not self.entries:
+            raise PlanError(
+                f"{self.source} names no events", hint='write events = ["forward", "backward"]'
+            )
+        return Plan(tuple(self.entries.values()), source=self.source, **self.options)
+
+
+_OPTIONS: dict[str, tuple[type, str, Any]] = {
+    "warmup": (int, "a number of iterations, 0 or more", lambda value: value >= 0),
+    "repetitions": (int, "a number of iterations, 1 or more", lambda value: value >= 1),
+    "unarmed_every": (int, "a number of iterations, 0 for never", lambda value: value >= 0),
+    "mode": (str, '"one_at_a_time" or "one_shot"', lambda value: value in _MODES),
+    "stop_when_done": (bool, "true or false", lambda _: True),
+    "stop_after": (int, "a number of iterations, 1 or more", lambda value: value >= 1),
+}
+
+
+def nearest(text: str, known: Iterable[str], *, count: int = 3) -> str:
+    """A hint that lists the nearest of some known names; empty when there are none."""
+    names = sorted(set(known))
+    close = difflib.get_close_matches(text, names, n=count, cutoff=0.4) or names[:count]
+    return f"nearest: {', '.join(close)}" if close else ""
+
+
+def plan_from(mapping: Mapping[str, object], *, source: str = "plan", text: str = "") -> Plan:
+    """A plan from a dict.
+
+    Args:
+        mapping: options, `events`, and layers with `forward_events` and `backward_events`.
+        source: what messages call the plan.
+        text: the file's text, where messages are to name lines.
+
+    Raises:
+        PlanError: it is no plan.
+
+    >>> [entry.label.text for entry in plan_from({"fc1": {"forward_events": ["forward"]}}).entries]
+    ['fc1.forward']
+    """
+    return _Reader(source, text.splitlines()).read(mapping)
+
+
+def read_plan(path: str | Path) -> Plan:
+    """A plan from a `.toml` or `.json` file.
+
+    Raises:
+        PlanError: it cannot be read or is no plan; the message names the line.
+    """
+    path = Path(path)
+    source = path.name
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(
+            f"cannot read the plan {path}: {error}", hint="give a TOML or JSON file"
+        ) from None
+    if path.suffix.lower() == ".json":
+        try:
+            mapping = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise PlanError(f"{source}, line {error.lineno}: not JSON: {error.msg}") from None
+    else:
+        mapping = _read_toml(text, source)
+    if not isinstance(mapping, dict):
+        raise PlanError(f"{source} is no table", hint='write {"events": ["forward", "backward"]}')
+    return plan_from(mapping, source=source, text=text)
+
+
+def _read_toml(text: str, source: str) -> dict[str, Any]:
+    # Part of Python since 3.11; tomli is the same reader for 3.10.
+    for module in ("tomllib", "tomli"):
+        try:
+            toml: Any = importlib.import_module(module)
+            break
+        except ImportError:
+            continue
+    else:
+        raise PlanError(
+            f"{source}: this Python cannot read TOML",
+            hint="use Python 3.11, install tomli, or write the plan as JSON",
+        )
+    try:
+        mapping: dict[str, Any] = toml.loads(text)
+    except toml.TOMLDecodeError as error:
+        found = re.search(r"at line (\d+)", str(error))
+        line = f", line {found[1]}" if found else ""
+        what = re.sub(r"\s*\(at .*\)", "", str(error))
+        raise PlanError(f"{source}{line}: not TOML: {what}") from None
+    return mapping
+
+
+def as_plan(plan: Plan | Mapping[str, object] | str | Path) -> Plan:
+    """A plan from whatever people have: a plan, a dict, or a file's name.
+
+    Raises:
+        PlanError: it is no plan.
+    """
+    if isinstance(plan, Plan):
+        return plan
+    if isinstance(plan, Mapping):
+        return plan_from(plan)
+    return read_plan(plan)

@@ -1,0 +1,154 @@
+"""Which process of the job this is, from torch.distributed or from what the launcher left behind.
+
+Slurm comes late on purpose: inside an sbatch or salloc shell `SLURM_PROCID` is 0 for everybody, also
+when mpiexec starts the ranks. A bare `RANK` comes last, because scripts export it for other reasons;
+with `TORCHELASTIC_RUN_ID` beside it, it is torchrun's and comes first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of the job; `rule` says how its rank was found, `conflict` who disagrees."""
+
+    rank: int
+    local_rank: int | None
+    world_size: int
+    host: str
+    pid: int
+    rule: str
+    conflict: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Launcher:
+    rule: str
+    rank: str
+    local_rank: tuple[str, ...]
+    world_size: tuple[str, ...]
+    needs: str | None = None
+
+
+_LAUNCHERS = (
+    _Launcher("torchrun", "RANK", ("LOCAL_RANK",), ("WORLD_SIZE",), needs="TORCHELASTIC_RUN_ID"),
+    _Launcher("PALS", "PALS_RANKID", ("PALS_LOCAL_RANKID",), ("PALS_SIZE", "PMI_SIZE")),
+    _Launcher(
+        "Open MPI",
+        "OMPI_COMM_WORLD_RANK",
+        ("OMPI_COMM_WORLD_LOCAL_RANK",),
+        ("OMPI_COMM_WORLD_SIZE",),
+    ),
+    _Launcher("PMIx", "PMIX_RANK", (), ("PMIX_SIZE", "OMPI_COMM_WORLD_SIZE")),
+    _Launcher("PMI", "PMI_RANK", ("PMI_LOCAL_RANK", "MPI_LOCALRANKID"), ("PMI_SIZE",)),
+    _Launcher(
+        "MVAPICH", "MV2_COMM_WORLD_RANK", ("MV2_COMM_WORLD_LOCAL_RANK",), ("MV2_COMM_WORLD_SIZE",)
+    ),
+    _Launcher("Flux", "FLUX_TASK_RANK", ("FLUX_TASK_LOCAL_ID",), ("FLUX_JOB_SIZE",)),
+    _Launcher("Slurm", "SLURM_PROCID", ("SLURM_LOCALID",), ("SLURM_NTASKS",)),
+    _Launcher("RANK", "RANK", ("LOCAL_RANK",), ("WORLD_SIZE",)),
+)
+# These are set by whatever started this very process, so two of them must agree.
+_STARTS_THE_PROCESS = ("PALS", "Open MPI", "PMIx", "PMI", "MVAPICH")
+
+
+def _integer(environment: Mapping[str, str], *names: str) -> int | None:
+    for name in names:
+        text = environment.get(name, "").strip()
+        if text.isdigit():
+            return int(text)
+    return None
+
+
+def host_name() -> str:
+    """The node's name, with characters that a file name cannot hold replaced."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname()) or "localhost"
+
+
+def process_from(environment: Mapping[str, str]) -> Process:
+    """The process as the launcher describes it; rank 0 of 1 when no launcher says anything.
+
+    >>> process_from({"SLURM_PROCID": "3", "SLURM_NTASKS": "8"}).rank
+    3
+    """
+    found: tuple[_Launcher, int] | None = None
+    conflict: str | None = None
+    for launcher in _LAUNCHERS:
+        rank = _integer(environment, launcher.rank)
+        if rank is None or (launcher.needs and launcher.needs not in environment):
+            continue
+        if found is None:
+            found = (launcher, rank)
+        elif (
+            found[0].rule in _STARTS_THE_PROCESS
+            and launcher.rule in _STARTS_THE_PROCESS
+            and rank != found[1]
+            and conflict is None
+        ):
+            conflict = f"{found[0].rank}={found[1]} but {launcher.rank}={rank}"
+    if found is None:
+        return Process(0, None, 1, host_name(), os.getpid(), "single")
+    launcher, rank = found
+    world_size = _integer(environment, *launcher.world_size)
+    return Process(
+        rank=rank,
+        local_rank=_integer(environment, *launcher.local_rank),
+        world_size=max(world_size or 1, rank + 1),
+        host=host_name(),
+        pid=os.getpid(),
+        rule=launcher.rule,
+        conflict=conflict,
+    )
+
+
+def this_process() -> Process:
+    """This process, by torch.distributed where it is initialised, else by its environment.
+
+    `torch.multiprocessing.spawn` leaves nothing in the environment, so ask late: after the job has
+    set up its process group.
+    """
+    process = process_from(os.environ)
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return process
+    rank = int(distributed.get_rank())
+    return Process(
+        rank=rank,
+        local_rank=process.local_rank,
+        world_size=int(distributed.get_world_size()),
+        host=process.host,
+        pid=process.pid,
+        rule="torch.distributed",
+        conflict=None,
+    )
+
+
+def chosen(ranks: str | None, process: Process) -> bool:
+    """Whether `process` is among `ranks`: `"all"`, `"0,8"`, `"0-3"`, `"local:0"`, or None for all.
+
+    Raises:
+        ValueError: the text is none of these.
+    """
+    if ranks is None or ranks.strip() in ("", "all"):
+        return True
+    text = ranks.strip()
+    number: int | None = process.rank
+    if text.startswith("local:"):
+        text = text[len("local:") :]
+        number = process.local_rank if process.local_rank is not None else process.rank
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if match is None:
+            raise ValueError(f'ranks "{ranks}" are not like "0,8", "0-3", "local:0" or "all"')
+        first = int(match[1])
+        if number is not None and first <= number <= int(match[2] or first):
+            return True
+    return False

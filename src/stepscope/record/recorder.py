@@ -1,0 +1,302 @@
+"""Inline recording: what happens at the beginning and end of every iteration of a plan's schedule.
+
+The recorder is told where iterations begin and end (by `session`), arms what the schedule says, and
+reads later what the clocks have reached. It knows no loop, no file and no command line.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from stepscope.record import annotate
+from stepscope.record.clock import Clock, HostClock, clock_for
+from stepscope.record.events import Event, NotMeasured, Sample, not_measured_words
+from stepscope.record.labels import parse_label
+from stepscope.record.plan import Plan
+from stepscope.record.ring import Marked, Pending, Ring
+from stepscope.record.schedule import Schedule, Turn
+from stepscope.record.targets import Target
+from stepscope.record.targets.copies import Copies
+from stepscope.record.targets.find import Finder, why_not_seen
+from stepscope.record.trouble import Guard, say_once
+from stepscope.record.watch import ArmedWatch, SurveyWatch, WatchedRegion
+
+_DRAIN_SECONDS = 5.0
+_REPLAY_SECONDS = 1.0
+
+
+class Recorder:
+    """Runs a plan's schedule over a job's iterations.
+
+    Args:
+        plan: what to measure.
+        guard: keeps our exceptions out of the job.
+        model: the outermost module; it may come later, through `model`, during the warm-up.
+        optimizers: those whose `zero_grad` counts.
+        now: the host's clock in ns; tests give their own.
+        clock: the clock for everything but input waits; by default that of each module's device.
+        copies: listens to host-to-device copies, where there is a device.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        guard: Guard,
+        *,
+        model: Any = None,
+        optimizers: Iterable[Any] = (),
+        now: Callable[[], int] = time.perf_counter_ns,
+        clock: Clock | None = None,
+        copies: Copies | None = None,
+    ) -> None:
+        self.plan = plan
+        self.model = model
+        self.optimizers = list(optimizers)
+        self.copies = copies
+        self.events: list[Event] = []
+        self.not_measured: list[NotMeasured] = []
+        self.iterations: list[tuple[int, bool, int]] = []
+        """(iteration, armed, time in ns) of every iteration that counts towards the overhead."""
+        self.iteration = -1
+        self.bookkeeping_ns = 0
+        self.in_graph = False
+        """Whether something was measured inside a captured graph, where no iteration is unarmed."""
+        self.watch: SurveyWatch | ArmedWatch | None = None
+        self.schedule = Schedule(
+            warmup=max(plan.warmup, 1 if model is None else 0),
+            repetitions=plan.repetitions,
+            unarmed_every=plan.unarmed_every,
+            one_shot=plan.mode == "one_shot",
+        )
+        self._guard = guard
+        self._now = now
+        self._given_clock = clock
+        self._host = HostClock(now)
+        self._host_beside_device = HostClock(now, stream=-1)
+        self._clocks: dict[str, Clock] = {}
+        self._ring = Ring()
+        self._finder: Finder | None = None
+        self._targets: list[Target] = []
+        self._armed: list[Target | None] = []
+        self._origins: dict[int, tuple[Clock, Any]] = {}
+        self._graph_marks: dict[int, list[Marked]] = {}
+        self._captured_for: int | None = -1
+        self._began_ns: int | None = None
+        self._fresh = False
+
+    @property
+    def done(self) -> bool:
+        """Whether everything that can be measured has been."""
+        return self.schedule.turn.role == "done"
+
+    def begin(self, now_ns: int, *, fresh: bool = False) -> None:
+        """An iteration begins.
+
+        Args:
+            now_ns: when, by the host's clock.
+            fresh: it is the first of an epoch, whose loader starts up: it runs untouched and does
+                not count.
+        """
+        self.iteration += 1
+        self._began_ns = now_ns
+        self._fresh = fresh
+        turn = self.schedule.turn
+        if fresh or turn.role not in ("survey", "armed"):
+            return
+        watch = self._survey() if turn.role == "survey" else self._arm(turn, now_ns)
+        self.watch = watch
+        for target in self._targets:
+            target.install(watch, self._guard)
+        annotate.listen(self._open_region)
+
+    def not_this_one(self) -> None:
+        """The running iteration turns out not to count: an epoch began or a validation ran in it."""
+        self._fresh = True
+
+    def end(self, now_ns: int) -> None:
+        """The iteration is over, by the host's clock at `now_ns`."""
+        if self._began_ns is None:
+            return
+        if self._fresh:
+            self.abandon()
+            return
+        time_ns = now_ns - self._began_ns
+        self._began_ns = None
+        watch = self.watch
+        self._disarm()
+        turn = self.schedule.turn
+        if isinstance(watch, SurveyWatch):
+            self._surveyed(watch)
+        measured = isinstance(watch, ArmedWatch) and self._collect(watch, turn)
+        if turn.role == "unarmed" or (measured and turn.counted):
+            self.iterations.append((self.iteration, turn.role == "armed", time_ns))
+        self.schedule.advance(measured=measured)
+        self._read()
+        self.bookkeeping_ns += self._now() - now_ns
+
+    def abandon(self) -> None:
+        """The iteration broke off: nothing of it counts, and its turn is taken again."""
+        watch = self.watch
+        self._began_ns = None
+        self._disarm()
+        if isinstance(watch, ArmedWatch):
+            watch.give_back()
+        for clock, origin in self._origins.values():
+            clock.release(origin)
+        self._origins = {}
+
+    def remove(self) -> None:
+        """Takes everything out of the job, and lets go of the model."""
+        self._began_ns = None
+        self._disarm()
+        self._finder = None
+        self._armed = []
+        self.model = None
+        self.optimizers = []
+
+    def drain(self) -> None:
+        """Reads what is still in flight; waits for a device some seconds at most."""
+        self._wait_for_ring(_DRAIN_SECONDS)
+        self._ring.drop()
+        for key, lost in self._ring.lost.items():
+            self.events[key].lost += lost
+        self._ring.lost.clear()
+
+    def recapture(self) -> bool:
+        """Whether a CUDA graph has to be captured now, because what it is to contain has changed.
+
+        Ask once per iteration, before the replay. True in the surveyed iteration, in the first of
+        each event, and once more at the end, for a graph without marks.
+        """
+        turn = self.schedule.turn
+        if self._fresh or turn.role in ("warmup", "unarmed"):
+            return False
+        asked_for = None if turn.role == "survey" else len(self.events)
+        if turn.role == "armed":
+            asked_for = turn.event or 0
+        changed = asked_for != self._captured_for
+        self._captured_for = asked_for
+        if changed:
+            self._graph_marks = {}
+        return changed
+
+    def clock_of(self, label: str) -> Clock:
+        """Input waits are the host's; everything else is timed where the label's module works."""
+        if label == "input_wait":
+            beside_device = self._module_clock("forward").kind != "host"
+            return self._host_beside_device if beside_device else self._host
+        return self._module_clock(label)
+
+    def _module_clock(self, label: str) -> Clock:
+        if self._given_clock is not None:
+            return self._given_clock
+        device = None if self._finder is None else self._finder.device_of(parse_label(label))
+        key = str(device)
+        if key not in self._clocks:
+            clock = clock_for(device)
+            self._clocks[key] = self._host if clock.kind == "host" else clock
+        return self._clocks[key]
+
+    def _survey(self) -> SurveyWatch:
+        self._finder = Finder(self.model, self.optimizers, self.copies)
+        self._targets = self._finder.survey(self.plan)
+        return SurveyWatch(self.plan, self.clock_of)
+
+    def _surveyed(self, watch: SurveyWatch) -> None:
+        finder = self._finder
+        if finder is None:
+            return
+        ended = [event for event in watch.events if event.end_index is not None]
+        self.events = [Event(event) for event in sorted(ended, key=lambda one: one.start_index)]
+        target_of = {
+            label: finder.armed(parse_label(label))
+            for label in {event.surveyed.label for event in self.events}
+        }
+        self._armed = [target_of[event.surveyed.label] for event in self.events]
+        self.schedule.surveyed(len(self.events))
+        for entry in self.plan.entries:
+            if any(entry.label.matches(event.label, event.occurrence) for event in ended):
+                continue
+            if any(entry.label.matches(event.label, event.occurrence) for event in watch.events):
+                reason = "it began in the surveyed iteration but did not end in it"
+            else:
+                reason = why_not_seen(entry, finder, watch.seen)
+            self.not_measured.append(NotMeasured(entry, reason))
+        if self.not_measured:
+            say_once(not_measured_words(self.plan, self.not_measured))
+
+    def _keys(self, turn: Turn) -> range:
+        return range(len(self.events)) if turn.event is None else range(turn.event, turn.event + 1)
+
+    def _arm(self, turn: Turn, now_ns: int) -> ArmedWatch:
+        armed: dict[tuple[str, int], tuple[int, Clock]] = {}
+        targets: dict[int, Target] = {}
+        self._origins = {}
+        for key in self._keys(turn):
+            event = self.events[key].surveyed
+            clock = self.clock_of(event.label)
+            armed[(event.label, event.occurrence)] = (key, clock)
+            target = self._armed[key]
+            if target is not None:
+                targets[id(target)] = target
+            if id(clock) not in self._origins:
+                origin = now_ns if clock.kind == "host" else clock.mark()
+                self._origins[id(clock)] = (clock, origin)
+        self._targets = list(targets.values())
+        return ArmedWatch(armed)
+
+    def _disarm(self) -> None:
+        if self.watch is None:
+            return
+        self.watch = None
+        annotate.stop_listening(self._open_region)
+        for target in self._targets:
+            target.remove()
+        self._targets = []
+
+    def _collect(self, watch: ArmedWatch, turn: Turn) -> bool:
+        """Puts an armed iteration's marks into the ring; says whether it ran what was armed."""
+        marked = watch.marked()
+        if any(marks.in_graph for marks in marked.values()):
+            self._graph_marks = {key: marks.in_graph for key, marks in marked.items()}
+            self.in_graph = True
+        ran: set[int] = set()
+        for key, (clock, origin) in self._origins.items():
+            measured = marked[key].measured if key in marked else []
+            in_graph = self._graph_marks.get(key, [])
+            pending = Pending(self.iteration, clock, origin, measured, in_graph)
+            ran.update(event for event, _, _ in (*measured, *in_graph))
+            if turn.counted and (measured or in_graph):
+                self._ring.push(pending)
+            else:
+                pending.release()
+        self._origins = {}
+        for event in self._keys(turn):
+            if event not in ran:
+                self.events[event].missed += 1
+        if self._graph_marks and turn.counted:
+            # The next replay makes the same marks again, so they must be read before it.
+            self._wait_for_ring(_REPLAY_SECONDS)
+        return bool(ran)
+
+    def _read(self) -> None:
+        for reading in self._ring.read():
+            self.events[reading.key].samples.append(
+                Sample(reading.iteration, reading.duration_ns, reading.offset_ns)
+            )
+
+    def _wait_for_ring(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        self._read()
+        while len(self._ring) and time.monotonic() < deadline:
+            time.sleep(0.0005)
+            self._read()
+
+    def _open_region(self, name: str) -> AbstractContextManager[Any] | None:
+        watch = self.watch
+        if watch is None or (isinstance(watch, ArmedWatch) and not watch.listens_to(name)):
+            return None
+        return WatchedRegion(watch, self._guard, name)

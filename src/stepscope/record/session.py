@@ -1,0 +1,393 @@
+"""One process's inline recording: iterations are told to it, and it tells the recorder and the phases.
+
+A session is what `inline.start` makes. Loops (`inline.iterate`), contexts (`inline.iteration`) and
+unmodified scripts (`script`) drive the same one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from multiprocessing import util
+from pathlib import Path
+from typing import Any
+
+from stepscope.record.clock import Clock, clock_for
+from stepscope.record.communication import ddp_timing
+from stepscope.record.discover import Discovery
+from stepscope.record.memory import MemoryReader
+from stepscope.record.output import keep_json
+from stepscope.record.phases import Phases
+from stepscope.record.plan import Plan
+from stepscope.record.ranks import Process, this_process
+from stepscope.record.recorder import Recorder
+from stepscope.record.summary import file_name, inline_summary, phases_summary
+from stepscope.record.targets import Target
+from stepscope.record.targets.copies import Copies, HostToDevice
+from stepscope.record.targets.modules import ModuleForward
+from stepscope.record.targets.steps import OptimizerStep, whole_backward
+from stepscope.record.trouble import Guard, say_once
+
+_SAVE_EVERY_SECONDS = 60.0
+
+
+class Session:
+    """Inline recording of one process, from `start` to `close`.
+
+    Args:
+        plan: what to measure one event at a time; None for phases only.
+        model: the outermost module; None to find it in the first iteration.
+        optimizer: the optimizer, or several; None to find them in the first iteration.
+        out: directory of the files.
+        phases: whether every step's phases are measured.
+        now: the host's clock (ns); tests give their own.
+        clock: the clock of the model's device; tests give their own.
+        copies: whether copies from the host are listened to; None for where the model is on a
+            device.
+    """
+
+    def __init__(
+        self,
+        plan: Plan | None,
+        *,
+        model: Any = None,
+        optimizer: Any = None,
+        out: str | Path = ".",
+        phases: bool = True,
+        now: Callable[[], int] = time.perf_counter_ns,
+        clock: Clock | None = None,
+        copies: bool | None = None,
+    ) -> None:
+        self.now = now
+        self.out = Path(out)
+        self.guard = Guard("inline recording")
+        self.written: list[Path] = []
+        self.driver: str | None = None
+        self._plan = plan
+        self._clock = clock
+        self._wants_copies = copies
+        self._copies: Copies | None = None
+        self._model: Callable[[], Any] = (lambda: None) if model is None else weakref.ref(model)
+        optimizers = _listed(optimizer)
+        self._discovery = Discovery() if model is None else None
+        self._phases = Phases(now) if phases else None
+        self._phase_targets: list[Target] = []
+        self._recorder: Recorder | None = None
+        if plan is not None:
+            self._recorder = Recorder(
+                plan, self.guard, model=model, optimizers=optimizers, now=now, clock=clock
+            )
+        self._started_epoch_ns = time.time_ns()
+        self._in_iteration = False
+        self._iterations = 0
+        self._pid = os.getpid()
+        self._process: Process | None = None
+        self._saved = time.monotonic()
+        self._writer: threading.Thread | None = None
+        self._recorder_over = False
+        self._inline_kept = False
+        self._out_of_the_job = False
+        self._closed = False
+        self._model_given = model
+        # Processes of multiprocessing leave without atexit, but run their own finalizers.
+        atexit.register(self.close)
+        self._finalizer = util.Finalize(None, self.close, exitpriority=10)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to record: iterations need not be told any more."""
+        return self.guard.tripped or (
+            self._phases is None and (self._recorder is None or self._recorder.done)
+        )
+
+    @property
+    def done(self) -> bool:
+        """Whether the plan is measured; also when recording had to stop."""
+        return self.guard.tripped or self._recorder is None or self._recorder.done
+
+    def begin(self, *, fresh: bool = False) -> int:
+        """An iteration begins; one that still runs has ended.
+
+        Args:
+            fresh: it is the first of an epoch.
+
+        Returns:
+            The iteration's number, for `abandon`.
+        """
+        if self.guard.tripped:
+            self._take_out()
+            return self._iterations
+        try:
+            now_ns = self.now()
+            if self._in_iteration:
+                self._end(now_ns)
+            if self._iterations == 0:
+                self._install()
+            elif self._iterations == 1:
+                self._discovered()
+            self._iterations += 1
+            self._in_iteration = True
+            if self._recorder is not None and not self._recorder_over:
+                self._recorder.begin(now_ns, fresh=fresh)
+            if self._phases is not None:
+                self._phases.begin(now_ns, fresh=fresh)
+        except Exception as error:
+            self.guard.trip(error)
+        return self._iterations
+
+    def end(self) -> None:
+        """The iteration has ended."""
+        if self.guard.tripped or not self._in_iteration:
+            return
+        try:
+            self._end(self.now())
+        except Exception as error:
+            self.guard.trip(error)
+
+    def abandon(self, iteration: int | None = None) -> None:
+        """The iteration broke off: an exception, a break, the end of the loader.
+
+        Args:
+            iteration: only if this one is running; None for whichever is.
+        """
+        if self.guard.tripped or not self._in_iteration:
+            return
+        if iteration is not None and iteration != self._iterations:
+            return
+        self._in_iteration = False
+        try:
+            if self._recorder is not None:
+                self._recorder.abandon()
+            if self._phases is not None:
+                self._phases.abandon()
+        except Exception as error:
+            self.guard.trip(error)
+
+    def not_this_one(self) -> None:
+        """The running iteration does not count: an epoch began, or a validation ran in it."""
+        if self._recorder is not None:
+            self._recorder.not_this_one()
+        if self._phases is not None:
+            self._phases.not_this_one()
+
+    def stops_now(self) -> bool:
+        """Whether the plan asks the loop to end before another iteration."""
+        plan = self._plan
+        if plan is None:
+            return False
+        if plan.stop_after is not None and self._iterations >= plan.stop_after:
+            return True
+        if not plan.stop_when_done or not self.done or self.guard.tripped:
+            return False
+        if self.process().world_size > 1 and plan.stop_after is None:
+            # Ranks may need different numbers of iterations; one that leaves early hangs the others.
+            self._plan = None
+            say_once(
+                "stop_when_done is ignored with several ranks, which would wait for each other; "
+                "give the plan stop_after, which all ranks share"
+            )
+            return False
+        return True
+
+    def input_begins(self) -> tuple[Any, Any]:
+        """The wait for a batch begins; the result goes to `input_ends`."""
+        recorder, phases = self._recorder, self._phases
+        if self.guard.tripped or not self._in_iteration:
+            return None, None
+        try:
+            if phases is not None:
+                phases.installed.add("input_wait")
+            watch = recorder.watch if recorder is not None else None
+            return (
+                phases.open("input_wait") if phases is not None else None,
+                None if watch is None else (watch, watch.open("input_wait")),
+            )
+        except Exception as error:
+            self.guard.trip(error)
+            return None, None
+
+    def input_ends(self, tokens: tuple[Any, Any]) -> None:
+        """The batch is here."""
+        if self.guard.tripped:
+            return
+        phase, watched = tokens
+        try:
+            if watched is not None:
+                watched[0].close(watched[1])
+            if self._phases is not None:
+                self._phases.close(phase)
+        except Exception as error:
+            self.guard.trip(error)
+
+    def recapture(self) -> bool:
+        """Whether the job has to capture its CUDA graph again (see `Recorder.recapture`)."""
+        if self.guard.tripped or self._recorder is None:
+            return False
+        return self._recorder.recapture()
+
+    def process(self) -> Process:
+        """This process; asked again until torch.distributed has said who it is."""
+        if self._process is None or self._process.rule != "torch.distributed":
+            self._process = this_process()
+        return self._process
+
+    def close(self) -> list[Path]:
+        """Ends the recording and writes what was measured; safe to call again."""
+        if self._closed or os.getpid() != self._pid:
+            return self.written
+        self._closed = True
+        atexit.unregister(self.close)
+        self._finalizer.cancel()
+        try:
+            self.abandon()
+            self._take_out()
+            if self._writer is not None:
+                self._writer.join(timeout=30)
+            self._write_inline()
+            if self._phases is not None and self._phases.steps:
+                self._phases.drain()
+                self._keep_phases(self._phases_summary(self._phases, samples=True))
+        except Exception as error:
+            self.guard.trip(error)
+        return self.written
+
+    def forget_in_child(self) -> None:
+        """A forked child has its parent's hooks; they must do nothing there."""
+        self.guard.error = self.guard.error or RuntimeError("recorded by the parent process")
+
+    def _end(self, now_ns: int) -> None:
+        self._in_iteration = False
+        recorder = self._recorder
+        if recorder is not None and not self._recorder_over:
+            recorder.end(now_ns)
+            if recorder.done:
+                self._recorder_finished(recorder)
+        if self._phases is not None:
+            self._phases.end(now_ns)
+            if time.monotonic() - self._saved > _SAVE_EVERY_SECONDS:
+                self._saved = time.monotonic()
+                summary = self._phases_summary(self._phases, samples=False)
+                self._in_background(lambda: self._keep_phases(summary))
+
+    def _recorder_finished(self, recorder: Recorder) -> None:
+        self._recorder_over = True
+        recorder.remove()
+        if self._phases is None and self._copies is not None:
+            self._copies.detach()
+        self.process()
+        self._in_background(self._write_inline)
+
+    def _install(self) -> None:
+        if self._discovery is not None:
+            self._discovery.install(self.guard)
+        else:
+            self._listen([self._model_given])
+
+    def _discovered(self) -> None:
+        discovery = self._discovery
+        if discovery is None:
+            return
+        discovery.remove()
+        self._discovery = None
+        model = discovery.model
+        if model is not None:
+            self._model = weakref.ref(model)
+        if self._recorder is not None:
+            self._recorder.model = model
+            self._recorder.optimizers = self._recorder.optimizers or discovery.optimizers
+        self._listen(discovery.roots)
+        discovery.forget()
+
+    def _listen(self, roots: list[Any]) -> None:
+        """Installs what stays for the whole recording: the phases, and copies to a device."""
+        model = self._model()
+        self._model_given = None
+        device = next((one.device for one in model.parameters()), None) if model else None
+        clock = self._clock or clock_for(device)
+        if clock.kind != "host" if self._wants_copies is None else self._wants_copies:
+            self._copies = Copies()
+            self._copies.attach()
+            if self._recorder is not None:
+                self._recorder.copies = self._copies
+        phases = self._phases
+        if phases is None:
+            return
+        if clock.kind != "host":
+            import torch
+
+            phases.clock = clock
+            if device is not None and hasattr(torch, device.type):
+                phases.memory = MemoryReader(getattr(torch, device.type), device.index)
+        targets: dict[str, list[Target]] = {
+            "forward": [ModuleForward(root, "forward") for root in roots],
+            "backward": [whole_backward()],
+            "optimizer": [OptimizerStep()],
+        }
+        if self._copies is not None:
+            targets["host_to_device"] = [HostToDevice(self._copies)]
+        for phase, listeners in targets.items():
+            if listeners:
+                phases.installed.add(phase)
+            for target in listeners:
+                target.install(phases, self.guard)
+                self._phase_targets.append(target)
+        for target in self._phase_targets:
+            if isinstance(target, ModuleForward):
+                target.forget_module()
+
+    def _take_out(self) -> None:
+        """Takes everything of ours out of the job; at a boundary, where torch walks no hooks."""
+        if self._out_of_the_job:
+            return
+        self._out_of_the_job = True
+        self._in_iteration = False
+        if self._discovery is not None:
+            self._discovery.remove()
+        if self._recorder is not None:
+            self._recorder.remove()
+        for target in self._phase_targets:
+            target.remove()
+        self._phase_targets = []
+        if self._copies is not None:
+            self._copies.detach()
+
+    def _in_background(self, write: Callable[[], None]) -> None:
+        if self._writer is not None and self._writer.is_alive():
+            return
+        self._writer = threading.Thread(target=write, name="stepscope-writer", daemon=True)
+        self._writer.start()
+
+    def _write_inline(self) -> None:
+        recorder = self._recorder
+        if recorder is None or self._inline_kept:
+            return
+        self._inline_kept = True
+        recorder.drain()
+        process = self.process()
+        summary = inline_summary(recorder, process, self._started_epoch_ns)
+        self._keep(file_name(process, "prof"), summary, "the inline profile")
+
+    def _phases_summary(self, phases: Phases, *, samples: bool) -> dict[str, Any]:
+        model = self._model()
+        communication = None if model is None else ddp_timing(model)
+        return phases_summary(
+            phases, self.process(), self._started_epoch_ns, communication, samples=samples
+        )
+
+    def _keep_phases(self, summary: dict[str, Any]) -> None:
+        self._keep(file_name(self.process(), "phases"), summary, "the summary of phases")
+
+    def _keep(self, name: str, payload: dict[str, Any], what: str) -> None:
+        path = keep_json(self.out, name, payload, what=what)
+        if path is not None and path not in self.written:
+            self.written.append(path)
+
+
+def _listed(optimizer: Any) -> list[Any]:
+    if optimizer is None:
+        return []
+    return list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]

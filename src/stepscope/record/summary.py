@@ -1,0 +1,199 @@
+"""The two files that a recorded process leaves, as JSON objects: inline events, and phases.
+
+`<host>.<rank>.prof.json` has the fields of HugeCTR's inline profiler (times in ms, as there) with
+the statistics and raw samples beside them (in ns). `<host>.<rank>.phases.json` is the summary of
+every step's phases, which is small enough to keep for each run and to compare runs by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from stepscope.record.events import Event
+from stepscope.record.phases import COLUMNS, PHASES, Phases
+from stepscope.record.ranks import Process
+from stepscope.record.recorder import Recorder
+from stepscope.record.statistics import Statistics, describe, overhead
+from stepscope.record.verdict import findings
+
+VERSION = 1
+
+
+def file_name(process: Process, kind: str) -> str:
+    """`<host>.<rank>.<kind>.json`: no two processes of a job write the same file."""
+    return f"{process.host}.{process.rank}.{kind}.json"
+
+
+def _who(process: Process) -> dict[str, Any]:
+    return {
+        "host_name": process.host,
+        "rank": process.rank,
+        "local_rank": process.local_rank,
+        "world_size": process.world_size,
+        "pid": process.pid,
+        "rank_rule": process.rule,
+    }
+
+
+def _statistics_ns(statistics: Statistics | None) -> dict[str, Any] | None:
+    if statistics is None:
+        return None
+    return {
+        "n": statistics.n,
+        "mean_ns": statistics.mean,
+        "median_ns": statistics.median,
+        "std_ns": statistics.std,
+        "p5_ns": statistics.p5,
+        "p95_ns": statistics.p95,
+        "ci95_low_ns": statistics.ci95_low,
+        "ci95_high_ns": statistics.ci95_high,
+        "stable": statistics.stable,
+    }
+
+
+def _mean_ms(values: list[int]) -> float | None:
+    return sum(values) / len(values) / 1e6 if values else None
+
+
+def _event(event: Event) -> dict[str, Any]:
+    durations = [sample.duration_ns for sample in event.samples]
+    offsets = [sample.offset_ns for sample in event.samples]
+    return {
+        "label": event.surveyed.label,
+        "start_index": event.surveyed.start_index,
+        "end_index": event.surveyed.end_index,
+        "avg_measured_time_ms": _mean_ms(durations),
+        "avg_iter_start_to_event_start_time_ms": _mean_ms(offsets),
+        "occurrence": event.surveyed.occurrence,
+        "clock": event.surveyed.clock,
+        "statistics": _statistics_ns(describe(durations)),
+        "offset_statistics": _statistics_ns(describe(offsets)),
+        "missed": event.missed,
+        "lost": event.lost,
+        "samples": [
+            [sample.iteration, sample.duration_ns, sample.offset_ns] for sample in event.samples
+        ],
+    }
+
+
+def inline_summary(recorder: Recorder, process: Process, started_epoch_ns: int) -> dict[str, Any]:
+    """What inline recording has measured, as `<host>.<rank>.prof.json` holds it."""
+    timeline: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for event in recorder.events:
+        where = event.surveyed
+        streams = timeline.setdefault(f"device_{where.device}", {})
+        streams.setdefault(f"stream_{where.stream}", []).append(_event(event))
+    unarmed = [time_ns for _, armed, time_ns in recorder.iterations if not armed]
+    armed = [time_ns for _, armed, time_ns in recorder.iterations if armed]
+    # Inside a captured graph the marks stay between two captures, so nothing runs without them.
+    cost = None
+    if not recorder.in_graph:
+        cost = asdict(overhead([(armed, time_ns) for _, armed, time_ns in recorder.iterations]))
+    plan = recorder.plan
+    return {
+        "format": "stepscope.inline",
+        "version": VERSION,
+        **_who(process),
+        "avg_iter_time_ms": _mean_ms(unarmed or armed),
+        "timeline": timeline,
+        "complete": recorder.done,
+        "mode": plan.mode,
+        "warmup": plan.warmup,
+        "repetitions": plan.repetitions,
+        "iterations_run": recorder.iteration + 1,
+        "start_epoch_ns": started_epoch_ns,
+        "overhead": cost,
+        "bookkeeping_ns_per_iteration": recorder.bookkeeping_ns / max(recorder.iteration, 1),
+        "iteration_statistics": {
+            "armed": _statistics_ns(describe(armed)),
+            "unarmed": _statistics_ns(describe(unarmed)),
+        },
+        "iterations": [list(row) for row in recorder.iterations],
+        "not_measured": [
+            {"label": one.entry.text, "line": one.entry.line, "reason": one.reason}
+            for one in recorder.not_measured
+        ],
+        "sample_columns": ["iteration", "duration_ns", "offset_ns"],
+        "iteration_columns": ["iteration", "armed", "time_ns"],
+    }
+
+
+def phases_summary(
+    phases: Phases,
+    process: Process,
+    started_epoch_ns: int,
+    communication: dict[str, Any] | None = None,
+    *,
+    samples: bool = True,
+) -> dict[str, Any]:
+    """Every step's phases, as `<host>.<rank>.phases.json` holds them.
+
+    Args:
+        phases: what was measured.
+        process: who measured it.
+        started_epoch_ns: Unix time at which recording began (ns).
+        communication: as `communication.ddp_timing` gives it; None where it was not measured.
+        samples: with the kept steps; a file written while the job still runs goes without.
+    """
+    history = phases.history
+    n = history.count
+    total_ns = history.totals[1]
+    columns = list(zip(*history.rows, strict=True)) if history.rows else [()] * len(COLUMNS)
+    by_phase: dict[str, Any] = {}
+    for position, name in enumerate((*PHASES, "residual"), start=2):
+        if name != "residual" and name not in phases.installed:
+            by_phase[name] = None
+            continue
+        by_phase[name] = {
+            "mean_ns": history.totals[position] / n if n else 0.0,
+            "share_ratio": history.totals[position] / total_ns if total_ns else 0.0,
+            "largest_ns": history.largest[position],
+            "statistics": _statistics_ns(describe(columns[position])),
+        }
+    device = None
+    if phases.clock is not None and phases.device_steps:
+        device = {
+            "kind": phases.clock.kind,
+            "steps": phases.device_steps,
+            "mean_ns": {
+                name: phases.device_ns[number] / phases.device_steps
+                for number, name in enumerate(PHASES)
+                if number
+            },
+            "checked_steps": phases.device_checked,
+            "idle_steps": phases.device_idle,
+        }
+    summary: dict[str, Any] = {
+        "format": "stepscope.phases",
+        "version": VERSION,
+        **_who(process),
+        "start_epoch_ns": started_epoch_ns,
+        "steps": phases.steps,
+        "counted_steps": n,
+        "warmup": phases.warmup,
+        "backwards": phases.backwards,
+        "optimizer_steps": phases.optimizer_steps,
+        "step": None
+        if not n
+        else {
+            "mean_ns": total_ns / n,
+            "largest_ns": history.largest[1],
+            "statistics": _statistics_ns(describe(columns[1])),
+        },
+        "phases": by_phase,
+        "device": device,
+        "memory": {
+            "of": phases.memory.kind,
+            "peak_bytes": phases.peak_bytes,
+            "samples": [list(row) for row in phases.memory_history.rows],
+        },
+        "first_batch_ns": phases.first_batch_ns,
+        "communication": communication,
+    }
+    summary["verdict"] = [asdict(finding) for finding in findings(summary)]
+    if samples:
+        summary["step_columns"] = list(COLUMNS)
+        summary["step_stride"] = history.stride
+        summary["step_samples"] = [list(row) for row in history.rows]
+    return summary

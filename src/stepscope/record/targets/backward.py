@@ -1,0 +1,110 @@
+"""A module's backward and single autograd nodes in it, by hooks on the nodes its forward made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepscope.record.targets.graph import ForwardCapture, Nodes
+from stepscope.record.trouble import Guard
+from stepscope.record.watch import Watch
+
+
+class ModuleBackward:
+    """The backward of one module: from the gradient of its outputs to those of its inputs and
+    parameters. Adding the latter into `.grad` is not part of it.
+
+    Args:
+        module: the module.
+        label: what the watch is told.
+    """
+
+    def __init__(self, module: Any, label: str) -> None:
+        self._label = label
+        self._capture = ForwardCapture(module, self._hook)
+        self._handles: list[Any] = []
+        self._watch: Watch | None = None
+        self._guard: Guard | None = None
+
+    def install(self, watch: Watch, guard: Guard) -> None:
+        """Waits for the module's forward, to hook the nodes that it makes."""
+        self._watch, self._guard = watch, guard
+        self._capture.install(guard.wrap)
+
+    def remove(self) -> None:
+        """Takes all hooks out."""
+        self._capture.remove()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._watch = None
+
+    def _hook(self, nodes: Nodes) -> None:
+        watch, guard = self._watch, self._guard
+        if watch is None or guard is None:
+            return
+        # One call's begin and end belong together, also when a module runs several times.
+        begun: list[Any] = []
+
+        def begins(_gradients: Any) -> None:
+            if not begun:
+                begun.append(watch.open(self._label))
+
+        def ends(_inputs: Any, _outputs: Any) -> None:
+            if begun:
+                watch.close(begun[0])
+
+        self._handles += [node.register_prehook(guard.wrap(begins)) for node in nodes.first]
+        self._handles += [node.register_hook(guard.wrap(ends)) for node in nodes.last]
+
+
+class NodeBackward:
+    """Single autograd nodes of one module, such as `AddmmBackward0`.
+
+    Args:
+        module: the module.
+        prefix: `<module>.backward`; the watch is told `<prefix>.<node>`.
+        wanted: the node's name; None for every node.
+    """
+
+    def __init__(self, module: Any, prefix: str, wanted: str | None) -> None:
+        self._prefix = prefix
+        self._wanted = wanted
+        self._capture = ForwardCapture(module, self._hook)
+        self._handles: list[Any] = []
+        self._watch: Watch | None = None
+        self._guard: Guard | None = None
+
+    def install(self, watch: Watch, guard: Guard) -> None:
+        """Waits for the module's forward, to hook the nodes that it makes."""
+        self._watch, self._guard = watch, guard
+        self._capture.install(guard.wrap)
+
+    def remove(self) -> None:
+        """Takes all hooks out."""
+        self._capture.remove()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._watch = None
+
+    def _hook(self, nodes: Nodes) -> None:
+        for node in nodes.all:
+            name = str(node.name()).rsplit("::", 1)[-1]
+            if self._wanted is None or name == self._wanted:
+                self._hook_one(node, f"{self._prefix}.{name}")
+
+    def _hook_one(self, node: Any, label: str) -> None:
+        watch, guard = self._watch, self._guard
+        if watch is None or guard is None:
+            return
+        begun: list[Any] = []
+
+        def begins(_gradients: Any) -> None:
+            begun.append(watch.open(label))
+
+        def ends(_inputs: Any, _outputs: Any) -> None:
+            if begun:
+                watch.close(begun.pop())
+
+        self._handles.append(node.register_prehook(guard.wrap(begins)))
+        self._handles.append(node.register_hook(guard.wrap(ends)))

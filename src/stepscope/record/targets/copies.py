@@ -1,0 +1,105 @@
+"""Copies of tensors from the host to a device, as `tensor.to(device)` and `tensor.cuda()` make them.
+
+Both are methods of a class, so they are replaced once for a whole recording and not per iteration,
+and only where there is a device to copy to. While nobody listens a call costs one comparison more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stepscope.record.targets.patches import Patch
+from stepscope.record.trouble import Guard
+from stepscope.record.watch import Watch
+
+
+class Copies:
+    """The copies of a process, told to every listener between `attach` and `detach`."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.listeners: tuple[tuple[Watch, Guard, str], ...] = ()
+        self._torch: Any = torch
+        self._patches = [
+            Patch(torch.Tensor, "to", lambda original: self._heard(original, default=None)),
+            Patch(torch.Tensor, "cuda", lambda original: self._heard(original, default="cuda")),
+        ]
+
+    def attach(self) -> None:
+        """Replaces `Tensor.to` and `Tensor.cuda`."""
+        for patch in self._patches:
+            patch.install()
+
+    def detach(self) -> None:
+        """Puts them back."""
+        self.listeners = ()
+        for patch in self._patches:
+            patch.remove()
+
+    def _heard(self, original: Callable[..., Any], default: str | None) -> Callable[..., Any]:
+        def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            tokens = self._open(tensor, args, kwargs, default) if self.listeners else ()
+            result = original(tensor, *args, **kwargs)
+            for watch, guard, token in tokens:
+                try:
+                    watch.close(token)
+                except Exception as error:
+                    guard.trip(error)
+            return result
+
+        return copy
+
+    def _open(
+        self, tensor: Any, args: Any, kwargs: Any, default: str | None
+    ) -> list[tuple[Watch, Guard, Any]]:
+        tokens = []
+        for watch, guard, label in self.listeners:
+            if guard.tripped:
+                continue
+            try:
+                if self._leaves_host(tensor, args, kwargs, default):
+                    tokens.append((watch, guard, watch.open(label)))
+            except Exception as error:
+                guard.trip(error)
+        return tokens
+
+    def _leaves_host(self, tensor: Any, args: Any, kwargs: Any, default: str | None) -> bool:
+        if tensor.device.type != "cpu":
+            return False
+        target = kwargs.get("device", args[0] if args else default)
+        if isinstance(target, self._torch.Tensor):
+            target = target.device
+        if isinstance(target, self._torch.device):
+            return bool(target.type != "cpu")
+        if isinstance(target, str):
+            return not target.startswith("cpu")
+        # An index is one of the accelerator's; a bool would be non_blocking, a dtype is no place.
+        return isinstance(target, int) and not isinstance(target, bool)
+
+
+class HostToDevice:
+    """Listens to the copies of a process.
+
+    Args:
+        copies: attached for the whole recording.
+        label: what the watch is told.
+    """
+
+    def __init__(self, copies: Copies, label: str = "host_to_device") -> None:
+        self._copies = copies
+        self._label = label
+        self._mine: tuple[Watch, Guard, str] | None = None
+
+    def install(self, watch: Watch, guard: Guard) -> None:
+        """Begins to listen."""
+        self._mine = (watch, guard, self._label)
+        self._copies.listeners = (*self._copies.listeners, self._mine)
+
+    def remove(self) -> None:
+        """Stops listening."""
+        self._copies.listeners = tuple(
+            one for one in self._copies.listeners if one is not self._mine
+        )
+        self._mine = None

@@ -1,0 +1,194 @@
+"""From a plan's labels to what has to be installed in this model to hear them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from stepscope.record.labels import NAMED, Label, pattern
+from stepscope.record.plan import Entry, Plan, PlanError, nearest
+from stepscope.record.targets import Target
+from stepscope.record.targets.backward import ModuleBackward, NodeBackward
+from stepscope.record.targets.copies import Copies, HostToDevice
+from stepscope.record.targets.modules import ModuleForward, compiled_around
+from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward
+from stepscope.record.targets.steps import OptimizerStep, collective, whole_backward, zero_grad
+
+_WRAPPERS = (
+    "_orig_mod",
+    "_fsdp_wrapped_module",
+    "_checkpoint_wrapped_module",
+    "_flat_param_wrapped_module",
+)
+_PARALLEL = ("DistributedDataParallel", "DataParallel")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A module and, when it lies inside compiled code, the path of what is compiled."""
+
+    module: Any
+    compiled_by: str | None
+
+
+def module_paths(root: Any) -> dict[str, Found]:
+    """Path to module, as the model's author knows it: without what DDP, FSDP and compile wrap it in.
+
+    The root has the path "". Where a wrapper and what it wraps have the same path, the wrapper has
+    it: it is what is called.
+    """
+    paths: dict[str, Found] = {}
+    for raw, module in root.named_modules():
+        parts = raw.split(".") if raw else []
+        if parts and parts[0] == "module" and type(root).__name__ in _PARALLEL:
+            parts = parts[1:]
+        path = ".".join(part for part in parts if part not in _WRAPPERS)
+        paths.setdefault(path, Found(module, compiled_around(root, raw)))
+    return paths
+
+
+class Finder:
+    """What can be installed in one job.
+
+    Args:
+        model: the outermost module, or None where it is not known.
+        optimizers: those whose `zero_grad` counts.
+        copies: listens to host-to-device copies, where there is a device.
+    """
+
+    def __init__(self, model: Any, optimizers: Iterable[Any], copies: Copies | None) -> None:
+        self.modules: dict[str, Found] = {} if model is None else module_paths(model)
+        self._model = model
+        self._optimizers = list(optimizers)
+        self._copies = copies
+
+    def survey(self, plan: Plan) -> list[Target]:
+        """Everything that has to be listened to, to hear each event that the plan names once."""
+        wanted: dict[tuple[str, ...], Label] = {}
+        for entry in plan.entries:
+            label = entry.label
+            if label.kind in ("module", "operator", "node"):
+                for path in self._paths(label):
+                    if self.modules[path].compiled_by is None:
+                        wanted.setdefault((label.kind, str(label.direction), path), label)
+            else:
+                wanted.setdefault((label.kind, label.text), label)
+        targets = []
+        for key, label in wanted.items():
+            target = self._target(label, path=key[-1], everything=True)
+            if target is not None:
+                targets.append(target)
+        return targets
+
+    def armed(self, label: Label) -> Target | None:
+        """What has to be installed to hear one label without wildcards; None for a region."""
+        return self._target(label, path=label.module or "", everything=False)
+
+    def not_measurable(self, entry: Entry) -> str | None:
+        """Why an entry can never be measured in this model, or None."""
+        label = entry.label
+        if label.kind not in ("module", "operator", "node"):
+            return None
+        paths = self._paths(label)
+        if not paths:
+            known = [f"{path}.{label.direction}".lstrip(".") for path in self.modules]
+            hint = nearest(f"{label.module}.{label.direction}", known)
+            return f'the model has no module "{label.module}" ({hint})'
+        inside = {self.modules[path].compiled_by for path in paths}
+        if None not in inside:
+            boundary = sorted(text for text in inside if text is not None)[0]
+            name = f"{boundary}.{label.direction}".lstrip(".")
+            return (
+                f"torch.compile has merged it into the code of its parent; "
+                f'a compiled module is measured at its boundary: "{name}"'
+            )
+        if label.kind != "module" and self._is_compiled(paths[0]):
+            return "operators inside compiled code have no calls of their own; take a trace"
+        return None
+
+    def device_of(self, label: Label) -> Any:
+        """The device that a label's module works on; None where the label has no module."""
+        found = self.modules.get(label.module) if label.module is not None else None
+        module = found.module if found is not None else self._model
+        if module is None:
+            return None
+        for tensor in (*module.parameters(), *module.buffers()):
+            return tensor.device
+        return None
+
+    def _paths(self, label: Label) -> list[str]:
+        expression = pattern(label.module or "")
+        return [path for path in self.modules if expression.fullmatch(path)]
+
+    def _is_compiled(self, path: str) -> bool:
+        module = self.modules[path].module
+        return (
+            type(module).__name__ == "OptimizedModule"
+            or getattr(module, "_compiled_call_impl", None) is not None
+        )
+
+    def _target(self, label: Label, path: str, *, everything: bool) -> Target | None:
+        if label.kind in ("module", "operator", "node"):
+            found = self.modules.get(path)
+            if found is None or found.compiled_by is not None:
+                return None
+            prefix = f"{path}.{label.direction}".lstrip(".")
+            wanted = None if everything else label.name
+            if label.kind == "operator":
+                if self._is_compiled(path):
+                    return None
+                if label.direction == "forward":
+                    return OperatorsInForward(found.module, prefix, wanted)
+                return OperatorsInBackward(found.module, prefix, wanted)
+            if label.kind == "node":
+                return NodeBackward(found.module, prefix, wanted)
+            if label.direction == "forward":
+                return ModuleForward(found.module, prefix)
+            return ModuleBackward(found.module, prefix)
+        if label.kind == "backward":
+            return whole_backward()
+        if label.kind == "collective":
+            return collective(label.name or "")
+        if label.text == "optimizer.step":
+            return OptimizerStep()
+        if label.text == "zero_grad":
+            owners = [*self._optimizers, *([self._model] if self._model is not None else [])]
+            return zero_grad(owners)
+        if label.text == "host_to_device":
+            return None if self._copies is None else HostToDevice(self._copies)
+        return None
+
+
+def check_plan(plan: Plan, model: Any) -> None:
+    """Raises on the first entry that this model can never run.
+
+    Regions and operators show only when the model runs; they are reported then.
+
+    Raises:
+        PlanError: names the plan's line and the nearest existing labels.
+    """
+    finder = Finder(model, (), None)
+    for entry in plan.entries:
+        why = finder.not_measurable(entry)
+        if why is not None:
+            line = f", line {entry.line}" if entry.line is not None else ""
+            raise PlanError(
+                f'{plan.source}{line}: "{entry.label.text}" cannot be measured',
+                hint=why,
+            )
+
+
+def why_not_seen(entry: Entry, finder: Finder, seen: Iterable[str]) -> str:
+    """Words for an entry that the surveyed iteration did not run."""
+    why = finder.not_measurable(entry)
+    if why is not None:
+        return why
+    label = entry.label
+    if label.text == "host_to_device":
+        return "nothing was copied to a device with tensor.to or tensor.cuda"
+    if label.kind == "collective":
+        return "the job did not call it, or did not wait for it (DDP's own are inside backward)"
+    if label.text in NAMED or label.kind in ("backward", "module"):
+        return "it did not run in the surveyed iteration"
+    return f"nothing of this name ran in the surveyed iteration ({nearest(label.text, seen)})"

@@ -1,0 +1,79 @@
+"""The parts of a training step that are calls: backward, optimizer, zero_grad, collectives."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from stepscope.record.targets.patches import Calls
+from stepscope.record.trouble import Guard
+from stepscope.record.watch import Watch
+
+
+def whole_backward(label: str = "backward") -> Calls:
+    """`loss.backward()`, which calls `torch.autograd.backward` by that name."""
+    import torch
+
+    return Calls(label, [(torch.autograd, "backward")])
+
+
+def zero_grad(owners: list[Any], label: str = "zero_grad") -> Calls:
+    """`zero_grad` of optimizers and models."""
+    return Calls(label, [(owner, "zero_grad") for owner in owners])
+
+
+def collective(name: str) -> Calls:
+    """A function of torch.distributed that the job itself calls.
+
+    DDP's own all-reduce is called in C++ and not heard. An asynchronous collective returns a handle
+    and has not ended, so it is not measured.
+
+    Raises:
+        ValueError: torch.distributed has no such function.
+    """
+    distributed: Any = sys.modules.get("torch.distributed")
+    function = getattr(distributed, name, None)
+    if function is None or not callable(function):
+        raise ValueError(f"torch.distributed has no {name}")
+    places = [(distributed, name)]
+    beneath: Any = sys.modules.get("torch.distributed.distributed_c10d")
+    if beneath is not None and getattr(beneath, name, None) is function:
+        places.append((beneath, name))
+    return Calls(f"collective.{name}", places, finished=lambda result: result is None)
+
+
+class OptimizerStep:
+    """The steps of every optimizer, by torch's own hooks for it.
+
+    Args:
+        label: what the watch is told.
+    """
+
+    def __init__(self, label: str = "optimizer.step") -> None:
+        self._label = label
+        self._handles: list[Any] = []
+        self._open: list[Any] = []
+
+    def install(self, watch: Watch, guard: Guard) -> None:
+        """Hooks the steps of all optimizers."""
+        from torch.optim import optimizer
+
+        self._open.clear()
+
+        def begins(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
+            self._open.append(watch.open(self._label))
+
+        def ends(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
+            if self._open:
+                watch.close(self._open.pop())
+
+        self._handles = [
+            optimizer.register_optimizer_step_pre_hook(guard.wrap(begins)),
+            optimizer.register_optimizer_step_post_hook(guard.wrap(ends)),
+        ]
+
+    def remove(self) -> None:
+        """Takes the hooks out."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []

@@ -1,0 +1,69 @@
+"""What happens when recording itself goes wrong: one warning, and the job goes on unprofiled.
+
+Everything that the recorder installs in a training job runs through a `Guard`. The first exception
+of ours stops the recording, is said once, and never reaches the job. What is installed is taken out
+at the next boundary between iterations, not at once: torch may be walking through the very hooks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+
+class RecordingWarning(RuntimeWarning):
+    """StepScope could not record, or not everything; the training job goes on."""
+
+
+def say_once(message: str) -> None:
+    """Warns without ever raising, also where warnings are turned into errors (`python -W error`)."""
+    try:
+        warnings.warn(message, RecordingWarning, stacklevel=3)
+    except Exception:
+        with contextlib.suppress(Exception):
+            sys.stderr.write(f"stepscope: {message}\n")
+
+
+class Guard:
+    """Keeps the recorder's own exceptions out of the job.
+
+    Args:
+        what: what is being recorded, for the warning: "inline recording", "the trace".
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.error: BaseException | None = None
+
+    @property
+    def tripped(self) -> bool:
+        """Whether something went wrong; from then on guarded calls do nothing."""
+        return self.error is not None
+
+    def trip(self, error: BaseException) -> None:
+        """Stops the recording because of `error` and says so; later calls do nothing."""
+        if self.error is not None:
+            return
+        self.error = error
+        say_once(
+            f"{self.what} stopped, training goes on without it: "
+            f"{type(error).__name__}: {error}. What was measured until now is kept."
+        )
+
+    def wrap(self, function: Callable[..., Any]) -> Callable[..., None]:
+        """A hook that calls `function`, returns None whatever it returns, and never raises.
+
+        Hooks of torch replace a module's output by what they return, so None matters.
+        """
+
+        def hook(*args: Any, **kwargs: Any) -> None:
+            if self.error is None:
+                try:
+                    function(*args, **kwargs)
+                except Exception as error:
+                    self.trip(error)
+
+        return hook
