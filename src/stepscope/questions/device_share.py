@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.intervals import Intervals, covered, split, union
+from stepscope.intervals import covered, split
 from stepscope.questions.recording import COMMUNICATION, COPY, Array, Columns, union_of
 
 
@@ -62,14 +62,20 @@ def share_device(work: Columns, window_start: Array, window_end: Array) -> Devic
     )
 
 
+def device_totals(work: Columns, steps: Columns | None) -> dict[str, int]:
+    """What a device did from its first begin to its last end, or in the given steps together."""
+    if steps is not None:
+        return share_device(work, steps["start_ns"], steps["end_ns"]).total()
+    share = share_device(work, *extent(work)).total()
+    share["events"] = len(
+        work["start_ns"]
+    )  # also those that begin at the very end and take no time
+    return share
+
+
 def extent(work: Columns) -> tuple[Array, Array]:
     """The one window from the first begin to the last end of a device's work."""
     return np.array([work["start_ns"].min()]), np.array([work["end_ns"].max()])
-
-
-def busy(work: Columns) -> Intervals:
-    """The time in which a device does any work."""
-    return union(work["start_ns"], work["end_ns"])
 
 
 def summed(start: Array, end: Array, window_start: Array, window_end: Array) -> Array:

@@ -82,7 +82,7 @@ def device_time(scope: Scope, by: str = "device") -> pa.Table:
     from the span by rounding. Holistic Trace Analysis's temporal breakdown rounds times to whole
     microseconds first and takes everything that does not compute for one part.
     """
-    from stepscope.questions.device_share import extent, share_device
+    from stepscope.questions.device_share import device_totals
     from stepscope.questions.recording import (
         device_work,
         every_step,
@@ -99,13 +99,9 @@ def device_time(scope: Scope, by: str = "device") -> pa.Table:
                 for (device,), own in groups(work, "device").items():
                     if by == "step":
                         yield from _step_rows((*key, device), own, steps)
-                    elif scope.steps is None:
-                        share = share_device(own, *extent(own)).total()
-                        share["events"] = len(own["start_ns"])  # those at the very end too
-                        yield [*key, device, *_figures(share)]
-                    elif steps is not None:
-                        share = share_device(own, steps["start_ns"], steps["end_ns"]).total()
-                        yield [*key, device, *_figures(share)]
+                    elif scope.steps is None or steps is not None:
+                        chosen = None if scope.steps is None else steps
+                        yield [*key, device, *_figures(device_totals(own, chosen))]
 
     with every_step(scope) as whole:
         names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -29,38 +28,38 @@ _EXTENT = """
 class KernelUse:
     """How well kernels used one device: sums over a window, or one number for each of some windows.
 
-    `resident_area` is the time integral of the part of the multiprocessors that had a block;
-    `occupancy_area` that of the occupancies of the kernels, which `occupied_ns` divides. `described`
-    says whether any kernel states its blocks.
+    `resident_area` is the time integral of the part of the multiprocessors that had a block, and
+    `described_window_ns` the window where any kernel states its blocks (0 where none does);
+    `occupancy_area` is the integral of the kernels' occupancies, which `occupied_ns` divides.
     """
 
     window_ns: Array
     kernel_ns: Array
     resident_area: Array
+    described_window_ns: Array
     occupancy_area: Array
     occupied_ns: Array
     described_ns: Array
     running_ns: Array
-    described: bool
 
-    def total(self) -> KernelUse:
-        """All windows together."""
+    def total(self, *others: KernelUse) -> KernelUse:
+        """All windows together, and those of other devices or recordings with them."""
         sums: dict[str, Any] = {
-            field.name: getattr(self, field.name).sum(keepdims=True)
+            field.name: np.concatenate([getattr(use, field.name) for use in (self, *others)]).sum(
+                keepdims=True
+            )
             for field in fields(self)
-            if field.name != "described"
         }
-        return replace(self, **sums)
+        return KernelUse(**sums)
 
     def ratios(self) -> list[list[float | None]]:
         """Utilisation, SM efficiency, occupancy and the described part; one list a window.
 
         None is "not measured".
         """
-        efficiency = self.resident_area if self.described else np.full(len(self.window_ns), np.nan)
         pairs = (
             (self.kernel_ns, self.window_ns),
-            (efficiency, self.window_ns),
+            (self.resident_area, self.described_window_ns),
             (self.occupancy_area, self.occupied_ns),
             (self.described_ns, self.running_ns),
         )
@@ -69,7 +68,7 @@ class KernelUse:
 
 
 def _ratio(part: float, whole: float) -> float | None:
-    return None if whole <= 0 or math.isnan(part) else float(part / whole)
+    return None if whole <= 0 else float(part / whole)
 
 
 def use_of_kernels(work: Columns, start: Array, end: Array) -> KernelUse:
@@ -96,11 +95,11 @@ def use_of_kernels(work: Columns, start: Array, end: Array) -> KernelUse:
         window_ns=end - start,
         kernel_ns=covered(union(begin, finish), start, end),
         resident_area=summed(resident, blocks, most=1.0),
+        described_window_ns=(end - start) * bool(resident.any()),
         occupancy_area=summed(occupied, occupancy),
         occupied_ns=summed(occupied),
         described_ns=summed(resident),
         running_ns=summed(np.ones(len(begin), dtype=bool)),
-        described=bool(resident.any()),
     )
 
 

@@ -1,0 +1,269 @@
+"""What a recording comes to: one sentence on what limits a step, and the figures that it rests on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stepscope.questions.declare import Column, question
+from stepscope.questions.rows import answer_rows
+from stepscope.questions.selection import numbers_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.overview import Times
+    from stepscope.questions.scope import Scope
+    from stepscope.questions.verdict import Finding
+
+Row = dict[str, Any]
+
+TOP = 10
+"""Operators, kernels and modules that are listed."""
+
+_COLUMNS = (
+    Column(
+        "section",
+        "text",
+        "verdict, recorded, step time, breakdown, device, operators, kernels, modules or checks",
+    ),
+    Column("item", "text", "what the row is about"),
+    Column("rank", "int", "rank, where the row is about one"),
+    Column("time_ns", "int", "time", "ns"),
+    Column(
+        "share_ratio",
+        "float",
+        "its part: of the step, of the device's span, or of what the section lists",
+        "ratio",
+    ),
+    Column("count", "int", "number of calls, ranks, steps, devices, events", "count"),
+    Column("text", "text", "words"),
+)
+
+
+@question(
+    "summary",
+    "Where does the step time go, and what to look at next?",
+    _COLUMNS,
+    drawing="text",
+)
+def summary(scope: Scope) -> pa.Table:
+    """The first page: a verdict with its evidence and what to look at next, then what was recorded,
+    step times, the step breakdown, the use of the device, and the operators, kernels and modules that
+    take most.
+
+    The **verdict** follows from the mean breakdown of all complete steps, in which a moment belongs
+    to the first activity that goes on (see `steps`), so that every part is time that nothing else
+    hides:
+
+    * *device-bound*: kernels fill at least 85 % of the step, or no loss is above its threshold.
+      (TraceLens calls a device well used from 85 % computation.)
+    * otherwise the largest of the losses above their thresholds: *input-bound*, DataLoader above 5 %;
+      *communication-bound*, communication above 10 % (both as in the TensorBoard profiler plugin);
+      *copy-bound*, copies above 5 %; *host-bound*, Runtime, CPU Exec and Other together above 15 %
+      (TraceLens' thresholds for copies and for idle time).
+    * *host only* and *device only*: the recording shows one side alone, and the verdict says what can
+      be said of it. Without a device, the losses above are looked at on the host.
+    * *unreliable data*: a check with an error bears on the step times, or the device looks idle while
+      a check says that device work is missing. Checks with warnings stand beside any other verdict.
+
+    Further losses above their thresholds follow as further findings. GPU utilisation below 50 % is
+    named where the host is the limit.
+
+    **Step times** are of all complete steps of all ranks and recordings asked about (all steps where
+    none is complete); percentiles are interpolated linearly. Where steps are not marked, the whole
+    recording counts as one step, and that is said.
+
+    **Device** figures are those of `utilization` and `device-time` over all devices together. The
+    ratio of computation, exposed communication, exposed copies and idle is to the devices' spans.
+    Operators and modules are ranked by device self time; where no device work could be linked to
+    them, by self time on the host.
+    """
+    from stepscope.questions.overview import measure_times, top_kernels, top_modules, top_operators
+
+    times = measure_times(scope)
+    operators, host_first = top_operators(scope, TOP)
+    checks = scope.sql(
+        """
+        SELECT "check", severity, affects, explanation, count(*) AS recordings,
+            CASE WHEN count(DISTINCT rank) = 1 THEN any_value(rank) END AS rank,
+            sum(count)::BIGINT AS count
+        FROM (SELECT *, row_number() OVER (ORDER BY count DESC, rank, span) AS place FROM data_check)
+        WHERE severity <> 'ok' GROUP BY "check", severity, affects, explanation
+        ORDER BY list_position(['error', 'warning'], severity) NULLS LAST, "check", min(place)
+        """
+    ).to_pylist()
+    recorded = list(_recorded(scope, times))
+    sections: tuple[tuple[str, list[Row]], ...] = (
+        ("verdict", list(_verdict(scope, times, host_first, checks))),
+        ("recorded", recorded),
+        ("step time", list(_step_time(times))),
+        ("breakdown", list(_breakdown(times))),
+        ("device", list(_device(times))),
+        ("operators", operators),
+        ("kernels", top_kernels(scope, TOP)),
+        ("modules", top_modules(scope, TOP)),
+        ("checks", [_check(check) for check in checks]),
+    )
+    names = [column.name for column in _COLUMNS]
+    return answer_rows(
+        _COLUMNS,
+        names,
+        [
+            [section, *(row.get(name) for name in names[1:])]
+            for section, rows in sections
+            for row in rows
+        ],
+    )
+
+
+def _verdict(
+    scope: Scope, times: Times, host_first: tuple[str, float] | None, checks: list[Row]
+) -> Iterator[Row]:
+    from stepscope.questions.verdict import Facts, judge
+
+    unmarked = scope.value("SELECT count(*) FROM step WHERE rule = 'whole recording'")
+    mean = times.mean()
+    facts = Facts(
+        mean_ns=mean,
+        step_ns=sum(part or 0 for part in mean.values()) or None,
+        marked=not unmarked,
+        utilization=times.whole_use()[0],
+        operator=host_first,
+        checks=checks,
+    )
+    verdict, *others = judge(facts)
+    yield _finding(verdict)
+    yield {"item": "next", "text": verdict.next}
+    for other in others:
+        yield _finding(other)
+
+
+def _finding(finding: Finding) -> Row:
+    return {
+        "item": finding.code,
+        "text": finding.text,
+        "share_ratio": finding.share,
+        "time_ns": finding.time_ns,
+    }
+
+
+def _recorded(scope: Scope, times: Times) -> Iterator[Row]:
+    from stepscope.questions.overview import devices, recorded_ns
+
+    sources = scope.sql("SELECT * FROM source ORDER BY rank, span, path").to_pylist()
+    tools = dict.fromkeys(
+        " ".join(word for word in (row["tool"], row["tool_version"]) if word) for row in sources
+    )
+    yield {"item": "tool", "text": ", ".join(filter(None, tools)) or None}
+    yield {
+        "item": "files",
+        "count": len(sources),
+        "text": _damage(sources) or "all events read",
+    }
+    yield {"item": "events", "count": sum(row["events_kept"] for row in sources)}
+    yield _ranks(scope)
+    spans = len({(row["rank"], row["span"]) for row in sources})
+    if spans > len(scope.ranks):
+        yield {"item": "recordings", "count": spans, "text": "several recordings of a rank"}
+    for row in devices(scope):
+        yield {"item": row["name"] or row["kind"], "count": row["devices"], "text": "device"}
+    rules = scope.sql("SELECT DISTINCT rule FROM step ORDER BY rule").column("rule").to_pylist()
+    numbers = scope.sql("SELECT DISTINCT step FROM step").column("step").to_pylist()
+    if rules == ["whole recording"]:
+        words = "no steps marked: the whole recording counts as one"
+    else:
+        words = f"{', '.join(rules)} {numbers_text(numbers)}" if rules else "no steps"
+    yield {"item": "steps", "count": times.steps, "text": words}
+    yield {"item": "duration", "time_ns": recorded_ns(scope), "text": "the longest of the ranks"}
+
+
+def _ranks(scope: Scope) -> Row:
+    size = scope.value("SELECT max(world_size) FROM rank")
+    present = scope.ranks
+    text = numbers_text(present)
+    if size is not None:
+        missing = sorted(set(range(size)) - set(scope.store.ranks))
+        text += f" of {size}" + (f"; missing: {numbers_text(missing)}" if missing else "")
+    return {"item": "ranks", "count": len(present), "text": text}
+
+
+def _damage(sources: list[Row]) -> str:
+    """What was lost or mended on the way in; empty when nothing was."""
+    repaired = sum(row["events_repaired"] for row in sources)
+    dropped = sum(row["events_dropped"] for row in sources)
+    cut = sum(row["truncated"] for row in sources)
+    unknown = {name for row in sources for name in json.loads(row["unknown_categories"] or "{}")}
+    parts = (
+        (dropped, f"{dropped} events could not be read"),
+        (repaired, f"{repaired} events mended"),
+        (cut, "cut off before the end" if len(sources) == 1 else f"{cut} cut off before the end"),
+        (len(unknown), f"unknown categories: {', '.join(sorted(unknown))}"),
+    )
+    return "; ".join(text for number, text in parts if number)
+
+
+def _step_time(times: Times) -> Iterator[Row]:
+    import numpy as np
+
+    if not times.step_ns:
+        return
+    steps = len(times.step_ns)
+    yield {"item": "mean", "time_ns": round(float(np.mean(times.step_ns))), "count": steps}
+    for item, percentile in (("p50", 50), ("p95", 95)):
+        value = float(np.percentile(times.step_ns, percentile))
+        yield {"item": item, "time_ns": round(value), "count": steps}
+    if len(times.mean_of_rank) > 1:
+        by_time = sorted(times.mean_of_rank.items(), key=lambda pair: (pair[1], pair[0]))
+        for item, (rank, mean) in (("fastest rank", by_time[0]), ("slowest rank", by_time[-1])):
+            yield {"item": item, "rank": rank, "time_ns": round(mean)}
+
+
+def _breakdown(times: Times) -> Iterator[Row]:
+    mean = times.mean()
+    total = sum(part or 0 for part in mean.values())
+    if not times.step_ns:
+        return
+    for activity, time_ns in mean.items():
+        share = None if time_ns is None or not total else time_ns / total
+        yield {"item": activity, "time_ns": time_ns, "share_ratio": share}
+    yield {"item": "total", "time_ns": total, "share_ratio": 1.0 if total else None}
+
+
+def _device(times: Times) -> Iterator[Row]:
+    if not times.device:
+        return
+    names = ("GPU utilisation", "est. SM efficiency", "est. achieved occupancy")
+    for item, ratio in zip(names, times.whole_use(), strict=True):
+        yield {"item": item, "share_ratio": ratio}
+    if len(times.use_of_rank) > 1:
+        by_use = sorted(times.use_of_rank.items(), key=lambda pair: (pair[1], pair[0]))
+        for item, (rank, use) in (
+            ("lowest utilisation", by_use[0]),
+            ("highest utilisation", by_use[-1]),
+        ):
+            yield {"item": item, "rank": rank, "share_ratio": use}
+    span = times.device["span_ns"]
+    for item in ("computation", "exposed_communication", "exposed_copy", "idle"):
+        time_ns = times.device[f"{item}_ns"]
+        yield {
+            "item": item.replace("_", " "),
+            "time_ns": time_ns,
+            "share_ratio": time_ns / span if span else None,
+        }
+    work = times.device["work_ns"]
+    yield {
+        "item": "without a known launch",
+        "time_ns": times.device["unlinked_ns"],
+        "share_ratio": times.device["unlinked_ns"] / work if work else None,
+    }
+
+
+def _check(check: Row) -> Row:
+    return {
+        "item": check["check"],
+        "rank": check["rank"],
+        "count": check["count"],
+        "text": f"{check['severity']}: {check['explanation']}",
+    }

@@ -1,0 +1,230 @@
+"""The summary in a terminal: its rows in words, at most 40 lines.
+
+It computes nothing: every number is one of the rows of the question `summary`.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from stepscope.questions.text_grid import MARK, Line, printable, shortened
+from stepscope.units import NOT_MEASURED, count_text, ratio_text, time_text
+
+if TYPE_CHECKING:
+    from stepscope.questions.table import Table
+
+Row = dict[str, Any]
+
+MOST_LINES = 40
+_MOST_CHECKS = 3
+_MOST_FINDINGS = 3
+_MOST_DEVICES = 2
+_LABEL = 11
+_BAR = 30
+
+_ACTIVITIES = {
+    "kernel": "Kernel",
+    "memcpy": "Memcpy",
+    "memset": "Memset",
+    "communication": "Communication",
+    "runtime": "Runtime",
+    "dataloader": "DataLoader",
+    "cpu_exec": "CPU Exec",
+    "other": "Other",
+}
+_HELD = re.compile(r"(?<=\d) (?=(?:%|ns|µs|ms|s)\b|%)| (?=·)")
+"""Spaces at which a line does not break: between a number and its unit, and before a dot."""
+_LISTS = {"operators": "Operators", "kernels": "Kernels", "modules": "Modules"}
+
+
+def summary_lines(table: Table, *, width: int) -> list[Line]:
+    """The summary as at most 40 lines, the verdict first.
+
+    Args:
+        table: an answer to the question `summary`.
+        width: columns of text to fit into; no line is wider.
+    """
+    sections: dict[str, list[Row]] = {}
+    for row in table.rows():
+        sections.setdefault(row["section"], []).append(row)
+    above = [
+        *_verdict(sections.get("verdict", []), unreliable=table.unreliable, width=width),
+        Line(""),
+        *_recorded(sections, width),
+        *_breakdown(sections.get("breakdown", []), width),
+    ]
+    below = _checks(sections.get("checks", []), width)
+    lists = [(title, sections[name]) for name, title in _LISTS.items() if sections.get(name)]
+    room = MOST_LINES - len(above) - len(below)
+    lines = above + _top_lists(lists, room, width) + below
+    return [Line(shortened(line.text, width), line.style) for line in lines[:MOST_LINES]]
+
+
+def _verdict(rows: list[Row], *, unreliable: bool, width: int) -> list[Line]:
+    if not rows:
+        return []
+    verdict, then, *others = rows
+    mark = f"{MARK} " if unreliable or verdict["item"] == "unreliable data" else ""
+    style: Any = "warning" if mark else "title"
+    lines = [Line(text, style) for text in _wrapped(f"{mark}{verdict['text']}", width)]
+    for other in others[:_MOST_FINDINGS]:
+        lines += [Line(text) for text in _wrapped(f"Also: {other['text']}", width)]
+    return lines + [Line(text) for text in _wrapped(f"Next: {then['text']}", width)]
+
+
+def _wrapped(text: str, width: int, indent: str = "  ") -> list[str]:
+    """The text on lines of the width, those after the first indented."""
+    held = _HELD.sub("\N{NO-BREAK SPACE}", printable(text))
+    lines = textwrap.wrap(held, width, subsequent_indent=indent, break_on_hyphens=False)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+def _recorded(sections: dict[str, list[Row]], width: int) -> list[Line]:
+    found = {row["item"]: row for row in sections.get("recorded", [])}
+    rows = (
+        ("Recorded", _what(found, sections)),
+        ("Files", _files(found)),
+        ("Steps", _steps(found, sections)),
+        ("Step time", _step_time(sections)),
+        ("Device", _device(sections)),
+        ("", _device_time(sections)),
+    )
+    return [
+        Line(f"{'' if position else label:<{_LABEL}}{text}")
+        for label, words in rows
+        if words
+        for position, text in enumerate(_wrapped(words, max(width - _LABEL, 20), ""))
+    ]
+
+
+def _what(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
+    devices = [row for row in sections.get("recorded", []) if row["text"] == "device"]
+    parts = [found["tool"]["text"] or "", _ranks(found)]
+    parts += [f"{row['count']} × {row['item']}" for row in devices[:_MOST_DEVICES]]
+    if not devices:
+        parts.append("no device")
+    return " · ".join(part for part in parts if part)
+
+
+def _ranks(found: dict[str, Row]) -> str:
+    ranks = found["ranks"]
+    words = f"rank{'' if ranks['count'] == 1 else 's'} {ranks['text']}"
+    recordings = found.get("recordings")
+    return words + (f", {recordings['count']} recordings" if recordings else "")
+
+
+def _files(found: dict[str, Row]) -> str:
+    files = found["files"]
+    number = "1 file" if files["count"] == 1 else f"{count_text(files['count'])} files"
+    return f"{number}, {count_text(found['events']['count'])} events; {files['text']}"
+
+
+def _steps(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
+    steps = found["steps"]
+    means = [row for row in sections.get("step time", []) if row["item"] == "mean"]
+    left_out = steps["count"] - (means[0]["count"] if means else 0)
+    words = f"{count_text(steps['count'])} ({steps['text']})"
+    if left_out > 0:
+        words += f", {count_text(left_out)} incomplete and left out"
+    return f"{words}; {time_text(found['duration']['time_ns'])} recorded"
+
+
+def _step_time(sections: dict[str, list[Row]]) -> str:
+    rows = sections.get("step time", [])
+    if rows and rows[0]["count"] == 1:
+        return time_text(rows[0]["time_ns"])
+    parts = [
+        f"{row['item']} {time_text(row['time_ns'])}"
+        + ("" if row["rank"] is None else f" (rank {row['rank']})")
+        for row in rows
+    ]
+    return " · ".join(parts)
+
+
+def _device(sections: dict[str, list[Row]]) -> str:
+    parts = [
+        f"{row['item']} {ratio_text(row['share_ratio'])}"
+        + ("" if row["rank"] is None else f" (rank {row['rank']})")
+        for row in sections.get("device", [])
+        if row["time_ns"] is None
+    ]
+    return " · ".join(parts)
+
+
+def _device_time(sections: dict[str, list[Row]]) -> str:
+    parts = [
+        f"{row['item']} {ratio_text(row['share_ratio'])}"
+        for row in sections.get("device", [])
+        if row["time_ns"] is not None
+        and (row["share_ratio"] or row["item"] != "without a known launch")
+    ]
+    return " · ".join(parts)
+
+
+def _breakdown(rows: list[Row], width: int) -> list[Line]:
+    if not rows:
+        return []
+    lines = [Line(""), Line("Mean step, each moment given to the first that applies", "head")]
+    none = [row["item"] for row in rows if row["time_ns"] == 0]
+    unmeasured = [row["item"] for row in rows if row["time_ns"] is None]
+    for row in rows:
+        if row["item"] in ("total", *none, *unmeasured):
+            continue
+        time, share = time_text(row["time_ns"]), row["share_ratio"]
+        bar = "█" * round(share * min(_BAR, max(0, width - 40)))
+        name = _ACTIVITIES[row["item"]]
+        lines.append(Line(f"  {name:<14}{time:>12}{ratio_text(share):>9}  {bar}".rstrip()))
+    for words, items in (("no time in", none), ("not in this recording", unmeasured)):
+        if items:
+            names = ", ".join(_ACTIVITIES[item] for item in items if item != "total")
+            wrapped = _wrapped(f"{words}: {names}", width - 2)
+            lines += [Line(f"  {text}", "note") for text in wrapped]
+    return lines
+
+
+def _top_lists(lists: list[tuple[str, list[Row]]], room: int, width: int) -> list[Line]:
+    """As many rows of each list as fit, as many of one as of another."""
+    lines: list[Line] = []
+    for position, (title, rows) in enumerate(lists):
+        fair = (room - len(lines)) // (len(lists) - position) - 1
+        if fair < 1:
+            continue
+        lines.append(
+            Line(
+                _top_line(f"{title} by {rows[0]['text']}", "time", "share", "calls", width), "head"
+            )
+        )
+        lines += [
+            Line(
+                _top_line(
+                    f"  {printable(row['item'])}",
+                    time_text(row["time_ns"]),
+                    ratio_text(row["share_ratio"]),
+                    NOT_MEASURED if row["count"] is None else count_text(row["count"]),
+                    width,
+                )
+            )
+            for row in rows[:fair]
+        ]
+    return lines
+
+
+def _top_line(name: str, time: str, share: str, count: str, width: int) -> str:
+    figures = f"{time:>12}{share:>9}{count:>10}"
+    room = max(12, min(width, 110) - len(figures))
+    return f"{shortened(name, room):<{room}}{figures}"
+
+
+def _checks(rows: list[Row], width: int) -> list[Line]:
+    lines = []
+    for row in rows[:_MOST_CHECKS]:
+        severity, _, explanation = row["text"].partition(": ")
+        severe = severity in ("error", "warning")
+        where = "" if row["rank"] is None else f" (rank {row['rank']})"
+        text = f"{MARK if severe else '·'} {row['item']}{where}: {printable(explanation)}"
+        lines.append(Line(shortened(text, width), "warning" if severe else "note"))
+    if len(rows) > _MOST_CHECKS:
+        lines.append(Line(f"{len(rows) - _MOST_CHECKS} more marks: stepscope checks", "note"))
+    return lines

@@ -1,0 +1,167 @@
+"""The summary's rows: what they hold, and that they are the other questions' numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TRAINING = {
+    "rank": [
+        {"rank": 0, "world_size": 4, "resolution_ns": 1, "rank_rule": "flag"},
+        {"rank": 2, "world_size": 4, "resolution_ns": 1, "rank_rule": "flag"},
+    ],
+    "source": [
+        {"rank": rank, "path": f"{rank}.json", "tool": "torch", "events_kept": 7, "format": "kineto",
+         "truncated": False, "bytes": 1, "events_repaired": rank, "events_dropped": 0}
+        for rank in (0, 2)
+    ],
+    "device": [
+        {"rank": rank, "device": 0, "kind": "cuda", "name": "H100", "used": True} for rank in (0, 2)
+    ],
+    "step": [
+        {"rank": 0, "step": 1, "end_ns": 100},
+        {"rank": 0, "step": 2, "start_ns": 100, "end_ns": 220},
+        {"rank": 0, "step": 3, "start_ns": 220, "end_ns": 900, "complete": False},
+        {"rank": 2, "step": 1, "end_ns": 140},
+    ],
+    "module": [{"module_id": 4, "path": "net.fc", "calls": 2}],
+    "host_event": [
+        {"id": 1, "name": "aten::mm", "start_ns": 0, "dur_ns": 30},
+        {"id": 2, "name": "cudaLaunchKernel", "kind": "runtime", "role": "launch", "start_ns": 5,
+         "dur_ns": 10, "parent_id": 1},
+        {"id": 3, "name": "enumerate(DataLoader)#", "kind": "annotation", "role": "dataloader",
+         "start_ns": 100, "dur_ns": 60},
+    ],
+    "device_event": [
+        {"id": 10, "name": "gemm", "start_ns": 10, "dur_ns": 60, "launch_id": 2, "operator_id": 1,
+         "module_id": 4},
+        {"id": 11, "name": "gemm", "start_ns": 160, "dur_ns": 60},
+        {"id": 10, "name": "nccl", "kind": "communication", "start_ns": 0, "dur_ns": 140, "rank": 2},
+    ],
+}  # fmt: skip
+
+
+def rows_of(table: Any, section: str) -> dict[str, dict[str, Any]]:
+    return {row["item"]: row for row in table.rows() if row["section"] == section}
+
+
+def test_what_was_recorded_and_what_is_missing(answer: Any) -> None:
+    found = rows_of(answer("summary", TRAINING), "recorded")
+    assert found["tool"]["text"] == "torch"
+    assert found["files"]["text"] == "2 events mended"
+    assert found["events"]["count"] == 14
+    assert (found["ranks"]["count"], found["ranks"]["text"]) == (2, "0, 2 of 4; missing: 1, 3")
+    assert found["H100"]["count"] == 2
+    assert (found["steps"]["count"], found["steps"]["text"]) == (4, "ProfilerStep 1-3")
+    assert found["duration"]["time_ns"] == 220
+
+
+def test_step_times_are_of_complete_steps_of_all_ranks(answer: Any) -> None:
+    found = rows_of(answer("summary", TRAINING), "step time")
+    assert {item: row["time_ns"] for item, row in found.items()} == {
+        "mean": 120,
+        "p50": 120,
+        "p95": 138,
+        "fastest rank": 110,
+        "slowest rank": 140,
+    }
+    assert found["mean"]["count"] == 3
+    assert found["slowest rank"]["rank"] == 2
+
+
+def test_the_breakdown_adds_up_to_the_mean_step(answer: Any) -> None:
+    table = answer("summary", TRAINING)
+    found = rows_of(table, "breakdown")
+    parts = {item: row["time_ns"] for item, row in found.items() if item != "total"}
+    assert parts == {
+        "kernel": 40,
+        "memcpy": 0,
+        "memset": 0,
+        "communication": 47,
+        "runtime": 2,
+        "dataloader": 20,
+        "cpu_exec": 1,
+        "other": 10,
+    }
+    assert sum(parts.values()) == found["total"]["time_ns"] == 120
+    assert rows_of(table, "verdict")["communication-bound"]["share_ratio"] == 47 / 120
+
+
+def test_the_device_is_that_of_the_other_questions(answer: Any) -> None:
+    found = rows_of(answer("summary", TRAINING), "device")
+    spans = answer("device-time", TRAINING).rows()
+    used = answer("utilization", TRAINING).rows()
+    assert found["idle"]["time_ns"] == sum(row["idle_ns"] for row in spans) == 90
+    assert found["GPU utilisation"]["share_ratio"] == sum(r["kernel_ns"] for r in used) / sum(
+        r["window_ns"] for r in used
+    )
+    assert found["lowest utilisation"]["rank"] == 0
+    assert found["est. SM efficiency"]["share_ratio"] is None
+
+
+def test_what_takes_most(answer: Any) -> None:
+    table = answer("summary", TRAINING)
+    operators = answer("operators", TRAINING).rows()
+    assert [
+        (row["item"], row["time_ns"], row["count"]) for row in rows_of(table, "operators").values()
+    ] == [(row["name"], row["device_self_ns"], row["calls"]) for row in operators]
+    kernels = rows_of(table, "kernels")
+    assert [(item, row["time_ns"], row["count"]) for item, row in kernels.items()] == [
+        ("nccl", 140, 1),
+        ("gemm", 120, 2),
+    ]
+    assert rows_of(table, "modules")["net.fc"]["time_ns"] == 60
+
+
+def test_without_a_device_operators_are_ranked_by_host_self_time(answer: Any) -> None:
+    rows = {
+        "step": [{"end_ns": 50, "rule": "whole recording"}],
+        "host_event": [
+            {"id": 1, "name": "outer", "dur_ns": 50},
+            {"id": 2, "name": "inner", "start_ns": 1, "dur_ns": 40, "parent_id": 1},
+        ],
+    }
+    table = answer("summary", rows)
+    assert [
+        (row["item"], row["time_ns"], row["text"]) for row in rows_of(table, "operators").values()
+    ] == [("inner", 40, "host self time"), ("outer", 10, "host self time")]
+    assert rows_of(table, "device") == {}
+    verdict = table.rows()[0]
+    assert verdict["item"] == "host only"
+    assert "inner" in verdict["text"]
+    assert "of the recording" in verdict["text"]
+    assert rows_of(table, "breakdown")["kernel"]["time_ns"] is None
+
+
+def test_checks_of_many_ranks_are_one_row_each(answer: Any) -> None:
+    rows = {
+        "step": [{"end_ns": 50}],
+        "data_check": [
+            {
+                "check": "zero_ts",
+                "explanation": "lost",
+                "rank": rank,
+                "count": 2,
+                "affects": "summary",
+            }
+            for rank in range(3)
+        ]
+        + [{"check": "no_steps", "severity": "ok"}],
+    }
+    found = rows_of(answer("summary", rows), "checks")
+    assert list(found) == ["zero_ts"]
+    assert (found["zero_ts"]["count"], found["zero_ts"]["rank"]) == (6, None)
+    assert found["zero_ts"]["text"] == "warning: lost"
+
+
+def test_a_recording_of_nothing_is_answered(answer: Any) -> None:
+    table = answer("summary", {})
+    assert table.rows()[0]["item"] == "nothing recorded"
+    assert rows_of(table, "breakdown") == {}
+
+
+def test_one_step_alone(answer: Any) -> None:
+    table = answer("summary", TRAINING, ranks=[0], steps=[2])
+    assert rows_of(table, "step time")["mean"]["time_ns"] == 120
+    assert rows_of(table, "breakdown")["dataloader"]["time_ns"] == 60
+    assert rows_of(table, "breakdown")["kernel"]["time_ns"] == 60
+    assert rows_of(table, "verdict")["input-bound"]["share_ratio"] == 0.5

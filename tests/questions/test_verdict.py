@@ -1,0 +1,109 @@
+"""The verdict's rules: which loss leads, at which thresholds, and when nothing may be claimed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepscope.questions.breakdown import PARTS
+from stepscope.questions.verdict import Facts, judge
+
+STEP = 1_000_000
+
+
+def facts(unmeasured: tuple[str, ...] = (), **parts: float) -> Facts:
+    """Facts of a step of 1 ms with these parts of it; the kernels have the rest."""
+    parts.setdefault("kernel", 1 - sum(parts.values()))
+    mean = {
+        part: None if part in unmeasured else round(parts.get(part, 0) * STEP) for part in PARTS
+    }
+    return Facts(mean_ns=mean, step_ns=STEP)
+
+
+@pytest.mark.parametrize(
+    ("parts", "codes"),
+    [
+        ({"kernel": 1.0}, ["device-bound"]),
+        ({"dataloader": 0.33, "cpu_exec": 0.08}, ["input-bound"]),
+        ({"dataloader": 0.05}, ["device-bound"]),
+        ({"dataloader": 0.06}, ["device-bound", "input-bound"]),
+        ({"dataloader": 0.06, "other": 0.1}, ["input-bound"]),
+        ({"communication": 0.11, "memcpy": 0.06}, ["communication-bound", "copy-bound"]),
+        ({"communication": 0.10, "memcpy": 0.05, "other": 0.15}, ["device-bound"]),
+        ({"cpu_exec": 0.1, "runtime": 0.1, "other": 0.1}, ["host-bound"]),
+        ({"cpu_exec": 0.5, "dataloader": 0.3}, ["host-bound", "input-bound"]),
+    ],
+)
+def test_the_largest_loss_above_its_threshold_leads(
+    parts: dict[str, float], codes: list[str]
+) -> None:
+    assert [finding.code for finding in judge(facts(**parts))] == codes
+
+
+def test_the_evidence_is_in_the_sentence() -> None:
+    verdict = judge(facts(dataloader=0.33))[0]
+    assert "33.0 % of the step (330.0 µs)" in verdict.text
+    assert (verdict.share, verdict.time_ns) == (0.33, 330_000)
+
+
+def test_low_utilisation_is_named_where_the_host_is_the_limit() -> None:
+    known = facts(cpu_exec=0.6)
+    for utilization, named in ((0.49, True), (0.51, False)):
+        told = Facts(known.mean_ns, STEP, utilization=utilization)
+        assert ("GPU utilisation" in judge(told)[0].text) == named
+
+
+DEVICE = ("kernel", "memcpy", "memset")
+HOST = ("runtime", "dataloader", "cpu_exec")
+
+
+def test_without_a_device_the_host_is_answered() -> None:
+    known = facts(unmeasured=(*DEVICE, "runtime"), kernel=0.0, cpu_exec=0.9, other=0.1)
+    told = Facts(known.mean_ns, STEP, operator=("aten::mm", 0.4))
+    (verdict,) = judge(told)
+    assert verdict.code == "host only"
+    assert "90.0 %" in verdict.text
+    assert "aten::mm" in verdict.text
+    waiting = facts(unmeasured=DEVICE, kernel=0.0, cpu_exec=0.5, dataloader=0.5)
+    assert judge(waiting)[0].code == "input-bound"
+
+
+def test_without_host_events_no_cause_is_claimed() -> None:
+    (verdict,) = judge(facts(unmeasured=HOST, kernel=0.3, other=0.7))
+    assert verdict.code == "device only"
+    assert "no saying why" in verdict.text
+
+
+def test_a_recording_without_steps_is_not_called_a_step() -> None:
+    known = facts(dataloader=0.4)
+    verdict = judge(Facts(known.mean_ns, STEP, marked=False))[0]
+    assert "40.0 % of the recording" in verdict.text
+
+
+def check(name: str, severity: str, affects: str = "summary,steps") -> dict[str, Any]:
+    return {"check": name, "severity": severity, "affects": affects}
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "code", "marked"),
+    [
+        (facts(cpu_exec=0.9), check("launch_without_kernel", "warning"), "unreliable data", True),
+        (facts(cpu_exec=0.9), check("launch_without_kernel", "note"), "host-bound", False),
+        (facts(cpu_exec=0.9), check("duration_overrun", "warning"), "host-bound", True),
+        (facts(cpu_exec=0.9), check("stream_overlap", "warning", "kernels"), "host-bound", False),
+        (facts(kernel=0.99), check("launch_without_kernel", "warning"), "device-bound", True),
+        (facts(kernel=0.99), check("zero_ts", "error"), "unreliable data", True),
+    ],
+)
+def test_a_failing_check_marks_the_verdict(
+    known: Facts, found: dict[str, Any], code: str, marked: bool
+) -> None:
+    verdict = judge(Facts(known.mean_ns, STEP, checks=[found]))[0]
+    assert verdict.code == code
+    assert (found["check"] in verdict.text) == marked
+    assert verdict.next.startswith("`stepscope checks`") == marked
+
+
+def test_nothing_recorded_is_said() -> None:
+    assert judge(Facts(dict.fromkeys(PARTS), None))[0].code == "nothing recorded"
