@@ -52,7 +52,7 @@ _FARTHEST = 2**62
         Column("device_events", "int", "kernels, copies and fills launched inside it", "count"),
     ),
     parameters=(Parameter("all", "bool", "also the ranges that mark the steps", default=False),),
-    fills="Mark code with torch.profiler.record_function('name') and record with ProfilerActivity.CPU.",
+    fills="Mark code with torch.profiler.record_function and record with ProfilerActivity.CPU.",
     affected_by=(
         "duration_overrun",
         "negative_dur",
@@ -62,24 +62,24 @@ _FARTHEST = 2**62
     ),
 )
 def named_ranges(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the option is --all
-    """Ranges that the program or a library named on the host (`record_function`, the data loader's and
-    the optimizer's ranges, a framework's), by name, over all asked ranks together; those that kept
-    the device busiest first. The ranges that mark steps are left out unless `--all` is given: see
-    `steps`.
+    """Ranges that the program or a library named on the host (`record_function`, the data
+    loader's and the optimizer's ranges, a framework's), by name, over all asked ranks together;
+    those that kept the device busiest first. The ranges that mark steps are left out unless
+    `--all` is given: see `steps`.
 
     Work belongs to a range if the call that launched it begins inside the range **on the same
-    thread**, as in Nsight Systems' NVTX projection. The backward pass is launched by a thread of
-    autograd, so its work is in no range of the main thread: `modules` ties it to the forward. Work whose
-    launch is not known belongs to no range.
+    thread**, as in Nsight Systems' NVTX projection. The backward pass is launched by a thread
+    of autograd, so its work is in no range of the main thread: `modules` ties it to the
+    forward. Work whose launch is not known belongs to no range.
 
-    **projected** is Nsight's: from the begin of the first to the end of the last piece of work of a
-    range, whatever lies between. **busy** leaves the gaps out, and time is counted once per device
-    however many kernels run, also when they come from two ranges of the name. So busy is never more
-    than the sum, `device_total_ns`.
+    **projected** is Nsight's: from the begin of the first to the end of the last piece of work
+    of a range, whatever lies between. **busy** leaves the gaps out, and time is counted once
+    per device however many kernels run, also when they come from two ranges of the name. So
+    busy is never more than the sum, `device_total_ns`.
 
-    A range inside another of the same name adds to calls and to host self time, and to nothing else.
-    Ranges that the recorder itself draws on the device's tracks (`gpu_user_annotation`) are neither
-    work nor ranges here.
+    A range inside another of the same name adds to calls and to host self time, and to nothing
+    else. Ranges that the recorder itself draws on the device's tracks (`gpu_user_annotation`)
+    are neither work nor ranges here.
     """
     import pyarrow as pa
 

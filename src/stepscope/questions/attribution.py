@@ -24,12 +24,14 @@ LABELLED_WORK = f"""
             END
         ) AS charged_to
     FROM (SELECT * FROM device_event WHERE {WORK}) AS work
-    LEFT JOIN (SELECT rank, id, name, input_id, stack_id FROM host_event WHERE kind = 'operator') AS operator
+    LEFT JOIN (
+        SELECT rank, id, name, input_id, stack_id FROM host_event WHERE kind = 'operator'
+    ) AS operator
         ON operator.rank = work.rank AND operator.id = work.operator_id
     LEFT JOIN (SELECT rank, id FROM host_event WHERE role = 'graph_launch') AS graph_launch
         ON graph_launch.rank = work.rank AND graph_launch.id = work.launch_id
 """
 """Work with the operator it is charged to. `operator_name` is NULL where there is none, and
 `charged_to` then says so: a kernel that a CUDA graph replays has no operator of its own, since the
-operators ran when the graph was captured. Recorders before CUDA 12.3 number no graphs; their replays
-are known by the call that launched them."""
+operators ran when the graph was captured. Where the recorder numbers no graphs, replays are known by
+the call that launched them."""

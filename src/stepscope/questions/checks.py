@@ -42,16 +42,17 @@ if TYPE_CHECKING:
     drawing="text",
 )
 def checks(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the option is --all
-    """Every data-quality check that found something, the severe ones first, and what became of the
-    events of each file: how many were kept, mended and dropped, and where the damage begins.
+    """Every data-quality check that found something, the severe ones first, and what became of
+    the events of each file: how many were kept, mended and dropped, and where the damage
+    begins.
 
-    A file that lost events, or ends before its JSON does, is a warning; one that had to be mended or
-    has categories that this version does not know is a note. Files in order are one row together;
-    `--all` lists each, and the checks that passed.
+    A file that lost events, or ends before its JSON does, is a warning; one that had to be
+    mended or has categories that this version does not know is a note. Files in order are one
+    row together; `--all` lists each, and the checks that passed.
 
-    An answer that a failing check bears on carries a mark everywhere it is shown; the column `affects`
-    says which. Other tools drop or repair silently: seven impossible durations among 55 000 events
-    made 62 % of the device time of one published report.
+    An answer that a failing check bears on carries a mark everywhere it is shown; the column
+    `affects` says which. Other tools drop or repair silently: seven impossible durations among
+    55 000 events made 62 % of the device time of one published report.
     """
     return scope.sql(
         """
@@ -61,19 +62,24 @@ def checks(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the op
                 CASE
                     WHEN events_dropped > 0 OR truncated THEN 'warning'
                     WHEN events_repaired > 0 OR damage_offset IS NOT NULL
-                        OR coalesce(damage, '{}') <> '{}' OR coalesce(unknown_categories, '{}') <> '{}' THEN 'note'
+                        OR coalesce(damage, '{}') <> '{}'
+                        OR coalesce(unknown_categories, '{}') <> '{}' THEN 'note'
                     ELSE 'ok'
                 END AS severity,
-                rank, span, path, events_kept, events_repaired, events_dropped, damage_offset, damage,
-                path || ': ' || events_kept || ' events kept'
-                    || CASE WHEN events_repaired > 0 THEN ', ' || events_repaired || ' of them mended' ELSE '' END
-                    || CASE WHEN events_dropped > 0 THEN ', ' || events_dropped || ' dropped' ELSE '' END
-                    || CASE WHEN truncated THEN '; the file ends before its JSON does' ELSE '' END
-                    || CASE WHEN coalesce(damage, '{}') <> '{}' THEN '; damage ' || damage ELSE '' END
-                    || CASE WHEN damage_offset IS NOT NULL THEN ' from byte ' || damage_offset ELSE '' END
-                    || CASE WHEN coalesce(unknown_categories, '{}') <> '{}'
-                        THEN '; unknown categories ' || unknown_categories ELSE '' END
-                    AS explanation
+                rank, span, path, events_kept, events_repaired, events_dropped,
+                damage_offset, damage,
+                concat(
+                    path, ': ', events_kept, ' events kept',
+                    CASE WHEN events_repaired > 0 THEN ', ' || events_repaired || ' of them mended' END,
+                    CASE WHEN events_dropped > 0 THEN ', ' || events_dropped || ' dropped' END,
+                    CASE WHEN truncated THEN '; the file ends before its JSON does' END,
+                    CASE WHEN coalesce(damage, '{}') <> '{}' THEN '; damage ' || damage END,
+                    CASE WHEN damage_offset IS NOT NULL THEN ' from byte ' || damage_offset END,
+                    CASE
+                        WHEN coalesce(unknown_categories, '{}') <> '{}'
+                            THEN '; unknown categories ' || unknown_categories
+                    END
+                ) AS explanation
             FROM source
         ),
         row_ AS (
@@ -86,7 +92,8 @@ def checks(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the op
             SELECT
                 'ok' AS severity, 'source' AS "check", 0 AS count, '' AS affects,
                 count(*) || CASE WHEN count(*) = 1 THEN ' file' ELSE ' files' END
-                    || ' in order: ' || sum(events_kept) || ' events kept, none mended or dropped' AS explanation,
+                    || ' in order: ' || sum(events_kept) || ' events kept, none mended or dropped'
+                    AS explanation,
                 sum(events_kept) AS events_kept, 0 AS events_repaired, 0 AS events_dropped
             FROM file WHERE severity = 'ok' AND NOT $all HAVING count(*) > 0
         )

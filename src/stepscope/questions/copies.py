@@ -65,22 +65,23 @@ _KEYS = {
         ),
     ),
     needs="device",
-    fills="Record with torch.profiler.ProfilerActivity.CUDA (XPU, MTIA, ...) on a machine with a device.",
+    fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
     affected_by=("duration_overrun", "negative_dur", "zero_ts"),
 )
 def copies(scope: Scope, by: str = "direction") -> pa.Table:
-    """Copies and fills of all asked ranks together by direction and kind of host memory, those that
-    took the longest first. With `--by size` they are told apart by powers of two of their size too,
-    since small copies never reach the bandwidth of large ones.
+    """Copies and fills of all asked ranks together by direction and kind of host memory, those
+    that took the longest first. With `--by size` they are told apart by powers of two of their
+    size too, since small copies never reach the bandwidth of large ones.
 
-    `bandwidth_bytes_per_s` is the sum of sizes over the sum of durations, the mean over time; the mean of the
-    copies' own bandwidths would let many tiny copies hide a large one. Copies whose size was not
-    recorded, or whose duration the clock's resolution made 0, are left out of it. Memory of kind
-    `pageable` makes an asynchronous copy wait for its host: `pin_memory=True` in the data loader avoids
-    it. How much of the copying is not hidden by computation is in `device-time`.
+    `bandwidth_bytes_per_s` is the sum of sizes over the sum of durations, the mean over time;
+    the mean of the copies' own bandwidths would let many tiny copies hide a large one. Copies
+    whose size was not recorded, or whose duration the clock's resolution made 0, are left out
+    of it. Memory of kind `pageable` makes an asynchronous copy wait for its host:
+    `pin_memory=True` in the data loader avoids it. How much of the copying is not hidden by
+    computation is in `device-time`.
 
-    HTA draws bandwidth over time and sets copies of no duration to 1 µs; Nsight Systems lists time and
-    size in two separate reports.
+    HTA draws bandwidth over time and sets copies of no duration to 1 µs; Nsight Systems lists
+    time and size in two separate reports.
     """
     keys = _KEYS[by]
     bucket = ", from_bytes, CASE WHEN from_bytes = 0 THEN 1 ELSE 2 * from_bytes END AS below_bytes"
@@ -89,7 +90,8 @@ def copies(scope: Scope, by: str = "direction") -> pa.Table:
         WITH copy AS (
             SELECT
                 -- not the table's own column of that name, which says forward or backward
-                CASE WHEN kind = 'fill' THEN 'fill' ELSE coalesce(copy_kind, 'unknown') END AS direction,
+                CASE WHEN kind = 'fill' THEN 'fill' ELSE coalesce(copy_kind, 'unknown') END
+                    AS direction,
                 memory_kind, bytes, dur_ns,
                 {_BUCKET} AS from_bytes,
                 bytes * 1e9 / nullif(dur_ns, 0) AS speed
@@ -105,8 +107,8 @@ def copies(scope: Scope, by: str = "direction") -> pa.Table:
             avg(dur_ns) AS mean_ns,
             min(dur_ns) AS min_ns,
             max(dur_ns) AS max_ns,
-            sum(bytes) FILTER (WHERE dur_ns > 0) * 1e9 / sum(dur_ns) FILTER (WHERE dur_ns > 0 AND bytes IS NOT NULL)
-                AS bandwidth_bytes_per_s,
+            sum(bytes) FILTER (WHERE dur_ns > 0) * 1e9
+                / sum(dur_ns) FILTER (WHERE dur_ns > 0 AND bytes IS NOT NULL) AS bandwidth_bytes_per_s,
             min(speed) AS min_bandwidth_bytes_per_s,
             max(speed) AS max_bandwidth_bytes_per_s
         FROM copy

@@ -98,26 +98,27 @@ def _weighted(column: str) -> str:
         ),
     ),
     needs="device",
-    fills="Record with torch.profiler.ProfilerActivity.CUDA (XPU, MTIA, ...) on a machine with a device.",
+    fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
     affected_by=("stream_overlap", "duration_overrun", "negative_dur", "zero_ts"),
 )
 def kernels(scope: Scope, by: str = "name") -> pa.Table:
-    """Kernels of all asked ranks together, those with the largest summed duration first. Copies and
-    fills are no kernels: see `copies`.
+    """Kernels of all asked ranks together, those with the largest summed duration first. Copies
+    and fills are no kernels: see `copies`.
 
-    `share_ratio` is a part of the time of all kernels listed, as `Time (%)` in `nsys stats` is, and
-    never of wall time; kernels that run at once both count in full. `std_ns` is the sample standard
-    deviation (divided by n - 1, as pandas and HTA have it) and so not known for a kernel that ran
-    once. `blocks_per_sm` is blocks of the grid divided by multiprocessors: below 1 a part of the
-    device has nothing to do. `occupancy_ratio` is Kineto's estimate, from 0 to 1: resident threads over
-    the most there could be. Both means are weighted by duration, as in the TensorBoard plugin, over the
-    kernels that have a value.
+    `share_ratio` is a part of the time of all kernels listed, as `Time (%)` in `nsys stats` is,
+    and never of wall time; kernels that run at once both count in full. `std_ns` is the sample
+    standard deviation (divided by n - 1, as pandas and HTA have it) and so not known for a
+    kernel that ran once. `blocks_per_sm` is blocks of the grid divided by multiprocessors:
+    below 1 a part of the device has nothing to do. `occupancy_ratio` is Kineto's estimate, from
+    0 to 1: resident threads over the most there could be. Both means are weighted by duration,
+    as in the TensorBoard plugin, over the kernels that have a value.
 
-    With `--by properties` a row is a name with grid, block, registers, shared memory and the operator
-    that launched it. With `--by graph` a row is a node of a CUDA graph over all its replays; the rest
-    is one row, so that shares still add up. A replayed kernel belongs to no operator, since the operators ran when
-    the graph was captured: where its launch is not enclosed by one either, its operator reads
-    `CUDA graph N (unattributed)`, without number where the recorder gave none.
+    With `--by properties` a row is a name with grid, block, registers, shared memory and the
+    operator that launched it. With `--by graph` a row is a node of a CUDA graph over all its
+    replays; the rest is one row, so that shares still add up. A replayed kernel belongs to no
+    operator, since the operators ran when the graph was captured: where its launch is not
+    enclosed by one either, its operator reads `CUDA graph N (unattributed)`, without number
+    where the recorder gave none.
     """
     keys, shown, rows = _FORMS[by]
     # A replayed kernel may well be called like the row of the rest: only that has no kind.

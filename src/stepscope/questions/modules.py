@@ -112,23 +112,25 @@ _TREE = f"""
     ),
 )
 def modules(scope: Scope, depth: int | None = None) -> pa.Table:
-    """The model as a tree, parents before their parts; modules of one path on all asked ranks are one
-    row. `--depth` hides what lies deeper, and its time stays in the totals above it.
+    """The model as a tree, parents before their parts; modules of one path on all asked ranks
+    are one row. `--depth` hides what lies deeper, and its time stays in the totals above it.
 
-    **Device total** is the summed duration of the kernels, copies and fills that the module and the
-    modules below it launched, in forward and in backward; **device self** is what no module below it
-    accounts for. A last row, `(no module)`, holds the work that belongs to no module (the optimizer,
-    the loss, copies of input), so that the self times add up to all device work.
+    **Device total** is the summed duration of the kernels, copies and fills that the module and
+    the modules below it launched, in forward and in backward; **device self** is what no module
+    below it accounts for. A last row, `(no module)`, holds the work that belongs to no module
+    (the optimizer, the loss, copies of input), so that the self times add up to all device
+    work.
 
-    Backward work is launched by autograd's threads, outside of any module: it belongs to the module
-    whose forward it undoes, joined by sequence number and forward thread or by the recorder's
-    `fwdbwd` arrows.
+    Backward work is launched by autograd's threads, outside of any module: it belongs to the
+    module whose forward it undoes, joined by sequence number and forward thread or by the
+    recorder's `fwdbwd` arrows.
 
-    **Host times** are sums over threads of what ran in the module, each moment of a thread counted
-    once, for the innermost module. Host time outside of modules is not given: most of it is waiting.
+    **Host times** are sums over threads of what ran in the module, each moment of a thread
+    counted once, for the innermost module. Host time outside of modules is not given: most of
+    it is waiting.
 
-    The TensorBoard plugin's module view has no backward, and its device self time is that of the
-    module's direct operators with everything below these.
+    The TensorBoard plugin's module view has no backward, and its device self time is that of
+    the module's direct operators with everything below these.
     """
     import pyarrow as pa
 
@@ -154,7 +156,9 @@ def modules(scope: Scope, depth: int | None = None) -> pa.Table:
 
 
 def _parents(tree: pa.Table) -> list[int]:
-    """Row of each row's parent, -1 at a root. A parent stands nearer to the root, so none is its own."""
+    """Row of each row's parent, -1 at a root. Only what stands nearer to the root is a parent, so
+    that no row is above itself.
+    """
     paths, depths = tree.column("path").to_pylist(), tree.column("depth").to_pylist()
     row_of = {path: row for row, path in enumerate(paths)}
     parents = [row_of.get(path, -1) for path in tree.column("parent_path").to_pylist()]
@@ -165,7 +169,7 @@ def _parents(tree: pa.Table) -> list[int]:
 
 
 def _parents_first(parents: list[int]) -> list[int]:
-    """Rows in the order in which a tree is read: each before its parts, parts in their own order."""
+    """Rows in the order in which a tree is read: each before its parts, these in their order."""
     parts: list[list[int]] = [[] for _ in parents]
     roots: list[int] = []
     for row, parent in enumerate(parents):

@@ -84,7 +84,7 @@ _FORMS = {
             choices=tuple(_FORMS),
         ),
     ),
-    fills="Record with torch.profiler.ProfilerActivity.CPU; shapes need record_shapes=True, stacks with_stack=True.",
+    fills="Record with torch.profiler.ProfilerActivity.CPU (and record_shapes=True, with_stack=True).",
     affected_by=(
         "duration_overrun",
         "negative_dur",
@@ -95,31 +95,33 @@ _FORMS = {
     ),
 )
 def operators(scope: Scope, by: str = "name") -> pa.Table:
-    """Operators (`cpu_op` events: `aten::mm`, autograd nodes, custom ops) of all asked ranks together,
-    those with the most device self time first, or the most host self time where no device was
-    recorded.
+    """Operators (`cpu_op` events: `aten::mm`, autograd nodes, custom ops) of all asked ranks
+    together, those with the most device self time first, or the most host self time where no
+    device was recorded.
 
-    **Device self time** is the summed duration of the kernels, copies and fills whose launch the
-    operator encloses with no other operator between, **device total** that of all launched anywhere
-    below it. They are sums, not unions: two kernels that run at once count twice, as in the profiler's
-    own tables. Work that no operator launched has rows of its own, `(no operator)` or
-    `CUDA graph N (unattributed)`, so that the device self times add up to all device work.
+    **Device self time** is the summed duration of the kernels, copies and fills whose launch
+    the operator encloses with no other operator between, **device total** that of all launched
+    anywhere below it. They are sums, not unions: two kernels that run at once count twice, as
+    in the profiler's own tables. Work that no operator launched has rows of its own, `(no
+    operator)` or `CUDA graph N (unattributed)`, so that the device self times add up to all
+    device work.
 
-    **Host self time** is the duration of a call less everything recorded inside it: the operators it
-    calls, the runtime calls (a launch, a copy, a wait for the device), named ranges and Python frames.
-    The TensorBoard plugin also takes off operators and runtime calls; `key_averages()` of PyTorch 1.x
-    takes off operators only, and so reports more. **Host total** is the whole duration.
+    **Host self time** is the duration of a call less everything recorded inside it: the
+    operators it calls, the runtime calls (a launch, a copy, a wait for the device), named
+    ranges and Python frames. The TensorBoard plugin takes off operators and runtime calls too,
+    but leaves in the Python frames that an operator calls back into. **Host total** is the
+    whole duration.
 
-    **Recursion**: a call inside another call of the same row adds to `calls` and to self times but not
-    to totals, so that a total never exceeds the time that passed. The plugin merges only direct
-    single children of the same name, and counts the rest twice.
+    **Recursion**: a call inside another call of the same row adds to `calls` and to self times
+    but not to totals, so that no moment of a thread is counted twice. The plugin merges only
+    direct single children of the same name, and counts the rest twice.
 
-    With `--by shape` a row is a name with the shapes and types of its inputs, with `--by stack` a name
-    with a Python call stack; NULL where the recording has none.
+    With `--by shape` a row is a name with the shapes and types of its inputs, with `--by stack`
+    a name with a Python call stack; NULL where the recording has none.
 
-    `DataParallel.forward` and `DistributedDataParallel.forward`, which the plugin leaves out, are
-    operators here like any other. `ProfilerStep#N`, `Optimizer.step#...` and the data loader's ranges,
-    which PyTorch up to 1.12 recorded as operators, are not: see `annotations`.
+    `DataParallel.forward` and `DistributedDataParallel.forward`, which the plugin leaves out,
+    are operators here like any other. `ProfilerStep#N`, `Optimizer.step#...` and the data
+    loader's ranges, which PyTorch up to 1.12 recorded as operators, are not: see `annotations`.
     """
     form = _FORMS[by]
     inner = inner_calls(
@@ -143,7 +145,9 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
         inner_call AS (
             SELECT {raw}, sum(dur_ns) AS inner_host_ns, sum(device_ns) AS inner_device_ns
             FROM host_event
-            SEMI JOIN (SELECT unnest($rank::INTEGER[]) AS rank, unnest($id::BIGINT[]) AS id) USING (rank, id)
+            SEMI JOIN (
+                SELECT unnest($rank::INTEGER[]) AS rank, unnest($id::BIGINT[]) AS id
+            ) USING (rank, id)
             GROUP BY ALL
         ),
         launched AS (

@@ -41,7 +41,9 @@ def inner_calls(
             SELECT
                 host_event.id,
                 coalesce(host_event.parent_id, -1) AS parent_id,
-                CASE WHEN {calls} AND name IN (SELECT unnest($names)) THEN hash({key}) ELSE 0 END AS key
+                CASE
+                    WHEN {calls} AND name IN (SELECT unnest($names)) THEN hash({key}) ELSE 0
+                END AS key
             FROM {tables}
             WHERE host_event.rank = $rank AND host_event.span = $span
             """,
@@ -57,8 +59,8 @@ def inner_calls(
 
 
 def _names_at_several_depths(scope: Scope, calls: str) -> list[str]:
-    """Names that could enclose themselves: one of their calls lies deeper than another that encloses
-    something. Few names do, and only those are worth a climb.
+    """Names that could enclose themselves: one of their calls lies deeper than another that
+    encloses something. Only those are worth a climb.
     """
     rows = scope.sql(
         f"""
