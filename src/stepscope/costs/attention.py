@@ -1,0 +1,316 @@
+"""Scaled dot-product attention: flash, memory-efficient, cuDNN and composite, forward and backward.
+
+For each pair of a query and a key that may see each other, the forward computes one product of
+length d (the score) and one of length d_v (the weighted value): 2·d + 2·d_v operations. The
+backward of a fused kernel computes five: the score again, the gradients of value and of the
+probabilities (length d_v each), and those of query and key (length d each): 6·d + 4·d_v. Every
+query head counts, also where heads share keys and values (grouped-query attention): sharing saves
+bytes, not products. The softmax between the products is not counted. Source: Dao et al.,
+FlashAttention-2 (2023), section 4; torch's FlopCounterMode counts the same products, always over
+all pairs.
+
+A causal mask leaves about half of the pairs. The convention `masked` counts exactly those it
+leaves, also where there are more keys than queries; `full` counts all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from stepscope.costs.call import Call, Scalar, Tensor
+from stepscope.costs.dtype import accumulate_type, size_of
+from stepscope.costs.work import Conventions, Model, Work, total
+
+Corner = Literal["top", "bottom"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where an operator keeps what.
+
+    `heads_first` is the order [B, H, N, d], else it is [B, N, H, d]. `lengths` are the positions of
+    the sequences' starts (queries, keys) and of the longest lengths. `corner` says where the
+    diagonal of the causal mask lies, see visible_pairs. `causal_type` is true where the mask is
+    chosen by a number: 0 none, 1 causal from the top, 2 from the bottom.
+    """
+
+    heads_first: bool
+    causal: int
+    mask: int | None = None
+    lengths: tuple[int, int, int, int] | None = None
+    window: tuple[int, int] | None = None
+    corner: Corner = "top"
+    causal_type: bool = False
+    log_sum: int | bool = True
+    out: tuple[int, int] | None = None
+
+
+_FORWARD: dict[str, _Layout] = {
+    "aten::scaled_dot_product_attention": _Layout(True, 5, mask=3, log_sum=False),
+    "aten::_scaled_dot_product_attention_math": _Layout(True, 5, mask=3, log_sum=False),
+    "aten::_scaled_dot_product_flash_attention": _Layout(True, 4),
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _Layout(True, 4, mask=5),
+    "aten::_scaled_dot_product_efficient_attention": _Layout(True, 6, mask=3, log_sum=4),
+    "aten::_scaled_dot_product_cudnn_attention": _Layout(True, 6, mask=3, log_sum=4),
+    "aten::_scaled_dot_product_fused_attention_overrideable": _Layout(True, 5, mask=3),
+    "aten::_flash_attention_forward": _Layout(
+        False, 8, lengths=(3, 4, 5, 6), window=(11, 12), corner="bottom"
+    ),
+    "aten::_efficient_attention_forward": _Layout(
+        False, 9, mask=3, lengths=(4, 5, 6, 7), causal_type=True, log_sum=10
+    ),
+    "aten::_cudnn_attention_forward": _Layout(True, 10, mask=3, lengths=(4, 5, 6, 7), log_sum=8),
+    "flash_attn::_flash_attn_forward": _Layout(False, 5, window=(6, 7), corner="bottom"),
+    "flash_attn::_flash_attn_varlen_forward": _Layout(
+        False, 9, lengths=(3, 4, 5, 6), window=(10, 11), corner="bottom"
+    ),
+}
+"""Operators whose first three arguments are query, key and value."""
+
+_BACKWARD: dict[str, _Layout] = {
+    "aten::_scaled_dot_product_flash_attention_backward": _Layout(
+        True, 11, lengths=(6, 7, 8, 9), out=(4, 5)
+    ),
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _Layout(
+        True, 7, mask=8, out=(4, 5)
+    ),
+    "aten::_scaled_dot_product_efficient_attention_backward": _Layout(True, 11, mask=4, out=(5, 6)),
+    "aten::_scaled_dot_product_cudnn_attention_backward": _Layout(
+        True, 14, mask=8, lengths=(9, 10, 11, 12), out=(4, 5)
+    ),
+    "aten::_scaled_dot_product_fused_attention_overrideable_backward": _Layout(
+        True, 13, mask=4, lengths=(8, 9, 10, 11), out=(6, 7)
+    ),
+    "aten::_flash_attention_backward": _Layout(
+        False, 11, lengths=(6, 7, 8, 9), window=(15, 16), corner="bottom", out=(4, 5)
+    ),
+    "aten::_efficient_attention_backward": _Layout(
+        False, 14, mask=4, lengths=(6, 7, 8, 9), causal_type=True, out=(5, 10)
+    ),
+    "aten::_cudnn_attention_backward": _Layout(
+        True, 14, mask=8, lengths=(9, 10, 11, 12), out=(4, 5)
+    ),
+    "flash_attn::_flash_attn_backward": _Layout(
+        False, 11, window=(12, 13), corner="bottom", out=(4, 5)
+    ),
+    "flash_attn::_flash_attn_varlen_backward": _Layout(
+        False, 15, lengths=(9, 10, 11, 12), window=(16, 17), corner="bottom", out=(4, 5)
+    ),
+}
+"""Operators whose first four arguments are the output's gradient, query, key and value."""
+
+
+def visible_pairs(
+    queries: int,
+    keys: int,
+    *,
+    causal: bool,
+    corner: Corner = "top",
+    left: int | None = None,
+    right: int | None = None,
+) -> int:
+    """Count the query-key pairs that a causal mask and a window leave.
+
+    Args:
+        queries: number of queries.
+        keys: number of keys.
+        causal: a query sees no key after its own place.
+        corner: `top`: query i stands at key i; `bottom`: the last query stands at the last key.
+        left: how many keys before its place a query sees; None for all.
+        right: how many keys after its place a query sees; None for all.
+
+    >>> visible_pairs(3, 3, causal=True), visible_pairs(2, 4, causal=True, corner="bottom")
+    (6, 7)
+    """
+    if causal:
+        right = 0 if right is None else min(right, 0)
+    shift = keys - queries if corner == "bottom" else 0
+    reached = queries * keys if right is None else _clipped_sum(shift + right + 1, queries, keys)
+    passed = 0 if left is None else _clipped_sum(shift - left, queries, keys)
+    return max(0, reached - passed)
+
+
+def _clipped_sum(start: int, count: int, high: int) -> int:
+    """Sum of start + i, kept within 0 and high, over i from 0 to count - 1."""
+    below = min(count, max(0, -start))
+    above = min(count - below, max(0, start + count - 1 - high))
+    middle = count - below - above
+    return above * high + middle * (start + below) + middle * (middle - 1) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """What decides the number of products: independent heads, queries and keys of each."""
+
+    heads: int
+    queries: int
+    keys: int
+    width: int
+    value_width: int
+
+
+def _extent(call: Call, layout: _Layout, q: Tensor, k: Tensor, v: Tensor) -> _Extent | None:
+    """Read the sizes, or None where shapes do not fit or the lengths are not recorded."""
+    width, value_width = q.shape[-1:], v.shape[-1:]
+    if not width or not value_width or k.shape[-1:] != width:
+        return None
+    starts = call.tensor(layout.lengths[0]) if layout.lengths is not None else None
+    if starts is not None and starts.elements > 1:
+        return _packed_extent(call, layout, starts.elements - 1, q, k, v)
+    if layout.heads_first:
+        if min(len(q.shape), len(k.shape), len(v.shape)) < 2 or k.shape[-2] != v.shape[-2]:
+            return None
+        heads = math.prod(q.shape[:-2])
+        return _Extent(heads, q.shape[-2], k.shape[-2], width[0], value_width[0])
+    if not len(q.shape) == len(k.shape) == len(v.shape) == 4 or k.shape[1] != v.shape[1]:
+        return None
+    return _Extent(q.shape[0] * q.shape[2], q.shape[1], k.shape[1], width[0], value_width[0])
+
+
+def _packed_extent(
+    call: Call, layout: _Layout, batch: int, q: Tensor, k: Tensor, v: Tensor
+) -> _Extent | None:
+    """Sizes of sequences packed one after the other; known only where all are equally long."""
+    if layout.lengths is None or len(q.shape) < 3 or len(k.shape) < 3:
+        return None
+    longest_q, longest_k = call.integer(layout.lengths[2]), call.integer(layout.lengths[3])
+    tokens_q, tokens_k = q.shape[-3], k.shape[-3]
+    if batch == 1:
+        longest_q, longest_k = tokens_q, tokens_k
+    if longest_q is None or longest_k is None:
+        return None
+    if tokens_q != batch * longest_q or tokens_k != batch * longest_k:
+        return None
+    return _Extent(batch * q.shape[-2], longest_q, longest_k, q.shape[-1], v.shape[-1])
+
+
+def _pairs(
+    call: Call, layout: _Layout, extent: _Extent, conventions: Conventions
+) -> tuple[int, str | None]:
+    """Pairs of one head to count, and a note where what decides them was not recorded."""
+    if conventions.causal == "full":
+        return extent.queries * extent.keys, None
+    position = layout.causal
+    if call.name == "aten::_scaled_dot_product_flash_attention" and not isinstance(
+        call.argument(3), Scalar
+    ):
+        position += 3  # the overload for 8-bit inputs has three scales before
+    corner = layout.corner
+    if layout.causal_type:
+        kind = call.integer(position)
+        causal = None if kind is None else kind != 0
+        corner = "bottom" if kind == 2 else "top"
+    else:
+        causal = call.flag(position)
+    window = _window(call, layout)
+    if causal is None and isinstance(call.argument(position), Scalar):
+        pairs = visible_pairs(
+            extent.queries, extent.keys, causal=True, corner=corner, left=window[0], right=window[1]
+        )
+        return pairs, "whether it is causal is not recorded: counted as causal, a lower bound"
+    pairs = visible_pairs(
+        extent.queries,
+        extent.keys,
+        causal=bool(causal),
+        corner=corner,
+        left=window[0],
+        right=window[1],
+    )
+    return pairs, None
+
+
+def _window(call: Call, layout: _Layout) -> tuple[int | None, int | None]:
+    if layout.window is None:
+        return None, None
+    shift = 3 if layout.window[0] == 11 and isinstance(call.argument(10), Tensor) else 0
+    left, right = (call.integer(position + shift) for position in layout.window)
+    return (
+        left if left is not None and left >= 0 else None,
+        right if right is not None and right >= 0 else None,
+    )
+
+
+def _mask_bytes(call: Call, layout: _Layout) -> int | None:
+    mask = None if layout.mask is None else call.tensor(layout.mask)
+    return 0 if mask is None else mask.stored_bytes
+
+
+def forward(call: Call, conventions: Conventions) -> Work | None:
+    """Attention's forward: (2·d + 2·d_v) for each visible pair of each query head.
+
+    Reads query, key, value and mask; writes the output and, where the operator keeps it for the
+    backward, one logarithm of a sum (float32) for each query. Packed sequences of unequal length
+    are not counted, since recorders do not write the lengths down.
+    """
+    layout = _FORWARD[call.name]
+    q, k, v = call.tensor(0), call.tensor(1), call.tensor(2)
+    if q is None or k is None or v is None:
+        return None
+    if call.name == "aten::_flash_attention_forward" and isinstance(call.argument(13), Tensor):
+        return None  # the number of keys in use is data
+    extent = _extent(call, layout, q, k, v)
+    if extent is None:
+        return None
+    pairs, note = _pairs(call, layout, extent, conventions)
+    rows = extent.heads * extent.queries
+    keeps = layout.log_sum if isinstance(layout.log_sum, bool) else call.flag(layout.log_sum)
+    statistics = size_of(accumulate_type(q.dtype)) if keeps else 0
+    size = v.element_size
+    return Work(
+        family="attention",
+        formula="attention.forward",
+        flops=2 * extent.heads * pairs * (extent.width + extent.value_width),
+        bytes_read=total(q.stored_bytes, k.stored_bytes, v.stored_bytes, _mask_bytes(call, layout)),
+        bytes_written=(
+            None
+            if size is None or statistics is None
+            else rows * (extent.value_width * size + statistics)
+        ),
+        dtype=q.dtype,
+        unit="matrix",
+        bound="exact" if note is None else "lower",
+        notes=() if note is None else (note,),
+    )
+
+
+def backward(call: Call, conventions: Conventions) -> Work | None:
+    """Attention's backward: (6·d + 4·d_v) for each visible pair of each query head.
+
+    Reads the output's gradient, query, key, value, output, the kept logarithms and the mask;
+    writes the gradients of query, key and value.
+    """
+    layout = _BACKWARD[call.name]
+    grad, q, k, v = (call.tensor(position) for position in range(4))
+    if grad is None or q is None or k is None or v is None or layout.out is None:
+        return None
+    extent = _extent(call, layout, q, k, v)
+    if extent is None:
+        return None
+    pairs, note = _pairs(call, layout, extent, conventions)
+    kept = [call.tensor(position) for position in layout.out]
+    return Work(
+        family="attention",
+        formula="attention.backward",
+        flops=extent.heads * pairs * (6 * extent.width + 4 * extent.value_width),
+        bytes_read=total(
+            grad.stored_bytes,
+            q.stored_bytes,
+            k.stored_bytes,
+            v.stored_bytes,
+            *(tensor.stored_bytes for tensor in kept if tensor is not None),
+            _mask_bytes(call, layout),
+        ),
+        bytes_written=total(q.bytes, k.bytes, v.bytes),
+        dtype=q.dtype,
+        unit="matrix",
+        bound="exact" if note is None else "lower",
+        notes=() if note is None else (note,),
+    )
+
+
+MODELS: tuple[Model, ...] = (
+    Model("attention.forward", tuple(_FORWARD), forward),
+    Model("attention.backward", tuple(_BACKWARD), backward),
+)

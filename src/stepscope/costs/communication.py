@@ -1,0 +1,162 @@
+"""Collectives: what a rank's memory and its link must carry.
+
+Message sizes S follow nccl-tests: a rank's buffer for all-reduce, broadcast, reduce and send or
+receive, the whole output for all-gather, the whole input for reduce-scatter, the whole send buffer for
+all-to-all. Over n ranks the busiest link carries S·2(n - 1)/n for an all-reduce, S·(n - 1)/n for
+all-gather, reduce-scatter and all-to-all, and S for the rest (nccl-tests, PERFORMANCE.md). Sums are
+counted as the share of each rank: (n - 1)/n of the elements of an all-reduce or reduce-scatter.
+"""
+
+from __future__ import annotations
+
+from stepscope.costs.call import Call
+from stepscope.costs.dtype import is_float, size_of
+from stepscope.costs.work import Conventions, Model, Work
+
+_OPERATIONS: dict[str, str] = {
+    "allreduce": "all_reduce",
+    "allreducecoalesced": "all_reduce",
+    "multimemallreduce": "all_reduce",
+    "allgather": "all_gather",
+    "allgatherbase": "all_gather",
+    "allgatherintotensor": "all_gather",
+    "allgatherintotensorcoalesced": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "reducescatterbase": "reduce_scatter",
+    "reducescattertensor": "reduce_scatter",
+    "reducescattertensorcoalesced": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "alltoallv": "all_to_all",
+    "alltoallbase": "all_to_all",
+    "alltoallsingle": "all_to_all",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "send": "send_recv",
+    "recv": "send_recv",
+    "sendrecv": "send_recv",
+    "gather": "gather",
+    "scatter": "scatter",
+}
+
+
+def collective_name(name: str) -> str | None:
+    """Name the collective that an operator or a recorded collective name stands for, or None.
+
+    >>> collective_name("c10d::_allgather_base_"), collective_name("nccl:all_to_all")
+    ('all_gather', 'all_to_all')
+    """
+    word = name.rsplit(":", 1)[-1].lower().replace("_", "").replace("-", "")
+    return _OPERATIONS.get(word)
+
+
+def collective(
+    operation: str,
+    dtype: str | None,
+    elements_in: int,
+    elements_out: int,
+    group_size: int | None,
+) -> Work | None:
+    """Work of one collective on one rank.
+
+    Args:
+        operation: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
+            `send_recv`, `gather` or `scatter` (or a spelling that `collective_name` knows).
+        dtype: element type, by its canonical name.
+        elements_in: elements that this rank gives.
+        elements_out: elements that it gets.
+        group_size: ranks that take part; None where not recorded.
+
+    Returns:
+        The work (`link_bytes` by nccl-tests' bus factors), or None for an operation not known.
+    """
+    known = operation if operation in set(_OPERATIONS.values()) else collective_name(operation)
+    if known is None or elements_in < 0 or elements_out < 0:
+        return None
+    size = size_of(dtype)
+    n = group_size if group_size is not None and group_size > 0 else None
+    message = elements_in
+    if known == "all_gather":
+        message = elements_out
+    elif known in ("broadcast", "send_recv"):
+        message = max(elements_in, elements_out)
+    link = None
+    if size is not None and known in ("broadcast", "reduce", "send_recv"):
+        link = message * size
+    elif size is not None and n is not None and known not in ("gather", "scatter"):
+        link = message * size * (n - 1) // n
+        if known == "all_reduce":
+            link = message * size * 2 * (n - 1) // n
+    flops = 0
+    if known in ("all_reduce", "reduce_scatter", "reduce") and n is not None and is_float(dtype):
+        flops = message * (n - 1) // n
+    return Work(
+        family="communication",
+        formula=f"communication.{known}",
+        flops=flops,
+        bytes_read=None if size is None else elements_in * size,
+        bytes_written=None if size is None else elements_out * size,
+        dtype=dtype,
+        link_bytes=link,
+        notes=() if n is not None else ("size of the group not recorded",),
+    )
+
+
+def from_operator(call: Call, _: Conventions) -> Work | None:
+    """A collective as its operator is called, `c10d::allreduce_(tensors, ...)`: bytes of its tensors.
+
+    The group's size is no argument that recorders write down, so what the link carries and the
+    sums are not known here; `collective` counts them from the arguments of the collective itself.
+    An output comes first where the operator has one besides its input.
+    """
+    known = collective_name(call.name)
+    if known is None:
+        return None
+    first, second = _elements(call, 0), _elements(call, 1)
+    if first is None:
+        return None
+    given, got = (second, first) if second is not None else (first, first)
+    return collective(known, _dtype(call, 0), given, got, None)
+
+
+def _elements(call: Call, position: int) -> int | None:
+    tensor = call.tensor(position)
+    if tensor is not None:
+        return tensor.elements
+    tensors = call.tensors(position)
+    return None if tensors is None else sum(item.elements for item in tensors)
+
+
+def _dtype(call: Call, position: int) -> str | None:
+    tensor = call.tensor(position)
+    if tensor is not None:
+        return tensor.dtype
+    tensors = call.tensors(position)
+    return tensors[0].dtype if tensors else None
+
+
+_C10D = (
+    "allreduce_",
+    "allreduce_coalesced_",
+    "allgather_",
+    "_allgather_base_",
+    "allgather_into_tensor_coalesced_",
+    "reduce_scatter_",
+    "_reduce_scatter_base_",
+    "reduce_scatter_tensor_coalesced_",
+    "alltoall_",
+    "alltoall_base_",
+    "broadcast_",
+    "reduce_",
+    "send",
+    "recv_",
+)
+MODELS: tuple[Model, ...] = (
+    Model(
+        "communication.from_operator",
+        (
+            *(f"c10d::{name}" for name in _C10D),
+            "symm_mem::multimem_all_reduce_",
+        ),
+        from_operator,
+    ),
+)

@@ -1,0 +1,507 @@
+"""Convolutions of one to three dimensions: forward, and the gradients of input, weight and bias.
+
+One formula serves all of them. A weight of K x C/g x R x S meets every position that it is laid on
+once, so a convolution counts 2·N·(positions)·K·(C/g)·R·S, where the positions are those of the
+output, or of the input when the convolution is transposed. The gradients of input and weight
+revisit the same products with the roles exchanged and count the same. Groups need no term of
+their own: the weight's second dimension is already C/g. Source: Chetlur et al., cuDNN: efficient
+primitives for deep learning (2014), section 2; direct convolution is what is counted, also where a
+kernel uses Winograd's or Fourier's cheaper products.
+
+torch's FlopCounterMode agrees except for the weight gradient of a grouped convolution, where it
+multiplies all C channels with all K instead of those of the same group and so counts g times too
+much, and for the bias gradient, which it leaves out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from stepscope.costs.call import Call, Scalar, Tensor
+from stepscope.costs.dtype import is_complex, real_of
+from stepscope.costs.work import Conventions, Model, Work, summed, total
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Positions of a forward call's arguments; None for one that the operator does not have."""
+
+    bias: int | None
+    stride: int | None
+    padding: int | None
+    dilation: int | None
+    output_padding: int | None = None
+    transposed: int | bool = False
+    addend: int | None = None
+
+
+_GENERAL = _Layout(2, 3, 4, 5, output_padding=7, transposed=6)
+_PLAIN = _Layout(2, 3, 4, 5)
+_PLAIN_TRANSPOSED = _Layout(2, 3, 4, 7, output_padding=5, transposed=True)
+_SLOW = _Layout(3, 4, 5, 6)
+
+_LAYOUTS: dict[str, _Layout] = {
+    "aten::convolution": _GENERAL,
+    "aten::_convolution": _GENERAL,
+    "aten::convolution_overrideable": _GENERAL,
+    "aten::conv1d": _PLAIN,
+    "aten::conv2d": _PLAIN,
+    "aten::conv3d": _PLAIN,
+    "aten::_convolution_mode": _PLAIN,
+    "aten::conv_transpose1d": _PLAIN_TRANSPOSED,
+    "aten::conv_transpose2d": _PLAIN_TRANSPOSED,
+    "aten::conv_transpose3d": _PLAIN_TRANSPOSED,
+    "aten::miopen_convolution": _Layout(2, 4, 3, 5),
+    "aten::miopen_depthwise_convolution": _Layout(2, 4, 3, 5),
+    "aten::mkldnn_convolution": _Layout(2, 4, 3, 5),
+    "mkldnn::_convolution_pointwise": _Layout(2, 4, 3, 5),
+    "aten::miopen_convolution_transpose": _Layout(2, 5, 3, 6, output_padding=4, transposed=True),
+    "aten::cudnn_convolution_relu": _PLAIN,
+    "aten::miopen_convolution_relu": _PLAIN,
+    "aten::cudnn_convolution_add_relu": _Layout(4, 5, 6, 7, addend=2),
+    "aten::miopen_convolution_add_relu": _Layout(4, 5, 6, 7, addend=2),
+    "aten::thnn_conv2d": _Layout(3, 4, 5, None),
+    "aten::_slow_conv2d_forward": _Layout(3, 4, 5, None),
+    "aten::slow_conv3d": _Layout(3, 4, 5, None),
+    "aten::slow_conv3d_forward": _Layout(3, 4, 5, None),
+    "aten::slow_conv_dilated2d": _SLOW,
+    "aten::slow_conv_dilated3d": _SLOW,
+    "aten::_conv_depthwise2d": _SLOW,
+    "aten::thnn_conv_depthwise2d_forward": _SLOW,
+    "aten::conv_depthwise3d": _SLOW,
+    "aten::slow_conv_transpose2d": _Layout(3, 4, 5, 7, output_padding=6, transposed=True),
+    "aten::slow_conv_transpose3d": _Layout(3, 4, 5, 7, output_padding=6, transposed=True),
+}
+_CUDNN = ("aten::cudnn_convolution", "aten::cudnn_convolution_transpose")
+
+
+def _layout(call: Call) -> _Layout | None:
+    if call.name not in _CUDNN:
+        return _LAYOUTS.get(call.name)
+    # An older cudnn_convolution has a bias before the padding, today's has none.
+    first = 3 if isinstance(call.argument(2), Tensor) or call.argument(2) is None else 2
+    bias = 2 if first == 3 else None
+    if call.name == "aten::cudnn_convolution":
+        return _Layout(bias, first + 1, first, first + 2)
+    return _Layout(bias, first + 2, first, first + 3, output_padding=first + 1, transposed=True)
+
+
+def _spread(values: tuple[int, ...] | None, rank: int) -> tuple[int, ...] | None:
+    """One value for each dimension; a single value serves all."""
+    if values is None:
+        return None
+    if len(values) == 1:
+        values = values * rank
+    return values if len(values) == rank else None
+
+
+def _output_extent(call: Call, layout: _Layout, x: Tensor, w: Tensor) -> tuple[int, ...] | None:
+    """Extent of the result by the usual formula, or None where an argument is not recorded."""
+    rank = len(w.shape) - 2
+    extent, kernel = x.shape[-rank:], w.shape[2:]
+    stride = _spread(call.integers(layout.stride or -1), rank)
+    dilation = (1,) * rank
+    if layout.dilation is not None:
+        given = _spread(call.integers(layout.dilation), rank)
+        if given is None:
+            return None
+        dilation = given
+    if stride is None or min(stride) < 1 or min(dilation) < 1:
+        return None
+    mode = call.text(layout.padding or -1)
+    if mode is not None:
+        padding = (0,) * rank
+        if mode == "same":
+            return extent if set(stride) == {1} else None
+        if mode != "valid":
+            return None
+    else:
+        pads = _spread(call.integers(layout.padding or -1), rank)
+        if pads is None:
+            return None
+        padding = pads
+    if _is_transposed(call, layout):
+        extra = _spread(call.integers(layout.output_padding or -1), rank)
+        if extra is None:
+            return None
+        sizes = tuple(
+            (n - 1) * s - 2 * p + d * (k - 1) + e + 1
+            for n, s, p, d, k, e in zip(
+                extent, stride, padding, dilation, kernel, extra, strict=True
+            )
+        )
+    else:
+        sizes = tuple(
+            (n + 2 * p - d * (k - 1) - 1) // s + 1
+            for n, s, p, d, k in zip(extent, stride, padding, dilation, kernel, strict=True)
+        )
+    return sizes if all(size >= 1 for size in sizes) else None
+
+
+def _is_transposed(call: Call, layout: _Layout) -> bool | None:
+    if isinstance(layout.transposed, bool):
+        return layout.transposed
+    return call.flag(layout.transposed)
+
+
+def _related_output(call: Call, x: Tensor, w: Tensor) -> tuple[int, ...] | None:
+    """Extent of the result as the gradient that comes back for it shows, where that is known."""
+    rank = len(w.shape) - 2
+    for other in call.related:
+        roles = _BACKWARD.get(other.name)
+        if roles is None:
+            continue
+        grad, inputs, weight = (other.tensor(position) for position in roles)
+        if grad is None or len(grad.shape) != rank + 2:
+            continue
+        if inputs is not None and inputs.shape != x.shape:
+            continue
+        if weight is not None and weight.shape != w.shape:
+            continue
+        return grad.shape[2:]
+    return None
+
+
+def forward(call: Call, _: Conventions) -> Work | None:
+    """Convolution of x [N, C, ...] with w [K, C/g, ...]: 2·N·(positions)·K·(C/g)·(kernel size).
+
+    Positions are those of the output; of the input for a transposed convolution, whose weight is
+    [C, K/g, ...] and whose output has K/g·g channels. Reads x, w, bias (and the addend of the fused
+    forms); writes the output in x's type. Where stride and padding were not recorded, the extent
+    of the output is taken from the gradient that comes back for it.
+    """
+    layout = _layout(call)
+    x, w = call.tensor(0), call.tensor(1)
+    if layout is None or x is None or w is None or not 3 <= len(w.shape) <= 5:
+        return None
+    rank = len(w.shape) - 2
+    if len(x.shape) not in (rank + 1, rank + 2):
+        return None
+    channels = x.shape[-rank - 1]
+    batch = x.shape[0] if len(x.shape) == rank + 2 else 1
+    transposed = _is_transposed(call, layout)
+    extent = _output_extent(call, layout, x, w)
+    notes: tuple[str, ...] = ()
+    if extent is None:
+        extent = _related_output(call, x, w)
+        notes = ("extent of the result taken from its gradient",)
+    if extent is None:
+        return None
+    if transposed is None:
+        # Not recorded: only a plain convolution shrinks what it is given.
+        if any(out > inner for out, inner in zip(extent, x.shape[-rank:], strict=True)):
+            return None
+        transposed = False
+    if transposed:
+        if w.shape[0] != channels:
+            return None
+        groups = _groups(call, layout)
+        if groups is None:
+            return None
+        positions, out_channels = math.prod(x.shape[-rank:]), w.shape[1] * groups
+    else:
+        if w.shape[1] == 0 or channels % w.shape[1]:
+            return None
+        positions, out_channels = math.prod(extent), w.shape[0]
+    outs = batch * out_channels * math.prod(extent)
+    size = x.element_size
+    return Work(
+        family="convolution",
+        formula="convolution.forward",
+        flops=_products(x, batch * positions * w.elements),
+        bytes_read=total(
+            x.stored_bytes,
+            w.stored_bytes,
+            *_optional(call, layout.bias),
+            *_optional(call, layout.addend),
+        ),
+        bytes_written=None if size is None else outs * size,
+        dtype=real_of(x.dtype),
+        unit="matrix",
+        notes=notes,
+    )
+
+
+def _groups(call: Call, layout: _Layout) -> int | None:
+    if call.name.startswith("aten::slow_conv"):
+        return 1
+    if layout is _PLAIN_TRANSPOSED:
+        return call.integer(6)
+    if layout is _GENERAL:
+        return call.integer(8)
+    return call.integer((layout.dilation or 0) + 1)
+
+
+def _products(x: Tensor, multiply_adds: int) -> int:
+    return 2 * multiply_adds * (4 if is_complex(x.dtype) else 1)
+
+
+def _optional(call: Call, position: int | None) -> tuple[int | None, ...]:
+    tensor = None if position is None else call.tensor(position)
+    return () if tensor is None else (tensor.stored_bytes,)
+
+
+def conv_tbc(call: Call, _: Conventions) -> Work | None:
+    """Convolution over time of x [T, B, C] with w [S, C, K]: 2·B·(T + 2·pad - S + 1)·S·C·K."""
+    x, w, pad = call.tensor(0), call.tensor(1), call.integer(3)
+    if x is None or w is None or pad is None or len(x.shape) != 3 or len(w.shape) != 3:
+        return None
+    steps = x.shape[0] + 2 * pad - w.shape[0] + 1
+    if x.shape[2] != w.shape[1] or steps < 1:
+        return None
+    size = x.element_size
+    return Work(
+        family="convolution",
+        formula="convolution.conv_tbc",
+        flops=_products(x, steps * x.shape[1] * w.elements),
+        bytes_read=total(x.stored_bytes, w.stored_bytes, *_optional(call, 2)),
+        bytes_written=None if size is None else steps * x.shape[1] * w.shape[2] * size,
+        dtype=x.dtype,
+        unit="matrix",
+    )
+
+
+_BACKWARD: dict[str, tuple[int, int, int]] = {
+    "aten::convolution_backward": (0, 1, 2),
+    "aten::convolution_backward_overrideable": (0, 1, 2),
+    "aten::_slow_conv2d_backward": (0, 1, 2),
+    "aten::thnn_conv2d_backward": (0, 1, 2),
+    "aten::slow_conv3d_backward": (0, 1, 2),
+    "aten::slow_conv_dilated2d_backward": (0, 1, 2),
+    "aten::slow_conv_dilated3d_backward": (0, 1, 2),
+    "aten::thnn_conv_depthwise2d_backward": (0, 1, 2),
+    "aten::_conv_depthwise2d_backward": (0, 1, 2),
+    "aten::conv_depthwise3d_backward": (0, 1, 2),
+    "aten::slow_conv_transpose2d_backward": (0, 1, 2),
+    "aten::slow_conv_transpose3d_backward": (0, 1, 2),
+    "aten::cudnn_convolution_backward": (1, 0, 2),
+    "aten::cudnn_convolution_transpose_backward": (1, 0, 2),
+    "aten::miopen_convolution_backward": (1, 0, 2),
+    "aten::miopen_depthwise_convolution_backward": (1, 0, 2),
+    "aten::miopen_convolution_transpose_backward": (1, 0, 2),
+    "aten::mkldnn_convolution_backward": (1, 0, 2),
+}
+"""Positions of the output's gradient, the input and the weight in operators for both gradients."""
+
+_INPUT_GRADIENT: dict[str, tuple[int, int]] = {
+    "aten::cudnn_convolution_backward_input": (1, 2),
+    "aten::miopen_convolution_backward_input": (1, 2),
+    "aten::miopen_depthwise_convolution_backward_input": (1, 2),
+    "aten::mkldnn_convolution_backward_input": (1, 2),
+    "aten::cudnn_convolution_transpose_backward_input": (0, 1),
+    "aten::miopen_convolution_transpose_backward_input": (0, 1),
+}
+"""Positions of the output's gradient and the weight."""
+
+_WEIGHT_GRADIENT: dict[str, tuple[int, int]] = {
+    "aten::cudnn_convolution_backward_weight": (1, 2),
+    "aten::miopen_convolution_backward_weight": (1, 2),
+    "aten::miopen_depthwise_convolution_backward_weight": (1, 2),
+    "aten::mkldnn_convolution_backward_weights": (1, 2),
+    "aten::cudnn_convolution_transpose_backward_weight": (1, 2),
+    "aten::miopen_convolution_transpose_backward_weight": (1, 2),
+}
+"""Positions of the output's gradient and the input; the weight's shape is argument 0."""
+
+
+def _input_part(grad: Tensor, w: Tensor, x_shape: tuple[int, ...], positions: int) -> Work:
+    size = grad.element_size
+    return Work(
+        family="convolution",
+        formula="convolution.input_gradient",
+        flops=_products(grad, grad.shape[0] * positions * w.elements),
+        bytes_read=total(grad.stored_bytes, w.stored_bytes),
+        bytes_written=None if size is None else math.prod(x_shape) * size,
+        dtype=real_of(grad.dtype),
+        unit="matrix",
+    )
+
+
+def _weight_part(grad: Tensor, x: Tensor, w_shape: tuple[int, ...], positions: int) -> Work:
+    size = grad.element_size
+    elements = math.prod(w_shape)
+    return Work(
+        family="convolution",
+        formula="convolution.weight_gradient",
+        flops=_products(grad, grad.shape[0] * positions * elements),
+        bytes_read=total(grad.stored_bytes, x.stored_bytes),
+        bytes_written=None if size is None else elements * size,
+        dtype=real_of(grad.dtype),
+        unit="matrix",
+    )
+
+
+def _bias_part(grad: Tensor) -> Work:
+    size = grad.element_size
+    return Work(
+        family="convolution",
+        formula="convolution.bias_gradient",
+        flops=grad.elements,
+        bytes_read=grad.stored_bytes,
+        bytes_written=None if size is None else grad.shape[1] * size,
+        dtype=grad.dtype,
+    )
+
+
+def _backward_transposed(call: Call, grad: Tensor, x: Tensor, w: Tensor) -> bool | None:
+    """Whether the gradients are those of a transposed convolution, or None where unknown."""
+    if "_transpose" in call.name:
+        return True
+    if not call.name.startswith("aten::convolution_backward"):
+        return False
+    recorded = call.flag(7 if call.name == "aten::convolution_backward" else 6)
+    if recorded is not None:
+        return recorded
+    if grad.shape[1] != x.shape[1] and w.shape[0] in (grad.shape[1], x.shape[1]):
+        return w.shape[0] == x.shape[1]
+    pairs = zip(grad.shape[2:], x.shape[2:], strict=True)
+    return False if all(out <= inner for out, inner in pairs) else None
+
+
+def backward(call: Call, _: Conventions) -> Work | None:
+    """Gradients of a convolution that its output mask asks for, each a part of its own.
+
+    Input and weight: 2·N·(positions)·K·(C/g)·(kernel size) each; the input's reads output gradient
+    and weight, the weight's reads output gradient and input. Bias: one addition for each element of
+    the output gradient. Where the mask was not recorded, the work of one product is a lower bound.
+    """
+    roles = _BACKWARD[call.name]
+    grad, x, w = (call.tensor(position) for position in roles)
+    if (
+        grad is None
+        or x is None
+        or w is None
+        or not len(grad.shape) == len(x.shape) == len(w.shape)
+    ):
+        return None
+    if len(w.shape) < 3 or grad.shape[0] != x.shape[0]:
+        return None
+    transposed = _backward_transposed(call, grad, x, w)
+    if transposed is None:
+        return None
+    positions = math.prod((x if transposed else grad).shape[2:])
+    mask = _mask(call)
+    if mask is None:
+        part = _weight_part(grad, x, w.shape, positions)
+        return Work(
+            "convolution",
+            "convolution.backward",
+            part.flops,
+            None,
+            None,
+            part.dtype,
+            "matrix",
+            bound="lower",
+            notes=("which gradients were computed is not recorded: counted as one of them",),
+        )
+    parts: list[Work] = []
+    if mask[0]:
+        parts.append(_input_part(grad, w, x.shape, positions))
+    if mask[1]:
+        parts.append(_weight_part(grad, x, w.shape, positions))
+    if len(mask) > 2 and mask[2]:
+        parts.append(_bias_part(grad))
+    if not parts:
+        return None
+    return summed("convolution.backward", tuple(parts))
+
+
+def _mask(call: Call) -> tuple[bool, ...] | None:
+    """The output mask: the last list of two or three booleans among the arguments."""
+    for position in range(len(call.arguments) - 1, 2, -1):
+        argument = call.argument(position)
+        if isinstance(argument, Scalar) and isinstance(argument.value, tuple):
+            flags = argument.value
+            if len(flags) in (2, 3) and all(isinstance(flag, bool) for flag in flags):
+                return tuple(bool(flag) for flag in flags)
+    return None
+
+
+def input_gradient(call: Call, _: Conventions) -> Work | None:
+    """Gradient of a convolution's input from output gradient and weight.
+
+    2·N·(positions of the output gradient)·(elements of the weight). The input's extent comes from
+    the size argument or the enclosing operator; without it the bytes written are not known. For a
+    transposed convolution the positions are the input's, so it is needed for the operations too.
+    """
+    grad, w = (call.tensor(position) for position in _INPUT_GRADIENT[call.name])
+    if grad is None or w is None or len(grad.shape) != len(w.shape) or len(w.shape) < 3:
+        return None
+    transposed = "_transpose" in call.name
+    shape = None if transposed else call.integers(0)
+    if shape is None or len(shape) != len(grad.shape):
+        shape = _related_shape(call, 1, grad, w_shape=w.shape)
+    if transposed:
+        if shape is None:
+            return None
+        return _input_part(grad, w, shape, math.prod(shape[2:]))
+    work = _input_part(grad, w, shape or (0,), math.prod(grad.shape[2:]))
+    if shape is not None:
+        return work
+    return Work(work.family, work.formula, work.flops, work.bytes_read, None, work.dtype, work.unit)
+
+
+def weight_gradient(call: Call, _: Conventions) -> Work | None:
+    """Gradient of a convolution's weight from output gradient and input.
+
+    2·N·(positions)·(elements of the weight); positions are the output gradient's, the input's for a
+    transposed convolution. The weight's shape is a size argument that older recorders leave out;
+    then it is taken from the enclosing operator.
+    """
+    grad, x = (call.tensor(position) for position in _WEIGHT_GRADIENT[call.name])
+    if grad is None or x is None or len(grad.shape) != len(x.shape) or len(x.shape) < 3:
+        return None
+    shape = call.integers(0)
+    if shape is None or len(shape) != len(x.shape):
+        shape = _related_shape(call, 2, grad, x_shape=x.shape)
+    if shape is None or min(shape) < 0:
+        return None
+    positions = math.prod((x if "_transpose" in call.name else grad).shape[2:])
+    return _weight_part(grad, x, shape, positions)
+
+
+def _related_shape(
+    call: Call,
+    role: int,
+    grad: Tensor,
+    *,
+    x_shape: tuple[int, ...] | None = None,
+    w_shape: tuple[int, ...] | None = None,
+) -> tuple[int, ...] | None:
+    """Shape of input (role 1) or weight (role 2) in a related call on the same tensors."""
+    for other in call.related:
+        roles = _BACKWARD.get(other.name)
+        if roles is None:
+            continue
+        found = [other.tensor(position) for position in roles]
+        if found[0] is None or found[0].shape != grad.shape:
+            continue
+        if x_shape is not None and (found[1] is None or found[1].shape != x_shape):
+            continue
+        if w_shape is not None and (found[2] is None or found[2].shape != w_shape):
+            continue
+        wanted = found[role]
+        if wanted is not None:
+            return wanted.shape
+    return None
+
+
+def bias_gradient(call: Call, _: Conventions) -> Work | None:
+    """Gradient of a convolution's bias: one addition for each element of the output gradient."""
+    grad = call.tensor(0)
+    return None if grad is None or len(grad.shape) < 2 else _bias_part(grad)
+
+
+MODELS: tuple[Model, ...] = (
+    Model("convolution.forward", (*_LAYOUTS, *_CUDNN), forward),
+    Model("convolution.conv_tbc", ("aten::conv_tbc",), conv_tbc),
+    Model("convolution.backward", tuple(_BACKWARD), backward),
+    Model("convolution.input_gradient", tuple(_INPUT_GRADIENT), input_gradient),
+    Model("convolution.weight_gradient", tuple(_WEIGHT_GRADIENT), weight_gradient),
+    Model(
+        "convolution.bias_gradient",
+        ("aten::miopen_convolution_backward_bias", "aten::cudnn_convolution_backward_bias"),
+        bias_gradient,
+    ),
+)

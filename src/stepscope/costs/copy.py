@@ -1,0 +1,211 @@
+"""Copies, casts, fills and random numbers: elements written, nothing computed."""
+
+from __future__ import annotations
+
+import math
+
+from stepscope.costs.call import Call, Scalar, Tensor
+from stepscope.costs.dtype import scalar_type, size_of
+from stepscope.costs.work import Conventions, Model, Work
+
+
+def copy(call: Call, _: Conventions) -> Work | None:
+    """Copy into a tensor, `copy_(to, from)`: reads the source once as stored, writes the target.
+
+    Types may differ (a cast), and the source may broadcast. A copy between host and device counts
+    the same bytes, on whichever side of the link.
+    """
+    to, source = call.tensor(0), call.tensor(1)
+    if to is None or source is None:
+        return None
+    return Work("copy", "copy.copy", 0, source.stored_bytes, to.bytes, to.dtype)
+
+
+_CAST_TYPE: dict[str, int] = {"aten::_to_copy": 1, "aten::to": 1}
+
+
+def cast(call: Call, _: Conventions) -> Work | None:
+    """New tensor with the same elements, `clone`, `contiguous`, `to`, `_to_copy`: reads and writes n.
+
+    The type written is the one that the call names, else that of the source. torch dispatches all
+    of them to `copy_`, where they are counted, and some calls copy nothing at all.
+    """
+    x = call.tensor(0)
+    if x is None:
+        return None
+    out = x.dtype
+    if call.name in _CAST_TYPE:
+        position = _CAST_TYPE[call.name]
+        other = call.tensor(position)
+        if other is not None:
+            out = other.dtype
+        elif isinstance(call.argument(position), Scalar):
+            out = scalar_type(call.integer(position))
+            if out is None:
+                out = scalar_type(call.integer(2))
+    size = size_of(out)
+    return Work(
+        "copy",
+        "copy.cast",
+        0,
+        x.stored_bytes,
+        None if size is None else x.elements * size,
+        out,
+    )
+
+
+def to_host(call: Call, _: Conventions) -> Work | None:
+    """One element to the host, `_local_scalar_dense(x)`, what `.item()` does."""
+    x = call.tensor(0)
+    if x is None or x.elements != 1:
+        return None
+    size = x.element_size
+    return Work("copy", "copy.to_host", 0, size, size, x.dtype)
+
+
+def fill(call: Call, _: Conventions) -> Work | None:
+    """Fill in place, `fill_(x, value)` and `zero_(x)`: writes x."""
+    x = call.tensor(0)
+    if x is None:
+        return None
+    return Work("fill", "fill.fill", 0, 0, x.bytes, x.dtype)
+
+
+_LIKE: dict[str, int] = {
+    "aten::full_like": 2,
+    "aten::zeros_like": 1,
+    "aten::ones_like": 1,
+    "aten::rand_like": 1,
+    "aten::randn_like": 1,
+    "aten::randint_like": 2,
+}
+_SIZED: dict[str, tuple[int, int, str]] = {
+    "aten::full": (0, 2, "float32"),
+    "aten::zeros": (0, 1, "float32"),
+    "aten::ones": (0, 1, "float32"),
+    "aten::rand": (0, 1, "float32"),
+    "aten::randn": (0, 1, "float32"),
+    "aten::new_zeros": (1, 2, ""),
+    "aten::new_ones": (1, 2, ""),
+    "aten::new_full": (1, 3, ""),
+}
+_RANDOM = ("rand", "normal", "uniform", "bernoulli", "exponential", "geometric", "cauchy")
+
+
+def _family(name: str) -> str:
+    return "random" if any(word in name for word in _RANDOM) else "fill"
+
+
+def filled_like(call: Call, _: Conventions) -> Work | None:
+    """New tensor of another one's shape, `zeros_like(x)`: writes n elements of the type asked for."""
+    x = call.tensor(0)
+    if x is None:
+        return None
+    asked = call.argument(_LIKE[call.name])
+    out = scalar_type(call.integer(_LIKE[call.name])) if isinstance(asked, Scalar) else x.dtype
+    size = size_of(out)
+    written = None if size is None else x.elements * size
+    family = _family(call.name)
+    return Work(family, f"{family}.like", 0, 0, written, out)
+
+
+def filled(call: Call, _: Conventions) -> Work | None:
+    """New tensor of a given size, `zeros(size)`, `full(size, value)`, `rand(size)`: writes it."""
+    position, dtype_at, default = _SIZED[call.name]
+    sizes = call.integers(position)
+    if sizes is None or any(size < 0 for size in sizes):
+        return None
+    like = call.tensor(0)
+    asked = call.argument(dtype_at)
+    out: str | None = default or (like.dtype if like is not None else None)
+    if isinstance(asked, Scalar):
+        out = scalar_type(call.integer(dtype_at))
+    elif call.name == "aten::full" and not isinstance(call.value(1), float):
+        value = call.value(1)
+        out = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else None
+    size = size_of(out)
+    family = _family(call.name)
+    elements = math.prod(sizes)
+    return Work(family, f"{family}.sized", 0, 0, None if size is None else elements * size, out)
+
+
+def sequence(call: Call, _: Conventions) -> Work | None:
+    """Numbers in equal steps, `arange(start, end, step)` into a tensor: writes it.
+
+    Counted where the recording shows how many numbers there are: by the ends and the step.
+    """
+    numbers = []
+    for argument in call.arguments[:3]:
+        if isinstance(argument, Scalar) and isinstance(argument.value, (int, float)):
+            numbers.append(argument.value)
+        else:
+            break
+    if not numbers:
+        return None
+    start, end = (0.0, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
+    step = numbers[2] if len(numbers) == 3 else 1
+    if step == 0 or not all(math.isfinite(number) for number in (start, end, step)):
+        return None
+    count = max(0, math.ceil((end - start) / step))
+    targets = [argument for argument in call.arguments if isinstance(argument, Tensor)]
+    out = targets[0].dtype if targets else None
+    if out is None:
+        out = "float32" if any(isinstance(number, float) for number in numbers) else "int64"
+    size = size_of(out)
+    return Work("fill", "fill.sequence", 0, 0, None if size is None else count * size, out)
+
+
+def random_in_place(call: Call, _: Conventions) -> Work | None:
+    """Random numbers in place, `normal_(x, ...)`: writes x. Making the numbers is not counted."""
+    x = call.tensor(0)
+    if x is None:
+        return None
+    rates = call.tensor(1)
+    read = 0 if rates is None else rates.stored_bytes
+    return Work("random", "random.in_place", 0, read, x.bytes, x.dtype)
+
+
+def random_from(call: Call, _: Conventions) -> Work | None:
+    """Random numbers with given rates, `bernoulli(p)`: reads the rates, writes as many."""
+    x = call.tensor(0)
+    if x is None:
+        return None
+    return Work("random", "random.from_rates", 0, x.stored_bytes, x.bytes, x.dtype)
+
+
+MODELS: tuple[Model, ...] = (
+    Model("copy.copy", ("aten::copy_",), copy),
+    Model(
+        "copy.cast",
+        (
+            "aten::to",
+            "aten::_to_copy",
+            "aten::clone",
+            "aten::contiguous",
+            "aten::lift_fresh_copy",
+        ),
+        cast,
+    ),
+    Model("copy.to_host", ("aten::_local_scalar_dense", "aten::item"), to_host),
+    Model("fill.fill", ("aten::fill_", "aten::zero_"), fill),
+    Model("fill.like", tuple(name for name in _LIKE if "rand" not in name), filled_like),
+    Model("random.like", tuple(name for name in _LIKE if "rand" in name), filled_like),
+    Model("fill.sized", tuple(name for name in _SIZED if "rand" not in name), filled),
+    Model("random.sized", tuple(name for name in _SIZED if "rand" in name), filled),
+    Model("fill.sequence", ("aten::arange",), sequence),
+    Model(
+        "random.in_place",
+        (
+            "aten::normal_",
+            "aten::uniform_",
+            "aten::bernoulli_",
+            "aten::random_",
+            "aten::exponential_",
+            "aten::geometric_",
+            "aten::cauchy_",
+            "aten::log_normal_",
+        ),
+        random_in_place,
+    ),
+    Model("random.from_rates", ("aten::bernoulli", "aten::poisson"), random_from),
+)

@@ -1,0 +1,56 @@
+"""Dropout: elements kept or zeroed by a random mask, and scaled.
+
+Each element is multiplied by its mask and by the scale: 2n. Making the random numbers is not
+counted. Source: Srivastava et al. (2014).
+"""
+
+from __future__ import annotations
+
+from stepscope.costs.call import Call
+from stepscope.costs.work import Conventions, Model, Work, total
+
+
+def forward(call: Call, _: Conventions) -> Work | None:
+    """Dropout, `native_dropout(x, p, train)`: 2n; reads x, writes the result and a one-byte mask.
+
+    Without training it is a copy. The composite form writes its mask as an operator of its own.
+    """
+    x = call.tensor(0)
+    if x is None:
+        return None
+    fused = call.name in ("aten::native_dropout", "aten::_fused_dropout")
+    idle = call.name in ("aten::native_dropout", "aten::dropout") and call.flag(2) is False
+    masks = x.elements if fused else 0
+    return Work(
+        family="dropout",
+        formula="dropout.forward",
+        flops=0 if idle else 2 * x.elements,
+        bytes_read=x.stored_bytes,
+        bytes_written=total(x.bytes, masks),
+        dtype=x.dtype,
+    )
+
+
+def backward(call: Call, _: Conventions) -> Work | None:
+    """Gradient through a dropout, `native_dropout_backward(grad, mask, scale)`: 2n; reads both."""
+    grad, mask = call.tensor(0), call.tensor(1)
+    if grad is None or mask is None:
+        return None
+    return Work(
+        family="dropout",
+        formula="dropout.backward",
+        flops=2 * grad.elements,
+        bytes_read=total(grad.stored_bytes, mask.stored_bytes),
+        bytes_written=grad.bytes,
+        dtype=grad.dtype,
+    )
+
+
+MODELS: tuple[Model, ...] = (
+    Model(
+        "dropout.forward",
+        ("aten::native_dropout", "aten::_fused_dropout", "aten::dropout", "aten::dropout_"),
+        forward,
+    ),
+    Model("dropout.backward", ("aten::native_dropout_backward", "aten::_masked_scale"), backward),
+)

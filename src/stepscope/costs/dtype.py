@@ -1,0 +1,237 @@
+"""Element types: what recorders call them, how many bytes they take, which type a result has.
+
+Canonical names are torch's own without the prefix (`float32`, `bfloat16`, `float8_e4m3fn`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+SIZES: dict[str, int] = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "float8_e4m3fnuz": 1,
+    "float8_e5m2fnuz": 1,
+    "float8_e8m0fnu": 1,
+    "float4_e2m1fn_x2": 1,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint64": 8,
+    "uint32": 4,
+    "uint16": 2,
+    "uint8": 1,
+    "bool": 1,
+    "complex32": 4,
+    "complex64": 8,
+    "complex128": 16,
+    "qint8": 1,
+    "quint8": 1,
+    "qint32": 4,
+}
+"""Bytes of one element. `float4_e2m1fn_x2` holds two numbers in its one byte."""
+
+_RECORDED: dict[str, str] = {
+    "double": "float64",
+    "float": "float32",
+    "c10::Half": "float16",
+    "half": "float16",
+    "c10::BFloat16": "bfloat16",
+    "bfloat16": "bfloat16",
+    "long": "int64",
+    "long int": "int64",
+    "long long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "short int": "int16",
+    "signed char": "int8",
+    "char": "int8",
+    "unsigned char": "uint8",
+    "unsigned short": "uint16",
+    "short unsigned int": "uint16",
+    "unsigned int": "uint32",
+    "unsigned long": "uint64",
+    "long unsigned int": "uint64",
+    "unsigned long long": "uint64",
+    "bool": "bool",
+    "c10::complex<c10::Half>": "complex32",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+    "c10::Float8_e4m3fn": "float8_e4m3fn",
+    "c10::Float8_e5m2": "float8_e5m2",
+    "c10::Float8_e4m3fnuz": "float8_e4m3fnuz",
+    "c10::Float8_e5m2fnuz": "float8_e5m2fnuz",
+    "c10::Float8_e8m0fnu": "float8_e8m0fnu",
+    "c10::Float4_e2m1fn_x2": "float4_e2m1fn_x2",
+    "c10::qint8": "qint8",
+    "c10::quint8": "quint8",
+    "c10::qint32": "qint32",
+}
+
+_COLLECTIVE: dict[str, str] = {
+    "byte": "uint8",
+    "char": "int8",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "bool": "bool",
+    "bfloat16": "bfloat16",
+    "complexhalf": "complex32",
+    "complexfloat": "complex64",
+    "complexdouble": "complex128",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e5m2": "float8_e5m2",
+    "float8_e4m3fnuz": "float8_e4m3fnuz",
+    "float8_e5m2fnuz": "float8_e5m2fnuz",
+}
+
+_SCALAR_TYPE: dict[int, str] = {
+    0: "uint8",
+    1: "int8",
+    2: "int16",
+    3: "int32",
+    4: "int64",
+    5: "float16",
+    6: "float32",
+    7: "float64",
+    8: "complex32",
+    9: "complex64",
+    10: "complex128",
+    11: "bool",
+    12: "qint8",
+    13: "quint8",
+    14: "qint32",
+    15: "bfloat16",
+    23: "float8_e5m2",
+    24: "float8_e4m3fn",
+    25: "float8_e5m2fnuz",
+    26: "float8_e4m3fnuz",
+    27: "uint16",
+    28: "uint32",
+    29: "uint64",
+    44: "float8_e8m0fnu",
+    45: "float4_e2m1fn_x2",
+}
+"""torch's `ScalarType` numbers, as an operator's `dtype` argument is recorded."""
+
+_REAL = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
+
+
+def recorded_dtype(text: str) -> str | None:
+    """Name the element type that Kineto's `Input type` means, or None where it names no tensor.
+
+    The C++ spelling is case-sensitive: `float` is a tensor of float32, `Float` a Python number.
+    """
+    name = _RECORDED.get(text)
+    if name is None and text.startswith(("const ", "at::")):
+        return _RECORDED.get(text.split(" ", 1)[-1].replace("at::", "c10::", 1))
+    return name
+
+
+def collective_dtype(text: str | None) -> str | None:
+    """Name the element type that a collective's `dtype` argument means, or None."""
+    return None if text is None else _COLLECTIVE.get(text.lower())
+
+
+def scalar_type(number: int | None) -> str | None:
+    """Name the element type with torch's `ScalarType` number, or None for no known number."""
+    return None if number is None else _SCALAR_TYPE.get(number)
+
+
+def size_of(dtype: str | None) -> int | None:
+    """Bytes of one element, or None where the type is unknown."""
+    return None if dtype is None else SIZES.get(dtype)
+
+
+def is_float(dtype: str | None) -> bool:
+    """Whether arithmetic on the type is floating-point arithmetic (complex included)."""
+    return dtype is not None and dtype.startswith(("float", "bfloat", "complex"))
+
+
+def is_complex(dtype: str | None) -> bool:
+    """Whether the type is complex."""
+    return dtype in _REAL
+
+
+def real_of(dtype: str | None) -> str | None:
+    """Name the real type of a complex one; other types are returned as they are."""
+    return _REAL.get(dtype, dtype) if dtype is not None else None
+
+
+def accumulate_type(dtype: str | None) -> str | None:
+    """Name the type in which GPUs keep statistics of the type: float32 for 16-bit floats."""
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
+
+
+def _category(dtype: str) -> int:
+    if dtype == "bool":
+        return 0
+    return 3 if is_complex(dtype) else 2 if is_float(dtype) else 1
+
+
+def _wider(a: str, b: str) -> str | None:
+    if a == b:
+        return a
+    if _category(a) != _category(b):
+        low, high = (a, b) if _category(a) < _category(b) else (b, a)
+        if _category(high) == 3 and low == "float64":
+            return "complex128"
+        return high
+    if a in _FLOATS and b in _FLOATS:
+        if {a, b} == {"float16", "bfloat16"}:
+            return "float32"
+        return max(a, b, key=_FLOATS.index)
+    if a in _INTEGERS and b in _INTEGERS:
+        if "uint8" in (a, b) and "int8" in (a, b):
+            return "int16"
+        return max(a, b, key=_INTEGERS.index)
+    if _category(a) == 3:
+        return max(a, b, key=lambda name: SIZES[name])
+    return None
+
+
+def promote(
+    tensors: Iterable[str], zero_dim: Iterable[str] = (), numbers: Iterable[str] = ()
+) -> str | None:
+    """Name the type of a result from the types of its inputs, as torch promotes them.
+
+    Args:
+        tensors: types of inputs with at least one dimension.
+        zero_dim: types of inputs without dimension; they count only against a lower category
+            (bool < integer < float < complex).
+        numbers: `"bool"`, `"int64"` or `"float32"` for Python numbers; weaker still.
+
+    Returns:
+        The type, or None where it is not known (mixed 8-bit floats, no input at all).
+
+    >>> promote(["float16", "bfloat16"])
+    'float32'
+    >>> promote(["int64"], numbers=["float32"])
+    'float32'
+    >>> promote(["float16"], zero_dim=["float64"])
+    'float16'
+    """
+    result: str | None = None
+    for level in (list(tensors), list(zero_dim), list(numbers)):
+        if not level:
+            continue
+        joined: str | None = level[0]
+        for name in level[1:]:
+            joined = _wider(joined, name) if joined is not None else None
+        if joined is None:
+            return None
+        if result is None or _category(joined) > _category(result):
+            if result is not None and _category(joined) == 3 and result == "float64":
+                joined = "complex128"
+            result = joined
+    return result

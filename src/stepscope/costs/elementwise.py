@@ -1,0 +1,171 @@
+"""Element-wise operators with broadcasting: activations and their gradients, arithmetic, choice.
+
+The result's extent is that of the broadcast; its type is promoted as torch does. Each operand is
+read once as it is stored, the result is written once; an in-place form writes its first operand.
+Operations for each element are in the table `pointwise`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from stepscope.costs.call import Argument, Call, Scalar, Tensor, broadcast
+from stepscope.costs.dtype import is_complex, is_float, promote, real_of, size_of
+from stepscope.costs.pointwise import POINTWISE, Pointwise, entry
+from stepscope.costs.work import Conventions, Model, Work, total
+
+_UNTOLD = "type of a number not recorded: taken not to change the result's"
+
+
+def _number_type(argument: Scalar) -> str | None:
+    if isinstance(argument.value, bool):
+        return "bool"
+    if isinstance(argument.value, int):
+        return "int64"
+    if isinstance(argument.value, float):
+        return "float32"
+    return {"Double": "float32", "Float": "float32", "Int": "int64", "Bool": "bool"}.get(
+        argument.kind
+    )
+
+
+def promoted(arguments: list[Argument]) -> tuple[str | None, bool]:
+    """Type that operands promote to (None if unknown), and whether a number's type was missing."""
+    dims: list[str] = []
+    zero_dim: list[str] = []
+    numbers: list[str] = []
+    untold = False
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            if argument.dtype is None:
+                return None, untold
+            (dims if argument.shape else zero_dim).append(argument.dtype)
+        elif isinstance(argument, Scalar):
+            kind = _number_type(argument)
+            if kind is None:
+                untold = True
+            else:
+                numbers.append(kind)
+    return promote(dims, zero_dim, numbers), untold
+
+
+def result_type(row: Pointwise, common: str | None, call: Call) -> str | None:
+    """Type of the result of a row whose operands promote to `common`."""
+    if row.result == "bool":
+        return "bool"
+    if common is None:
+        return None
+    if row.result == "real":
+        return real_of(common)
+    if row.result == "float" or (row.result == "divide" and call.text(2) not in ("floor", "trunc")):
+        return common if is_float(common) else "float32"
+    return common
+
+
+def operations(row: Pointwise, arithmetic: str | None, call: Call) -> int | None:
+    """Operations for one element in the given type; None where they are not counted."""
+    if arithmetic is not None and not is_float(arithmetic):
+        return 0
+    count = row.operations
+    if is_complex(arithmetic):
+        if row.complex_operations is None:
+            return None
+        count = row.complex_operations
+    if row.factor is not None:
+        factor = call.number(row.factor)
+        if factor is not None and factor != 1:
+            count += 2 if is_complex(arithmetic) else 1
+    return count
+
+
+def elementwise(call: Call, _: Conventions) -> Work | None:
+    """Element-wise operator: (operations of its row)·(elements of the result).
+
+    Integer and boolean arithmetic counts 0 (see `work`). Source of each row: the function's
+    definition as torch documents it.
+    """
+    found = entry(call.name.removeprefix("aten::"))
+    if found is None:
+        return None
+    row, in_place = found
+    operands = [call.argument(position) for position in row.operands]
+    tensors = [operand for operand in operands if isinstance(operand, Tensor)]
+    first = call.argument(row.operands[0])
+    if not tensors or (call.name == "aten::where" and len([o for o in operands if o]) < 3):
+        return None
+    if in_place and not isinstance(first, Tensor):
+        return None
+    shape = broadcast(*(tensor.shape for tensor in tensors))
+    if shape is None or (in_place and isinstance(first, Tensor) and shape != first.shape):
+        return None
+    common, untold = promoted([call.argument(position) for position in row.typed or row.operands])
+    out = first.dtype if in_place and isinstance(first, Tensor) else result_type(row, common, call)
+    floats = row.result in ("float", "divide")
+    arithmetic = result_type(row, common, call) if floats else common
+    each = operations(row, arithmetic, call)
+    if each is None:
+        return None
+    elements = math.prod(shape)
+    size = size_of(out)
+    ambiguous = untold and common is not None and not is_float(common) and row.result != "bool"
+    return Work(
+        family="elementwise",
+        formula="elementwise.pointwise",
+        flops=each * elements,
+        bytes_read=total(*(tensor.stored_bytes for tensor in tensors)),
+        bytes_written=None if size is None else elements * size * row.results,
+        dtype=real_of(arithmetic),
+        notes=(_UNTOLD,) if ambiguous else (),
+    )
+
+
+def gated(call: Call, _: Conventions) -> Work | None:
+    """Gated linear unit, `glu(x)`: 5 operations for each of the n/2 elements of the result.
+
+    One half of x is multiplied by the sigmoid (4) of the other.
+    """
+    x = call.tensor(0)
+    if x is None or x.elements % 2:
+        return None
+    size = x.element_size
+    half = x.elements // 2
+    return Work(
+        family="elementwise",
+        formula="elementwise.gated",
+        flops=5 * half,
+        bytes_read=x.stored_bytes,
+        bytes_written=None if size is None else half * size,
+        dtype=x.dtype,
+    )
+
+
+def gated_backward(call: Call, _: Conventions) -> Work | None:
+    """Gradient of a gated linear unit: 9 operations for each element of the gradient.
+
+    The sigmoid (4); gradient·sigmoid for one half; for the other that times (1 - sigmoid)·value (4).
+    """
+    grad, x = call.tensor(0), call.tensor(1)
+    if grad is None or x is None or x.elements != 2 * grad.elements:
+        return None
+    return Work(
+        family="elementwise",
+        formula="elementwise.gated_backward",
+        flops=9 * grad.elements,
+        bytes_read=total(grad.stored_bytes, x.stored_bytes),
+        bytes_written=x.bytes,
+        dtype=x.dtype,
+    )
+
+
+_NAMES = tuple(
+    f"aten::{name}{form}"
+    for name in POINTWISE
+    for form in ("", "_")
+    if not (form and name.endswith("__"))
+)
+
+MODELS: tuple[Model, ...] = (
+    Model("elementwise.pointwise", _NAMES, elementwise),
+    Model("elementwise.gated", ("aten::glu",), gated),
+    Model("elementwise.gated_backward", ("aten::glu_backward",), gated_backward),
+)

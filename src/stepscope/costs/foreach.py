@@ -1,0 +1,202 @@
+"""Operators over lists of tensors (`_foreach_*`), as optimizers use them.
+
+They do to each tensor of the lists what the operator of the same name does to one. Recorders do not
+write the element type of tensors in a list, and leave lists of more than 30 tensors out: then bytes
+are not known, or the call cannot be counted at all.
+"""
+
+from __future__ import annotations
+
+import math
+
+from stepscope.costs.call import Call, Tensor, TensorList, broadcast
+from stepscope.costs.dtype import real_of
+from stepscope.costs.elementwise import operations, result_type
+from stepscope.costs.pointwise import POINTWISE, entry
+from stepscope.costs.work import Conventions, Model, Work, total
+
+_PREFIX = "aten::_foreach_"
+
+
+def foreach(call: Call, _: Conventions) -> Work | None:
+    """Element-wise operator on each tensor of the lists: (operations of its row)·(elements).
+
+    Reads all lists, writes the first one in place or as many tensors anew.
+    """
+    found = entry(call.name.removeprefix(_PREFIX))
+    if found is None:
+        return None
+    row, _in_place = found
+    first = call.tensors(row.operands[0])
+    if first is None:
+        return None
+    flops = 0
+    read: list[int | None] = []
+    written: list[int | None] = []
+    for index, tensor in enumerate(first):
+        parts: list[Tensor] = [tensor]
+        for position in row.operands[1:]:
+            other = call.argument(position)
+            if isinstance(other, TensorList):
+                if len(other.tensors) != len(first):
+                    return None
+                parts.append(other.tensors[index])
+            elif isinstance(other, Tensor):
+                parts.append(other)
+        shape = broadcast(*(part.shape for part in parts))
+        if shape is None:
+            return None
+        out = result_type(row, tensor.dtype, call)
+        each = operations(row, out, call) if row.result != "bool" else row.operations
+        if each is None:
+            return None
+        result = Tensor(shape, out)
+        flops += each * result.elements
+        read.extend(part.stored_bytes for part in parts)
+        written.append(result.bytes)
+    return Work(
+        family="elementwise",
+        formula="elementwise.foreach",
+        flops=flops,
+        bytes_read=total(*read),
+        bytes_written=total(*written),
+        dtype=real_of(first[0].dtype),
+        notes=_untold(first[0]),
+    )
+
+
+def _untold(tensor: Tensor) -> tuple[str, ...]:
+    return () if tensor.dtype is not None else ("element type of lists not recorded",)
+
+
+def foreach_copy(call: Call, _: Conventions) -> Work | None:
+    """Copies of lists, `_foreach_copy_(to, from)` and `_foreach_clone(from)`: no operations."""
+    lists = [argument for argument in call.arguments if isinstance(argument, TensorList)]
+    if not lists or not lists[0].tensors or not lists[-1].tensors:
+        return None
+    target, source = lists[0].tensors, lists[min(1, len(lists) - 1)].tensors
+    return Work(
+        family="copy",
+        formula="copy.foreach",
+        flops=0,
+        bytes_read=total(*(tensor.stored_bytes for tensor in source)),
+        bytes_written=total(*(tensor.bytes for tensor in target)),
+        dtype=target[0].dtype,
+        notes=_untold(target[0]),
+    )
+
+
+def foreach_zero(call: Call, _: Conventions) -> Work | None:
+    """Zeros into each tensor of a list: no operations, writes all."""
+    tensors = call.tensors(0)
+    if tensors is None:
+        return None
+    return Work(
+        family="fill",
+        formula="fill.foreach",
+        flops=0,
+        bytes_read=0,
+        bytes_written=total(*(tensor.bytes for tensor in tensors)),
+        dtype=tensors[0].dtype,
+        notes=_untold(tensors[0]),
+    )
+
+
+def foreach_reduce(call: Call, _: Conventions) -> Work | None:
+    """A norm, maximum or sum of powers of each tensor: 2n for a norm (n for its infinite one), else n.
+
+    Reads all tensors, writes one value for each.
+    """
+    tensors = call.tensors(0)
+    if tensors is None:
+        return None
+    elements = sum(tensor.elements for tensor in tensors)
+    order = call.number(1)
+    each = 1 if call.name == f"{_PREFIX}max" or (order is not None and math.isinf(order)) else 2
+    size = tensors[0].element_size
+    return Work(
+        family="reduction",
+        formula="reduction.foreach",
+        flops=each * elements,
+        bytes_read=total(*(tensor.stored_bytes for tensor in tensors)),
+        bytes_written=None if size is None else len(tensors) * size,
+        dtype=tensors[0].dtype,
+        notes=_untold(tensors[0]),
+    )
+
+
+def unscale(call: Call, _: Conventions) -> Work | None:
+    """Unscaling of gradients under loss scaling, `_amp_foreach_non_finite_check_and_unscale_`: 2n.
+
+    Each gradient is checked and multiplied in place.
+    """
+    tensors = call.tensors(0)
+    if tensors is None:
+        return None
+    read = total(*(tensor.stored_bytes for tensor in tensors))
+    return Work(
+        family="optimizer",
+        formula="optimizer.unscale",
+        flops=2 * sum(tensor.elements for tensor in tensors),
+        bytes_read=read,
+        bytes_written=total(*(tensor.bytes for tensor in tensors)),
+        dtype=tensors[0].dtype,
+        notes=_untold(tensors[0]),
+    )
+
+
+def matrix_products(call: Call, _: Conventions) -> Work | None:
+    """Products of pairs of matrices in two lists, `_foreach_mm(a, b)`: the sum of 2·M·N·K."""
+    left, right = call.tensors(0), call.tensors(1)
+    if left is None or right is None or len(left) != len(right):
+        return None
+    flops = 0
+    outs: list[int | None] = []
+    for a, b in zip(left, right, strict=True):
+        if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:
+            return None
+        flops += 2 * a.elements * b.shape[1]
+        outs.append(Tensor((a.shape[0], b.shape[1]), a.dtype).bytes)
+    return Work(
+        family="gemm",
+        formula="gemm.foreach",
+        flops=flops,
+        bytes_read=total(*(tensor.stored_bytes for tensor in left + right)),
+        bytes_written=total(*outs),
+        dtype=left[0].dtype,
+        unit="matrix",
+        notes=_untold(left[0]),
+    )
+
+
+_SPECIAL = ("copy", "clone", "zero", "norm", "max", "powsum", "mm")
+_NAMES = tuple(
+    f"{_PREFIX}{name}{form}"
+    for name in POINTWISE
+    for form in ("", "_")
+    if not name.startswith("__") and name not in _SPECIAL
+)
+
+MODELS: tuple[Model, ...] = (
+    Model("elementwise.foreach", _NAMES, foreach),
+    Model(
+        "copy.foreach",
+        (f"{_PREFIX}copy_", f"{_PREFIX}copy", f"{_PREFIX}clone"),
+        foreach_copy,
+    ),
+    Model("fill.foreach", (f"{_PREFIX}zero_", f"{_PREFIX}zero"), foreach_zero),
+    Model(
+        "reduction.foreach",
+        (f"{_PREFIX}norm", f"{_PREFIX}max", f"{_PREFIX}powsum"),
+        foreach_reduce,
+    ),
+    Model(
+        "optimizer.unscale",
+        (
+            "aten::_amp_foreach_non_finite_check_and_unscale_",
+            "aten::_amp_foreach_non_finite_check_and_unscale",
+        ),
+        unscale,
+    ),
+    Model("gemm.foreach", (f"{_PREFIX}mm",), matrix_products),
+)

@@ -1,0 +1,354 @@
+"""Matrix products: mm, addmm, bmm, baddbmm, linear, matmul, scaled, integer and grouped ones.
+
+Source of all formulas: the definition of the product. C[m, n] is a sum of K products, so
+M·N products of length K are 2·M·N·K operations (the epilogue's bias included, see `work`).
+A complex product counts four times as much: a complex multiply-add is four real ones.
+"""
+
+from __future__ import annotations
+
+import math
+
+from stepscope.costs.call import Call, Scalar, Tensor, broadcast
+from stepscope.costs.dtype import is_complex, real_of, scalar_type, size_of
+from stepscope.costs.work import Conventions, Model, Work, total
+
+
+def _product(
+    formula: str,
+    a: Tensor,
+    multiply_adds: int,
+    read: int | None,
+    out_elements: int,
+    out_dtype: str | None,
+    *notes: str,
+) -> Work:
+    size = size_of(out_dtype)
+    return Work(
+        family="gemm",
+        formula=formula,
+        flops=2 * multiply_adds * (4 if is_complex(a.dtype) else 1),
+        bytes_read=read,
+        bytes_written=None if size is None else out_elements * size,
+        dtype=real_of(a.dtype),
+        unit="matrix",
+        notes=notes,
+    )
+
+
+def _packed(a: Tensor) -> int:
+    """Numbers in one element: 2 in the byte of a packed float4."""
+    return 2 if a.dtype == "float4_e2m1fn_x2" else 1
+
+
+def _mkn(a: Tensor | None, b: Tensor | None) -> tuple[int, int, int] | None:
+    """M, K and N of a plain product, or None where the shapes do not fit."""
+    if a is None or b is None or len(a.shape) != 2 or len(b.shape) != 2:
+        return None
+    (m, k), (k2, n) = a.shape, b.shape
+    return (m, k * _packed(a), n) if k == k2 else None
+
+
+def _optional(tensor: Tensor | None) -> int | None:
+    """Bytes of an input that may be left out: 0 where it was."""
+    return 0 if tensor is None else tensor.stored_bytes
+
+
+def mm(call: Call, _: Conventions) -> Work | None:
+    """Plain product, `mm(a, b)`: 2·M·N·K; reads both matrices, writes M·N of their type.
+
+    `_int_mm` writes int32. A result type that the call asks for is honoured.
+    """
+    a, b = call.tensor(0), call.tensor(1)
+    sizes = _mkn(a, b)
+    if sizes is None or a is None or b is None:
+        return None
+    m, k, n = sizes
+    out = "int32" if call.name == "aten::_int_mm" else a.dtype
+    asked = scalar_type(call.integer(2)) if call.name == "aten::mm" else None
+    return _product(
+        "gemm.mm", a, m * k * n, total(a.stored_bytes, b.stored_bytes), m * n, asked or out
+    )
+
+
+def addmm(call: Call, _: Conventions) -> Work | None:
+    """Product with an addend, `addmm(c, a, b, beta, alpha)`: 2·M·N·K.
+
+    Reads a, b and what is stored of c (a bias of N elements counts N); c is not read when beta
+    is 0.
+    """
+    c, a, b = call.tensor(0), call.tensor(1), call.tensor(2)
+    sizes = _mkn(a, b)
+    if sizes is None or a is None or b is None:
+        return None
+    m, k, n = sizes
+    addend = 0 if call.number(3) == 0 else _optional(c)
+    return _product(
+        "gemm.addmm", a, m * k * n, total(a.stored_bytes, b.stored_bytes, addend), m * n, a.dtype
+    )
+
+
+def bmm(call: Call, _: Conventions) -> Work | None:
+    """Batched product, `bmm(a, b)`: 2·B·M·N·K. A result type that the call asks for is honoured."""
+    return _batched(
+        call,
+        "gemm.bmm",
+        None,
+        call.tensor(0),
+        call.tensor(1),
+        scalar_type(call.integer(2)),
+    )
+
+
+def baddbmm(call: Call, _: Conventions) -> Work | None:
+    """Batched product with an addend, `baddbmm(c, a, b, beta, alpha)`: 2·B·M·N·K, reads c.
+
+    `addbmm` sums over the batch and writes one M x N matrix only.
+    """
+    addend = None if call.number(3) == 0 else call.tensor(0)
+    return _batched(call, "gemm.baddbmm", addend, call.tensor(1), call.tensor(2))
+
+
+def _batched(
+    call: Call,
+    formula: str,
+    c: Tensor | None,
+    a: Tensor | None,
+    b: Tensor | None,
+    out: str | None = None,
+) -> Work | None:
+    if a is None or b is None or len(a.shape) != 3 or len(b.shape) != 3:
+        return None
+    (batch, m, k), (batch2, k2, n) = a.shape, b.shape
+    if batch != batch2 or k != k2:
+        return None
+    written = m * n if call.name.startswith("aten::addbmm") else batch * m * n
+    read = total(a.stored_bytes, b.stored_bytes, _optional(c))
+    return _product(formula, a, batch * m * k * n, read, written, out or a.dtype)
+
+
+def mv(call: Call, _: Conventions) -> Work | None:
+    """Matrix times vector, `mv(a, x)` and `addmv(c, a, x)`: 2·M·K."""
+    first = 1 if call.name.startswith("aten::addmv") else 0
+    c = call.tensor(0) if first else None
+    a, x = call.tensor(first), call.tensor(first + 1)
+    if a is None or x is None or len(a.shape) != 2 or x.shape != a.shape[1:]:
+        return None
+    m, k = a.shape
+    read = total(a.stored_bytes, x.stored_bytes, _optional(c))
+    return _product("gemm.mv", a, m * k, read, m, a.dtype)
+
+
+def dot(call: Call, _: Conventions) -> Work | None:
+    """Inner product of two vectors: 2·K."""
+    a, b = call.tensor(0), call.tensor(1)
+    if a is None or b is None or len(a.shape) != 1 or a.shape != b.shape:
+        return None
+    read = total(a.stored_bytes, b.stored_bytes)
+    return _product("gemm.dot", a, a.elements, read, 1, a.dtype)
+
+
+def addr(call: Call, _: Conventions) -> Work | None:
+    """Outer product added to a matrix, `addr(c, x, y)`: 2·M·N."""
+    c, x, y = call.tensor(0), call.tensor(1), call.tensor(2)
+    if x is None or y is None or len(x.shape) != 1 or len(y.shape) != 1:
+        return None
+    elements = x.elements * y.elements
+    read = total(_optional(c), x.stored_bytes, y.stored_bytes)
+    return _product("gemm.addr", x, elements, read, elements, x.dtype)
+
+
+def linear(call: Call, _: Conventions) -> Work | None:
+    """Fully connected layer, `linear(x, w, bias)` with w of N x K: 2·(rows of x)·N·K.
+
+    Also the fused oneDNN and MKL forms, whose activation in the epilogue is not counted.
+    """
+    x, w, bias = call.tensor(0), call.tensor(1), call.tensor(2)
+    if call.name == "mkl::_mkl_linear":
+        w, bias = call.tensor(2), call.tensor(3)
+    if x is None or w is None or len(w.shape) not in (1, 2) or not x.shape:
+        return None
+    k = x.shape[-1]
+    if w.shape[-1] != k:
+        return None
+    n = w.shape[0] if len(w.shape) == 2 else 1
+    rows = math.prod(x.shape[:-1])
+    read = total(x.stored_bytes, w.stored_bytes, _optional(bias))
+    return _product("gemm.linear", x, rows * n * k, read, rows * n, x.dtype)
+
+
+def matmul(call: Call, _: Conventions) -> Work | None:
+    """Product of tensors of any rank, `matmul(a, b)`: 2·(product of batch sizes)·M·N·K.
+
+    Batch dimensions broadcast; a vector counts as a matrix of one row or column.
+    """
+    a, b = call.tensor(0), call.tensor(1)
+    if a is None or b is None or not a.shape or not b.shape:
+        return None
+    left = a.shape if len(a.shape) > 1 else (1, *a.shape)
+    right = b.shape if len(b.shape) > 1 else (*b.shape, 1)
+    if left[-1] != right[-2]:
+        return None
+    batch = broadcast(left[:-2], right[:-2])
+    if batch is None:
+        return None
+    m, k, n = left[-2], left[-1], right[-1]
+    outs = math.prod(batch) * m * n
+    return _product(
+        "gemm.matmul", a, outs * k, total(a.stored_bytes, b.stored_bytes), outs, a.dtype
+    )
+
+
+def _scales(call: Call) -> tuple[int | None, int]:
+    """Bytes of scales and bias, and where the type of the result stands."""
+    if call.name == "aten::_scaled_mm_v2":
+        lists = (call.tensors(2) or ()) + (call.tensors(5) or ())
+        sizes = [tensor.stored_bytes for tensor in lists]
+        return total(*sizes, _optional(call.tensor(8))), 9
+    return total(*(_optional(call.tensor(position)) for position in range(2, 6))), 6
+
+
+def scaled_mm(call: Call, _: Conventions) -> Work | None:
+    """Product of scaled 8- or 4-bit matrices, `_scaled_mm(a, b, scale_a, scale_b, bias, ...)`.
+
+    2·M·N·K, K counted in numbers (two in each byte of a packed float4). Reads matrices, scales
+    and bias; writes the type that the call asks for, that of a where it asks for none; not known
+    where values were not recorded.
+    """
+    a, b = call.tensor(0), call.tensor(1)
+    sizes = _mkn(a, b)
+    if sizes is None or a is None or b is None:
+        return None
+    m, k, n = sizes
+    scales, position = _scales(call)
+    read = total(a.stored_bytes, b.stored_bytes, scales)
+    asked = call.argument(position)
+    out = a.dtype if asked is None else scalar_type(call.integer(position))
+    notes = () if out is not None else ("type of the result not recorded",)
+    return _product("gemm.scaled_mm", a, m * k * n, read, m * n, out, *notes)
+
+
+def grouped_mm(call: Call, _: Conventions) -> Work | None:
+    """Grouped product, `_grouped_mm(a, b, offsets)`: every row meets one group's matrix.
+
+    a [M, K] with b [G, K, N]: 2·M·N·K. a [G, M, K] with b [K, N]: the columns are dealt out,
+    2·M·N·K. a [M, K] with b [K, N]: the inner dimension is dealt out, 2·M·N·K, and G matrices of
+    M x N are written. Both with three dimensions: bmm. Source: torch's documentation of the
+    operator. All groups' weights count as read, also those without rows.
+    """
+    a, b = call.tensor(0), call.tensor(1)
+    if a is None or b is None:
+        return None
+    scaled = call.name == "aten::_scaled_grouped_mm"
+    offsets = call.tensor(4 if scaled else 2)
+    bias = call.tensor(5 if scaled else 3)
+    scales = total(_optional(call.tensor(2)), _optional(call.tensor(3))) if scaled else 0
+    ranks = (len(a.shape), len(b.shape))
+    if ranks not in ((2, 2), (2, 3), (3, 2), (3, 3)) or a.shape[-1] != b.shape[-2]:
+        return None
+    m, k, n = a.shape[-2], a.shape[-1] * _packed(a), b.shape[-1]
+    groups = offsets.elements if offsets is not None else None
+    if ranks == (3, 3):
+        if a.shape[0] != b.shape[0]:
+            return None
+        products, outs = a.shape[0] * m * n * k, a.shape[0] * m * n
+    elif ranks == (2, 2):
+        if groups is None:
+            return None
+        products, outs = m * n * k, groups * m * n
+    else:
+        products, outs = m * n * k, m * n
+    read = total(a.stored_bytes, b.stored_bytes, scales, _optional(offsets), _optional(bias))
+    position = 7 if scaled else 4
+    asked = call.argument(position)
+    out = scalar_type(call.integer(position)) if isinstance(asked, Scalar) else None
+    if out is None:
+        out = "bfloat16" if scaled and asked is None else a.dtype if asked is None else None
+    return _product("gemm.grouped_mm", a, products, read, outs, out)
+
+
+def packed_mm(call: Call, _: Conventions) -> Work | None:
+    """Product with weights packed to 8 or 4 bits: 2·M·N·K, the weights read as they are packed.
+
+    `_weight_int8pack_mm(x, w[N, K], scales[N])`; `_weight_int4pack_mm(x, w, group, scales)`, whose
+    N is the middle dimension of its scales-and-zeros.
+    """
+    x, w = call.tensor(0), call.tensor(1)
+    if x is None or w is None or len(x.shape) != 2:
+        return None
+    if call.name == "aten::_weight_int8pack_mm":
+        scales = call.tensor(2)
+        if len(w.shape) != 2:
+            return None
+        n = w.shape[0]
+    else:
+        scales = call.tensor(3)
+        if scales is None or len(scales.shape) != 3:
+            return None
+        n = scales.shape[1]
+    m, k = x.shape
+    read = total(x.stored_bytes, w.stored_bytes, _optional(scales))
+    return _product("gemm.packed_mm", x, m * n * k, read, m * n, x.dtype)
+
+
+def pairwise_distance(call: Call, _: Conventions) -> Work | None:
+    """Distances of all pairs, `_cdist_forward(x[B, P, M], y[B, R, M])`: 3·B·P·R·M.
+
+    A subtraction, a product (or magnitude) and a sum for each pair and coordinate; the roots are
+    B·P·R more.
+    """
+    x, y = call.tensor(0), call.tensor(1)
+    if x is None or y is None or len(x.shape) < 2 or len(x.shape) != len(y.shape):
+        return None
+    if x.shape[-1] != y.shape[-1] or x.shape[:-2] != y.shape[:-2]:
+        return None
+    pairs = math.prod(x.shape[:-1]) * y.shape[-2]
+    size = x.element_size
+    return Work(
+        family="gemm",
+        formula="gemm.pairwise_distance",
+        flops=pairs * (3 * x.shape[-1] + 1),
+        bytes_read=total(x.stored_bytes, y.stored_bytes),
+        bytes_written=None if size is None else pairs * size,
+        dtype=x.dtype,
+    )
+
+
+MODELS: tuple[Model, ...] = (
+    Model("gemm.mm", ("aten::mm", "aten::_int_mm"), mm),
+    Model("gemm.addmm", ("aten::addmm", "aten::addmm_", "aten::_addmm_activation"), addmm),
+    Model("gemm.bmm", ("aten::bmm",), bmm),
+    Model(
+        "gemm.baddbmm",
+        (
+            "aten::baddbmm",
+            "aten::baddbmm_",
+            "aten::_baddbmm_mkl_",
+            "aten::addbmm",
+            "aten::addbmm_",
+        ),
+        baddbmm,
+    ),
+    Model("gemm.mv", ("aten::mv", "aten::addmv", "aten::addmv_"), mv),
+    Model("gemm.dot", ("aten::dot", "aten::vdot"), dot),
+    Model("gemm.addr", ("aten::addr", "aten::addr_"), addr),
+    Model(
+        "gemm.linear",
+        (
+            "aten::linear",
+            "aten::mkldnn_linear",
+            "mkldnn::_linear_pointwise",
+            "mkl::_mkl_linear",
+        ),
+        linear,
+    ),
+    Model("gemm.matmul", ("aten::matmul", "aten::linalg_matmul"), matmul),
+    Model("gemm.scaled_mm", ("aten::_scaled_mm", "aten::_scaled_mm_v2"), scaled_mm),
+    Model("gemm.grouped_mm", ("aten::_grouped_mm", "aten::_scaled_grouped_mm"), grouped_mm),
+    Model(
+        "gemm.packed_mm",
+        ("aten::_weight_int8pack_mm", "aten::_weight_int4pack_mm"),
+        packed_mm,
+    ),
+    Model("gemm.pairwise_distance", ("aten::_cdist_forward",), pairwise_distance),
+)

@@ -1,0 +1,155 @@
+"""Kernels that Inductor generates with Triton, from what their recorded row tells.
+
+A generated kernel's name lists the operators that were fused into it
+(`triton_poi_fused_add_cos_sin_0`), its arguments are the buffers it points to and the extents of its
+loops. Each operator of the name is counted once for each point of the loops by its row in the table
+`pointwise`. Inductor names an operator once however often it was fused, so the operations are a lower
+bound. Which buffers are written is not recorded: Inductor passes outputs last, and the last one is
+taken to be the only one; the sum of bytes read and written is right unless a kernel updates a buffer
+in place, which is then counted once instead of twice.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from stepscope.costs.call import Call, Scalar, Tensor
+from stepscope.costs.dtype import is_float
+from stepscope.costs.pointwise import POINTWISE
+from stepscope.costs.work import Conventions, Model, Work, total
+
+_NAME = re.compile(r"triton_(?P<kind>poi|red|per|for|tem|mix|spl)_fused_(?P<fused>.*?)(_\d+)?\Z")
+
+_REDUCTIONS: dict[str, int] = {
+    "sum": 1,
+    "mean": 1,
+    "prod": 1,
+    "amax": 1,
+    "amin": 1,
+    "max": 1,
+    "min": 1,
+    "argmax": 1,
+    "argmin": 1,
+    "var": 4,
+    "var_mean": 4,
+    "std": 4,
+    "norm": 2,
+    "linalg_vector_norm": 2,
+    "_softmax": 5,
+    "_log_softmax": 5,
+    "_softmax_backward_data": 4,
+    "_log_softmax_backward_data": 4,
+    "native_layer_norm": 7,
+    "native_layer_norm_backward": 13,
+    "_native_batch_norm_legit_functional": 7,
+    "_native_batch_norm_legit": 7,
+    "_native_batch_norm_legit_no_training": 4,
+    "native_batch_norm_backward": 9,
+    "native_group_norm": 7,
+    "native_group_norm_backward": 13,
+    "_fused_rms_norm": 4,
+    "native_dropout": 2,
+    "native_dropout_backward": 2,
+    "cumsum": 1,
+}
+"""Operations for each element of operators that are not element-wise, by the formulas of their own
+families with weight and bias."""
+
+_LONGEST_NAME = 4096
+
+
+def fused_operators(name: str) -> list[str]:
+    """List the operators whose names a generated kernel's name holds; words not known are left out.
+
+    >>> fused_operators("triton_poi_fused_add_threshold_backward_0")
+    ['add', 'threshold_backward']
+    """
+    match = _NAME.match(name[:_LONGEST_NAME])
+    if match is None:
+        return []
+    words = match["fused"].split("_")
+    found: list[str] = []
+    start = 0
+    while start < len(words):
+        # The longest name that begins here wins: threshold_backward before threshold.
+        for end in range(min(len(words), start + 8), start, -1):
+            text = "_".join(words[start:end])
+            known = next((form for form in (text, "_" + text) if _is_known(form)), None)
+            if known is not None and text:
+                found.append(known)
+                start = end
+                break
+        else:
+            start += 1
+    return found
+
+
+def _is_known(text: str) -> bool:
+    return text in POINTWISE or text in _REDUCTIONS
+
+
+def _operations(name: str) -> int:
+    row = POINTWISE.get(name)
+    return row.operations if row is not None else _REDUCTIONS[name]
+
+
+def is_generated(name: str) -> bool:
+    """Whether the name is one that Inductor gives to a kernel it generates."""
+    return _NAME.match(name[:_LONGEST_NAME]) is not None
+
+
+def generated(call: Call, _: Conventions) -> Work | None:
+    """Generated kernel: (operations of its fused operators)·(points of its loops), a lower bound.
+
+    The loops' extents are its last whole-number arguments; where they were not recorded the largest
+    buffer gives them. Templates of matrix products (`tem`) and combined kernels (`for`) are not
+    counted: their name does not tell what they compute.
+    """
+    match = _NAME.match(call.name[:_LONGEST_NAME])
+    if match is None or match["kind"] in ("tem", "for", "mix", "spl"):
+        return None
+    buffers = [argument for argument in call.arguments if isinstance(argument, Tensor)]
+    if not buffers:
+        return None
+    largest = max(tensor.elements for tensor in buffers)
+    points = _points(call, 1 if match["kind"] == "poi" else 2)
+    if points is None or (points < largest and match["kind"] != "poi"):
+        points = largest
+    floats = [tensor.dtype for tensor in buffers if is_float(tensor.dtype)]
+    flops = points * sum(_operations(name) for name in fused_operators(call.name))
+    return Work(
+        family="generated",
+        formula="generated.inductor",
+        flops=flops if floats or all(tensor.dtype is None for tensor in buffers) else 0,
+        bytes_read=total(*(tensor.stored_bytes for tensor in buffers[:-1])),
+        bytes_written=buffers[-1].stored_bytes,
+        dtype=floats[0] if floats else buffers[0].dtype,
+        bound="lower",
+        notes=(
+            "operations by the fused operators' names, each once; outputs taken to be the last",
+        ),
+    )
+
+
+def _points(call: Call, loops: int) -> int | None:
+    """Product of the extents of the loops, or None where they were not recorded.
+
+    Kernels over one or two loops pass each extent; trailing arguments that are no whole number
+    above zero are none of them.
+    """
+    extents = [
+        argument.value
+        for argument in call.arguments
+        if isinstance(argument, Scalar)
+        and isinstance(argument.value, int)
+        and not isinstance(argument.value, bool)
+        and argument.value > 0
+    ]
+    if not extents:
+        return None
+    return math.prod(extents[-loops:])
+
+
+MODELS: tuple[Model, ...] = (Model("generated.inductor", (), generated),)
+"""The registry hands every name that `is_generated` accepts to this model."""

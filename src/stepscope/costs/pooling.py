@@ -1,0 +1,276 @@
+"""Pooling and resampling of images, forward and backward.
+
+A window of k elements takes k comparisons (maximum) or k additions and a division (average). A
+linear interpolation between 2, 4 or 8 neighbours is a product and a sum for each of them, a cubic
+one has 16; the nearest neighbour is a copy. Weights of interpolations are not counted.
+"""
+
+from __future__ import annotations
+
+import math
+
+from stepscope.costs.call import Call, Tensor
+from stepscope.costs.work import Conventions, Model, Work, total
+
+_POOLS: dict[str, tuple[int, bool, bool]] = {
+    "aten::max_pool1d": (1, True, False),
+    "aten::max_pool2d": (2, True, False),
+    "aten::max_pool3d": (3, True, False),
+    "aten::max_pool1d_with_indices": (1, True, True),
+    "aten::max_pool2d_with_indices": (2, True, True),
+    "aten::max_pool3d_with_indices": (3, True, True),
+    "aten::mkldnn_max_pool2d": (2, True, False),
+    "aten::avg_pool1d": (1, False, False),
+    "aten::avg_pool2d": (2, False, False),
+    "aten::avg_pool3d": (3, False, False),
+}
+"""Dimensions of the window, whether it takes the maximum, and whether indices are returned."""
+
+
+def _spread(values: tuple[int, ...] | None, rank: int) -> tuple[int, ...] | None:
+    if values is not None and len(values) == 1:
+        values = values * rank
+    return values if values is not None and len(values) == rank else None
+
+
+def _pooled(call: Call, x: Tensor, rank: int, *, maximum: bool) -> tuple[int, int] | None:
+    """Elements of the result and of one window, or None where arguments were not recorded."""
+    kernel = _spread(call.integers(1), rank)
+    given = call.integers(2)
+    stride = kernel if given == () or not call.is_given(2) else _spread(given, rank)
+    padding = _spread(call.integers(3), rank)
+    dilation = _spread(call.integers(4), rank) if maximum else (1,) * rank
+    ceil = call.flag(5 if maximum else 4)
+    if kernel is None or stride is None or padding is None or dilation is None or ceil is None:
+        return None
+    if min(stride) < 1 or len(x.shape) < rank:
+        return None
+    outs = math.prod(x.shape[:-rank])
+    for n, k, s, p, d in zip(x.shape[-rank:], kernel, stride, padding, dilation, strict=True):
+        room = n + 2 * p - d * (k - 1) - 1
+        size = (room + (s - 1 if ceil else 0)) // s + 1
+        if ceil and (size - 1) * s >= n + p:
+            size -= 1  # the last window must begin within the input or its left padding
+        if size < 1:
+            return None
+        outs *= size
+    return outs, math.prod(kernel)
+
+
+def _related_output(call: Call, x: Tensor) -> int | None:
+    """Elements of the result as the gradient that comes back for it shows."""
+    for other in call.related:
+        if other.name in _BACKWARD:
+            grad, inputs = other.tensor(0), other.tensor(1)
+            if grad is not None and inputs is not None and inputs.shape == x.shape:
+                return grad.elements
+    return None
+
+
+def pool(call: Call, _: Conventions) -> Work | None:
+    """Pooling over windows of k elements: k operations a result, one more for an average.
+
+    Reads x, writes the result and, where the operator returns them, int64 indices. Where the
+    window was not recorded, the extent of the result comes from its gradient and the window is
+    taken to tile the input, a lower bound.
+    """
+    x = call.tensor(0)
+    if x is None:
+        return None
+    rank, maximum, indexed = _POOLS[call.name]
+    size = x.element_size
+    extent = _pooled(call, x, rank, maximum=maximum)
+    if extent is None:
+        outs = _related_output(call, x)
+        if outs is None:
+            return None
+        return Work(
+            family="pooling",
+            formula="pooling.pool",
+            flops=x.elements,
+            bytes_read=x.stored_bytes,
+            bytes_written=None if size is None else outs * (size + 8 * indexed),
+            dtype=x.dtype,
+            bound="lower",
+            notes=("window not recorded: taken to tile the input, a lower bound",),
+        )
+    outs, window = extent
+    return Work(
+        family="pooling",
+        formula="pooling.pool",
+        flops=outs * (window + (not maximum)),
+        bytes_read=x.stored_bytes,
+        bytes_written=None if size is None else outs * (size + 8 * indexed),
+        dtype=x.dtype,
+    )
+
+
+_BACKWARD: dict[str, tuple[bool, int | None]] = {
+    "aten::max_pool2d_with_indices_backward": (True, 7),
+    "aten::max_pool3d_with_indices_backward": (True, 7),
+    "aten::avg_pool2d_backward": (False, None),
+    "aten::avg_pool3d_backward": (False, None),
+}
+"""Whether it was a maximum, and the position of its indices."""
+
+
+def pool_backward(call: Call, _: Conventions) -> Work | None:
+    """Gradient of a pooling: one addition for each gradient (maximum) or window element (average).
+
+    Reads gradient and indices, writes as much as the input. An average whose window was not
+    recorded counts one addition for each element of the input, a lower bound.
+    """
+    grad, x = call.tensor(0), call.tensor(1)
+    if grad is None or x is None:
+        return None
+    maximum, position = _BACKWARD[call.name]
+    indices = None if position is None else call.tensor(position)
+    flops, known = grad.elements, True
+    if not maximum:
+        rank = 3 if "3d" in call.name else 2
+        kernel = _spread(call.integers(2), rank)
+        known = kernel is not None
+        flops = x.elements if kernel is None else grad.elements * (math.prod(kernel) + 1)
+    return Work(
+        family="pooling",
+        formula="pooling.pool_backward",
+        flops=flops,
+        bytes_read=total(grad.stored_bytes, 0 if indices is None else indices.stored_bytes),
+        bytes_written=x.bytes,
+        dtype=x.dtype,
+        bound="exact" if known else "lower",
+        notes=() if known else ("window not recorded: one addition for each element of the input",),
+    )
+
+
+_ADAPTIVE: dict[str, tuple[int, bool]] = {
+    "aten::_adaptive_avg_pool2d": (2, False),
+    "aten::_adaptive_avg_pool3d": (3, False),
+    "aten::adaptive_avg_pool1d": (1, False),
+    "aten::adaptive_avg_pool2d": (2, False),
+    "aten::adaptive_avg_pool3d": (3, False),
+    "aten::mkldnn_adaptive_avg_pool2d": (2, False),
+    "aten::adaptive_max_pool1d": (1, True),
+    "aten::adaptive_max_pool2d": (2, True),
+    "aten::adaptive_max_pool3d": (3, True),
+}
+
+
+def adaptive(call: Call, _: Conventions) -> Work | None:
+    """Pooling to a given extent: one operation for each element of x, one division a result.
+
+    Windows that overlap where the extents do not divide are not counted twice. The maximum writes
+    int64 indices too and divides nothing.
+    """
+    x = call.tensor(0)
+    if x is None:
+        return None
+    rank, maximum = _ADAPTIVE[call.name]
+    extent = _spread(call.integers(1), rank)
+    size = x.element_size
+    if len(x.shape) < rank:
+        return None
+    if extent is None or min(extent) < 0:
+        return None
+    outs = math.prod(x.shape[:-rank]) * math.prod(extent)
+    return Work(
+        family="pooling",
+        formula="pooling.adaptive",
+        flops=x.elements + (0 if maximum else outs),
+        bytes_read=x.stored_bytes,
+        bytes_written=None if size is None else outs * (size + 8 * maximum),
+        dtype=x.dtype,
+    )
+
+
+def adaptive_backward(call: Call, _: Conventions) -> Work | None:
+    """Gradient of adaptive pooling: one operation for each element of the input."""
+    grad, x, indices = call.tensor(0), call.tensor(1), call.tensor(2)
+    if grad is None or x is None:
+        return None
+    return Work(
+        family="pooling",
+        formula="pooling.adaptive_backward",
+        flops=x.elements,
+        bytes_read=total(grad.stored_bytes, 0 if indices is None else indices.stored_bytes),
+        bytes_written=x.bytes,
+        dtype=x.dtype,
+    )
+
+
+_NEIGHBOURS: dict[str, tuple[int, int]] = {
+    "aten::upsample_nearest1d": (1, 1),
+    "aten::upsample_nearest2d": (2, 1),
+    "aten::upsample_nearest3d": (3, 1),
+    "aten::_upsample_nearest_exact1d": (1, 1),
+    "aten::_upsample_nearest_exact2d": (2, 1),
+    "aten::_upsample_nearest_exact3d": (3, 1),
+    "aten::upsample_linear1d": (1, 2),
+    "aten::upsample_bilinear2d": (2, 4),
+    "aten::upsample_trilinear3d": (3, 8),
+    "aten::upsample_bicubic2d": (2, 16),
+}
+"""Dimensions, and neighbours that make one result."""
+
+
+def resample(call: Call, _: Conventions) -> Work | None:
+    """Resampling to a given extent: two operations for each neighbour of a result, none for nearest."""
+    rank, neighbours = _NEIGHBOURS[call.name]
+    x, extent = call.tensor(0), _spread(call.integers(1), rank)
+    if x is None or extent is None or len(x.shape) != rank + 2 or min(extent) < 0:
+        return None
+    outs = x.shape[0] * x.shape[1] * math.prod(extent)
+    size = x.element_size
+    return Work(
+        family="pooling",
+        formula="pooling.resample",
+        flops=outs * (2 * neighbours if neighbours > 1 else 0),
+        bytes_read=x.stored_bytes,
+        bytes_written=None if size is None else outs * size,
+        dtype=x.dtype,
+    )
+
+
+def resample_backward(call: Call, _: Conventions) -> Work | None:
+    """Gradient of resampling: two operations for each neighbour of a result; one sum for nearest.
+
+    Reads the gradient, writes the input's size, which the call names.
+    """
+    rank, neighbours = _NEIGHBOURS[call.name.removesuffix("_backward")]
+    grad, sizes = call.tensor(0), call.integers(2)
+    if grad is None:
+        return None
+    if sizes is not None and (len(sizes) != rank + 2 or min(sizes) < 0):
+        return None
+    size = grad.element_size
+    return Work(
+        family="pooling",
+        formula="pooling.resample_backward",
+        flops=grad.elements * (2 * neighbours if neighbours > 1 else 1),
+        bytes_read=grad.stored_bytes,
+        bytes_written=None if size is None or sizes is None else math.prod(sizes) * size,
+        dtype=grad.dtype,
+    )
+
+
+MODELS: tuple[Model, ...] = (
+    Model("pooling.pool", tuple(_POOLS), pool),
+    Model("pooling.pool_backward", tuple(_BACKWARD), pool_backward),
+    Model("pooling.adaptive", tuple(_ADAPTIVE), adaptive),
+    Model(
+        "pooling.adaptive_backward",
+        (
+            "aten::_adaptive_avg_pool2d_backward",
+            "aten::_adaptive_avg_pool3d_backward",
+            "aten::adaptive_max_pool2d_backward",
+            "aten::adaptive_max_pool3d_backward",
+        ),
+        adaptive_backward,
+    ),
+    Model("pooling.resample", tuple(_NEIGHBOURS), resample),
+    Model(
+        "pooling.resample_backward",
+        tuple(f"{name}_backward" for name in _NEIGHBOURS),
+        resample_backward,
+    ),
+)

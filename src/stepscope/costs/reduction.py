@@ -1,0 +1,180 @@
+"""Reductions: sums, means, extremes, variances and norms over some or all dimensions.
+
+Over n elements with m results: a sum, product or extreme is n operations; a mean n + m; a variance
+4n + 2m (sum, subtract, square, sum), a deviation m more; a Euclidean or absolute norm 2n + m, other
+norms 3n + m; a logarithm of a sum of exponentials 4n + 2m. Counting and logical reductions are none.
+`keepdim` changes the result's shape, not its size. Where the recording does not say which
+dimensions are reduced, m is not known: what is written is then not known either, and the terms
+in m, which are small, are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from stepscope.costs.call import Call, Scalar, Tensor
+from stepscope.costs.dtype import is_float, real_of, scalar_type, size_of
+from stepscope.costs.work import Conventions, Model, Work, total
+
+Result = Literal["same", "sum", "bool", "index", "real"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reduction:
+    """One reduction: operations for each input and each result, and where its arguments are."""
+
+    each: int
+    per_result: int = 0
+    result: Result = "same"
+    dim: int = 1
+    dtype: int | None = None
+    results: int = 1
+    indexed: bool = False
+
+
+_REDUCTIONS: dict[str, _Reduction] = {
+    "aten::sum": _Reduction(1, result="sum", dtype=3),
+    "aten::nansum": _Reduction(1, result="sum", dtype=3),
+    "aten::prod": _Reduction(1, result="sum", dtype=3),
+    "aten::mean": _Reduction(1, 1, dtype=3),
+    "aten::nanmean": _Reduction(1, 1, dtype=3),
+    "aten::max": _Reduction(1, indexed=True),
+    "aten::min": _Reduction(1, indexed=True),
+    "aten::amax": _Reduction(1),
+    "aten::amin": _Reduction(1),
+    "aten::aminmax": _Reduction(2, results=2),
+    "aten::_aminmax": _Reduction(2, results=2),
+    "aten::all": _Reduction(0, result="bool"),
+    "aten::any": _Reduction(0, result="bool"),
+    "aten::count_nonzero": _Reduction(0, result="index"),
+    "aten::argmax": _Reduction(1, result="index"),
+    "aten::argmin": _Reduction(1, result="index"),
+    "aten::var": _Reduction(4, 2, result="real"),
+    "aten::std": _Reduction(4, 3, result="real"),
+    "aten::var_mean": _Reduction(4, 2, result="real", results=2),
+    "aten::std_mean": _Reduction(4, 3, result="real", results=2),
+    "aten::logsumexp": _Reduction(4, 2),
+}
+
+
+def reduced_extent(call: Call, position: int, shape: tuple[int, ...]) -> tuple[int, int] | None:
+    """Results of a reduction and elements that go into each, or None where not recorded.
+
+    No dimension, or an empty list of them, means all.
+    """
+    n = math.prod(shape)
+    argument = call.argument(position)
+    if argument is None or (isinstance(argument, Scalar) and argument.value == ()):
+        return 1, n
+    if isinstance(argument, Scalar) and isinstance(argument.value, bool):
+        return 1, n  # var(x, unbiased) has no dimension
+    dims = call.integers(position)
+    if dims is None:
+        return None
+    rank = max(1, len(shape))
+    if any(not -rank <= dim < rank for dim in dims):
+        return None
+    if not shape:
+        return 1, 1
+    reduced = {dim % rank for dim in dims}
+    results = math.prod(size for dim, size in enumerate(shape) if dim not in reduced)
+    return results, math.prod(shape[dim] for dim in reduced)
+
+
+def _dtype(row: _Reduction, x: Tensor, asked: str | None) -> str | None:
+    if asked is not None:
+        return asked
+    if row.result == "bool":
+        return "bool"
+    if row.result == "index":
+        return "int64"
+    if row.result == "real":
+        return real_of(x.dtype)
+    if row.result == "sum" and x.dtype is not None and not is_float(x.dtype):
+        return "int64"
+    return x.dtype
+
+
+def reduction(call: Call, _: Conventions) -> Work | None:
+    """Reduction of its row: reads the n elements, writes the m results (and indices of extremes)."""
+    row = _REDUCTIONS[call.name]
+    x = call.tensor(0)
+    if x is None:
+        return None
+    if isinstance(call.argument(1), Tensor) and call.name in ("aten::max", "aten::min"):
+        return None  # the larger of two tensors: torch calls aten::maximum inside
+    over_all = len(call.arguments) <= (2 if row.dtype is not None or row.each == 4 else 1)
+    extent = (1, x.elements) if over_all else reduced_extent(call, row.dim, x.shape)
+    asked = None
+    if row.dtype is not None:
+        asked = scalar_type(call.integer(1 if over_all else row.dtype))
+    out = _dtype(row, x, asked)
+    arithmetic = is_float(asked or x.dtype) or x.dtype is None
+    results = extent[0] if extent is not None else None
+    flops = row.each * x.elements + row.per_result * (results or 0)
+    size = size_of(out)
+    written: int | None = None
+    if results is not None and size is not None:
+        index = 8 if row.indexed and not over_all else 0
+        written = results * (size * row.results + index)
+    return Work(
+        family="reduction",
+        formula="reduction.reduce",
+        flops=flops if arithmetic else 0,
+        bytes_read=x.stored_bytes,
+        bytes_written=written,
+        dtype=real_of(x.dtype),
+        notes=() if results is not None else ("reduced dimensions not recorded",),
+    )
+
+
+def norm(call: Call, _: Conventions) -> Work | None:
+    """Norm of some order, `linalg_vector_norm(x, order, dim)`: 2n + m; 3n + m but for orders 1, 2, inf.
+
+    Reads x, writes the m results.
+    """
+    x = call.tensor(0)
+    if x is None:
+        return None
+    extent = (1, x.elements)
+    found = reduced_extent(call, 2, x.shape) if len(call.arguments) > 2 else extent
+    order = call.number(1)
+    usual = order is None or order in (1, 2) or math.isinf(order)
+    size = size_of(real_of(x.dtype))
+    return Work(
+        family="reduction",
+        formula="reduction.norm",
+        flops=(2 if usual else 3) * x.elements + (found[0] if found is not None else 0),
+        bytes_read=x.stored_bytes,
+        bytes_written=None if size is None or found is None else found[0] * size,
+        dtype=real_of(x.dtype),
+        notes=() if found is not None else ("reduced dimensions not recorded",),
+    )
+
+
+def compare_all(call: Call, _: Conventions) -> Work | None:
+    """Whether two tensors are equal, `equal(a, b)`: n comparisons; writes one boolean."""
+    a, b = call.tensor(0), call.tensor(1)
+    if a is None or b is None:
+        return None
+    return Work(
+        family="reduction",
+        formula="reduction.equal",
+        flops=a.elements if is_float(a.dtype) else 0,
+        bytes_read=total(a.stored_bytes, b.stored_bytes),
+        bytes_written=1,
+        dtype=a.dtype,
+    )
+
+
+MODELS: tuple[Model, ...] = (
+    Model("reduction.reduce", tuple(_REDUCTIONS), reduction),
+    Model(
+        "reduction.norm",
+        ("aten::norm", "aten::linalg_vector_norm", "aten::linalg_norm", "aten::frobenius_norm"),
+        norm,
+    ),
+    Model("reduction.equal", ("aten::equal",), compare_all),
+)

@@ -1,0 +1,211 @@
+"""All models in one place, and the one way to ask for the work of an operator call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+
+from stepscope.costs import (
+    attention,
+    communication,
+    convolution,
+    copy,
+    dropout,
+    elementwise,
+    embedding,
+    extension,
+    foreach,
+    gemm,
+    generated,
+    indexing,
+    loss,
+    normalisation,
+    optimizer,
+    pooling,
+    reduction,
+    rnn,
+    scan,
+    softmax,
+    view,
+)
+from stepscope.costs.call import Call, parse_call
+from stepscope.costs.work import DEFAULT_CONVENTIONS, Conventions, Model, Work
+
+MODELS: tuple[Model, ...] = (
+    *gemm.MODELS,
+    *convolution.MODELS,
+    *attention.MODELS,
+    *normalisation.MODELS,
+    *softmax.MODELS,
+    *loss.MODELS,
+    *elementwise.MODELS,
+    *foreach.MODELS,
+    *reduction.MODELS,
+    *scan.MODELS,
+    *embedding.MODELS,
+    *indexing.MODELS,
+    *copy.MODELS,
+    *pooling.MODELS,
+    *dropout.MODELS,
+    *rnn.MODELS,
+    *optimizer.MODELS,
+    *generated.MODELS,
+    *communication.MODELS,
+    *extension.MODELS,
+    *view.MODELS,
+)
+"""Every model, family by family."""
+
+BY_NAME: MappingProxyType[str, Model] = MappingProxyType(
+    {name: model for model in MODELS for name in model.names}
+)
+"""The model of each operator that has one (generated kernels are recognised by their name's form)."""
+
+_LARGEST = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A distinct operator call as a store keeps it; texts are those of table `operator_input`.
+
+    Args:
+        name: operator.
+        dims: JSON list of shapes.
+        types: JSON list of types.
+        strides: JSON list of strides.
+        values: JSON list of scalar values as texts.
+        list_dtype: element type of tensors in lists, where something else tells it (a kernel's
+            name, see `kernel_name.element_type`); recorders leave it out.
+        related: calls that may know what this one does not say: the operators around it and, for
+            a forward call, its backward.
+    """
+
+    name: str
+    dims: str | None = None
+    types: str | None = None
+    strides: str | None = None
+    values: str | None = None
+    list_dtype: str | None = None
+    related: tuple[Row, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula as the documentation prints it."""
+
+    formula: str
+    family: str
+    operators: tuple[str, ...]
+    text: str
+
+
+def model_of(name: str) -> Model | None:
+    """Find the model of an operator, or None where it has none."""
+    model = BY_NAME.get(name)
+    if model is None and generated.is_generated(name):
+        return generated.MODELS[0]
+    return model
+
+
+def formulas() -> list[Formula]:
+    """List all formulas with the operators they serve and the text that explains them."""
+    return [
+        Formula(model.formula, model.family, model.names, (model.count.__doc__ or "").strip())
+        for model in MODELS
+    ]
+
+
+def work(
+    name: str,
+    dims: str | None,
+    types: str | None = None,
+    strides: str | None = None,
+    values: str | None = None,
+    *,
+    conventions: Conventions = DEFAULT_CONVENTIONS,
+    list_dtype: str | None = None,
+    related: Iterable[Row] = (),
+) -> Work | None:
+    """Count the work of one operator call from the inputs that a recorder wrote down.
+
+    Args:
+        name: operator, as the recorder spells it.
+        dims: JSON list of shapes, `[[8, 128], [128, 256]]`; a list of tensors is a nested list.
+        types: JSON list of type names, `["c10::BFloat16", "c10::BFloat16"]`.
+        strides: JSON list of strides, in elements.
+        values: JSON list of scalar values as texts, `["", "", "1"]`.
+        conventions: what is a matter of convention, see Conventions.
+        list_dtype: element type of tensors in lists, see Row.
+        related: calls that may know what this one does not say, see Row.
+
+    Returns:
+        The work, or None where the operator has no model or the recording does not tell enough.
+        Texts that are no such lists give None; nothing is guessed, nothing raised.
+
+    >>> work("aten::mm", "[[8, 128], [128, 256]]", '["float", "float"]').flops
+    524288
+    """
+    return of_row(Row(name, dims, types, strides, values, list_dtype, tuple(related)), conventions)
+
+
+@lru_cache(maxsize=65_536)
+def of_row(row: Row, conventions: Conventions = DEFAULT_CONVENTIONS) -> Work | None:
+    """Count the work of a distinct call; a call asked for again is answered from memory."""
+    model = model_of(row.name)
+    if model is None:
+        return None
+    call = _parse(row)
+    if call is None:
+        return None
+    found = model.count(call, conventions)
+    if found is None or not _fits(found):
+        return None
+    return found
+
+
+def _parse(row: Row) -> Call | None:
+    related = tuple(
+        call
+        for other in row.related
+        if (
+            call := parse_call(
+                other.name,
+                other.dims,
+                other.types,
+                other.strides,
+                other.values,
+                list_dtype=other.list_dtype,
+            )
+        )
+        is not None
+    )
+    return parse_call(
+        row.name,
+        row.dims,
+        row.types,
+        row.strides,
+        row.values,
+        list_dtype=row.list_dtype,
+        related=related,
+    )
+
+
+def _fits(found: Work) -> bool:
+    """Whether every number fits the 64-bit columns that results go to."""
+    numbers = (found.flops, found.bytes_read or 0, found.bytes_written or 0, found.link_bytes or 0)
+    return all(0 <= number <= _LARGEST for number in numbers) and (
+        (found.bytes_read or 0) + (found.bytes_written or 0) <= _LARGEST
+    )
+
+
+def work_table(
+    rows: Sequence[Row], conventions: Conventions = DEFAULT_CONVENTIONS
+) -> list[Work | None]:
+    """Count the work of many distinct calls, in their order.
+
+    A trace of a million events has a few thousand distinct calls; each is counted once (about 20
+    microseconds) and remembered.
+    """
+    return [of_row(row, conventions) for row in rows]

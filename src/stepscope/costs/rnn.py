@@ -1,0 +1,228 @@
+"""Recurrent networks: whole layers as cuDNN, MIOpen and oneDNN run them, and their cells.
+
+A step of a cell with input I, state H and G gates (LSTM 4, GRU 3, plain 1) multiplies the input by a
+G·H x I and the state by a G·H x H matrix: 2·G·H·(I + H) operations for each sample, and about ten
+element-wise ones for each gate and unit, which are not counted here. A projection of P adds 2·H·P and
+makes the state P wide. The backward computes the gradients of input and state and those of the
+weights: twice the forward, as each product of a GEMM's backward does. Source: Appleyard et al.,
+Optimizing performance of recurrent neural networks on GPUs (2016); LSTM of Hochreiter and
+Schmidhuber (1997), GRU of Cho et al. (2014).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepscope.costs.call import Call, Tensor
+from stepscope.costs.work import Conventions, Model, Work, total
+
+_GATES_OF_MODE = {0: 1, 1: 1, 2: 4, 3: 3}
+"""cuDNN's and MIOpen's modes: plain with ReLU, plain with tanh, LSTM, GRU."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layers:
+    """Positions of a whole network's arguments; `cell` is None where the operator has none."""
+
+    weights: int
+    state: int
+    cell: int | None
+    mode: int
+    hidden: int
+    projection: int | None
+    layers: int
+    batch_first: int
+    train: int
+    bidirectional: int
+    packed: int
+    output: int | None = None
+
+
+_LAYERS: dict[str, _Layers] = {
+    "aten::_cudnn_rnn": _Layers(1, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14),
+    "aten::miopen_rnn": _Layers(1, 3, 4, 5, 6, None, 7, 8, 10, 11, 12),
+    "aten::_cudnn_rnn_backward": _Layers(1, 4, 5, 10, 11, 12, 13, 14, 16, 17, 18, output=6),
+    "aten::miopen_rnn_backward": _Layers(1, 4, 5, 10, 11, None, 12, 13, 15, 16, 17, output=6),
+}
+
+
+def _steps(gates: int, rows: int, inputs: int, state: int, hidden: int, projection: int) -> int:
+    """Operations of one layer in one direction over `rows` samples and time steps."""
+    return rows * (2 * gates * hidden * (inputs + state) + 2 * hidden * projection)
+
+
+def network(call: Call, _: Conventions) -> Work | None:
+    """A recurrent network of L layers: the sum over layers and directions; backward twice as much.
+
+    Reads input, states and weights, writes outputs and states; backward also reads the outputs and
+    their gradients and writes the gradients of input and weights. Where the recording gives no
+    values, layers and sizes are not known and the call is not counted. The element type of the
+    weights is taken to be the input's.
+    """
+    layout = _LAYERS[call.name]
+    x, weights = call.tensor(0), call.tensors(layout.weights)
+    mode, hidden = call.integer(layout.mode), call.integer(layout.hidden)
+    layers, both = call.integer(layout.layers), call.flag(layout.bidirectional)
+    projection = 0 if layout.projection is None else call.integer(layout.projection)
+    gates = _GATES_OF_MODE.get(-1 if mode is None else mode)
+    if x is None or weights is None or hidden is None or layers is None or gates is None:
+        return None
+    if both is None or projection is None or not 0 < layers < 1000 or len(x.shape) not in (2, 3):
+        return None
+    rows = x.elements // max(1, x.shape[-1])
+    directions = 2 if both else 1
+    state = projection or hidden
+    flops = 0
+    for layer in range(layers):
+        inputs = x.shape[-1] if layer == 0 else state * directions
+        flops += directions * _steps(gates, rows, inputs, state, hidden, projection)
+    size = x.element_size
+    parameters = None if size is None else size * sum(tensor.elements for tensor in weights)
+    outs = None if size is None else rows * state * directions * size
+    states = total(_bytes(call.tensor(layout.state)), _bytes(call.tensor(layout.cell or -1)))
+    backward = layout.output is not None
+    if backward:
+        read = total(x.stored_bytes, parameters, states, outs, outs)
+        written = total(x.bytes, parameters, states)
+    else:
+        read, written = total(x.stored_bytes, parameters, states), total(outs, states)
+    return Work(
+        family="rnn",
+        formula="rnn.network_backward" if backward else "rnn.network",
+        flops=2 * flops if backward else flops,
+        bytes_read=read,
+        bytes_written=written,
+        dtype=x.dtype,
+        unit="matrix",
+    )
+
+
+def _bytes(tensor: Tensor | None) -> int | None:
+    return 0 if tensor is None else tensor.stored_bytes
+
+
+def one_layer(call: Call, _: Conventions) -> Work | None:
+    """One layer in one direction as oneDNN runs it, `mkldnn_rnn_layer(x, w_in, w_state, ...)`.
+
+    2·(rows)·(elements of both weights).
+    """
+    x, w_input, w_state = call.tensor(0), call.tensor(1), call.tensor(2)
+    if x is None or w_input is None or w_state is None or len(w_state.shape) != 2 or not x.shape:
+        return None
+    if len(w_input.shape) != 2 or w_input.shape[1] != x.shape[-1]:
+        return None
+    rows = x.elements // max(1, x.shape[-1])
+    size = x.element_size
+    states = total(_bytes(call.tensor(5)), _bytes(call.tensor(6)))
+    weights = total(*(_bytes(call.tensor(position)) for position in range(1, 5)))
+    return Work(
+        family="rnn",
+        formula="rnn.one_layer",
+        flops=2 * rows * (w_input.elements + w_state.elements),
+        bytes_read=total(x.stored_bytes, weights, states),
+        bytes_written=total(None if size is None else rows * w_state.shape[1] * size, states),
+        dtype=x.dtype,
+        unit="matrix",
+    )
+
+
+def layers_of_torch(call: Call, _: Conventions) -> Work | None:
+    """A network as torch's `lstm`, `gru`, `rnn_tanh`, `rnn_relu` are called: 2·rows·(elements of weights).
+
+    Every weight matrix meets every sample of every step once. Biases, which are vectors, do not
+    count. torch hands the call on to other operators, which are counted where they are modelled.
+    """
+    x = call.tensor(0)
+    weights = call.tensors(2)
+    if x is None or weights is None or len(x.shape) not in (2, 3):
+        return None
+    rows = x.elements // max(1, x.shape[-1])
+    matrices = sum(tensor.elements for tensor in weights if len(tensor.shape) == 2)
+    return Work(
+        family="rnn",
+        formula="rnn.layers_of_torch",
+        flops=2 * rows * matrices,
+        bytes_read=total(x.stored_bytes, *(tensor.stored_bytes for tensor in weights)),
+        bytes_written=None,
+        dtype=x.dtype,
+        unit="matrix",
+    )
+
+
+def cell(call: Call, _: Conventions) -> Work | None:
+    """One step of a cell, `lstm_cell(x, states, w_ih, w_hh, ...)`: 2·(samples)·(elements of weights)."""
+    x, w_input, w_state = call.tensor(0), call.tensor(2), call.tensor(3)
+    if x is None or w_input is None or w_state is None or not x.shape or not w_state.shape:
+        return None
+    samples = x.elements // max(1, x.shape[-1])
+    size = x.element_size
+    results = 2 if "lstm" in call.name else 1
+    state = None if size is None else samples * w_state.shape[-1] * size
+    known = None if state is None else state * results
+    return Work(
+        family="rnn",
+        formula="rnn.cell",
+        flops=2 * samples * (w_input.elements + w_state.elements),
+        bytes_read=total(x.stored_bytes, w_input.stored_bytes, w_state.stored_bytes, known),
+        bytes_written=known,
+        dtype=x.dtype,
+        unit="matrix",
+    )
+
+
+def fused_gates(call: Call, _: Conventions) -> Work | None:
+    """The element-wise part of a cell, `_thnn_fused_lstm_cell(input_gates, hidden_gates, state, ...)`.
+
+    For each unit an LSTM adds the two products of its four gates (4), takes three sigmoids (12) and
+    two hyperbolic tangents (2), and c = f·c + i·g, h = o·tanh(c) (4): 22. A GRU adds those of two
+    gates (2), takes two sigmoids (8) and n = tanh(a + r·b) (3), h = n + z·(h - n) (3): 16. Each bias
+    adds one for each gate and unit. Reads gates, biases and state; writes the states and what the
+    backward needs (the gates, or five values for each unit of a GRU).
+    """
+    gates, hidden_gates, state = call.tensor(0), call.tensor(1), call.tensor(2)
+    bias = [tensor for tensor in (call.tensor(3), call.tensor(4)) if tensor is not None]
+    if gates is None or hidden_gates is None or state is None:
+        return None
+    lstm = "lstm" in call.name
+    each = 22 if lstm else 16
+    units = state.elements
+    flops = units * each + len(bias) * gates.elements
+    kept = gates.bytes if lstm else None if state.bytes is None else 5 * state.bytes
+    results = 2 if lstm else 1
+    return Work(
+        family="rnn",
+        formula="rnn.fused_gates",
+        flops=flops,
+        bytes_read=total(
+            gates.stored_bytes,
+            hidden_gates.stored_bytes,
+            state.stored_bytes,
+            *(tensor.stored_bytes for tensor in bias),
+        ),
+        bytes_written=total(*(state.bytes for _ in range(results)), kept),
+        dtype=gates.dtype,
+    )
+
+
+MODELS: tuple[Model, ...] = (
+    Model("rnn.network", ("aten::_cudnn_rnn", "aten::miopen_rnn"), network),
+    Model(
+        "rnn.network_backward", ("aten::_cudnn_rnn_backward", "aten::miopen_rnn_backward"), network
+    ),
+    Model("rnn.one_layer", ("aten::mkldnn_rnn_layer",), one_layer),
+    Model(
+        "rnn.layers_of_torch",
+        ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"),
+        layers_of_torch,
+    ),
+    Model(
+        "rnn.cell",
+        ("aten::lstm_cell", "aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell"),
+        cell,
+    ),
+    Model(
+        "rnn.fused_gates",
+        ("aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_gru_cell"),
+        fused_gates,
+    ),
+)

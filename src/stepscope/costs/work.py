@@ -1,0 +1,169 @@
+"""What an operator call had to do: its floating-point operations and the bytes it had to move.
+
+Conventions, the same for every model:
+
+* A multiply and an add are two operations; a fused multiply-add counts 2. A matrix product of
+  M x K by K x N therefore counts 2·M·N·K, the bias of its epilogue included: K products, K - 1 sums
+  and one sum with the bias are 2·K operations for each element.
+* Element-wise arithmetic counts what the written formula does: one for each add, subtract,
+  multiply, divide, comparison, root, exponential, logarithm or trigonometric function.
+* Arithmetic on integers and booleans is no floating-point operation and counts 0, except matrix
+  products and convolutions of integers, which are what hardware peaks in OP/s are stated for.
+* Bytes are the least that must be moved: every element of an input that the call looks at is
+  read once, every element of a result is written once. Elements that a broadcast repeats
+  (stride 0) count once. Caches may save less or more; a kernel that needs two passes reads more.
+* Zeros that padding adds are multiplied like other numbers, as the usual formulas assume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from stepscope.costs.call import Call
+
+FAMILIES: tuple[str, ...] = (
+    "gemm",
+    "convolution",
+    "attention",
+    "normalisation",
+    "softmax",
+    "loss",
+    "elementwise",
+    "reduction",
+    "scan",
+    "embedding",
+    "indexing",
+    "copy",
+    "fill",
+    "random",
+    "pooling",
+    "dropout",
+    "rnn",
+    "optimizer",
+    "generated",
+    "communication",
+    "view",
+)
+"""The kinds of work that models know."""
+
+Unit = Literal["matrix", "vector"]
+Bound = Literal["exact", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class Conventions:
+    """What is a matter of convention in counting, and therefore printed with every result.
+
+    Args:
+        causal: `masked` counts only the query-key pairs that a causal or windowed mask allows,
+            about half of them (what the device must do); `full` counts all pairs, as
+            torch's FlopCounterMode and many published formulas do.
+    """
+
+    causal: Literal["masked", "full"] = "masked"
+
+    def describe(self) -> str:
+        """Say the conventions in one line."""
+        pairs = (
+            "only the pairs that a causal mask allows"
+            if self.causal == "masked"
+            else "all query-key pairs, causal or not"
+        )
+        return f"multiply-add = 2 operations; attention counts {pairs}; bytes are the least to move"
+
+
+DEFAULT_CONVENTIONS = Conventions()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The work of one operator call.
+
+    Args:
+        family: one of FAMILIES.
+        formula: name of the formula, `family.what`; `formulas()` explains each.
+        flops: operations, by the conventions above.
+        bytes_read: least number of bytes read; None where an input's element type or extent was
+            not recorded.
+        bytes_written: least number of bytes written; None where that was not recorded.
+        dtype: element type of the arithmetic, which decides the peak; None where not recorded.
+        unit: `matrix` where tensor cores (or their like) could do it, else `vector`.
+        link_bytes: bytes that the busiest link of each rank must carry; only for communication.
+        bound: `exact` by the formula, or `lower` where the recording shows only part of the work.
+        notes: what a reader must know about this number.
+        parts: the same work split where one operator does several things that different kernels
+            carry out (the gradients of a convolution).
+    """
+
+    family: str
+    formula: str
+    flops: int
+    bytes_read: int | None
+    bytes_written: int | None
+    dtype: str | None
+    unit: Unit = "vector"
+    link_bytes: int | None = None
+    bound: Bound = "exact"
+    notes: tuple[str, ...] = ()
+    parts: tuple[Work, ...] = ()
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes read and written, or None where either is not known."""
+        if self.bytes_read is None or self.bytes_written is None:
+            return None
+        return self.bytes_read + self.bytes_written
+
+    def noted(self, *notes: str) -> Work:
+        """Return the same work with more notes."""
+        return replace(self, notes=self.notes + notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """How the work of some operators is counted.
+
+    Args:
+        formula: name of the formula, `family.what`.
+        names: operators it knows, as the recorder spells them.
+        count: the formula; its docstring states it, with source and convention. It returns
+            None for a call that it cannot count.
+    """
+
+    formula: str
+    names: tuple[str, ...]
+    count: Callable[[Call, Conventions], Work | None]
+
+    @property
+    def family(self) -> str:
+        """The family that the formula belongs to."""
+        return self.formula.split(".", 1)[0]
+
+
+def total(*sizes: int | None) -> int | None:
+    """Add sizes up; None as soon as one of them is not known."""
+    result = 0
+    for size in sizes:
+        if size is None:
+            return None
+        result += size
+    return result
+
+
+def summed(formula: str, parts: tuple[Work, ...], *notes: str) -> Work:
+    """Join the parts of one call's work into one; the first part decides type and unit."""
+    first = parts[0]
+    return Work(
+        family=formula.split(".", 1)[0],
+        formula=formula,
+        flops=sum(part.flops for part in parts),
+        bytes_read=total(*(part.bytes_read for part in parts)),
+        bytes_written=total(*(part.bytes_written for part in parts)),
+        dtype=first.dtype,
+        unit=first.unit,
+        bound="lower" if any(part.bound == "lower" for part in parts) else "exact",
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)) + notes,
+        parts=parts,
+    )
