@@ -156,29 +156,36 @@ def find_directions(host: Host, forward: Int32s) -> Directions:
     optimizer between them.
     """
     direction = np.full(len(host), NO_DIRECTION, dtype=np.int8)
-    if not len(host):
-        return direction
+    differentiated = forward[forward >= 0]
+    modules = np.flatnonzero(host.role == MODULE).astype(np.int32)
     direction[(host.role == OPTIMIZER) | (host.role == ZERO_GRAD)] = OPTIMIZER_PASS
     direction[(host.role == BACKWARD) | (forward >= 0)] = BACKWARD_PASS
+    # A module that runs within backward computes its forward anew: that is part of the backward.
+    enclosing = host.climb(host.nesting.parent[modules], direction != NO_DIRECTION)
+    direction[modules[enclosing < 0]] = FORWARD
+    if not (direction != NO_DIRECTION).any():
+        return direction
     host.nesting.inherit(direction, NO_DIRECTION)
-    differentiated = np.zeros(len(host), dtype=bool)
-    differentiated[forward[forward >= 0]] = True
-    host.nesting.spread_up(differentiated)
-    ahead = (differentiated & (host.kind == OPERATOR)) | (host.role == MODULE)
-    direction[ahead & (direction == NO_DIRECTION)] = FORWARD
-    host.nesting.inherit(direction, NO_DIRECTION)
-    _fill_between(host, direction)
-    host.nesting.inherit(direction, NO_DIRECTION)
+    if len(differentiated):
+        ahead = np.zeros(len(host), dtype=bool)
+        ahead[differentiated] = True
+        host.nesting.spread_up(ahead)
+        ahead &= (host.kind == OPERATOR) & (direction == NO_DIRECTION)
+        direction[ahead] = FORWARD
+        host.nesting.inherit(direction, NO_DIRECTION)
+    if _fill_between(host, direction):
+        host.nesting.inherit(direction, NO_DIRECTION)
     return direction
 
 
-def _fill_between(host: Host, direction: Directions) -> None:
+def _fill_between(host: Host, direction: Directions) -> bool:
+    """Sets the operators between two forward ones; says whether there were any."""
     above = host.nesting.parent
     outermost = (host.kind == OPERATOR) & ((above < 0) | (host.operator[above] < 0))
     breaks = np.isin(host.role, (STEP, DATALOADER, OPTIMIZER, ZERO_GRAD, BACKWARD))
     place = np.flatnonzero(outermost | breaks)
     if not len(place):
-        return
+        return False
     decided = direction[place]
     decided[breaks[place]] = OPTIMIZER_PASS
     thread = host.thread_of(place.astype(np.int32))
@@ -191,3 +198,4 @@ def _fill_between(host: Host, direction: Directions) -> None:
     between = (decided[low] == FORWARD) & (decided[high] == FORWARD)
     between &= (thread[low] == thread[open_]) & (thread[high] == thread[open_])
     direction[place[open_[between]]] = FORWARD
+    return bool(between.any())

@@ -137,7 +137,7 @@ def _duration_overrun(evidence: Evidence) -> Check:
 
 
 def _zero_ts(evidence: Evidence) -> Check:
-    count = evidence.report.damage.get("zero_ts", 0)
+    count = evidence.report.damage.get("zero_timestamp", 0)
     return _result(
         "zero_ts",
         WARNING if count else OK,
@@ -150,14 +150,15 @@ def _zero_ts(evidence: Evidence) -> Check:
 
 
 def _negative_dur(evidence: Evidence) -> Check:
-    count = evidence.report.damage.get("negative_dur", 0)
+    damage = evidence.report.damage
+    count = damage.get("negative_duration", 0) + damage.get("unfinished", 0)
     return _result(
         "negative_dur",
         WARNING if count else OK,
         count,
         _TIMES + ",operators",
-        f"{count} events have a negative duration: they had not ended, or their end was lost. Their "
-        "end was taken from what encloses them or from the end of the recording.",
+        f"{count} events have no duration or a negative one: they had not ended, or their end was "
+        "lost. Their end was taken from what encloses them or from the end of the recording.",
         "no duration is negative.",
     )
 

@@ -8,6 +8,7 @@ where these state none either, the operation is told from names.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from stepscope.link.columns import integers, small_numbers, words
 from stepscope.link.device import COMMUNICATION as COMMUNICATES
 from stepscope.link.device import Device
-from stepscope.link.host import COMMUNICATION, NOWHERE, Host
+from stepscope.link.host import COMMUNICATION, Host
 
 Int32s = NDArray[np.int32]
 
@@ -39,6 +40,7 @@ _OPERATIONS = (
     ("isend", "send"),
     ("send", "send"),
 )
+_MEANING = [*dict.fromkeys(operation for _, operation in _OPERATIONS)]
 _ELEMENT_BYTES = {
     "float": 4, "float32": 4, "int": 4, "int32": 4, "uint32": 4,
     "double": 8, "float64": 8, "long": 8, "int64": 8, "uint64": 8, "complexfloat": 8,
@@ -85,30 +87,21 @@ def message_bytes(
 
 
 def find_collectives(host: Host, device: Device, launch: Int32s, arguments: pa.Table) -> pa.Table:
-    """One row for each communication kernel; `id` is its row, `host_id` the position that asked."""
+    """One row for each communication kernel; `id` and `host_id` are ids of events."""
     rows = np.flatnonzero(device.kind == COMMUNICATES)
-    asked_by, operation_at, arguments_at = _of_host(host, arguments)
     call = launch[rows]
-    linked = call >= 0
-    origin = np.where(linked, asked_by[call], NOWHERE) if len(host) else call
-    index = small_numbers(device.table, "collective_id")[rows]
-    if len(host):
-        index = np.where((index < 0) & linked, arguments_at[call], index)
-    index[index >= arguments.num_rows] = -1
     name, names = words(device.table, "name")
     by_kernel = [operation_of(text) for text in names]
     stated = [operation_of(text or "") for text in arguments.column("operation").to_pylist()]
-    meaning = [*dict.fromkeys(text for _, text in _OPERATIONS)]
-    code_of: dict[str | None, int] = {text: code for code, text in enumerate(meaning)}
-    code_of[None] = -1
-    operation = np.array([*(code_of[text] for text in stated), -1], np.int8)[index]
-    if len(host):
-        by_host = np.where(linked, operation_at[call], -1)
-        operation = np.where(operation < 0, by_host, operation)
-    kernel_codes = np.array([*(code_of[text] for text in by_kernel), -1], np.int8)[name[rows]]
-    operation = np.where(operation < 0, kernel_codes, operation)
+    index = small_numbers(device.table, "collective_id")[rows]
+    asked_by, by_host, of_host = _of_host(host, call)
+    index = np.where(index < 0, of_host, index)
+    index[index >= arguments.num_rows] = -1
+    operation = _codes(stated)[index]
+    operation = np.where(operation < 0, by_host, operation)
+    operation = np.where(operation < 0, _codes(by_kernel)[name[rows]], operation)
     taken = arguments.take(integers(index, type=pa.int64()))
-    operations = [meaning[code] if code >= 0 else None for code in operation.tolist()]
+    operations = [_MEANING[code] if code >= 0 else None for code in operation.tolist()]
     size = [
         message_bytes(*values)
         for values in zip(
@@ -123,7 +116,7 @@ def find_collectives(host: Host, device: Device, launch: Int32s, arguments: pa.T
     return pa.table(
         {
             "id": pa.array(rows + len(host), pa.int64()),
-            "host_id": integers(host.rows(origin), type=pa.int64()),
+            "host_id": integers(host.rows(asked_by), type=pa.int64()),
             "operation": pa.array(operations, pa.string()),
             **{name: taken.column(name) for name in ("group_name", "group_description")},
             **{name: taken.column(name) for name in ("group_ranks", "group_size", "sequence")},
@@ -136,24 +129,38 @@ def find_collectives(host: Host, device: Device, launch: Int32s, arguments: pa.T
     )
 
 
-def _of_host(host: Host, arguments: pa.Table) -> tuple[Int32s, NDArray[np.int8], Int32s]:
-    """For each position: who of its ancestors asked, for which operation, with which arguments."""
-    asked_by = np.full(len(host), NOWHERE, dtype=np.int32)
-    operation = np.full(len(host), -1, dtype=np.int8)
+def _codes(operations: list[str | None]) -> NDArray[np.int8]:
+    """Numbers of operations, -1 for None, and at the end -1 for what has no entry."""
+    return np.array([*(-1 if o is None else _MEANING.index(o) for o in operations), -1], np.int8)
+
+
+def _of_host(host: Host, call: Int32s) -> tuple[Int32s, NDArray[np.int8], Int32s]:
+    """Who around each call asked for a collective, for which operation, with which arguments.
+
+    -1 for each of the three that is not known.
+    """
+    asks = host.role == COMMUNICATION
     stated = small_numbers(host.table, "collective_id")[host.nesting.row]
-    place = np.flatnonzero((host.role == COMMUNICATION) | (stated >= 0)).astype(np.int32)
-    if not len(place):
-        return asked_by, operation, stated
-    asked_by[place] = place
-    name, names = words(host.table, "name")
-    meaning = [*dict.fromkeys(text for _, text in _OPERATIONS)]
-    codes = np.full(len(names) + 1, -1, dtype=np.int8)
-    name = name[host.nesting.row[place]]
-    for which in np.unique(name).tolist():
-        found = operation_of(names[which])
-        codes[which] = -1 if found is None else meaning.index(found)
-    operation[place] = codes[name]
-    stated[stated >= arguments.num_rows] = -1
-    for values in (asked_by, operation, stated):
-        host.nesting.inherit(values)
-    return asked_by, operation, stated
+    operation = np.full(len(host), -1, dtype=np.int8)
+    place = np.flatnonzero(asks)
+    if len(place):
+        name, names = words(host.table, "name")
+        name = name[host.nesting.row[place]]
+        known = np.full(len(names), -1, dtype=np.int8)
+        for which in np.unique(name).tolist():
+            known[which] = _codes([operation_of(names[which])])[0]
+        operation[place] = known[name]
+    asked_by = host.climb(call, asks | (stated >= 0))
+    return (
+        asked_by,
+        _at(operation, host.climb(call, operation >= 0)),
+        _at(stated, host.climb(call, stated >= 0)),
+    )
+
+
+def _at(values: NDArray[Any], position: Int32s) -> NDArray[Any]:
+    """The values at some positions, -1 for nowhere."""
+    result = np.full(len(position), -1, dtype=values.dtype)
+    known = position >= 0
+    result[known] = values[position[known]]
+    return result

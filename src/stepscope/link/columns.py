@@ -15,6 +15,18 @@ def numbers(table: pa.Table, name: str, *, missing: int = 0) -> NDArray[np.int64
     return _filled(table, name, np.dtype(np.int64), missing)
 
 
+FARTHEST_NS = 1 << 56
+"""Times beyond this (two years) are damage; cutting them keeps sums of times within 64 bits."""
+
+
+def times(table: pa.Table, name: str) -> NDArray[np.int64]:
+    """A column of times or durations (ns), cut to two years."""
+    values = numbers(table, name)
+    if len(values) and max(int(values.max()), -int(values.min())) > FARTHEST_NS:
+        np.clip(values, -FARTHEST_NS, FARTHEST_NS, out=values)
+    return values
+
+
 def small_numbers(table: pa.Table, name: str, *, missing: int = -1) -> NDArray[np.int32]:
     """An integer column whose values fit into int32, likewise."""
     return _filled(table, name, np.dtype(np.int32), missing)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stepscope.link.columns import codes, numbers, small_numbers
+from stepscope.link.columns import codes, numbers, small_numbers, times
 
 NO_WORK, COMPUTATION, COMMUNICATION, COPY, FILL = range(5)
 
@@ -57,8 +57,8 @@ def read_device(table: pa.Table) -> Device:
         kind=codes(table, "kind", KINDS, missing=NO_WORK),
         device=small_numbers(table, "device"),
         stream=numbers(table, "stream", missing=-1),
-        start=numbers(table, "start_ns"),
-        dur=numbers(table, "dur_ns"),
+        start=times(table, "start_ns"),
+        dur=times(table, "dur_ns"),
         correlation=correlation,
         external_id=external_id,
     )

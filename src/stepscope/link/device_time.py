@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,32 +44,16 @@ def sum_device_time(host: Host, device: Device, launch: Int32s, operator: Int32s
     own = np.full(len(host), NOT_MEASURED, dtype=np.int64)
     own[place] = launched[place]
     calls = place[host.kind[place] == RUNTIME]
-    caller = _climb_to(host, host.nesting.parent[calls], lambda kind: kind != RUNTIME)
+    caller = host.climb(host.nesting.parent[calls], host.kind != RUNTIME)
     _add(own, caller, launched[calls])
-    deeper = (caller >= 0) & ~_is_range(host.kind[caller])
-    calls, caller = calls[deeper], caller[deeper]
-    _add(own, _climb_to(host, caller, _is_range), launched[calls])
+    is_range = (host.kind == OPERATOR) | (host.kind == ANNOTATION)
+    deeper = np.flatnonzero(caller >= 0)
+    deeper = deeper[~is_range[caller[deeper]]]
+    _add(own, host.climb(caller[deeper], is_range), launched[calls[deeper]])
     total = host.nesting.sum_up(launched)
     host.nesting.spread_up(has)
     total[~has] = NOT_MEASURED
     return DeviceTime(total, own)
-
-
-def _is_range(kind: NDArray[np.int8]) -> NDArray[np.bool_]:
-    result: NDArray[np.bool_] = (kind == OPERATOR) | (kind == ANNOTATION)
-    return result
-
-
-def _climb_to(
-    host: Host, start: Int32s, wanted: Callable[[NDArray[np.int8]], NDArray[np.bool_]]
-) -> Int32s:
-    at: Int32s = start.copy()
-    climbing = np.flatnonzero(at >= 0)
-    while len(climbing):
-        climbing = climbing[~wanted(host.kind[at[climbing]])]
-        at[climbing] = host.nesting.parent[at[climbing]]
-        climbing = climbing[at[climbing] >= 0]
-    return at
 
 
 def _add(sums: NDArray[np.int64], position: Int32s, values: NDArray[np.int64]) -> None:

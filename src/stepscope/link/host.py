@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stepscope.link.columns import codes, numbers, small_numbers
+from stepscope.link.columns import codes, numbers, small_numbers, times
 from stepscope.link.nesting import Nesting, nest
 
 PYTHON, ANNOTATION, OPERATOR, OTHER, RUNTIME = range(5)
@@ -115,6 +115,16 @@ class Host:
         """An integer column of the table, in the order of the positions."""
         return numbers(self.table, name, missing=missing)[self.nesting.row]
 
+    def climb(self, positions: NDArray[np.int32], wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """The nearest position at or above each one for which `wanted` is set, or -1."""
+        at = positions.astype(np.int32)
+        climbing = np.flatnonzero(at >= 0)
+        while len(climbing):
+            climbing = climbing[~wanted[at[climbing]]]
+            at[climbing] = self.nesting.parent[at[climbing]]
+            climbing = climbing[at[climbing] >= 0]
+        return at
+
     def innermost(self, thread: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int32]:
         """Position of the innermost event of a thread at a time, or -1."""
         found = np.full(len(time), NOWHERE, dtype=np.int32)
@@ -134,7 +144,7 @@ class Host:
 
 def nest_host(table: pa.Table, *, resolution_ns: int) -> Host:
     """Nests the host events of a recording."""
-    start, dur = numbers(table, "start_ns"), numbers(table, "dur_ns")
+    start, dur = times(table, "start_ns"), times(table, "dur_ns")
     kind = codes(table, "kind", KINDS, missing=OTHER)
     nesting = nest(
         small_numbers(table, "thread", missing=0), start, dur, kind, resolution_ns=resolution_ns

@@ -266,8 +266,10 @@ def _with_backward(
     gather the gradients of many modules and belong to none.
     """
     back = direction == BACKWARD_PASS
+    if not back.any():
+        return inherited
     linked = np.flatnonzero(forward >= 0)
-    result = inherited
+    result: Int32s = inherited.copy()
     result[back] = own[back]
     result[linked] = np.maximum(inherited[forward[linked]], own[linked])
     above = host.nesting.parent

@@ -162,6 +162,8 @@ def _parents(
     key = np.empty(count + 1, dtype=np.int64)
     key[:count] = end
     key[:count] -= int(begin.min()) if count else 0
+    if int(key[:count].max(initial=0)) >> _KEY_BITS:  # damaged times, years apart
+        key[:count] = np.unique(end, return_inverse=True)[1]
     key[:count] <<= 4
     key[:count] |= 7 - rank
     key[count] = np.iinfo(np.int64).max  # read through index -1: nothing encloses a root
@@ -175,20 +177,36 @@ def _parents(
 
 
 def _depths(parent: Int32s) -> NDArray[Any]:
-    """Number of events above each, by following pointers whose reach doubles at each round."""
-    depth = (parent >= 0).astype(np.int32)
-    above = parent.copy()
-    moving = np.flatnonzero(above >= 0)
+    """Number of events above each.
+
+    Positions form chains in which each is the first child of the one before; only the heads of
+    chains are followed upwards, by pointers whose reach doubles at each round.
+    """
+    count = len(parent)
+    is_head = parent != np.arange(-1, count - 1, dtype=np.int32)
+    if count:
+        is_head[0] = True
+    head = np.flatnonzero(is_head).astype(np.int32)
+    chain = np.cumsum(is_head, dtype=np.int32)
+    chain -= 1
+    above = parent[head]
+    nested = above >= 0
+    chain_above = np.where(nested, chain[above], -1)
+    depth_of_head = np.where(nested, above - head[chain_above] + 1, 0).astype(np.int32)
+    moving = np.flatnonzero(nested)
     while len(moving):
-        there = above[moving]
-        depth[moving] += depth[there]
-        there = above[there]
-        above[moving] = there
+        there = chain_above[moving]
+        depth_of_head[moving] += depth_of_head[there]
+        there = chain_above[there]
+        chain_above[moving] = there
         moving = moving[there >= 0]
+    depth = np.arange(count, dtype=np.int32)
+    depth += np.repeat(depth_of_head - head, np.diff(np.append(head, count)))
     # 16 bits sort several times faster, and no call stack is deeper.
     return depth.astype(np.int16) if depth.max(initial=0) < 1 << 15 else depth
 
 
+_KEY_BITS = 58
 _BLOCK = 1 << 20
 """Pairs of siblings are looked at in blocks, to keep temporary arrays small."""
 

@@ -37,7 +37,8 @@ def link_rank(tables: RankTables) -> LinkedTables:
     forward = link_backward(host, tables.flow, tables.thread)
     direction = find_directions(host, forward)
     modules, module = find_modules(host, forward, direction, module_name)
-    host.nesting.inherit(forward)
+    if (forward >= 0).any():
+        host.nesting.inherit(forward)
     device_direction = _through(direction, launch, operator)
     device_module = _through(module, launch, operator)
     attribution = _attribution(

@@ -1,0 +1,150 @@
+"""The modules of the model and what belongs to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepscope.link.module_names import ModuleName, hierarchy_module, range_module
+
+
+def tree(linked):
+    paths = linked.column("module", "path")
+    return {
+        row["path"]: (None if row["parent_id"] is None else paths[row["parent_id"]], row["calls"])
+        for row in linked.rows("module")
+    }
+
+
+def module_of(linked, row):
+    module = linked.host(row)["module_id"]
+    return None if module is None else linked.column("module", "path")[module]
+
+
+def test_python_frames_make_the_tree_and_repeated_calls_one_node(recording):
+    operators = []
+    for start in (0, 1000):
+        recording.python("nn.Module: Net_0", start, start + 500, python_module_id=0)
+        recording.python("net.py(7): forward", start + 10, start + 490)
+        recording.python("nn.Module: Linear_0", start + 20, start + 100, python_module_id=0)
+        operators.append(recording.operator("aten::linear", start + 30, start + 90))
+        recording.python("nn.Module: Linear_1", start + 200, start + 300, python_module_id=1)
+    linked = recording.link()
+    assert tree(linked) == {
+        "Net_0": (None, 2),
+        "Net_0.Linear_0": ("Net_0", 2),
+        "Net_0.Linear_1": ("Net_0", 2),
+    }
+    assert [module_of(linked, row) for row in operators] == ["Net_0.Linear_0"] * 2
+    assert linked.column("module", "class") == ["Net", "Linear", "Linear"]
+    assert linked.column("module", "depth") == [0, 1, 1]
+    assert set(linked.column("module", "rule")) == {"python"}
+
+
+def test_one_module_used_in_two_places_is_two_nodes(recording):
+    for start, outer in ((0, "A_0"), (100, "B_0")):
+        recording.python(f"nn.Module: {outer}", start, start + 90, python_module_id=0)
+        recording.python("nn.Module: Shared_0", start + 10, start + 80, python_module_id=0)
+    assert set(tree(recording.link())) == {"A_0", "A_0.Shared_0", "B_0", "B_0.Shared_0"}
+
+
+def test_frames_name_their_caller_also_where_times_do_not_nest(recording):
+    # The inner frame's end was lost: it runs on past the outer one's.
+    recording.python("nn.Module: Net_0", 0, 100, python_id=1, python_parent_id=9)
+    recording.python("net.py(7): forward", 5, 95, python_id=2, python_parent_id=1)
+    recording.python("nn.Module: Head_0", 50, 400, python_id=3, python_parent_id=2)
+    assert tree(recording.link())["Net_0.Head_0"] == ("Net_0", 1)
+
+
+def test_frames_that_call_each_other_in_a_circle_do_no_harm(recording):
+    recording.python("nn.Module: A_0", 0, 100, python_id=1, python_parent_id=2)
+    recording.python("nn.Module: B_0", 10, 90, python_id=2, python_parent_id=1)
+    recording.python("nn.Module: C_0", 20, 30, python_id=3, python_parent_id=3)
+    assert len(recording.link().rows("module")) == 3
+
+
+def test_backward_belongs_to_the_module_of_its_forward(recording):
+    recording.python("nn.Module: Net_0", 0, 100)
+    recording.python("nn.Module: Linear_0", 10, 60)
+    recording.operator("aten::addmm", 20, 40, sequence_number=7)
+    recording.launch(25, 30, 1)
+    recording.operator("autograd::engine::evaluate_function: AddmmBackward0", 200, 290, 1,
+                       sequence_number=7, forward_thread=1)  # fmt: skip
+    inner = recording.operator("aten::mm", 210, 250, 1)
+    recording.launch(220, 230, 2, thread=1)
+    gradient = recording.operator(
+        "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 300, 340, 1
+    )
+    reduction = recording.operator("c10d::allreduce_", 310, 330, 1)
+    other = recording.operator("aten::zero_", 400, 410, 1)
+    recording.kernel(1000, 1010, 1)
+    recording.kernel(1010, 1040, 2)
+    linked = recording.link()
+    assert [module_of(linked, row) for row in (inner, gradient)] == ["Net_0.Linear_0"] * 2
+    assert [module_of(linked, row) for row in (reduction, other)] == [None, None]
+    assert linked.attributed()["module"] == 40
+    assert linked.rows("module")[1]["calls"] == 1
+
+
+def test_hierarchy_of_a_scripted_model_makes_the_tree(recording):
+    texts = (
+        "TOP(Net)::forward.",
+        "TOP()::<forward op>.SELF(Net)::call_b.body(Block)::forward.lin(Linear)::forward.",
+    )
+    rows = [
+        recording.operator("aten::add", 10 * n, 10 * n + 5, module_hierarchy=text)
+        for n, text in enumerate(texts)
+    ]
+    recording.operator("aten::mm", 12, 14)
+    linked = recording.link()
+    assert tree(linked) == {
+        "Net": (None, 1),
+        "body": ("Net", 0),
+        "body.lin": ("body", 1),
+    }
+    assert [module_of(linked, row) for row in [*rows, 2]] == ["Net", "body.lin", "body.lin"]
+    assert linked.column("module", "class") == ["Net", None, "Linear"]
+
+
+def test_empty_hierarchy_makes_no_module(recording):
+    row = recording.operator("aten::add", 0, 5, module_hierarchy="")
+    linked = recording.link()
+    assert linked.rows("module") == []
+    assert linked.host(row)["module_id"] is None
+
+
+def test_ranges_that_name_modules_make_the_tree(recording):
+    recording.annotation("[pl][module]torch.nn.modules.linear.Linear: net.head", 0, 50)
+    row = recording.operator("aten::linear", 10, 40)
+    recording.annotation("module:net.body.0", 60, 90)
+    recording.annotation("## forward ##", 100, 200)
+    linked = recording.link()
+    assert tree(linked) == {
+        "net": (None, 0),
+        "net.head": ("net", 1),
+        "net.body": ("net", 0),
+        "net.body.0": ("net.body", 1),
+    }
+    assert module_of(linked, row) == "net.head"
+    assert set(linked.column("module", "rule")) == {"annotation"}
+
+
+@pytest.mark.parametrize(
+    ("text", "module"),
+    [
+        ("TOP(C)::forward.", ModuleName((), "C", "C")),
+        ("TOP(C)::forward.A0(A)::forward.SELF(A)::forward_impl_.", ModuleName(("A0",), "A", "C")),
+        ("TOP()::<forward op>.B0(B)::forward.lin(Linear)::forward.", ModuleName(("B0", "lin"), "Linear")),
+        ("TOP()::<backward op>.", None),
+        ("", None),
+        ("nonsense", None),
+    ],
+)  # fmt: skip
+def test_hierarchy_names_its_innermost_module(text, module):
+    assert hierarchy_module(text) == module
+
+
+@pytest.mark.parametrize(
+    "name", ["## forward ##", "nccl:all_reduce", "[pl][profile]run", "module:"]
+)
+def test_other_ranges_name_no_module(name):
+    assert range_module(name) is None
