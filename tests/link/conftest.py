@@ -77,7 +77,7 @@ class Recording:
 
     def tables(self) -> tables.RankTables:
         threads = {row["thread"] for row in self.host_rows} | {0}
-        threads |= {row["thread"] for row in self.memory_rows}
+        threads |= {row["thread"] for row in self.memory_rows if "thread" in row}
         thread_rows = [
             {
                 "thread": number,

@@ -1,0 +1,149 @@
+"""What each check of the data finds, and that it is silent where all is well."""
+
+from __future__ import annotations
+
+import pytest
+
+NAMES = [
+    "stream_overlap",
+    "duration_overrun",
+    "zero_ts",
+    "negative_dur",
+    "launch_without_kernel",
+    "first_step_starved",
+    "graph_replay_unattributed",
+    "no_steps",
+    "clock_skew",
+    "unlinked_kernel_fraction",
+    "no_gpu_events",
+    "truncated",
+    "repaired",
+]
+QUESTIONS = {
+    "summary", "steps", "device-time", "operators", "kernels", "modules", "copies", "launches",
+    "idle", "utilization", "annotations", "",
+}  # fmt: skip
+
+
+def healthy(recording, steps=4, per_step=10):
+    for step in range(steps):
+        recording.annotation(f"ProfilerStep#{step}", 1000 * step, 1000 * step + 900)
+        for n in range(per_step):
+            correlation = step * per_step + n + 1
+            start = 1000 * step + 50 * n + 5
+            recording.launch(start, start + 10, correlation)
+            recording.kernel(start + 20, start + 40, correlation)
+    return recording
+
+
+def findings(recording):
+    linked = recording.link()
+    assert linked.column("data_check", "check") == NAMES
+    for row in linked.rows("data_check"):
+        assert row["explanation"]
+        assert set(row["affects"].split(",")) <= QUESTIONS
+        assert (row["severity"] == "ok") == (row["count"] == 0)
+    return {
+        row["check"]: (row["severity"], row["count"])
+        for row in linked.rows("data_check")
+        if row["severity"] != "ok"
+    }
+
+
+def test_healthy_recording_passes_every_check(recording):
+    assert findings(healthy(recording)) == {}
+
+
+def test_launches_without_kernels_are_counted(recording):
+    healthy(recording)
+    del recording.device_rows[15:20]
+    assert findings(recording) == {"launch_without_kernel": ("warning", 5)}
+
+
+def test_first_step_without_its_kernels_is_told(recording):
+    healthy(recording)
+    del recording.device_rows[:6]
+    assert findings(recording)["first_step_starved"] == ("warning", 6)
+
+
+def test_begin_of_a_single_step_without_kernels_is_told(recording):
+    healthy(recording, steps=1, per_step=20)
+    del recording.device_rows[:6]
+    assert findings(recording)["first_step_starved"] == ("warning", 6)
+
+
+def test_kernels_of_graph_replays_are_told_apart(recording):
+    healthy(recording)
+    recording.launch(3800, 3810, 99, name="cudaGraphLaunch")
+    for n in range(3):
+        recording.kernel(3820 + 10 * n, 3825 + 10 * n, 99)
+    assert findings(recording) == {"graph_replay_unattributed": ("note", 3)}
+
+
+def test_graph_launch_without_any_kernel_makes_idle_time_doubtful(recording):
+    healthy(recording)
+    recording.launch(3800, 3810, 99, name="cudaGraphLaunch")
+    linked = recording.link()
+    check = linked.check("graph_replay_unattributed")
+    assert (check["severity"], check["count"]) == ("warning", 1)
+    assert "idle" in check["affects"].split(",")
+
+
+def test_recording_without_steps_is_noted(recording):
+    healthy(recording)
+    recording.host_rows = [row for row in recording.host_rows if row["role"] != "step"]
+    assert findings(recording) == {"no_steps": ("note", 1)}
+
+
+def test_kernels_before_their_launch_show_that_clocks_disagree(recording):
+    healthy(recording)
+    for row in recording.device_rows[:3]:
+        row["start_ns"] -= 40
+    found = findings(recording)
+    assert found["clock_skew"] == ("warning", 3)
+    assert "20 ns" in recording.link().check("clock_skew")["explanation"]
+
+
+def test_microsecond_of_truncation_is_no_clock_skew(recording):
+    recording.resolution_ns = 1000
+    recording.annotation("ProfilerStep#1", 0, 90_000)
+    recording.launch(10_000, 12_000, 1)
+    recording.kernel(9_001, 20_000, 1)
+    assert "clock_skew" not in findings(recording)
+
+
+def test_device_time_without_launch_is_measured(recording):
+    healthy(recording)
+    for row in recording.device_rows[:10]:
+        row["correlation"] = 1000 + row["correlation"]
+    found = findings(recording)
+    assert found["unlinked_kernel_fraction"] == ("warning", 10)
+    assert "25.0 %" in recording.link().check("unlinked_kernel_fraction")["explanation"]
+
+
+@pytest.mark.parametrize(("launches", "severity"), [(0, "note"), (3, "error")])
+def test_recording_without_device_events_says_whether_they_were_lost(recording, launches, severity):
+    recording.annotation("ProfilerStep#1", 0, 100)
+    for n in range(launches):
+        recording.launch(10 * n, 10 * n + 5, n + 1)
+    assert findings(recording) == {"no_gpu_events": (severity, 1)}
+
+
+def test_what_the_reader_found_becomes_checks(recording):
+    healthy(recording)
+    recording.report.kept = 1000
+    recording.report.note("zero_timestamp", count=4)
+    recording.report.note("negative_duration", count=1)
+    recording.report.note("unfinished", count=2)
+    recording.report.repaired, recording.report.dropped = 3, 2
+    recording.report.truncated = True
+    assert findings(recording) == {
+        "zero_ts": ("warning", 4),
+        "negative_dur": ("warning", 3),
+        "truncated": ("warning", 1),
+        "repaired": ("note", 5),
+    }
+
+
+def test_empty_recording_is_checked_too(recording):
+    assert findings(recording) == {"no_steps": ("note", 1), "no_gpu_events": ("note", 1)}
