@@ -1,5 +1,105 @@
-"""What each error means and what to do: a paragraph for every slug in the source."""
+"""What each error means and what to do: a paragraph for every slug in the source.
+
+`unknown-*` in the source stands for the kinds of things that may be unknown.
+"""
 
 from __future__ import annotations
 
-ERRORS: dict[str, str] = {}
+ERRORS: dict[str, str] = {
+    "already-a-store": (
+        "`stepscope import` was given a store. A store can be asked as it is; to make another one "
+        "with other filters, import the original files again."
+    ),
+    "archive-damaged": (
+        "The directory at the end of a zip archive cannot be read, mostly because the archive was "
+        "copied in part. Copy it again, or let `zip -FF` mend it."
+    ),
+    "archive-encrypted": "A member of the archive needs a password. Unpack it and give the files.",
+    "archive-method": (
+        "A member of the archive is compressed in a way that StepScope does not know. Unpack it with "
+        "the program that made it and give the files."
+    ),
+    "bad-number-list": "Ranks and steps are written as numbers and ranges: `3`, `0,2-5`.",
+    "bad-parameter": "A parameter of a question has a value of another type than it declares.",
+    "bad-plan": "The plan of an inline measurement cannot be used; the message names the line.",
+    "bad-top": "`--top` takes a number of rows from 1. Leave it out to get all rows.",
+    "cache-not-writable": (
+        "The folder in which imported recordings are kept cannot be written. Set `STEPSCOPE_CACHE` "
+        "to one that can, or use `--no-cache` to keep nothing."
+    ),
+    "cannot-write": (
+        "The answer cannot be written to the file that was named: its folder is missing, may not be "
+        "written, or is full. Nothing is left behind."
+    ),
+    "check-failed": (
+        "`stepscope check` found a data-quality check of severity error, or a violated invariant of "
+        "the tables. The exit code is 3, so that a script can stop. See [checks](checks.md)."
+    ),
+    "column-twice": "`--columns` names a column twice.",
+    "damaged-source": (
+        "`--strict` was given, and a file had to be mended, lost events, or ends too early. Without "
+        "`--strict` everything that is intact is used, and the answers say what was lost."
+    ),
+    "directory": "A folder was given where one file is read.",
+    "disk-full": (
+        "The disk was full before the store was whole; what was written has been removed. Free some "
+        "space, or choose another place with `-o` or `STEPSCOPE_CACHE`."
+    ),
+    "filter-on-store": (
+        "A window of time and the leaving out of Python frames apply when files are read. A store "
+        "has been read already: give the files, or import them again."
+    ),
+    "no-device": "The demo was asked to train on a device that torch does not see.",
+    "no-permission": "The file or folder may not be read by this user.",
+    "no-recording": (
+        "There is no trace in what was given. StepScope reads what `torch.profiler` exports "
+        "(`.json`, `.json.gz`, also in zip and tar archives), and folders of it."
+    ),
+    "no-such-file": "There is no file or folder of this name.",
+    "no-such-member": "The archive has no member of this name.",
+    "no-torch": "The demo trains a small model and needs torch. Everything else works without it.",
+    "no-trace-written": "torch.profiler ended without having written its trace.",
+    "not-a-file": "StepScope reads a file more than once, which a pipe or a device does not allow.",
+    "not-a-store": (
+        "A store is a directory with a `store.json`, made by `stepscope import SRC -o DIR`. A "
+        "directory without it is none, or an import that did not finish."
+    ),
+    "not-a-trace": (
+        "The file is no trace: an execution trace, an `.nsys-rep`, a picture, or JSON without "
+        "`traceEvents`. The message says what it looks like."
+    ),
+    "not-writable": "The store cannot be written where it was asked for.",
+    "output-exists": (
+        "The output of an import exists and is no store. StepScope replaces only stores; give a "
+        "directory that is empty or does not exist yet."
+    ),
+    "rank-of-many": "One rank was given for several recordings. It can be given for a single one.",
+    "source-unreadable": "The system failed to read the file: look at the disk it lies on.",
+    "sql-error": "DuckDB cannot run the query; its reason follows. `stepscope schema` lists tables.",
+    "sql-not-read-only": (
+        "`stepscope sql` runs one statement that reads: SELECT, FROM, WITH, VALUES, DESCRIBE, "
+        "SUMMARIZE, SHOW, or EXPLAIN of one. `PIVOT` needs its values listed with `IN (...)`."
+    ),
+    "stopped": "The import was stopped before it was whole. Nothing is left behind.",
+    "store-damaged": (
+        "A file of the store is missing or cut, or was taken away while the store was read. Ask the "
+        "recording itself again: it is imported anew."
+    ),
+    "store-version": "The store was made by a StepScope with other tables. Make it anew.",
+    "system": "The operating system refused something; its reason is in the message.",
+    "two-forms": "An answer has one form: `--json`, `--csv` or `--parquet FILE`.",
+    "unknown-choice": "An option has a value that the question does not declare.",
+    "unknown-column": (
+        "The question has no such column, or not in the form that was asked for (`--by`). "
+        "`stepscope questions` lists every column."
+    ),
+    "unknown-parameter": "The question has no such parameter.",
+    "unknown-question": "There is no such question. `stepscope questions` lists them.",
+    "unknown-rank": "The recording has no such rank. The message says which there are.",
+    "unknown-step": "The recording has no such step. The message says which there are.",
+    "unknown-table": "There is no such table. `stepscope schema` lists them.",
+    "worker-ended": (
+        "A process that read a file ended before it was done, mostly because memory ran out. Import "
+        "fewer ranks at once with `--ranks`."
+    ),
+}

@@ -6,19 +6,22 @@ python docs/generate.py --check   # says what is out of date, exit code 1
 
 from __future__ import annotations
 
-import builtins
+import ast
+import fnmatch
 import inspect
-import re
 import sys
-import textwrap
 from pathlib import Path
 
 import click
+from check_texts import CHECKS
 from error_texts import ERRORS
+from python_methods import methods_module
 
 from stepscope.cli.main import commands
+from stepscope.formats.damage import CLASSES
 from stepscope.questions import every
-from stepscope.questions.declare import Parameter, Question
+from stepscope.questions import names as question_names
+from stepscope.questions.declare import Question
 from stepscope.questions.invariants import INVARIANTS
 from stepscope.store.schema import STORE_VERSION, schema_tables
 
@@ -118,14 +121,13 @@ def index_page(questions: tuple[Question, ...]) -> str:
 
 
 def cli_page() -> str:
-    root = click.Context(commands, info_name="stepscope", terminal_width=100)
-    parts = ["# The command line\n", fenced(commands.get_help(root))]
+    root = click.Context(commands, info_name="stepscope")
+    parts = ["# The command line\n", f"{inspect.cleandoc(commands.help or '')}\n"]
     for name in commands.list_commands(root):
         command = commands.get_command(root, name)
         if command is None:
             raise LookupError(name)
-        context = click.Context(command, info_name=name, parent=root, terminal_width=100)
-        parts += [f"## stepscope {name}\n", fenced(command.get_help(context))]
+        parts += command_section(name, command)
     parts += [
         "## Exit codes\n",
         table(
@@ -136,14 +138,35 @@ def cli_page() -> str:
                 ["2", "the call was wrong"],
                 ["3", "a check or a gate did not hold"],
                 ["130", "interrupted"],
+                ["141", "whoever read the output stopped reading"],
             ],
         ),
     ]
     return MADE + "\n".join(parts)
 
 
-def fenced(text: str) -> str:
-    return f"```text\n{text.rstrip()}\n```\n"
+def command_section(name: str, command: click.Command) -> list[str]:
+    """What a command does and its options; made from click's objects, whose help text differs from
+    version to version.
+    """
+    arguments = [str(p.metavar) for p in command.params if isinstance(p, click.Argument)]
+    options = [p for p in command.params if isinstance(p, click.Option)]
+    if name in question_names():
+        words = f"{command.short_help} [More](questions/{name}.md)"
+    else:
+        words = inspect.cleandoc(command.help or "")
+    return [
+        f"## stepscope {name}\n",
+        f"    {' '.join(['stepscope', name, *arguments, '[OPTIONS]' if options else ''])}".rstrip()
+        + "\n",
+        f"{words}\n",
+        *([table(["option", "meaning"], [option_row(o) for o in options])] if options else []),
+    ]
+
+
+def option_row(option: click.Option) -> list[str]:
+    value = "" if option.is_flag else f" {option.metavar or 'N'}"
+    return [", ".join(f"`{flag}{value}`" for flag in option.opts), option.help or ""]
 
 
 def schema_page() -> str:
@@ -166,122 +189,88 @@ def schema_page() -> str:
 
 
 def slugs() -> set[str]:
-    """Every slug that the source gives to an error."""
+    """Every slug that the source gives to an error; `*` stands for what is put in at run time."""
     found: set[str] = set()
     for path in SOURCE.rglob("*.py"):
-        found |= set(re.findall(r"slug(?:: str)?\s*=\s*f?\"([^\"]+)\"", path.read_text()))
-    return found
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "slug":
+                found |= literals(node.value)
+    return found - {""}  # a bug has no page
+
+
+def literals(value: ast.expr) -> set[str]:
+    if isinstance(value, ast.Constant):
+        return {str(value.value)}
+    if isinstance(value, ast.IfExp):
+        return literals(value.body) | literals(value.orelse)
+    if isinstance(value, ast.JoinedStr):
+        return {"".join(p.value if isinstance(p, ast.Constant) else "*" for p in value.values)}
+    return set()
 
 
 def errors_page() -> str:
+    used = slugs()
+    unexplained = {slug for slug in used if not fnmatch.filter(ERRORS, slug)}
+    unused = {slug for slug in ERRORS if not any(fnmatch.fnmatch(slug, used_) for used_ in used)}
+    if unexplained or unused:
+        raise SystemExit(
+            f"docs/error_texts.py: no paragraph for {sorted(unexplained)}, none needed for "
+            f"{sorted(unused)}"
+        )
     parts = [
         "# Errors\n",
-        "The word in brackets at the end of an error's first line is its name here.\n",
+        "An error is one line of what happened and one of what to do. The word in brackets at the "
+        "end of the first line is its name here.\n",
     ]
     for slug, words in sorted(ERRORS.items()):
         parts += [f"## {slug}\n", f"{words}\n"]
     return MADE + "\n".join(parts)
 
 
+def check_names() -> list[str]:
+    """The data-quality checks that link runs, in order: its functions from evidence to a check."""
+    tree = ast.parse((SOURCE / "link" / "checks.py").read_text(encoding="utf-8"))
+    return [
+        node.name.removeprefix("_")
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and isinstance(node.returns, ast.Name)
+        and node.returns.id == "Check"
+        and node.name != "_result"
+    ]
+
+
 def checks_page() -> str:
+    names = check_names()
+    if set(names) != set(CHECKS):
+        raise SystemExit(
+            f"docs/check_texts.py: the checks are {sorted(names)}, explained are {sorted(CHECKS)}"
+        )
     parts = [
         "# Checks\n",
+        "Every import runs named checks of the recording's quality. Each has a severity (ok, note, "
+        "warning, error), a count and the questions whose answers it makes unreliable; these are "
+        "shown with a mark and the reason. `stepscope checks SRC` lists what they found.\n",
+    ]
+    for name in names:
+        parts += [f"## {name}\n", f"{CHECKS[name]}\n"]
+    parts += [
+        "## Classes of damage\n",
+        "What readers count while they read a file; `stepscope sources SRC` lists them per file. "
+        "`--strict` takes those as an error that cost something or had to be mended.\n",
+        table(
+            ["class", "what it is", "strict"],
+            [
+                [f"`{name}`", damage.line, "passes" if damage.harmless else "refuses"]
+                for name, damage in CLASSES.items()
+            ],
+        ),
         "## Invariants\n",
         "What `stepscope check` holds against the tables of every store; a violation is an error in "
         "StepScope. Exit code 3.\n",
         table(["invariant", "what must hold"], [[f"`{n}`", words] for n, words, _ in INVARIANTS]),
     ]
     return MADE + "\n".join(parts)
-
-
-def methods_module(questions: tuple[Question, ...]) -> str:
-    methods = "\n".join(method(question) for question in questions)
-    return f'''"""One method per question. Made by docs/generate.py from the declarations; do not edit."""
-
-from __future__ import annotations
-
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from stepscope.questions.table import Table
-
-
-class QuestionMethods(ABC):
-    """What an open recording can be asked, as typed methods. `Trace` answers them."""
-
-    @abstractmethod
-    def ask(self, question: str, **asked: Any) -> Table:
-        """Asks a question by its name."""
-
-{methods}'''
-
-
-PYTHON_TYPES = {"int": "int", "float": "float", "text": "str", "bool": "bool"}
-COMMON = (
-    ("top", "int | None", "the first so many rows alone"),
-    ("columns", "Sequence[str] | None", "these columns alone, in this order"),
-    ("rank", "int | Iterable[int] | None", "of this rank or these ranks alone"),
-    ("step", "int | Iterable[int] | None", "of this step or these steps alone"),
-)
-
-
-def method(question: Question) -> str:
-    signature = [python_parameter(p) for p in question.parameters]
-    signature += [f"{name}: {kind} = None" for name, kind, _ in COMMON]
-    meanings = [(p.name, p.meaning) for p in question.parameters]
-    meanings += [(name, words) for name, _, words in COMMON]
-    lines = [
-        f"def {question.method}(",
-        "    self,",
-        "    *,",
-        *(f"    {text}," + shadowing(text) for text in signature),
-        ") -> Table:",
-        f'    """{question.asks}',
-        "",
-        "    Args:",
-        *(
-            line
-            for name, words in meanings
-            for line in wrapped(f"{name}: {words}.", " " * 8, " " * 12)
-        ),
-        "",
-        *wrapped(f"Columns: {', '.join(c.name for c in question.columns)}.", " " * 4, " " * 4),
-        "",
-        "    Raises:",
-        "        UsageError: a rank, step, column or choice that does not exist.",
-        '    """',
-        "    return self.ask(",
-        f'        "{question.name}",',
-        *(f"        {name}={name}," for name, _ in meanings),
-        "    )",
-    ]
-    return "".join(f"    {line}".rstrip() + "\n" for line in lines)
-
-
-def shadowing(signature: str) -> str:
-    """An option may be called like a builtin: `all`."""
-    return "  # noqa: A002" if hasattr(builtins, signature.partition(":")[0]) else ""
-
-
-def wrapped(text: str, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(text, 92, initial_indent=first, subsequent_indent=rest)
-
-
-def python_parameter(parameter: Parameter) -> str:
-    kind = PYTHON_TYPES[parameter.type]
-    if parameter.choices:
-        kind = f"Literal[{', '.join(map(quoted, parameter.choices))}]"
-    if parameter.default is None:
-        kind += " | None"
-    default = quoted(parameter.default)
-    return f"{parameter.name}: {kind} = {default}"
-
-
-def quoted(value: object) -> str:
-    """A literal as the formatter wants it."""
-    return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
 if __name__ == "__main__":

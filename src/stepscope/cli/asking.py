@@ -60,16 +60,23 @@ def question_command(question: Question) -> click.Command:
             as_csv=as_csv,
             parquet=parquet,
             most=MOST_ROWS if top is None else None,
-            whole=columns is not None,
+            # Words for the whole summary make no sense of a part of it.
+            whole=columns is not None or (top is not None and question.name == "summary"),
         )
 
     command = click.command(
         name=question.name,
-        help=f"{question.asks}\n\n{inspect.cleandoc(question.explanation)}",
+        help=f"{question.asks}\n\n{_kept_lists(inspect.cleandoc(question.explanation))}",
         short_help=question.asks,
         epilog=f"Columns: {', '.join(column.name for column in question.columns)}",
     )
     return command(_with_options(run, question))
+
+
+def _kept_lists(text: str) -> str:
+    """Click makes one paragraph of a list, unless it is told to leave its lines alone."""
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(f"\b\n{p}" if p.startswith(("* ", "  ")) else p for p in paragraphs)
 
 
 def _with_options(run: Any, question: Question) -> Any:
@@ -91,10 +98,9 @@ def _with_options(run: Any, question: Question) -> Any:
 
 def _option(parameter: Parameter) -> Any:
     flag = f"--{parameter.name.replace('_', '-')}"
+    meaning = f"{parameter.meaning[:1].upper()}{parameter.meaning[1:].rstrip('.')}."
     if parameter.type == "bool":
-        return click.option(
-            flag, parameter.name, is_flag=True, default=None, help=parameter.meaning
-        )
+        return click.option(flag, parameter.name, is_flag=True, default=None, help=meaning)
     default = "" if parameter.default is None else f" Default: {parameter.default}."
     return click.option(
         flag,
@@ -102,5 +108,5 @@ def _option(parameter: Parameter) -> Any:
         type=_TYPES[parameter.type],
         # Choices are checked with the question, so that Python and the command line say the same.
         metavar=f"[{'|'.join(parameter.choices)}]" if parameter.choices else None,
-        help=f"{parameter.meaning}{default}",
+        help=f"{meaning}{default}",
     )

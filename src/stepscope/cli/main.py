@@ -105,13 +105,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except StepScopeError as error:
-        _tell(f"{error.message} [{error.slug}]", error.hint)
-        return error.exit_code
+        return _tell(error)
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        _tell("interrupted", "")
+        click.echo("stepscope: interrupted", err=True)
         return INTERRUPTED
     except BrokenPipeError:
         _close_stdout()
@@ -119,19 +118,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _close_stdout()
         where = f"{error.filename}: " if error.filename else ""
-        _tell(
-            f"{where}{error.strerror or error} [system]",
-            "the system refused this: look at permissions, free space and the path",
+        return _tell(
+            StepScopeError(
+                f"{where}{error.strerror or error}",
+                hint="the system refused this: look at permissions, free space and the path",
+                slug="system",
+            )
         )
-        return StepScopeError.exit_code
     except Exception as error:
         if os.environ.get("STEPSCOPE_DEBUG") == "1":
             raise
-        _tell(
-            f"a bug in StepScope {__version__}: {type(error).__name__}: {error}",
-            "please report it with what the same command prints under STEPSCOPE_DEBUG=1",
+        return _tell(
+            StepScopeError(
+                f"a bug in StepScope {__version__}: {type(error).__name__}: {error}",
+                hint="please report it with what the same command prints under STEPSCOPE_DEBUG=1",
+                slug="",
+            )
         )
-        return StepScopeError.exit_code
     return code
 
 
@@ -146,12 +149,14 @@ def _run(arguments: Sequence[str] | None) -> int:
     return 0
 
 
-def _tell(what: str, cure: str) -> None:
-    """One line of what, one line of what to do."""
-    lines = [f"stepscope: {' '.join(what.split())}"]
-    if cure:
-        lines.append(f"  {' '.join(cure.split())}")
+def _tell(error: StepScopeError) -> int:
+    """One line of what, one line of what to do; returns the exit code."""
+    slug = f" [{error.slug}]" if error.slug else ""
+    lines = [f"stepscope: {' '.join(error.message.split())}{slug}"]
+    if error.hint:
+        lines.append(f"  {' '.join(error.hint.split())}")
     click.echo("\n".join(lines), err=True)
+    return error.exit_code
 
 
 def _accept_any_text(stream: TextIO) -> None:

@@ -17,6 +17,35 @@ class QuestionMethods(ABC):
     def ask(self, question: str, **asked: Any) -> Table:
         """Asks a question by its name."""
 
+    def summary(
+        self,
+        *,
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Where does the step time go, and what to look at next?
+
+        Args:
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: section, item, rank, time_ns, share_ratio, count, text.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "summary",
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
     def steps(
         self,
         *,
@@ -207,13 +236,49 @@ class QuestionMethods(ABC):
             step: of this step or these steps alone.
 
         Columns: direction, memory_kind, from_bytes, below_bytes, pageable, count, bytes,
-        total_ns, share_ratio, mean_ns, min_ns, max_ns, bandwidth, min_bandwidth, max_bandwidth.
+        total_ns, share_ratio, mean_ns, min_ns, max_ns, bandwidth_bytes_per_s,
+        min_bandwidth_bytes_per_s, max_bandwidth_bytes_per_s.
 
         Raises:
             UsageError: a rank, step, column or choice that does not exist.
         """
         return self.ask(
             "copies",
+            by=by,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def launches(
+        self,
+        *,
+        by: Literal["kernel", "call", "rank"] = "kernel",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """How long do launch calls, queueing and kernels take, and which launches stand out?
+
+        Args:
+            by: a row a `kernel` name, a launch `call` name, or a `rank`.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: rank, name, call, kernels, launches, api_ns, api_mean_ns, api_median_ns,
+        queued, queue_ns, queue_mean_ns, queue_median_ns, kernel_ns, kernel_mean_ns,
+        kernel_median_ns, total_ns, total_mean_ns, total_median_ns, short_kernels, slow_calls,
+        late_starts, unlinked.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "launches",
             by=by,
             top=top,
             columns=columns,
@@ -249,6 +314,40 @@ class QuestionMethods(ABC):
         return self.ask(
             "idle",
             kernel_wait_ns=kernel_wait_ns,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def utilization(
+        self,
+        *,
+        by: Literal["device", "step", "time"] = "device",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """How much of the time did kernels run, and how much of the device did they fill?
+
+        Args:
+            by: `device` for a row a device, `step` for one a step, `time` for at most 100
+                pieces of time.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: rank, span, device, step, start_ns, window_ns, kernel_ns, utilization_ratio,
+        sm_efficiency_ratio, occupancy_ratio, described_ratio.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "utilization",
+            by=by,
             top=top,
             columns=columns,
             rank=rank,

@@ -1,0 +1,97 @@
+"""Makes the Python methods of an open recording from the questions' declarations."""
+
+from __future__ import annotations
+
+import builtins
+import textwrap
+
+from stepscope.questions.declare import Parameter, Question
+
+PYTHON_TYPES = {"int": "int", "float": "float", "text": "str", "bool": "bool"}
+COMMON = (
+    ("top", "int | None", "the first so many rows alone"),
+    ("columns", "Sequence[str] | None", "these columns alone, in this order"),
+    ("rank", "int | Iterable[int] | None", "of this rank or these ranks alone"),
+    ("step", "int | Iterable[int] | None", "of this step or these steps alone"),
+)
+
+
+def methods_module(questions: tuple[Question, ...]) -> str:
+    methods = "\n".join(method(question) for question in questions)
+    return f'''"""One method per question. Made by docs/generate.py from the declarations; do not edit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from stepscope.questions.table import Table
+
+
+class QuestionMethods(ABC):
+    """What an open recording can be asked, as typed methods. `Trace` answers them."""
+
+    @abstractmethod
+    def ask(self, question: str, **asked: Any) -> Table:
+        """Asks a question by its name."""
+
+{methods}'''
+
+
+def method(question: Question) -> str:
+    signature = [python_parameter(p) for p in question.parameters]
+    signature += [f"{name}: {kind} = None" for name, kind, _ in COMMON]
+    meanings = [(p.name, p.meaning) for p in question.parameters]
+    meanings += [(name, words) for name, _, words in COMMON]
+    lines = [
+        f"def {question.method}(",
+        "    self,",
+        "    *,",
+        *(f"    {text}," + shadowing(text) for text in signature),
+        ") -> Table:",
+        f'    """{question.asks}',
+        "",
+        "    Args:",
+        *(
+            line
+            for name, words in meanings
+            for line in wrapped(f"{name}: {words}.", " " * 8, " " * 12)
+        ),
+        "",
+        *wrapped(f"Columns: {', '.join(c.name for c in question.columns)}.", " " * 4, " " * 4),
+        "",
+        "    Raises:",
+        "        UsageError: a rank, step, column or choice that does not exist.",
+        '    """',
+        "    return self.ask(",
+        f'        "{question.name}",',
+        *(f"        {name}={name}," for name, _ in meanings),
+        "    )",
+    ]
+    return "".join(f"    {line}".rstrip() + "\n" for line in lines)
+
+
+def shadowing(signature: str) -> str:
+    """An option may be called like a builtin: `all`."""
+    return "  # noqa: A002" if hasattr(builtins, signature.partition(":")[0]) else ""
+
+
+def wrapped(text: str, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(text, 92, initial_indent=first, subsequent_indent=rest)
+
+
+def python_parameter(parameter: Parameter) -> str:
+    kind = PYTHON_TYPES[parameter.type]
+    if parameter.choices:
+        kind = f"Literal[{', '.join(map(quoted, parameter.choices))}]"
+    if parameter.default is None:
+        kind += " | None"
+    default = quoted(parameter.default)
+    return f"{parameter.name}: {kind} = {default}"
+
+
+def quoted(value: object) -> str:
+    """A literal as the formatter wants it."""
+    return f'"{value}"' if isinstance(value, str) else repr(value)
