@@ -14,12 +14,12 @@ def test_severe_checks_come_first_and_passed_ones_are_left_out(diff):
         "checks",
         {"data_check": CHECKS, "source": [{"events_kept": 5}]},
         """
-        severity,check,rank,span,count,affects,explanation
-        error,duration_overrun,0,0,7,,100% wrong
-        warning,clock_skew,0,0,3,,a
-        warning,clock_skew,1,0,2,,b
-        note,no_steps,0,0,1,steps,no
-        ok,source,,,0,,"1 file in order: 5 events kept, none mended or dropped"
+        severity,check,rank,span,count,explanation,affects
+        error,duration_overrun,0,0,7,100% wrong,
+        warning,clock_skew,0,0,3,a,
+        warning,clock_skew,1,0,2,b,
+        note,no_steps,0,0,1,no,steps
+        ok,source,,,0,"1 file in order: 5 events kept, none mended or dropped",
         """,
     )
 

@@ -21,12 +21,12 @@ def test_a_module_holds_its_own_work_and_that_of_its_parts_and_the_rest_is_the_l
         "modules",
         {"module": MODULES, "device_event": [*KERNELS, OPTIMIZER]},
         """
-        path,class,depth,parent_path,calls,device_total_ns,share_ratio,device_self_ns,forward_device_ns,backward_device_ns
-        net,Net,0,,2,36,0.72,1,16,20
-        net.fc2,Linear,1,net,4,5,0.1,0,5,0
-        net.fc2.act,ReLU,2,net.fc2,1,5,0.1,5,5,0
-        net.fc1,Linear,1,net,1,30,0.6,30,10,20
-        (no module),,,,,14,0.28,14,0,0
+        name,path,class,depth,parent_path,calls,device_total_ns,share_ratio,device_self_ns,forward_device_ns,backward_device_ns
+        net,net,Net,0,,2,36,0.72,1,16,20
+        fc2,net.fc2,Linear,1,net,4,5,0.1,0,5,0
+        act,net.fc2.act,ReLU,2,net.fc2,1,5,0.1,5,5,0
+        fc1,net.fc1,Linear,1,net,1,30,0.6,30,10,20
+        (no module),(no module),,,,,14,0.28,14,0,0
         """,
     )
 

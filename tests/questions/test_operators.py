@@ -220,9 +220,11 @@ def test_by_stack_tells_call_sites_apart(diff):
             "host_event": [
                 {"id": 0, "name": "aten::mm", "dur_ns": 5, "stack_id": 0, "device_ns": 3},
                 {"id": 1, "name": "aten::mm", "dur_ns": 6, "stack_id": 1},
-                {"id": 2, "name": "aten::mm", "dur_ns": 7},
+                {"id": 2, "name": "aten::mm", "dur_ns": 4},
+                {"id": 3, "name": "aten::mm", "dur_ns": 3, "stack_id": 2},
             ],
             "call_stack": [
+                {"stack_id": 2, "frames": ""},
                 {"stack_id": 0, "frames": "model.py(3): forward;train.py(9): main"},
                 {"stack_id": 1, "frames": "loss.py(1): <lambda>"},
             ],
@@ -231,7 +233,7 @@ def test_by_stack_tells_call_sites_apart(diff):
         """
         name,call_stack,calls,device_self_ns,host_total_ns
         aten::mm,model.py(3): forward;train.py(9): main,1,3,5
-        aten::mm,,1,0,7
+        aten::mm,,2,0,7
         aten::mm,loss.py(1): <lambda>,1,0,6
         """,
         by="stack",

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         Column("rank", "int", "rank that was checked; empty where a row stands for all"),
         Column("span", "int", "recording that was checked", shown=False),
         Column("count", "int", "how many rows it found", "count"),
-        Column("affects", "text", "questions whose answers it makes unreliable"),
         Column("explanation", "text", "what was found and what it means"),
+        Column("affects", "text", "questions whose answers it makes unreliable"),
         Column("path", "text", "file that was read", shown=False),
         Column(
             "events_kept", "int", "events read, the repaired ones among them", "count", shown=False

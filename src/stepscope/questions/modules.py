@@ -55,7 +55,7 @@ _TREE = f"""
         FROM host_event WHERE role = 'module' AND $narrowed GROUP BY ALL
     )
     SELECT
-        module.path AS path, min(module.class) AS class, min(module.depth) AS depth,
+        min(module.name) AS name, module.path AS path, min(module.class) AS class, min(module.depth) AS depth,
         min(whole.path) AS parent_path,
         sum(CASE
             WHEN NOT $narrowed THEN module.calls
@@ -82,7 +82,8 @@ _TREE = f"""
     "modules",
     "Which parts of the model take the time, forward and backward?",
     (
-        Column("path", "text", "path of the module from the root of the model"),
+        Column("name", "text", "last part of the module's path"),
+        Column("path", "text", "path of the module from the root of the model", shown=False),
         Column("class", "text", "class of the module"),
         Column("depth", "int", "number of modules above it", shown=False),
         Column("parent_path", "text", "module it is part of", shown=False),
@@ -136,7 +137,7 @@ def modules(scope: Scope, depth: int | None = None) -> pa.Table:
 
     tree = scope.sql(_TREE, {"narrowed": scope.steps is not None})
     if tree.num_rows == 0:
-        return tree.select(["path", "class"])
+        return tree.select(["name", "path", "class"])
     parents = _parents(tree)
     order = _parents_first(parents)
     own = np.stack([tree.column(name).to_numpy() for name in _SUMMED], axis=1)
@@ -190,7 +191,7 @@ def _columns(
     at = {name: position for position, name in enumerate(_SUMMED)}
     columns: dict[str, list[Any]] = {
         name: tree.column(name).to_pylist()
-        for name in ("path", "class", "depth", "parent_path", "calls")
+        for name in ("name", "path", "class", "depth", "parent_path", "calls")
     }
     columns["device_total_ns"] = total[:, at["device_self_ns"]].tolist()
     columns["share_ratio"] = [
@@ -220,6 +221,7 @@ def _left_over(everything: dict[str, Any], of_modules: Array) -> dict[str, Any] 
     device_ns = everything["device_self_ns"]
     return {
         **left,
+        "name": NO_MODULE,
         "path": NO_MODULE,
         "device_total_ns": left["device_self_ns"],
         "share_ratio": left["device_self_ns"] / device_ns if device_ns else None,

@@ -39,7 +39,7 @@ _FORMS = {
     ),
     "stack": _Form(
         ("name", "rank", "span", "stack_id"),
-        ("frames",),
+        ("nullif(frames, '')",),  # Kineto writes an empty text where it took no stack
         ("call_stack",),
         "LEFT JOIN call_stack USING (rank, span, stack_id)",
     ),
