@@ -123,6 +123,37 @@ def read_object(text: str, start: int = 0, stop: int | None = None) -> Loose | R
     return Loose(value, end, reader.damage, reader.twice, reader.raw_name)
 
 
+@dataclass(slots=True)
+class LooseValue:
+    """A value that was read, where it ended, and what was wrong with it."""
+
+    value: Any
+    end: int
+    damage: list[tuple[str, int]] = field(default_factory=list)
+
+
+def read_value(text: str, start: int, stop: int | None = None) -> LooseValue | Refused:
+    """Reads the value of a member, which begins at `start`, as `read_object` reads an object's.
+
+    Example:
+        >>> read_value('"DataLoader", "tid": 7}', 0).value
+        'DataLoader'
+    """
+    end = min(len(text) if stop is None else stop, start + LONGEST)
+    reader = _Reader(text, end)
+    value: Any
+    try:
+        if text[start : start + 1] == "{":
+            value, end = reader.read(start)
+        elif text[start : start + 1] == "[":
+            value, end = reader.read_list(start)
+        else:
+            value, end = reader.read_scalar(start)
+    except _Unreadable as refusal:
+        return Refused(refusal.index, refusal.why)
+    return LooseValue(value, end, reader.damage)
+
+
 def unescaped(raw: str) -> tuple[str, bool]:
     """A string's text with its escapes resolved, and whether one of them was wrong.
 
@@ -166,9 +197,22 @@ class _Reader:
     def read(self, start: int) -> tuple[dict[str, Any], int]:
         """The members of the object at `start` and the index after it."""
         root: dict[str, Any] = {}
+        return root, self._fill(root, start + 1)
+
+    def read_list(self, start: int) -> tuple[list[Any] | None, int]:
+        """The items of the list at `start`, None where they are in doubt, and the index after it."""
+        root: list[Any] = []
+        end = self._fill(root, start + 1)
+        return (None if id(root) in self._doubtful_lists else root), end
+
+    def read_scalar(self, start: int) -> tuple[Any, int]:
+        """The text, number or word at `start`, a member's value, and the index after it."""
+        return self._value({}, "", self._after_space(start))
+
+    def _fill(self, root: Any, index: int) -> int:
+        """Reads the members or items of a container from `index` on; returns the index after it."""
         stack: list[tuple[Any, str]] = []
         holder: Any = root
-        index = start + 1
         comma = True
         while True:
             index = self._after_space(index)
@@ -185,7 +229,7 @@ class _Reader:
                 index += 1
                 comma = False
                 if not stack:
-                    return root, index
+                    return index
                 doubtful = id(holder) in self._doubtful_lists
                 holder, key = stack.pop()
                 if doubtful:

@@ -1,0 +1,336 @@
+"""What a trace says of itself beside its events: the keys around `traceEvents`.
+
+Kineto puts them before the events, after them, or in both places. They are read one by one, so that
+a damaged one, such as a log line with quotes in it, costs no more than itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from stepscope.formats.container import strip_bom
+from stepscope.formats.kineto.loose import LooseValue, read_value
+from stepscope.formats.tables import Facts
+
+MOST_KEYS = 10_000
+"""Keys that are read; more is damage."""
+
+MOST_LOST = 100
+"""Keys that are given up before the rest is."""
+
+_SPACE = " \t\r\n\x00"
+_BETWEEN = re.compile(r"[ \t\r\n,\x00]*")
+_BEHIND = re.compile(r"[ \t\r\n]*")
+_NEXT_KEY = re.compile(
+    # A key at the beginning of a line, one that Kineto writes, or one after a list or object.
+    r'\n[ \t]*(?:,[ \t]*)?("[A-Za-z_][\w .\-]{0,80}")[ \t\r\n]*:'
+    r'|("(?:schemaVersion|deviceProperties|distributedInfo|traceEvents|traceName|displayTimeUnit'
+    r"|baseTimeNanoseconds|trace_id|record_shapes|profile_memory|with_stack|with_flops|with_modules"
+    r"|cupti_version|(?:cuda|hip)_(?:runtime|driver)_version|roctracer_version"
+    r'|INFO|WARNING|ERROR)")[ \t\r\n]*:'
+    r'|[\]}][ \t\r\n]*,[ \t\r\n]*("[A-Za-z_][\w .\-]{0,80}")[ \t\r\n]*:'
+)
+_KEY = re.compile(r'[{,\]}"\w][ \t\r\n]*,?[ \t\r\n]*"([A-Za-z_][\w .\-]{0,80})"[ \t\r\n]*:')
+_NEXT_LINE_KEY = re.compile(r',?[ \t]*\r?\n[ \t]*,?[ \t]*"([A-Za-z_][\w .\-]{0,80})"[ \t\r\n]*:')
+_KEY = re.compile(r'"((?:[^"\\]|\\.){0,200})"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+_EVENTS = "traceEvents"
+
+_EVENTS_BEGIN = re.compile(r"[ \t\r\n]*\[?[ \t\r\n]*")
+_KINETO_KEYS = frozenset(
+    ("schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "traceName")
+)
+_DEVICE_KEYS = {
+    "sm_count": "numSms",
+    "compute_major": "computeMajor",
+    "compute_minor": "computeMinor",
+    "max_threads_per_sm": "maxThreadsPerMultiprocessor",
+    "max_threads_per_block": "maxThreadsPerBlock",
+    "registers_per_sm": "regsPerMultiprocessor",
+    "warp_size": "warpSize",
+}
+_DEVICE_NAMES = {
+    "cuda": ("nvidia", "tesla", "geforce", "quadro", "rtx", "titan"),
+    "rocm": ("amd", "radeon", "instinct", "gfx"),
+    "xpu": ("intel", "data center gpu max"),
+    "hpu": ("gaudi", "habana"),
+    "npu": ("ascend",),
+    "mtia": ("mtia",),
+}
+_VERSIONS = ("torch_version", "pytorch_version", "torchVersion", "kineto_version")
+_HOSTS = ("hostname", "host_name", "host", "node")
+_PIDS = ("pid", "process_id")
+_FILE_NAME = re.compile(
+    r"(?:^|[/!])(?:libkineto_activities_(?P<kineto_pid>\d{1,10})"
+    # Names of hosts have no underscore, and `worker_3` is no host.
+    r"|(?!(?:worker|rank|step|trace|profile|iter|epoch|gpu|node_rank)_)"
+    r"(?P<host>[A-Za-z0-9][A-Za-z0-9.\-]*)_(?P<pid>\d{1,10})\.\d{8,20}(?:\.pt)?\.trace)\.json"
+)
+
+
+def read_metadata(
+    head: bytes, tail: bytes, *, tail_offset: int = 0
+) -> tuple[dict[str, Any], list[tuple[str, int]]]:
+    """The keys around the events, and the damage they have; never raises.
+
+    Of a key that appears twice the first value that is not empty stays.
+
+    Args:
+        head: bytes of the file before the `[` of `traceEvents`, with or without it; empty or `[`
+            for a file that is an array.
+        tail: bytes after the `]` that ends the events.
+        tail_offset: byte of the file at which `tail` begins, for the offsets of its damage.
+
+    Returns:
+        The keys with their values, and pairs of a class of damage and a byte of the file.
+
+    Example:
+        >>> read_metadata(b'{"schemaVersion": 1, "traceEvents": [', b', "traceName": "a.json"}')
+        ({'schemaVersion': 1, 'traceName': 'a.json'}, [])
+    """
+    found = _Keys()
+    body = strip_bom(head)
+    text = body.decode("latin-1")
+    start = text.find("{")
+    if start >= 0 and not text[:start].strip(_SPACE):
+        found.read(text, start + 1, len(head) - len(body))
+    found.read(tail.decode("latin-1"), 0, tail_offset)
+    found.damage.sort(key=lambda note: note[1])
+    return found.values, found.damage
+
+
+class _Keys:
+    """Reads keys and their values into `values`."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.damage: list[tuple[str, int]] = []
+        self._lost = 0
+        self._decoder = json.JSONDecoder()
+
+    def read(self, text: str, index: int, offset: int) -> None:
+        """Reads `"key": value, ...` up to the object's end, or the key of the events."""
+        for _ in range(MOST_KEYS):
+            index = _end_of(_BETWEEN, text, index)
+            if index >= len(text):
+                return
+            if text[index] != '"':
+                index += text[index] == "}"
+                self._note_extra(text, _end_of(_BETWEEN, text, index), offset)
+                return
+            key = _KEY.match(text, index)
+            if (
+                key
+                and key.group(1) == _EVENTS
+                and _end_of(_EVENTS_BEGIN, text, key.end()) == len(text)
+            ):
+                return
+            read = self._value(text, key.end()) if key else None
+            if key is None or read is None:
+                self.damage.append(("lost_metadata", offset + index))
+                self._lost += 1
+                if self._lost >= MOST_LOST:
+                    return
+                index = _next_key(text, key.end() if key else index + 1)
+                continue
+            self._keep(key.group(1), read.value, offset + index)
+            self.damage += [(damage, offset + at) for damage, at in read.damage]
+            index = read.end
+
+    def _keep(self, key: str, value: Any, offset: int) -> None:
+        if key in self.values:
+            self.damage.append(("duplicate_key", offset))
+        if self.values.get(key) in _EMPTY:
+            self.values[key] = value
+
+    def _note_extra(self, text: str, index: int, offset: int) -> None:
+        """Notes what stands behind the object's end."""
+        if index < len(text):
+            damage = "interleaved" if '"ph"' in text[index:] else "extra_data"
+            self.damage.append((damage, offset + index))
+
+    def _value(self, text: str, at: int) -> LooseValue | None:
+        """The value at `at`; None where it cannot be read, or not without doubt."""
+        read: Any
+        try:
+            value, end = self._decoder.raw_decode(text, at)
+            raw = text[at:end]
+            if not raw.isascii():
+                value = self._decoder.decode(raw.encode("latin-1").decode())
+            read = LooseValue(value, end)
+        except (ValueError, RecursionError):
+            read = read_value(text, at)
+        if not isinstance(read, LooseValue):
+            return None
+        if any(damage == "unescaped_quote" for damage, _ in read.damage):
+            return None
+        behind = _end_of(_BEHIND, text, read.end)
+        return read if behind >= len(text) or text[behind] in ',}"\x00' else None
+
+
+def _end_of(pattern: re.Pattern[str], text: str, index: int) -> int:
+    found = pattern.match(text, index)
+    return found.end() if found else index
+
+
+def _next_key(text: str, after: int) -> int:
+    """Where the next key seems to begin."""
+    found = _NEXT_KEY.search(text, after)
+    return found.start(found.lastindex or 0) if found else len(text)
+
+
+# -- what the keys mean ----------------------------------------------------------------------------
+
+
+def facts(metadata: dict[str, Any], file_name: str) -> Facts:
+    """What the keys, and else the file's name, say of the recording; its resolution is not theirs.
+
+    Args:
+        metadata: as `read_metadata` returns it.
+        file_name: name or path of the file; profilers put the host and process id there.
+
+    Example:
+        >>> facts({"distributedInfo": {"rank": 3, "world_size": 8}}, "node7_123.1700000000000.pt.trace.json").host
+        'node7'
+    """
+    job = metadata.get("distributedInfo")
+    job = job if isinstance(job, dict) else {}
+    named = _FILE_NAME.search(file_name)
+    name_pid = (named.group("kineto_pid") or named.group("pid")) if named else None
+    rank = _integer(job.get("rank"))
+    return Facts(
+        rank=rank,
+        rank_rule="distributedInfo" if rank is not None else None,
+        world_size=_integer(job.get("world_size")),
+        local_rank=_integer(job.get("local_rank")),
+        host=_first_text(metadata, _HOSTS) or (named.group("host") if named else None),
+        pid=next(
+            (pid for key in _PIDS if (pid := _integer(metadata.get(key)))), _integer(name_pid)
+        ),
+        backend=_first_text(job, ("backend",)),
+        start_epoch_ns=_integer(metadata.get("baseTimeNanoseconds"), most=2**62) or None,
+        tool=_tool(metadata),
+        tool_version=_first_text(metadata, _VERSIONS),
+        metadata=metadata,
+    )
+
+
+def process_groups(metadata: dict[str, Any]) -> list[dict[str, Any]]:
+    """The process groups that `distributedInfo` lists, their ranks always as a list of numbers.
+
+    One writer has the ranks as a list, another as its text, and large groups may be left out or cut
+    short: `ranks` is None where the list is not whole.
+
+    Example:
+        >>> process_groups({"distributedInfo": {"pg_config": [{"pg_name": "0", "ranks": "[0, 1]"}]}})
+        [{'pg_name': '0', 'ranks': [0, 1]}]
+    """
+    job = metadata.get("distributedInfo")
+    listed = job.get("pg_config") if isinstance(job, dict) else None
+    groups = listed.values() if isinstance(listed, dict) else listed
+    if not isinstance(groups, (list, type({}.values()))):
+        return []
+    return [
+        {**group, "ranks": _numbers(group.get("ranks"))}
+        for group in groups
+        if isinstance(group, dict)
+    ]
+
+
+def devices(metadata: dict[str, Any]) -> list[dict[str, Any]]:
+    """The devices that the keys describe, with the columns of `tables.DEVICE` but `used`.
+
+    What a device does not state is None.
+
+    Example:
+        >>> devices({"deviceProperties": [{"id": 0, "name": "NVIDIA H100", "numSms": 132}]})[0]["kind"]
+        'cuda'
+    """
+    listed = metadata.get("deviceProperties")
+    if not isinstance(listed, list):
+        return []
+    found: dict[int, dict[str, Any]] = {}
+    for position, device in enumerate(listed):
+        if isinstance(device, dict):
+            described = _device(device, position, metadata)
+            found.setdefault(described["device"], described)
+    return list(found.values())
+
+
+def _device(device: dict[str, Any], position: int, metadata: dict[str, Any]) -> dict[str, Any]:
+    number = _integer(device.get("id"))
+    name = device.get("name")
+    row: dict[str, Any] = {
+        "device": position if number is None else number,
+        "kind": _device_kind(device, metadata),
+        "name": name.strip() or None if isinstance(name, str) else None,
+        "memory_bytes": _integer(device.get("totalGlobalMem"), most=2**62),
+        "shared_memory_per_sm_bytes": next(
+            (
+                size
+                for key in ("sharedMemPerMultiprocessor", "maxSharedMemoryPerMultiProcessor")
+                if (size := _integer(device.get(key), most=2**62)) is not None
+            ),
+            None,
+        ),
+    }
+    for column, key in _DEVICE_KEYS.items():
+        row[column] = _integer(device.get(key))
+    return row
+
+
+def _device_kind(device: dict[str, Any], metadata: dict[str, Any]) -> str:
+    name = str(device.get("name") or "").lower()
+    for kind, words in _DEVICE_NAMES.items():
+        if any(word in name for word in words):
+            return kind
+    keys = metadata.keys()
+    if any(key.startswith(("hip_", "roctracer_", "rocm_")) for key in keys):
+        return "rocm"
+    if any(key.startswith(("cuda_", "cupti_")) for key in keys):
+        return "cuda"
+    # Only these two write such keys: AMD's wavefronts have 64 lanes, NVIDIA's warps 32.
+    if "maxSharedMemoryPerMultiProcessor" in device or _integer(device.get("warpSize")) == 64:
+        return "rocm"
+    if "sharedMemPerBlockOptin" in device or _integer(device.get("warpSize")) == 32:
+        return "cuda"
+    return "unknown"
+
+
+def _tool(metadata: dict[str, Any]) -> str | None:
+    if "viztracer_metadata" in metadata:
+        return "viztracer"
+    return "torch.profiler" if not _KINETO_KEYS.isdisjoint(metadata) else None
+
+
+def _first_text(values: dict[str, Any], keys: tuple[str, ...]) -> str | None:
+    for key in keys:
+        value = values.get(key)
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+    return None
+
+
+def _integer(value: Any, most: int = 2**31 - 1) -> int | None:
+    """A number that is not negative, given as a number or its text; None where it is none."""
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 25:
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value <= most else None
+
+
+def _numbers(value: Any) -> list[int] | None:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    if not isinstance(value, list):
+        return None
+    numbers = [number for item in value if (number := _integer(item)) is not None]
+    return numbers if len(numbers) == len(value) else None

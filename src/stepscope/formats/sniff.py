@@ -1,0 +1,183 @@
+"""Says what a file is that turned out not to be a recording, and what to do about it.
+
+Readers are chosen by their own sniffing (`registry`); this is for the message when none takes a file.
+"""
+
+from __future__ import annotations
+
+import re
+
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"SQLite format 3\x00", "SQLite database"),
+    (b"NVR\x00", "Nsight Compute report"),
+    (b"\x89PNG\r\n\x1a\n", "picture"),
+    (b"\xff\xd8\xff", "picture"),
+    (b"GIF8", "picture"),
+    (b"%PDF-", "PDF document"),
+    (b"PAR1", "Parquet file"),
+    (b"ARROW1", "Arrow file"),
+    (b"\x89HDF\r\n\x1a\n", "HDF5 file"),
+    (b"\x7fELF", "program"),
+    (b"PK\x03\x04", "zip archive"),
+    (b"PK\x05\x06", "empty zip archive"),
+    (b"7z\xbc\xaf\x27\x1c", "7z archive"),
+    (b"Rar!\x1a\x07", "RAR archive"),
+    (b"\x1f\x8b", "gzip file"),
+    (b"\x28\xb5\x2f\xfd", "zstd file"),
+    (b"\xff\xfe", "UTF-16 text"),
+    (b"\xfe\xff", "UTF-16 text"),
+)
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)?<(?:!doctype html|html|head|body|\?xml)", re.I | re.S)
+_EXECUTION_TRACE = re.compile(
+    rb'"schema"\s*:\s*"[^"]*(?:Execution|ET|PyTorch|\d\.)|"nodes"\s*:\s*\['
+)
+_MEMORY_SNAPSHOT = re.compile(rb"(?:segments|device_traces|allocator_settings)")
+_NOTEBOOK = re.compile(rb'"(?:nbformat|cell_type)"\s*:')
+_NSIGHT_SYSTEMS = re.compile(rb"(?i)quadd|nsight systems|nsys-rep|qdrep|qdstrm")
+_TEXT = bytes({7, 8, 9, 10, 12, 13, 27} | set(range(0x20, 0x100)) - {0x7F})
+
+_ADVICE: dict[str, str] = {
+    "empty file": (
+        "its writer was killed before it wrote anything, or the disk was full; record it again"
+    ),
+    "file of zeros": (
+        "the file system lost its content, often after a full disk or a crash; record it again"
+    ),
+    "PyTorch execution trace": (
+        "this is the observer's graph of operators, without times; "
+        "give the trace that torch.profiler exported (export_chrome_trace or tensorboard_trace_handler)"
+    ),
+    "CUDA memory snapshot": "give it to `stepscope memory`; a trace of steps is what torch.profiler exports",
+    "pickle": "pickles can run code and are not opened; give the trace that torch.profiler exported",
+    "Nsight Systems report": (
+        "convert it first: nsys export --type sqlite --output report.sqlite REPORT, and give the .sqlite file"
+    ),
+    "unfinished Nsight Systems recording": (
+        "finish it with the same version of Nsight Systems: QdstrmImporter -i FILE, then nsys export --type sqlite"
+    ),
+    "SQLite database": "give the export of Nsight Systems (nsys export --type sqlite) or of nvprof",
+    "Nsight Compute report": "convert it first: ncu --import REPORT --csv --page raw > report.csv",
+    "Perfetto trace": (
+        "this is Perfetto's own format; export JSON instead, "
+        "with torch.profiler's export_chrome_trace or Perfetto's traceconv json"
+    ),
+    "picture": "give the recording itself, not a picture of it",
+    "PDF document": "give the recording itself, not a document about it",
+    "HTML or XML page": (
+        "the download may have saved a login or error page in place of the file; download it again"
+    ),
+    "Parquet file": "give the folder of a store, not one of its files",
+    "Jupyter notebook": "give the recording that the notebook reads",
+    "CSV table": "give the recording that the table was made from",
+    "UTF-16 text": "convert it first: iconv -f UTF-16 -t UTF-8 FILE > trace.json",
+    "zip archive": "archives inside archives are not opened; unpack the outer one",
+    "empty zip archive": "there is nothing in it; pack it again",
+    "tar archive": "archives inside archives are not opened; unpack the outer one",
+    "7z archive": "unpack it and give the files inside",
+    "RAR archive": "unpack it and give the files inside",
+    "gzip file": "it is compressed more often than anything is; unpack it and give what is inside",
+    "zstd file": "it is compressed more often than anything is; unpack it and give what is inside",
+    "json": (
+        "it has no `traceEvents`; give the trace that torch.profiler exported "
+        "(export_chrome_trace or tensorboard_trace_handler)"
+    ),
+    "text": "give the trace that torch.profiler exported (.json or .json.gz)",
+    "program": "give the recording that the program made",
+}
+_OTHERWISE = "give the trace that torch.profiler exported (.json or .json.gz)"
+
+
+def what_is(head: bytes, name: str = "") -> str:
+    """What a file is, judging by its first bytes, in a few words.
+
+    `json` means JSON that is nothing else known here. A name is only asked where the bytes say
+    nothing: reports of Nsight Systems have no mark of their own in every version.
+
+    Args:
+        head: the first bytes, uncompressed; 64 KB are plenty.
+        name: the file's name, if there is one.
+
+    Example:
+        >>> what_is(b'{"schema": "1.0.1", "pid": 7, "nodes": [')
+        'PyTorch execution trace'
+    """
+    if not head:
+        return "empty file"
+    if not head.strip(b"\x00"):
+        return "file of zeros"
+    for magic, kind in _MAGIC:
+        if head.startswith(magic):
+            return kind
+    if head[257:262] == b"ustar":
+        return "tar archive"
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "picture"
+    if _PICKLE.match(head):
+        return "CUDA memory snapshot" if _MEMORY_SNAPSHOT.search(head[:4096]) else "pickle"
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n\x00")
+    if start[:1] in (b"{", b"["):
+        return _kind_of_json(start)
+    if _HTML.match(head[:4096]):
+        return "HTML or XML page"
+    if not head[:4096].translate(None, _TEXT):
+        return _kind_of_text(start)
+    return _kind_of_binary(head, name.lower())
+
+
+def advice(kind: str) -> str:
+    """One line of what to do with a file of a kind that `what_is` named.
+
+    Example:
+        >>> advice("picture")
+        'give the recording itself, not a picture of it'
+    """
+    return _ADVICE.get(kind, _OTHERWISE)
+
+
+def _kind_of_json(start: bytes) -> str:
+    if b'"traceEvents"' in start:
+        return "json"
+    if b'"schema"' in start and _EXECUTION_TRACE.search(start):
+        return "PyTorch execution trace"
+    if _NOTEBOOK.search(start):
+        return "Jupyter notebook"
+    return "json"
+
+
+def _kind_of_text(start: bytes) -> str:
+    first, _, rest = start.partition(b"\n")
+    second, _, _ = rest.partition(b"\n")
+    commas = first.count(b",")
+    if commas >= 2 and second.count(b",") >= commas:
+        return "CSV table"
+    return "text"
+
+
+def _kind_of_binary(head: bytes, name: str) -> str:
+    if name.endswith(".qdstrm"):
+        return "unfinished Nsight Systems recording"
+    if name.endswith((".nsys-rep", ".qdrep")) or _NSIGHT_SYSTEMS.search(head[:4096]):
+        return "Nsight Systems report"
+    if name.endswith((".pftrace", ".perfetto-trace")) or _is_perfetto(head):
+        return "Perfetto trace"
+    return "unknown binary file"
+
+
+def _is_perfetto(head: bytes) -> bool:
+    """Whether the bytes are packets of a Perfetto trace: field 1, a length, and so on to the end."""
+    index = packets = 0
+    while index < len(head) and packets < 8:
+        if head[index] != 0x0A:
+            return False
+        length = shift = 0
+        for index in range(index + 1, min(index + 6, len(head))):  # noqa: B020 - goes on from there
+            length |= (head[index] & 0x7F) << shift
+            shift += 7
+            if head[index] < 0x80:
+                break
+        else:
+            return False
+        index += 1 + length
+        packets += 1
+    return packets >= 2
