@@ -24,7 +24,8 @@ class Category:
 
 
 def _categories() -> dict[str, Category]:
-    host, device = "host", "device"
+    host: Side = "host"
+    device: Side = "device"
     spelled: tuple[tuple[str, Side, str, tuple[str, ...]], ...] = (
         # today's spelling, side, kind, spellings of other eras and backends
         ("cpu_op", host, "operator", ("operator", "hpu_op")),

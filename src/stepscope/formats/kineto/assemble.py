@@ -89,6 +89,10 @@ def assemble(
 # -- time ----------------------------------------------------------------------------------------
 
 
+DAY_NS = 86_400_000_000_000
+"""Where all other times are later than this, an event at time 0 has lost its own."""
+
+
 def _base_ns(metadata: dict[str, Any]) -> int:
     try:
         return int(metadata.get("baseTimeNanoseconds") or 0)
@@ -97,14 +101,21 @@ def _base_ns(metadata: dict[str, Any]) -> int:
 
 
 def _origin(*tables: pa.Table | None) -> int | None:
-    """The first time of any event (ns as the file counts), lost times (0) left out."""
+    """The first time of any event (ns as the file counts), times that were lost left out."""
     found: list[int] = []
     for table in tables:
         if table is None or table.num_rows == 0:
             continue
         times = table["ts_ns"].to_numpy()
-        positive = times[times > 0]
-        found.append(int(positive.min() if len(positive) else times.min()))
+        at_zero = times == 0
+        if at_zero.any():
+            lasting = pc.greater(pc.fill_null(table["dur_ns"], 0), 0).to_numpy(zero_copy_only=False)
+            others = times[~at_zero]
+            lost = at_zero & ~lasting
+            if len(others) and others.min() > DAY_NS:
+                lost = at_zero
+            times = times[~lost] if not lost.all() else times
+        found.append(int(times.min()))
     return min(found) if found else None
 
 
@@ -123,11 +134,10 @@ def _times(table: pa.Table, origin: int, report: ReadReport) -> tuple[Ints, Ints
     """Relative starts, durations (-1 where the event never ended), and rows whose time was lost."""
     start = table["ts_ns"].to_numpy() - origin
     duration = pc.fill_null(table["dur_ns"], -1).to_numpy(zero_copy_only=False).copy()
-    lost = (
-        np.flatnonzero((start == -origin) & (duration <= 0))
-        if origin > 0
-        else np.empty(0, np.int64)
-    )
+    at_zero = start == -origin
+    lost = np.flatnonzero(at_zero if origin > DAY_NS else at_zero & (duration <= 0))
+    if origin <= 0:
+        lost = lost[:0]
     if len(lost):
         report.note("zero_timestamp", count=len(lost))
         start[lost], duration[lost] = 0, 0

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+Words = np.ndarray[Any, np.dtype[np.uint64]]
+
 _TABLE_BITS = 20
 _MIX_LOW = np.uint64(0x9E3779B97F4A7C15)
 _MIX_HIGH = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -49,9 +51,7 @@ class KnownKeys:
         return True
 
 
-def _hashes(
-    letters: np.ndarray[Any, np.dtype[np.uint8]], at: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+def _hashes(letters: np.ndarray[Any, np.dtype[np.uint8]], at: np.ndarray[Any, Any]) -> Words:
     """A hash of the sixteen bytes from each index on, of which only those after a last quote count."""
     words = np.lib.stride_tricks.as_strided(
         letters[: len(letters) // 8 * 8].view(np.uint64), shape=(len(letters) - 7,), strides=(1,)
@@ -64,10 +64,11 @@ def _hashes(
     low = words[at[long]]
     mixed[long] ^= (low & ~_up_to_last_quote(low)) * _MIX_LOW
     mixed ^= mixed >> np.uint64(29)
-    return (mixed * _MIX_LOW) >> np.uint64(64 - _TABLE_BITS)
+    hashes: Words = (mixed * _MIX_LOW) >> np.uint64(64 - _TABLE_BITS)
+    return hashes
 
 
-def _up_to_last_quote(word: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _up_to_last_quote(word: Words) -> Words:
     """All bits of the bytes up to and with the last quote of each little-endian word; 0 when it has none."""
     other = word ^ _QUOTES
     # The exact test for a zero byte: the top bit of each byte that is a quote.
@@ -75,4 +76,5 @@ def _up_to_last_quote(word: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     found |= found >> np.uint64(8)
     found |= found >> np.uint64(16)
     found |= found >> np.uint64(32)
-    return (found >> np.uint64(7)) * np.uint64(0xFF)
+    bytes_before: Words = (found >> np.uint64(7)) * np.uint64(0xFF)
+    return bytes_before

@@ -33,7 +33,7 @@ def pair(
     unmatched = 0
     keep = np.ones(len(order), dtype=bool)
     level = np.zeros(len(order), dtype=np.int64)
-    for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
+    for begin, end in zip(starts, [*starts[1:], len(order)][: len(starts)], strict=True):
         depth = np.cumsum(step[begin:end])
         # Each time the depth falls to a new low below 0, that end has no begin.
         floor = np.minimum.accumulate(np.minimum(depth, 0))

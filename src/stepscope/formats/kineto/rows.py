@@ -186,9 +186,9 @@ class EventRows:
             return f"TRY_CAST({self._argument(name)} AS INTEGER)"
 
         def axis(name: str, index: int) -> str:
-            return (
-                f"TRY_CAST({self._argument(name)}[{index}] AS INTEGER) AS {name}_{'xyz'[index - 1]}"
-            )
+            # Kineto writes a list of numbers; Inductor's operator rows have a text in the same field.
+            numbers = f"TRY_CAST({self._argument(name)} AS BIGINT[])"
+            return f"TRY_CAST({numbers}[{index}] AS INTEGER) AS {name}_{'xyz'[index - 1]}"
 
         queue = f"TRY_CAST({self._argument('sycl queue')} AS BIGINT), TRY_CAST({self._argument('l0 queue')} AS BIGINT)"
         return ", ".join(
@@ -283,7 +283,10 @@ class EventRows:
         return self._scanner.connection.sql(query).to_arrow_table()
 
     def _rows(self, query: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
-        return self._scanner.connection.execute(query, parameters or []).fetchall()
+        rows: list[tuple[Any, ...]] = self._scanner.connection.execute(
+            query, parameters or []
+        ).fetchall()
+        return rows
 
 
 class Gathering:

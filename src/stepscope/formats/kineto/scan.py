@@ -382,7 +382,7 @@ class EventScanner:
         return before != self._known_keys()
 
     def _known_keys(self) -> tuple[int, ...]:
-        return tuple(map(len, (self.keys, self.extras, self._event_extras, self._respell)))
+        return len(self.keys), len(self.extras), len(self._event_extras), len(self._respell)
 
     def _respell_as(self, raw: str, ours: str) -> None:
         if raw != ours:

@@ -59,7 +59,8 @@ class Threads:
             table[pair] = self.number(
                 pids[pid_code - 1] if pid_code else "", tids[tid_code - 1] if tid_code else ""
             )
-        return table[pairs]
+        numbers: Ints = table[pairs]
+        return numbers
 
     def table(self) -> pa.Table:
         """Rows of the table `thread`."""

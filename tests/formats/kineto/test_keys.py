@@ -1,0 +1,48 @@
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.formats.kineto.keys import KnownKeys
+
+PADDING = b'{"ph": "X", "name": "a long enough beginning of the text"},'
+
+
+def text_of(*events):
+    return PADDING + ",".join(json.dumps(event) for event in events).encode()
+
+
+def test_key_is_new_once():
+    known = KnownKeys()
+    assert known.has_new(text_of({"ts": 1, "Sequence number": 2}))
+    assert not known.has_new(text_of({"ts": 9, "Sequence number": 77}))
+
+
+def test_long_keys_that_end_alike_are_told_apart():
+    known = KnownKeys()
+    assert known.has_new(text_of({"In split size": 1}))
+    assert known.has_new(text_of({"Out split size": 1}))
+
+
+def test_what_lies_before_a_short_key_does_not_matter():
+    known = KnownKeys()
+    known.has_new(text_of({"pid": 123456, "ts": 1}))
+    assert not known.has_new(text_of({"pid": 7, "ts": 1}))
+    assert not known.has_new(text_of({"pid": 7.25, "ts": 1}))
+
+
+keys = st.text(
+    st.characters(codec="ascii", exclude_characters='"\\', min_codepoint=32),
+    min_size=1,
+    max_size=24,
+)
+
+
+@given(st.sets(keys, min_size=1, max_size=8), keys)
+@settings(max_examples=60, deadline=None)
+def test_no_new_key_passes_unnoticed(before, key):
+    known = KnownKeys()
+    known.has_new(text_of(dict.fromkeys(before, 1)))
+    tail = {k.encode()[-16:] for k in before} | {b"ph", b"name"}
+    if key.encode()[-16:] not in tail:
+        assert known.has_new(text_of({key: 1}))

@@ -1,0 +1,49 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.formats.kineto.pairs import pair
+
+
+def by_stack(thread, time, begins):
+    """The obvious way: a stack per thread, in order of time."""
+    stacks, ends, lost = {}, {row: -1 for row, b in enumerate(begins) if b}, 0
+    for row in sorted(range(len(thread)), key=lambda r: (time[r], r)):
+        stack = stacks.setdefault(thread[row], [])
+        if begins[row]:
+            stack.append(row)
+        elif stack:
+            ends[stack.pop()] = row
+        else:
+            lost += 1
+    return ends, lost
+
+
+def run(thread, time, begins):
+    rows, ends, lost = pair(
+        np.array(thread, dtype=np.int32),
+        np.array(time, dtype=np.int64),
+        np.array(begins, dtype=bool),
+    )
+    return dict(zip(rows.tolist(), ends.tolist(), strict=True)), lost
+
+
+def test_nested_ranges_close_innermost_first():
+    assert run([0, 0, 0, 0], [0, 1, 2, 3], [True, True, False, False]) == ({0: 3, 1: 2}, 0)
+
+
+def test_threads_do_not_close_each_others_ranges():
+    assert run([0, 1, 0], [0, 1, 2], [True, False, False]) == ({0: 2}, 1)
+
+
+def test_end_without_begin_is_lost_and_begin_without_end_stays_open():
+    assert run([0, 0, 0], [0, 1, 2], [False, True, True]) == ({1: -1, 2: -1}, 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12), st.booleans()), max_size=24))
+@settings(max_examples=200, deadline=None)
+def test_pairs_agree_with_a_stack(rows):
+    thread = [row[0] for row in rows]
+    time = [row[1] for row in rows]
+    begins = [row[2] for row in rows]
+    assert run(thread, time, begins) == by_stack(thread, time, begins)

@@ -1,0 +1,388 @@
+import json
+
+import pytest
+
+from stepscope.errors import SourceError
+
+from .conftest import kernel, op
+
+
+def host(tables, *columns):
+    return list(zip(*(tables.host_event[name].to_pylist() for name in columns), strict=True))
+
+
+# -- time ------------------------------------------------------------------------------------------
+
+
+def test_relative_times_are_exact_to_the_nanosecond(read_events):
+    tables = read_events(
+        [op("a", 1365627862757.064, 57.843), op("b", 1365627862800.001, 0.001)],
+        {"baseTimeNanoseconds": 1767189312000000000},
+    )
+    assert host(tables, "start_ns", "dur_ns") == [(0, 57_843), (42_937, 1)]
+    assert tables.facts.start_epoch_ns == 1767189312000000000 + 1365627862757064
+    assert tables.facts.resolution_ns == 1
+
+
+def test_epoch_times_with_decimals_survive_exactly(read_text):
+    text = (
+        '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, '
+        '"ts": 1778655624745710.848, "dur": 0.096, "args": {}}, '
+        '{"ph": "X", "cat": "cpu_op", "name": "b", "pid": 1, "tid": 1, "ts": 1778655624745710.945, "dur": 1}]}'
+    )
+    tables = read_text(text)
+    assert tables.facts.start_epoch_ns == 1778655624745710848
+    assert host(tables, "start_ns", "dur_ns") == [(0, 96), (97, 1000)]
+
+
+def test_long_times_that_come_late_in_the_file_are_exact_too(read_text):
+    events = [op(f"op{n}", n, 1) for n in range(4000)]
+    late = '{"ph": "X", "cat": "cpu_op", "name": "z", "pid": 1, "tid": 1, "ts": 1778655624745710.847, "dur": 2}'
+    text = '{"traceEvents": [' + ",".join(json.dumps(event) for event in events) + "," + late + "]}"
+    tables = read_text(text, slice_bytes=1 << 16)
+    assert host(tables, "name", "start_ns")[-1] == ("z", 1778655624745710847)
+
+
+def test_times_as_text_are_read(read_events):
+    tables = read_events([op("a", "10.5", "2.25"), op("b", "20", "1")])
+    assert host(tables, "start_ns", "dur_ns") == [(0, 2250), (9500, 1000)]
+    assert tables.report.damage == {}
+
+
+def test_whole_microseconds_are_noted_as_the_resolution(read_events):
+    assert read_events([op("a", 10, 2)]).facts.resolution_ns == 1000
+    assert read_events([op("a", 10, 2.5)]).facts.resolution_ns == 1
+
+
+def test_kernel_at_time_zero_keeps_its_launch_and_leaves_the_sums(read_events):
+    tables = read_events([op("a", 1000, 5), kernel("k", 0, 0), kernel("k", 1001, 2)])
+    device = tables.device_event.to_pylist()
+    assert [(row["kind"], row["start_ns"], row["dur_ns"]) for row in device] == [
+        ("other", 0, 0),
+        ("computation", 1000, 2000),
+    ]
+    assert device[0]["correlation"] == 1
+    assert tables.report.damage == {"zero_timestamp": 1}
+
+
+def test_event_that_never_ended_ends_with_what_encloses_it(read_events):
+    tables = read_events([op("outer", 0, 100), op("inner", 10, -1), op("last", 200, 50)])
+    assert host(tables, "name", "dur_ns") == [
+        ("outer", 100_000),
+        ("inner", 90_000),
+        ("last", 50_000),
+    ]
+    assert tables.report.repaired == 1
+
+
+def test_zero_durations_stay(read_events):
+    tables = read_events([kernel("k", 10, 0)])
+    assert tables.device_event["dur_ns"].to_pylist() == [0]
+    assert tables.report.damage == {}
+
+
+# -- shapes of files ---------------------------------------------------------------------------------
+
+
+def test_array_at_the_top_of_old_torch(read_text):
+    tables = read_text(
+        [
+            {
+                "ph": "X",
+                "name": "conv",
+                "ts": 1,
+                "dur": 9,
+                "tid": 0,
+                "pid": "CPU functions",
+                "args": {},
+            },
+            {
+                "ph": "X",
+                "name": "sgemm",
+                "ts": 4,
+                "dur": 2,
+                "tid": 0,
+                "pid": "CUDA functions",
+                "args": {},
+            },
+        ]
+    )
+    assert host(tables, "category", "kind", "name") == [("cpu_op", "operator", "conv")]
+    assert tables.device_event.select(["category", "kind", "name"]).to_pylist() == [
+        {"category": "kernel", "kind": "computation", "name": "sgemm"}
+    ]
+
+
+def test_metadata_after_the_events_counts(read_text):
+    text = json.dumps(
+        {"traceEvents": [op("a", 1, 2)], "distributedInfo": {"rank": 3, "world_size": 8}}
+    )
+    facts = read_text(text).facts
+    assert (facts.rank, facts.world_size) == (3, 8)
+
+
+def test_metadata_only_is_an_empty_recording(read_events):
+    tables = read_events(
+        [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}]
+    )
+    assert tables.host_event.num_rows == tables.device_event.num_rows == 0
+    assert tables.report.kept == 1
+
+
+def test_execution_trace_is_named_for_what_it_is(read_text):
+    with pytest.raises(SourceError, match="no trace events"):
+        read_text({"schema": "1.0.1", "pid": 1, "nodes": [{"id": 1, "name": "[pytorch|profiler]"}]})
+
+
+# -- fields ------------------------------------------------------------------------------------------
+
+
+def test_unknown_arguments_and_categories_are_kept_and_counted(read_events):
+    tables = read_events(
+        [op("a", 1, 2, colour="blue", depth=3), {**op("b", 4, 1), "cat": "quantum_op"}]
+    )
+    rows = tables.host_event.to_pylist()
+    assert json.loads(rows[0]["other_args"]) == {"colour": "blue", "depth": 3}
+    assert rows[1]["category"] == "quantum_op"
+    assert rows[1]["kind"] == "other"
+    assert tables.report.unknown_fields == {"colour": 1, "depth": 1}
+    assert tables.report.unknown_categories == {"quantum_op": 1}
+
+
+def test_argument_that_appears_late_is_not_lost(read_text):
+    events = [op(f"op{n}", n, 1) for n in range(4000)] + [
+        op("late", 9999, 1, **{"New field": [1, 2]})
+    ]
+    tables = read_text({"traceEvents": events}, slice_bytes=1 << 16)
+    assert json.loads(tables.host_event["other_args"].to_pylist()[-1]) == {"New field": [1, 2]}
+
+
+def test_unknown_key_of_an_event_is_kept(read_events):
+    tables = read_events([{**op("a", 1, 2), "flavour": "sour"}])
+    assert json.loads(tables.host_event["other_args"][0].as_py()) == {"flavour": "sour"}
+
+
+def test_spelling_of_fields_may_differ_in_case(read_events):
+    tables = read_events(
+        [
+            op("a", 1, 2, **{"external id": 5, "Input dims": [[2, 3]]}),
+            op("b", 4, 1, **{"External id": 6}),
+        ]
+    )
+    assert tables.host_event["external_id"].to_pylist() == [5, 6]
+    assert tables.operator_input["dims"].to_pylist() == ["[[2,3]]"]
+
+
+def test_equal_inputs_are_one_row(read_events):
+    dims = {"Input Dims": [[2, 3], []], "Input type": ["float", "Scalar"]}
+    tables = read_events([op("a", 1, 2, **dims), op("b", 4, 1, **dims), op("c", 6, 1)])
+    assert tables.host_event["input_id"].to_pylist() == [0, 0, None]
+    assert tables.operator_input.num_rows == 1
+
+
+def test_large_numbers_are_not_rounded(read_events):
+    tables = read_events(
+        [
+            {
+                "ph": "s",
+                "cat": "ac2g",
+                "name": "ac2g",
+                "id": 1778655624745710730,
+                "pid": 1,
+                "tid": 1,
+                "ts": 1,
+            },
+            op("a", 1, 2, **{"External id": 9007199254740993}),
+        ]
+    )
+    assert tables.flow["flow_id"].to_pylist() == [1778655624745710730]
+    assert tables.host_event["external_id"].to_pylist() == [9007199254740993]
+
+
+def test_text_where_a_number_belongs_costs_the_value_only(read_events):
+    tables = read_events(
+        [op("a", 1, 2, **{"External id": "many"}), op("b", 4, 1, **{"External id": "7"})]
+    )
+    assert tables.host_event["external_id"].to_pylist() == [None, 7]
+    assert tables.report.damage == {"wrong_type": 1}
+    assert tables.report.kept == 2
+
+
+def test_grid_of_an_inductor_operator_is_no_damage(read_events):
+    tables = read_events(
+        [
+            op("triton_poi", 1, 2, grid="grid(100,)"),
+            kernel("triton_poi", 2, 1, grid=[4, 1, 1], block=[128, 1, 1]),
+        ]
+    )
+    assert tables.report.damage == {}
+    row = tables.device_event.to_pylist()[0]
+    assert (row["grid_x"], row["block_x"]) == (4, 128)
+
+
+def test_xpu_kernel_without_stream_takes_its_queue(read_events):
+    event = kernel("k", 1, 2, **{"sycl queue": 12})
+    del event["args"]["stream"]
+    assert read_events([event]).device_event["stream"].to_pylist() == [12]
+
+
+def test_stream_in_the_thread_id_is_understood(read_events):
+    event = {**kernel("k", 1, 2), "tid": "stream 9"}
+    del event["args"]["stream"]
+    assert read_events([event]).device_event["stream"].to_pylist() == [9]
+
+
+def test_collective_arguments_are_read(read_events):
+    args = {
+        "Collective name": "allreduce",
+        "In msg nelems": 2049000,
+        "Out msg nelems": 2049000,
+        "Group size": 2,
+        "dtype": "Float",
+        "Process Group Name": "0",
+        "Process Group Ranks": "[0, 1]",
+        "Seq": 17,
+    }
+    tables = read_events(
+        [op("record_param_comms", 1, 2, **args), kernel("ncclDevKernel_AllReduce", 2, 5, **args)]
+    )
+    assert tables.host_event["collective_id"].to_pylist() == [0]
+    assert tables.device_event["collective_id"].to_pylist() == [0]
+    row = tables.collective_args.to_pylist()[0]
+    assert (row["operation"], row["elements_in"], row["sequence"], row["group_ranks"]) == (
+        "allreduce",
+        2049000,
+        17,
+        "[0, 1]",
+    )
+
+
+# -- kinds of events -----------------------------------------------------------------------------------
+
+
+def test_begin_and_end_become_one_event(read_events):
+    def row(ph, name, ts):
+        return {"ph": ph, "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts}
+
+    tables = read_events(
+        [
+            row("B", "a", 0),
+            row("B", "b", 2),
+            row("E", "b", 5),
+            row("E", "a", 9),
+            row("B", "open", 10),
+        ]
+    )
+    assert host(tables, "name", "start_ns", "dur_ns") == [
+        ("a", 0, 9000),
+        ("b", 2000, 3000),
+        ("open", 10_000, 0),
+    ]
+    assert tables.report.damage["unmatched_begin"] == 1
+
+
+def test_counters_and_instants_and_memory_have_their_tables(read_events):
+    tables = read_events(
+        [
+            op("a", 10, 5),
+            {"ph": "C", "name": "gpu", "pid": 0, "ts": 11, "args": {"sm active": 40.5, "dram": 3}},
+            {
+                "ph": "i",
+                "s": "g",
+                "name": "Iteration Start: PyTorch Profiler",
+                "pid": "Traces",
+                "tid": "t",
+                "ts": 12,
+            },
+            {
+                "ph": "i",
+                "cat": "cpu_instant_event",
+                "name": "[memory]",
+                "pid": 1,
+                "tid": 1,
+                "ts": 13,
+                "args": {
+                    "Total Reserved": 64,
+                    "Total Allocated": 32,
+                    "Bytes": -32,
+                    "Addr": 139,
+                    "Device Id": 0,
+                    "Device Type": 1,
+                },
+            },
+        ]
+    )
+    counters = {(row["series"], row["time_ns"], row["value"]) for row in tables.counter.to_pylist()}
+    assert counters == {("sm active", 1000, 40.5), ("dram", 1000, 3.0)}
+    assert tables.instant["name"].to_pylist() == ["Iteration Start: PyTorch Profiler"]
+    memory = tables.memory_event.to_pylist()[0]
+    assert (memory["bytes"], memory["device_kind"], memory["device"], memory["time_ns"]) == (
+        -32,
+        "cuda",
+        0,
+        3000,
+    )
+    assert tables.report.kept == 4
+
+
+def test_threads_and_streams_have_their_names(read_events):
+    tables = read_events(
+        [
+            op("a", 1, 2),
+            kernel("k", 2, 1),
+            {
+                "ph": "M",
+                "name": "process_name",
+                "pid": 1,
+                "tid": 0,
+                "ts": 0,
+                "args": {"name": "python"},
+            },
+            {
+                "ph": "M",
+                "name": "thread_name",
+                "pid": 1,
+                "tid": 1,
+                "ts": 0,
+                "args": {"name": "thread 1 (main)"},
+            },
+            {
+                "ph": "M",
+                "name": "thread_name",
+                "pid": 0,
+                "tid": 7,
+                "ts": 0,
+                "args": {"name": "stream 7 compute"},
+            },
+            {
+                **op("PyTorch Profiler (0)", 0, 9),
+                "cat": "Trace",
+                "pid": "Spans",
+                "tid": "PyTorch Profiler",
+            },
+        ]
+    )
+    threads = tables.thread.to_pylist()
+    assert [(row["thread_name"], row["process_name"], row["kind"]) for row in threads] == [
+        ("thread 1 (main)", "python", "thread"),
+        (None, None, "track"),
+    ]
+    assert tables.stream.to_pylist() == [{"device": 0, "stream": 7, "name": "stream 7 compute"}]
+
+
+def test_python_frames_can_be_left_out(read_events):
+    frame = {**op("train.py(3): step", 0, 9), "cat": "python_function"}
+    assert read_events([frame, op("a", 1, 2)], python_stack=False).host_event[
+        "name"
+    ].to_pylist() == ["a"]
+    assert read_events([frame, op("a", 1, 2)]).host_event.num_rows == 2
+
+
+@pytest.mark.parametrize("slice_bytes", [64, 300, 1 << 20])
+def test_slices_do_not_change_the_tables(read_events, slice_bytes):
+    events = [op(f"op{n % 7}", n, 1, **{"Input Dims": [[n % 5]]}) for n in range(50)]
+    events += [kernel(f"k{n % 3}", 100 + n, 1) for n in range(20)]
+    whole = read_events(events)
+    cut = read_events(events, slice_bytes=slice_bytes)
+    assert cut.host_event.to_pylist() == whole.host_event.to_pylist()
+    assert cut.device_event.to_pylist() == whole.device_event.to_pylist()

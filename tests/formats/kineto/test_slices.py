@@ -1,0 +1,106 @@
+import io
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.formats.kineto.slices import EventSlices, Slice, split_at_event
+
+
+def events_of(pieces):
+    found = []
+    for piece in pieces:
+        found += json.loads(b"[" + piece.text.strip(b", \n\r\t") + b"]")
+    return found
+
+
+def cut(text, size=64):
+    slices = EventSlices(io.BytesIO(text), size)
+    pieces = list(slices)
+    return slices, pieces
+
+
+EVENTS = [{"ph": "X", "name": f"op{n}", "args": {"list": [{"ph": 1}, {"a": 2}]}} for n in range(20)]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("size", [16, 64, 1000, 100_000])
+def test_slices_hold_whole_events_in_order(indent, size):
+    text = json.dumps({"schemaVersion": 1, "traceEvents": EVENTS, "traceName": "x"}, indent=indent)
+    slices, pieces = cut(text.encode(), size)
+    assert events_of(pieces) == EVENTS
+    assert slices.closed
+    assert json.loads(b"{" + slices.tail.strip().lstrip(b",")) == {"traceName": "x"}
+
+
+def test_offsets_are_bytes_of_the_file():
+    text = json.dumps({"traceEvents": EVENTS}).encode()
+    _, pieces = cut(text)
+    for piece in pieces:
+        assert text[piece.offset : piece.offset + len(piece.text)] == piece.text
+
+
+def test_array_at_the_top_has_no_head():
+    slices, pieces = cut(json.dumps(EVENTS).encode())
+    assert events_of(pieces) == EVENTS
+    assert slices.head.strip() == b"["
+
+
+def test_no_events_is_no_slice():
+    slices, pieces = cut(b'{"traceEvents": [ ], "distributedInfo": {"rank": 3}}')
+    assert pieces == []
+    assert slices.closed
+    assert b'"rank": 3' in slices.tail
+
+
+def test_file_that_ends_early_is_not_closed():
+    text = json.dumps({"traceEvents": EVENTS}).encode()
+    slices, pieces = cut(text[:-40])
+    assert not slices.closed
+    assert pieces[-1].last
+
+
+def test_args_lists_before_the_end_are_not_taken_for_the_end_of_events():
+    text = b'{"traceEvents": [{"ph": "X", "args": {"Input Dims": [[1]], "Input type": ["f"]}}, {"ph": "X", "na'
+    slices, pieces = cut(text, 1000)
+    assert slices.tail == b""
+    assert b"Input type" in b"".join(piece.text for piece in pieces)
+
+
+def test_events_are_found_where_the_key_before_them_is_damaged():
+    text = json.dumps({"traceEvents": EVENTS}).replace("traceEvents", "trac?Events").encode()
+    _, pieces = cut(text)
+    assert len(events_of(pieces[:1])) >= 1
+
+
+def test_text_without_events_is_not_found():
+    slices, pieces = cut(b'{"schema": "1.0", "nodes": []}')
+    assert not slices.found
+
+
+def test_halving_cuts_between_events():
+    text = json.dumps(EVENTS)[1:-1].encode()
+    slices, _ = cut(json.dumps(EVENTS).encode())
+    halves = split_at_event(Slice(text, 100), slices.boundary)
+    assert halves is not None
+    assert events_of(halves) == EVENTS
+    assert halves[1].offset == 100 + len(halves[0].text)
+
+
+def test_one_event_cannot_be_halved():
+    slices, _ = cut(json.dumps(EVENTS).encode())
+    assert split_at_event(Slice(b'{"ph": "X", "name": "alone"}', 0), slices.boundary) is None
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["name", "cat", "args"]), st.text(max_size=6)), max_size=12
+    ),
+    st.integers(1, 200),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_slice_size_gives_the_same_events(bodies, size):
+    events = [{"ph": "X", **body} for body in bodies]
+    _, pieces = cut(json.dumps({"traceEvents": events}).encode(), size)
+    assert events_of(pieces) == events

@@ -1,0 +1,148 @@
+import json
+
+import pytest
+
+from stepscope.errors import SourceError
+from stepscope.formats.runs import find_run
+
+
+def write(path, *, rank=None, ts=1, base=None, nccl=None, world=None):
+    event = {
+        "ph": "X",
+        "cat": "cpu_op",
+        "name": "a",
+        "pid": 1,
+        "tid": 1,
+        "ts": ts,
+        "dur": 1,
+        "args": {},
+    }
+    if nccl is not None:
+        event["args"] = {"Rank": nccl}
+    trace = {"traceEvents": [event]}
+    if rank is not None:
+        trace["distributedInfo"] = {"rank": rank, "world_size": world}
+    if base is not None:
+        trace["baseTimeNanoseconds"] = base
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(trace))
+
+
+def ranks(folder):
+    return [(r.member.path.name, r.rank, r.span, r.rule) for r in find_run(folder).recordings]
+
+
+def test_the_files_own_word_comes_first(tmp_path):
+    write(tmp_path / "rank9.json", rank=1)
+    write(tmp_path / "rank8.json", rank=0)
+    assert ranks(tmp_path) == [
+        ("rank8.json", 0, 0, "distributedInfo"),
+        ("rank9.json", 1, 0, "distributedInfo"),
+    ]
+
+
+def test_rank_beside_collectives_comes_second(tmp_path):
+    write(tmp_path / "a.json", nccl=1)
+    write(tmp_path / "b.json", nccl=0)
+    assert ranks(tmp_path) == [("b.json", 0, 0, "nccl"), ("a.json", 1, 0, "nccl")]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["rank-0.json", "rank-1.json", "rank-10.json"],
+        ["trace_rank0.json", "trace_rank1.json", "trace_rank10.json"],
+        ["step5_r0.json", "step5_r1.json", "step5_r10.json"],
+        [
+            "worker0_step_12.1694128201545.pt.trace.json",
+            "worker1_step_12.1694128201556.pt.trace.json",
+            "worker10_step_12.1694128201554.pt.trace.json",
+        ],
+        ["gpt-0-of-11.json", "gpt-1-of-11.json", "gpt-10-of-11.json"],
+    ],
+)
+def test_rank_in_the_name_comes_third(tmp_path, names):
+    for name in names:
+        write(tmp_path / name)
+    assert ranks(tmp_path) == [
+        (name, rank, 0, "file name") for name, rank in zip(names, (0, 1, 10), strict=True)
+    ]
+
+
+def test_order_of_names_comes_last(tmp_path):
+    for name in ("node10_77.1700000000001.pt.trace.json", "node9_88.1700000000000.pt.trace.json"):
+        write(tmp_path / name)
+    assert ranks(tmp_path) == [
+        ("node9_88.1700000000000.pt.trace.json", 0, 0, "order"),
+        ("node10_77.1700000000001.pt.trace.json", 1, 0, "order"),
+    ]
+
+
+def test_parallel_strategy_names_are_put_in_order(tmp_path):
+    names = [f"TP-{tp}-DP-{dp}-PP-0-EP-0.json" for tp in (0, 1) for dp in (0, 1)]
+    for name in reversed(names):
+        write(tmp_path / name)
+    assert [name for name, _, _, _ in ranks(tmp_path)] == names
+
+
+def test_recordings_of_one_worker_are_spans_in_order_of_time(tmp_path):
+    write(tmp_path / "worker0.1623143566756.pt.trace.json", ts=1623143100000000)
+    write(tmp_path / "worker0.1623143089861.pt.trace.json", ts=1623142600000000)
+    assert ranks(tmp_path) == [
+        ("worker0.1623143089861.pt.trace.json", 0, 0, "file name"),
+        ("worker0.1623143566756.pt.trace.json", 0, 1, "file name"),
+    ]
+
+
+def test_single_file_says_its_rank_when_it_is_read(tmp_path):
+    write(tmp_path / "rank7.json")
+    recording = find_run(tmp_path / "rank7.json").recordings[0]
+    assert (recording.rank, recording.rule) == (-1, "single")
+
+
+def test_caller_knows_better(tmp_path):
+    write(tmp_path / "a.json", rank=3)
+    assert find_run(tmp_path / "a.json", rank=5).recordings[0].rank == 5
+
+
+def test_unfinished_file_counts_only_without_its_finished_twin(tmp_path):
+    write(tmp_path / "a.json")
+    write(tmp_path / "a.json.tmp")
+    write(tmp_path / "b.json.tmp")
+    assert [name for name, *_ in ranks(tmp_path)] == ["a.json", "b.json.tmp"]
+
+
+def test_other_files_in_the_folder_are_skipped_with_their_reason(tmp_path):
+    write(tmp_path / "sub" / "a.json")
+    (tmp_path / "notes.txt").write_text("loss went down\n")
+    (tmp_path / "observer_0.json").write_text(json.dumps({"schema": "1.0", "nodes": []}))
+    (tmp_path / "empty.json").write_text("")
+    run = find_run(tmp_path)
+    assert len(run.recordings) == 1
+    assert len(run.skipped) == 3
+    assert all(reason for _, reason in run.skipped)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x89PNG\r\n\x1a\n" + bytes(64), b"SQLite format 3\x00" + bytes(64), b"hello\n"],
+)
+def test_file_that_is_no_recording_is_named_for_what_it_is(tmp_path, content):
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(SourceError) as caught:
+        find_run(tmp_path / "x.json")
+    assert caught.value.hint
+    assert "\n" not in caught.value.message
+
+
+def test_folder_without_recordings_says_so(tmp_path):
+    with pytest.raises(SourceError, match="empty"):
+        find_run(tmp_path)
+    (tmp_path / "notes.txt").write_text("nothing")
+    with pytest.raises(SourceError):
+        find_run(tmp_path)
+
+
+def test_missing_path_says_so(tmp_path):
+    with pytest.raises(SourceError, match="no such"):
+        find_run(tmp_path / "nowhere")

@@ -1,0 +1,118 @@
+import pytest
+
+from stepscope.formats import vocabulary
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        ("Operator", "cpu_op"),
+        ("cpu_op", "cpu_op"),
+        ("Kernel", "kernel"),
+        ("Memcpy", "gpu_memcpy"),
+        ("Runtime", "cuda_runtime"),
+        ("GCU_MEMCPY", "gpu_memcpy"),
+        ("cuda_sync", "cuda_sync"),
+        ("xpu_sync", "xpu_sync"),
+    ],
+)
+def test_categories_of_every_era_get_todays_spelling(raw, name):
+    assert vocabulary.category(raw).name == name
+
+
+def test_unknown_category_is_not_guessed():
+    assert vocabulary.category("quantum_op") is None
+
+
+def test_events_without_category_are_told_by_their_process():
+    assert vocabulary.category(None, "CUDA functions").name == "kernel"
+    assert vocabulary.category("", "CPU functions").name == "cpu_op"
+    assert vocabulary.category(None, "123") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("cudaLaunchKernel", "launch"),
+        ("cudaLaunchKernelExC", "launch"),
+        ("cuLaunchKernelEx", "launch"),
+        ("hipLaunchKernel", "launch"),
+        ("hipModuleLaunchKernel", "launch"),
+        ("hipExtModuleLaunchKernel", "launch"),
+        ("hipDrvLaunchKernelEx", "launch"),
+        ("urEnqueueKernelLaunchWithArgsExp", "launch"),
+        ("cudaGraphLaunch", "graph_launch"),
+        ("hipGraphLaunch", "graph_launch"),
+        ("cudaMemcpyAsync", "copy"),
+        ("cudaMemsetAsync", "fill"),
+        ("cudaStreamSynchronize", "synchronize"),
+        ("cudaStreamWaitEvent", "synchronize"),
+        ("cudaMalloc", "allocate"),
+        ("cudaFuncGetAttributes", None),
+        ("cudaOccupancyMaxActiveBlocksPerMultiprocessor", None),
+    ],
+)
+def test_runtime_calls_have_their_role(name, role):
+    assert vocabulary.host_role("runtime", name) == role
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "role"),
+    [
+        ("annotation", "ProfilerStep#12", "step"),
+        ("annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "dataloader"),
+        ("annotation", "Optimizer.step#SGD.step", "optimizer"),
+        ("annotation", "Optimizer.zero_grad#SGD.zero_grad", "zero_grad"),
+        ("operator", "nccl:_all_gather_base", "communication"),
+        ("operator", "c10d::allreduce_", "communication"),
+        ("operator", "record_param_comms", "communication"),
+        ("operator", "autograd::engine::evaluate_function: AddmmBackward0", "backward"),
+        ("operator", "AddmmBackward0", "backward"),
+        ("operator", "aten::convolution_backward", None),
+        ("operator", "aten::mm", None),
+        ("python", "nn.Module: Linear_3", "module"),
+        ("overhead", "ProfilerStep#1", None),
+    ],
+)
+def test_host_events_have_their_role(kind, name, role):
+    assert vocabulary.host_role(kind, name) == role
+
+
+def test_ranges_that_old_torch_called_operators_are_annotations():
+    assert vocabulary.host_kind("operator", "ProfilerStep#5") == "annotation"
+    assert vocabulary.host_kind("operator", "aten::add") == "operator"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "communication"),
+        ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication"),
+        ("ncclDevFunc_Broadcast", "communication"),
+        ("void vllm::cross_device_reduce_1stage<bf16>()", "communication"),
+        ("volta_sgemm_64x64_nt", "computation"),
+        ("void multimem_all_reduce_kernel<bf16>()", "computation"),
+    ],
+)
+def test_kernels_that_communicate_are_told_apart(name, kind):
+    assert vocabulary.device_kind("computation", name) == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "direction", "memory"),
+    [
+        ("Memcpy HtoD (Pinned -> Device)", "HtoD", "pinned"),
+        ("Memcpy DtoH (Device -> Pageable)", "DtoH", "pageable"),
+        ("Memcpy DtoD (Device -> Device)", "DtoD", "device"),
+        ("CopyHostToDevice", "HtoD", "unknown"),
+        ("hipMemcpyWithStream", "unknown", "unknown"),
+    ],
+)
+def test_copies_have_direction_and_memory(name, direction, memory):
+    assert vocabulary.copy_kind(name) == direction
+    assert vocabulary.memory_kind(name) == memory
+
+
+def test_step_number_is_read_from_the_range():
+    assert vocabulary.step_number("ProfilerStep#12") == 12
+    assert vocabulary.step_number("ProfilerStep*") is None

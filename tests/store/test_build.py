@@ -1,0 +1,284 @@
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from stepscope.errors import DamagedSourceError, SourceError, StoreError, UsageError
+from stepscope.store import build, job
+from stepscope.store.build import import_source, open_source
+from stepscope.store.open import Store
+
+
+def trace(rank=None, steps=2, base=0, name="aten::mm"):
+    events = []
+    for step in range(steps):
+        at = 1 + step * 100
+        events.append(
+            {
+                "ph": "X",
+                "cat": "user_annotation",
+                "name": f"ProfilerStep#{step}",
+                "pid": 1,
+                "tid": 1,
+                "ts": at,
+                "dur": 90,
+            }
+        )
+        events.append(
+            {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": at + 10, "dur": 20}
+        )
+        events.append(
+            {
+                "ph": "X",
+                "cat": "cuda_runtime",
+                "name": "cudaLaunchKernel",
+                "pid": 1,
+                "tid": 1,
+                "ts": at + 12,
+                "dur": 3,
+                "args": {"correlation": step + 1},
+            }
+        )
+        events.append(
+            {
+                "ph": "X",
+                "cat": "kernel",
+                "name": "gemm",
+                "pid": 0,
+                "tid": 7,
+                "ts": at + 20,
+                "dur": 30,
+                "args": {"device": 0, "stream": 7, "correlation": step + 1},
+            }
+        )
+    described = {"traceEvents": events, "baseTimeNanoseconds": base}
+    if rank is not None:
+        described["distributedInfo"] = {"rank": rank, "world_size": 4}
+    return described
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(trace()))
+    return path
+
+
+def rows(directory, query):
+    with Store.open(directory) as store:
+        return store.sql(query).to_pylist()
+
+
+def test_import_makes_a_store(file, tmp_path):
+    directory = import_source(file, tmp_path / "store")
+    found = rows(
+        directory,
+        "SELECT count(*) AS n, sum(dur_ns) AS ns FROM device_event WHERE step IS NOT NULL",
+    )
+    assert found == [{"n": 2, "ns": 60_000}]
+
+
+def test_import_twice_gives_the_same_store(file, tmp_path):
+    first = import_source(file, tmp_path / "one")
+    second = import_source(file, tmp_path / "two")
+    for query in ("SELECT * FROM host_event", "SELECT * FROM device_event", "SELECT * FROM step"):
+        assert rows(first, query) == rows(second, query)
+
+
+def test_store_is_replaced_and_anything_else_is_not(file, tmp_path):
+    target = tmp_path / "store"
+    import_source(file, target)
+    import_source(file, target)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    with pytest.raises(StoreError, match="no store"):
+        import_source(file, tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis.tex").exists()
+
+
+def test_ranks_of_a_folder_share_one_clock(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for rank, base in ((0, 1_000_000), (1, 1_250_000)):
+        (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank, base=base)))
+    directory = import_source(folder, tmp_path / "store")
+    found = rows(
+        directory, "SELECT rank, min(start_ns) AS first FROM host_event GROUP BY rank ORDER BY rank"
+    )
+    assert found == [{"rank": 0, "first": 0}, {"rank": 1, "first": 250_000}]
+    assert rows(directory, "SELECT DISTINCT world_size FROM rank") == [{"world_size": 4}]
+
+
+def test_spans_of_a_rank_have_their_own_ids_and_keep_their_distance(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "worker0.1700000000000.pt.trace.json").write_text(json.dumps(trace(base=5_000_000)))
+    (folder / "worker0.1700000009999.pt.trace.json").write_text(json.dumps(trace(base=9_000_000)))
+    directory = import_source(folder, tmp_path / "store")
+    assert rows(directory, "SELECT count(*) AS n, count(DISTINCT id) AS ids FROM device_event") == [
+        {"n": 4, "ids": 4}
+    ]
+    assert rows(
+        directory, "SELECT span, min(start_ns) AS first FROM host_event GROUP BY span ORDER BY span"
+    ) == [
+        {"span": 0, "first": 0},
+        {"span": 1, "first": 4_000_000},
+    ]
+    assert rows(
+        directory,
+        "SELECT count(*) AS n FROM device_event d JOIN host_event h ON d.rank = h.rank AND d.launch_id = h.id AND d.span = h.span",
+    ) == [{"n": 4}]
+    assert rows(directory, "SELECT count(*) AS n FROM stream") == [{"n": 1}]
+
+
+def test_chosen_ranks_and_steps_alone_are_imported(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for rank in range(3):
+        (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank, steps=3)))
+    directory = import_source(folder, tmp_path / "store", ranks=[2], steps=[1])
+    assert rows(directory, "SELECT rank, step, count(*) AS n FROM device_event GROUP BY ALL") == [
+        {"rank": 2, "step": 1, "n": 1}
+    ]
+    assert rows(directory, "SELECT step FROM step") == [{"step": 1}]
+    with pytest.raises(UsageError, match="no rank 9"):
+        import_source(folder, tmp_path / "other", ranks=[9])
+    with pytest.raises(UsageError, match="no step 77"):
+        import_source(folder, tmp_path / "other", steps=[77])
+    assert not (tmp_path / "other").exists()
+
+
+def test_window_keeps_what_begins_inside(file, tmp_path):
+    directory = import_source(file, tmp_path / "store", window=(0, 50_000))
+    assert rows(directory, "SELECT name FROM host_event ORDER BY start_ns") == [
+        {"name": "ProfilerStep#0"},
+        {"name": "aten::mm"},
+        {"name": "cudaLaunchKernel"},
+    ]
+
+
+def test_ranks_in_processes_give_the_same_store(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for rank in range(3):
+        (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank)))
+    alone = import_source(folder, tmp_path / "one")
+    monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    together = import_source(folder, tmp_path / "two")
+    query = "SELECT * FROM device_event ORDER BY rank, id"
+    assert rows(alone, query) == rows(together, query)
+
+
+def test_error_in_a_process_is_the_users_error(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for rank in range(2):
+        (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank))[:-60])
+    monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    with pytest.raises(DamagedSourceError):
+        import_source(folder, tmp_path / "store", strict=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+
+
+def test_full_disk_leaves_nothing(file, tmp_path, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(job, "write_tables", full)
+    with pytest.raises(StoreError, match="disk is full") as caught:
+        import_source(file, tmp_path / "store")
+    assert caught.value.hint
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["trace.json"]
+
+
+def test_interruption_leaves_nothing(file, tmp_path, monkeypatch):
+    def interrupt(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(job, "write_tables", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        import_source(file, tmp_path / "store")
+    with pytest.raises(KeyboardInterrupt):
+        open_source(file)
+    assert not (tmp_path / "store").exists()
+    assert [name for name in os.listdir(tmp_path / "cache") if not name.endswith(".lock")] == []
+
+
+# -- the cache ---------------------------------------------------------------------------------------
+
+
+def test_cached_store_is_used_until_the_file_changes(file):
+    first = open_source(file)
+    stamp = (first / "store.json").stat().st_mtime_ns
+    assert open_source(file) == first
+    assert (first / "store.json").stat().st_mtime_ns == stamp
+    file.write_text(json.dumps(trace(steps=3)))
+    assert open_source(file) != first
+
+
+def test_without_cache_the_store_is_the_callers(file, tmp_path):
+    scratch = open_source(file, cache=False)
+    assert (scratch / "store.json").exists()
+    assert not (tmp_path / "cache").exists()
+    shutil.rmtree(scratch)
+
+
+def test_damage_is_an_error_when_asked_for_from_the_cache_too(file):
+    file.write_text(file.read_text()[:-60])
+    open_source(file)
+    with pytest.raises(DamagedSourceError):
+        open_source(file, strict=True)
+
+
+def test_cache_that_cannot_be_written_says_what_to_do(file, tmp_path, monkeypatch):
+    (tmp_path / "blocked").write_text("a file where the folder should be")
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "blocked"))
+    with pytest.raises(StoreError) as caught:
+        open_source(file)
+    assert "--no-cache" in caught.value.hint
+
+
+def test_oldest_stores_go_when_the_cache_is_full(file, tmp_path, monkeypatch):
+    first = open_source(file)
+    long_ago = 1_000_000_000
+    os.utime(first, (long_ago, long_ago))
+    monkeypatch.setenv("STEPSCOPE_CACHE_SIZE", "1")
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(trace(steps=3)))
+    second = open_source(other)
+    assert not first.exists()
+    assert second.exists()
+
+
+def test_two_commands_at_once_make_one_store(file, tmp_path):
+    program = (
+        "import sys; from stepscope.store.build import open_source; print(open_source(sys.argv[1]))"
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(file)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    printed = {process.communicate()[0].strip() for process in running}
+    assert [process.returncode for process in running] == [0, 0, 0]
+    assert len(printed) == 1
+    assert rows(printed.pop(), "SELECT count(*) AS n FROM step") == [{"n": 2}]
+    assert [name for name in os.listdir(tmp_path / "cache") if "partial" in name] == []
+
+
+def test_missing_file_makes_no_cache(tmp_path):
+    with pytest.raises(SourceError, match="no such"):
+        open_source(tmp_path / "nowhere.json")
+    assert not (tmp_path / "cache").exists()
