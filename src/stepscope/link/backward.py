@@ -135,8 +135,8 @@ def _by_flow(host: Host, flow: pa.Table, thread: pa.Table, forward: Int32s) -> N
     at[at == len(starts)] = 0
     same = flow_id[starts[at]] == flow_id[ends]
     ends, starts = ends[same], starts[at[same]]
-    origin = host.operator[host.innermost(thread_of[starts], time[starts])]
-    target = host.operator[host.innermost(thread_of[ends], time[ends])]
+    origin = host.operators_at(host.innermost(thread_of[starts], time[starts]))
+    target = host.operators_at(host.innermost(thread_of[ends], time[ends]))
     good = (origin >= 0) & (target >= 0)
     origin, target = origin[good], target[good]
     new = (forward[target] < 0) & (host.start[origin] < host.start[target])
@@ -180,16 +180,15 @@ def find_directions(host: Host, forward: Int32s) -> Directions:
 
 def _fill_between(host: Host, direction: Directions) -> bool:
     """Sets the operators between two forward ones; says whether there were any."""
-    above = host.nesting.parent
-    outermost = (host.kind == OPERATOR) & ((above < 0) | (host.operator[above] < 0))
-    breaks = np.isin(host.role, (STEP, DATALOADER, OPTIMIZER, ZERO_GRAD, BACKWARD))
-    place = np.flatnonzero(outermost | breaks)
-    if not len(place):
+    operators = host.kind == OPERATOR
+    if not (direction[operators] == NO_DIRECTION).any():
         return False
+    breaks = np.isin(host.role, (STEP, DATALOADER, OPTIMIZER, ZERO_GRAD, BACKWARD))
+    place = np.flatnonzero(operators | breaks).astype(np.int32)
     decided = direction[place]
     decided[breaks[place]] = OPTIMIZER_PASS
-    thread = host.thread_of(place.astype(np.int32))
-    index = np.arange(len(place))
+    thread = host.thread_of(place)
+    index = np.arange(len(place), dtype=np.int32)
     known = decided != NO_DIRECTION
     before = np.maximum.accumulate(np.where(known, index, -1))
     after = np.minimum.accumulate(np.where(known, index, len(place))[::-1])[::-1]

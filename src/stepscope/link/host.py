@@ -64,8 +64,7 @@ NOWHERE = -1
 class Host:
     """Host events, nested. Arrays have one entry a position of `nesting`, not a row of the table.
 
-    `start` and `end` are the recorded times (ns), `operator` the position of the innermost operator
-    at or above each event.
+    `start` and `end` are the recorded times (ns).
     """
 
     table: pa.Table
@@ -76,18 +75,13 @@ class Host:
     end: NDArray[np.int64]
     thread_start: NDArray[np.int64] = field(init=False)
     thread_number: NDArray[np.int64] = field(init=False)
-    operator: NDArray[np.int32] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Finds where each thread begins, and the operators."""
+        """Finds where each thread begins."""
         thread = small_numbers(self.table, "thread", missing=0)[self.nesting.row]
         begins = np.flatnonzero(np.concatenate([[True], thread[1:] != thread[:-1]])[: len(thread)])
         self.thread_start = np.append(begins, len(thread))
         self.thread_number = thread[begins].astype(np.int64)
-        self.operator = np.full(len(thread), NOWHERE, dtype=np.int32)
-        operators = np.flatnonzero(self.kind == OPERATOR)
-        self.operator[operators] = operators
-        self.nesting.inherit(self.operator)
 
     def __len__(self) -> int:
         """The number of events."""
@@ -125,6 +119,10 @@ class Host:
             climbing = climbing[at[climbing] >= 0]
         return at
 
+    def operators_at(self, positions: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The innermost operator at or above each position, or -1."""
+        return self.climb(positions, self.kind == OPERATOR)
+
     def innermost(self, thread: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int32]:
         """Position of the innermost event of a thread at a time, or -1."""
         found = np.full(len(time), NOWHERE, dtype=np.int32)
@@ -144,14 +142,18 @@ class Host:
 
 def nest_host(table: pa.Table, *, resolution_ns: int) -> Host:
     """Nests the host events of a recording."""
-    start, dur = times(table, "start_ns"), times(table, "dur_ns")
-    kind = codes(table, "kind", KINDS, missing=OTHER)
+    # No name holds on to the arguments: nesting frees them as it goes, which counts with millions.
     nesting = nest(
-        small_numbers(table, "thread", missing=0), start, dur, kind, resolution_ns=resolution_ns
+        small_numbers(table, "thread", missing=0),
+        times(table, "start_ns"),
+        times(table, "dur_ns"),
+        codes(table, "kind", KINDS, missing=OTHER),
+        resolution_ns=resolution_ns,
     )
     row = nesting.row
-    dur = dur[row]
-    start = start[row]
-    dur += start
+    start = times(table, "start_ns")[row]
+    end = times(table, "dur_ns")[row]
+    end += start
+    kind = codes(table, "kind", KINDS, missing=OTHER)[row]
     role = codes(table, "role", ROLES, missing=NO_ROLE)[row]
-    return Host(table, nesting, kind[row], role, start, dur)
+    return Host(table, nesting, kind, role, start, end)

@@ -50,10 +50,10 @@ def link_launches(
     if len(lost) and flow.num_rows:
         found = _by_flow(host, device, lost, flow, thread)
         launch[lost] = np.where(_is_runtime(host, found), found, NOWHERE)
-        operator[lost] = np.where(found >= 0, host.operator[found], NOWHERE)
+        operator[lost] = host.operators_at(found)
     lost = np.flatnonzero((launch < 0) & device.work & (device.external_id > 0))
     _by_external_id(host, device, position, lost, launch)
-    operator = np.where(launch >= 0, host.operator[launch], operator)
+    operator = np.where(launch >= 0, host.operators_at(launch), operator)
     _operators_by_external_id(host, device, position, operator)
     return launch, operator
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from stepscope.link.columns import integers, numbers
-from stepscope.link.host import NOWHERE, Host
+from stepscope.link.host import Host
 
 
 def link_memory(host: Host, memory_event: pa.Table) -> pa.Table:
@@ -14,6 +13,6 @@ def link_memory(host: Host, memory_event: pa.Table) -> pa.Table:
     position = host.innermost(
         numbers(memory_event, "thread", missing=-1), numbers(memory_event, "time_ns")
     )
-    if len(host):
-        position = np.where(position >= 0, host.operator[position], NOWHERE)
-    return memory_event.append_column("operator_id", integers(host.rows(position), type=pa.int64()))
+    return memory_event.append_column(
+        "operator_id", integers(host.rows(host.operators_at(position)), type=pa.int64())
+    )

@@ -102,11 +102,13 @@ def nest(
         resolution_ns: smallest step of the times. Ends that miss each other by no more than it, or
             by no more than 2 ns, are taken as meant to be equal.
     """
-    thread, start, dur = np.asarray(thread), np.asarray(start), np.asarray(dur)
     row = _order(thread, start, dur, outer)
     begin = start[row]
-    end = begin + dur[row]
-    rank = np.asarray(outer)[row].astype(np.int8)
+    del start
+    dur = dur[row]
+    end = begin + dur
+    rank = outer[row].astype(np.int8)
+    del outer
     for rounds in range(_ROUNDS + 1):
         parent = _parents(thread, row, begin, end, rank)
         depth = _depths(parent)
@@ -118,8 +120,9 @@ def nest(
             break
         again = _order(thread[row], begin, end - begin, rank)
         row, begin, end, rank = row[again], begin[again], end[again], rank[again]
+        dur = dur[again]
     level = np.concatenate([[0], np.cumsum(np.bincount(depth))]).astype(np.int64)
-    self_ns = _self_time(dur[row], parent, by_depth, begin, end)
+    self_ns = _self_time(dur, parent, by_depth, begin, end)
     return Nesting(row, parent, depth, by_depth, level, self_ns, len(overlaps))
 
 
@@ -277,8 +280,8 @@ def _limit_below(parent: Int32s, latest: Int64s, earliest: Int64s) -> None:
 
 
 def _self_time(dur: Int64s, parent: Int32s, by_depth: Int32s, begin: Int64s, end: Int64s) -> Int64s:
-    """Duration less the time that children cover; siblings that overlap count once."""
-    self_ns: Int64s = dur.copy()
+    """Takes from each duration, in place, the time that children cover; overlaps count once."""
+    self_ns = dur
     for low in range(0, len(by_depth), _BLOCK):
         child = by_depth[low : low + _BLOCK]
         before = by_depth[max(low - 1, 0) : low + len(child) - 1]

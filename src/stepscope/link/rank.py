@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -14,19 +16,39 @@ from stepscope.link.collectives import find_collectives
 from stepscope.link.columns import from_codes, integers
 from stepscope.link.device import Device, read_device
 from stepscope.link.device_time import NOT_MEASURED, sum_device_time
-from stepscope.link.host import Host, nest_host
+from stepscope.link.host import nest_host
 from stepscope.link.launches import link_launches
 from stepscope.link.linked import LinkedTables
 from stepscope.link.memory import link_memory
 from stepscope.link.modules import find_modules
 from stepscope.link.overruns import clip_overruns
-from stepscope.link.steps import NO_STEP, find_steps, steps_of_events
+from stepscope.link.steps import find_steps, steps_of_events
 
-Values = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.int16] | NDArray[np.int8]
+Int32s = NDArray[np.int32]
 
 
 def link_rank(tables: RankTables) -> LinkedTables:
     """Links one recording of one rank."""
+    # What links need on the way is freed before the host table is put together: both are large.
+    links, linked = _links(tables)
+    return LinkedTables(
+        facts=tables.facts,
+        report=tables.report,
+        host_event=_host_table(tables.host_event, links),
+        thread=tables.thread,
+        stream=tables.stream,
+        device=tables.device,
+        operator_input=tables.operator_input,
+        call_stack=tables.call_stack,
+        flow=tables.flow,
+        instant=tables.instant,
+        counter=tables.counter,
+        **linked,
+    )
+
+
+def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Table]]:
+    """What is added to host events, by position, and all tables but that of the host events."""
     resolution_ns = tables.facts.resolution_ns
     host = nest_host(tables.host_event, resolution_ns=resolution_ns)
     device = read_device(tables.device_event)
@@ -39,75 +61,61 @@ def link_rank(tables: RankTables) -> LinkedTables:
     modules, module = find_modules(host, forward, direction, module_name)
     if (forward >= 0).any():
         host.nesting.inherit(forward)
-    device_direction = _through(direction, launch, operator)
-    device_module = _through(module, launch, operator)
-    attribution = _attribution(
-        device,
-        launch=launch,
-        operator=operator,
-        module=device_module,
-        direction=device_direction,
-        step=step_of_device,
-    )
-    collective = find_collectives(host, device, launch, tables.collective_args)
-    memory_event = link_memory(host, tables.memory_event)
-    data_check = check_recording(
-        Evidence(
-            host=host,
-            device=device,
-            launch=launch,
-            steps=steps,
-            step_of_host=step_of_host,
-            overruns=int((raw_dur >= 0).sum()),
-            report=tables.report,
-            resolution_ns=resolution_ns,
-        )
-    )
     time = sum_device_time(host, device, launch, operator)
-    rows = host.nesting.to_rows
-    device_event = _device_table(
-        device,
-        first_id=len(host),
-        columns={
-            "raw_dur_ns": integers(raw_dur, type=pa.int64()),
-            "launch_id": integers(host.rows(launch), type=pa.int64()),
-            "operator_id": integers(host.rows(operator), type=pa.int64()),
-            "module_id": integers(device_module, type=pa.int32()),
-            "direction": from_codes(device_direction, DIRECTIONS),
-            "step": _numbers(steps.numbers(step_of_device)),
-        },
-    )
-    columns = {
-        "self_ns": pa.array(rows(host.nesting.self_ns)),
-        "parent_id": integers(rows(host.rows(host.nesting.parent)), type=pa.int64()),
-        "depth": pa.array(rows(np.minimum(host.nesting.depth, (1 << 15) - 1)).astype(np.int16)),
-        "step": _numbers(steps.numbers(rows(step_of_host))),
-        "module_id": integers(rows(module), type=pa.int32()),
-        "direction": from_codes(rows(direction), DIRECTIONS),
-        "forward_id": integers(rows(host.rows(forward)), type=pa.int64()),
-        "device_ns": integers(rows(time.total), missing=NOT_MEASURED, type=pa.int64()),
-        "device_self_ns": integers(rows(time.own), missing=NOT_MEASURED, type=pa.int64()),
+    device_module = _through(module, launch, operator)
+    device_direction = _through(direction, launch, operator)
+    linked = {
+        "device_event": _device_table(
+            device,
+            first_id=len(host),
+            columns={
+                "raw_dur_ns": integers(raw_dur, type=pa.int64()),
+                "launch_id": integers(host.rows(launch), type=pa.int64()),
+                "operator_id": integers(host.rows(operator), type=pa.int64()),
+                "module_id": integers(device_module, type=pa.int32()),
+                "direction": from_codes(device_direction, DIRECTIONS),
+                "step": _step_numbers(steps.number, step_of_device),
+            },
+        ),
+        "step": steps.table(),
+        "module": modules.table(),
+        "collective": find_collectives(host, device, launch, tables.collective_args),
+        "memory_event": link_memory(host, tables.memory_event),
+        "attribution": _attribution(
+            device,
+            launch=launch,
+            operator=operator,
+            module=device_module,
+            direction=device_direction,
+            step=step_of_device,
+        ),
+        "data_check": check_recording(
+            Evidence(
+                host=host,
+                device=device,
+                launch=launch,
+                steps=steps,
+                step_of_host=step_of_host,
+                overruns=int((raw_dur >= 0).sum()),
+                report=tables.report,
+                resolution_ns=resolution_ns,
+            )
+        ),
     }
-    return LinkedTables(
-        facts=tables.facts,
-        report=tables.report,
-        host_event=_host_table(host, columns),
-        device_event=device_event,
-        step=steps.table(),
-        module=modules.table(),
-        collective=collective,
-        memory_event=memory_event,
-        attribution=attribution,
-        data_check=data_check,
-        thread=tables.thread,
-        stream=tables.stream,
-        device=tables.device,
-        operator_input=tables.operator_input,
-        call_stack=tables.call_stack,
-        flow=tables.flow,
-        instant=tables.instant,
-        counter=tables.counter,
-    )
+    links = {
+        "row": host.nesting.row,
+        "parent_id": host.nesting.parent,
+        "depth": host.nesting.depth,
+        "self_ns": host.nesting.self_ns,
+        "step": step_of_host,
+        "step_numbers": steps.number,
+        "module_id": module,
+        "direction": direction,
+        "forward_id": forward,
+        "device_ns": time.total,
+        "device_self_ns": time.own,
+    }
+    return links, linked
 
 
 def _tracks(thread: pa.Table) -> NDArray[np.bool_]:
@@ -135,8 +143,12 @@ def _through(
     return result
 
 
-def _numbers(steps: NDArray[np.int64]) -> pa.Array:
-    return integers(steps, missing=NO_STEP, type=pa.int64())
+def _step_numbers(numbers: NDArray[np.int64], index: Int32s) -> pa.Array:
+    """The numbers of steps given by index; NULL for -1."""
+    if not len(numbers):
+        return pa.nulls(len(index), pa.int64())
+    outside = index < 0
+    return pa.array(numbers[index], mask=outside if outside.any() else None)
 
 
 def _attribution(device: Device, **links: NDArray[np.int32]) -> pa.Table:
@@ -168,9 +180,37 @@ _DEVICE_COLUMNS = (
 )  # fmt: skip
 
 
-def _host_table(host: Host, columns: dict[str, pa.Array]) -> pa.Table:
-    columns = {"id": pa.array(np.arange(len(host), dtype=np.int64)), **columns}
-    return _assembled(host.table, _HOST_COLUMNS, columns)
+def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
+    """The table of host events; takes each array out of `links` as it is used, to free memory."""
+    row = links.pop("row")
+
+    def rows(name: str) -> NDArray[Any]:
+        values = links.pop(name)
+        result = np.empty_like(values)
+        result[row] = values
+        return result
+
+    def ids(name: str) -> pa.Array:
+        positions = links.pop(name)
+        links[name] = np.where(positions >= 0, row[positions], -1) if len(row) else positions
+        return integers(rows(name), type=pa.int64())
+
+    def times(name: str) -> pa.Array:
+        return integers(rows(name), missing=NOT_MEASURED, type=pa.int64())
+
+    columns = {
+        "device_ns": times("device_ns"),
+        "device_self_ns": times("device_self_ns"),
+        "self_ns": pa.array(rows("self_ns")),
+        "parent_id": ids("parent_id"),
+        "forward_id": ids("forward_id"),
+        "step": _step_numbers(links.pop("step_numbers"), rows("step")),
+        "module_id": integers(rows("module_id"), type=pa.int32()),
+        "depth": pa.array(np.minimum(rows("depth"), (1 << 15) - 1).astype(np.int16)),
+        "direction": from_codes(rows("direction"), DIRECTIONS),
+        "id": pa.array(np.arange(len(row), dtype=np.int64)),
+    }
+    return _assembled(table, _HOST_COLUMNS, columns)
 
 
 def _device_table(device: Device, *, first_id: int, columns: dict[str, pa.Array]) -> pa.Table:

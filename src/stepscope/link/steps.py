@@ -20,9 +20,6 @@ from stepscope.link.host import BACKWARD, NOWHERE, OPTIMIZER, STEP, Host
 
 Int64s = NDArray[np.int64]
 
-NO_STEP = np.iinfo(np.int64).min
-"""Stands for: outside every step."""
-
 _STARVED = 0.8
 """A last step with less than this share of the device events of the one before was cut off."""
 
@@ -52,10 +49,6 @@ class Steps:
     def on_device_at(self, time: Int64s) -> NDArray[np.int64]:
         """Index of the step in which, with its device work, each time lies; -1 for none."""
         return _inside(self.start, self.end, time, whole=self.rule == WHOLE)
-
-    def numbers(self, index: NDArray[np.int32]) -> Int64s:
-        """Numbers of steps from their indices; NO_STEP for -1."""
-        return np.append(self.number, NO_STEP)[index]
 
     def table(self) -> pa.Table:
         """The steps as a table."""
