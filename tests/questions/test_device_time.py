@@ -119,7 +119,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS, st.integers(0, 30), st.integers(0, 30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_parts_equal_a_moment_by_moment_count(events: list[Any], first: int, second: int) -> None:
     work = [event for event in events if event[0] != "annotation"]
     rows = {

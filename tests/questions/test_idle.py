@@ -123,7 +123,7 @@ WORK = st.lists(
 
 
 @given(WORK, st.integers(0, 30), st.integers(0, 30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_gaps_add_up_to_the_idle_time_of_device_time(
     work: list[Any], first: int, length: int
 ) -> None:

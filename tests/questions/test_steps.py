@@ -228,7 +228,7 @@ def owner_of(moment: int, host: list[Any], device: list[Any]) -> str:
     st.lists(DEVICE, max_size=5),
     st.lists(st.integers(0, 25), min_size=2, max_size=4),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_parts_equal_a_moment_by_moment_count(
     host: list[Any], device: list[Any], lengths: list[int]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from stepscope.questions.recording import (
     FILL,
     Array,
     Columns,
+    HostRecord,
     Recordings,
     recordings,
     union_of,
@@ -60,14 +61,6 @@ below one of them lies inside it and adds nothing to the union; what is below a 
 DataLoader range lies inside that and is given to it. Ids may repeat between ranks: a row that is read
 for another rank's sake is an inner one, and adds nothing either."""
 
-_WHAT_IS_RECORDED = """
-    SELECT rank, span, bool_or(kind = 'runtime')::TINYINT AS runtime,
-        bool_or(kind IN ('operator', 'annotation', 'python') AND role IS DISTINCT FROM 'step')::TINYINT
-            AS host
-    FROM (SELECT DISTINCT rank, span, kind, role FROM host_event WHERE {ranks})
-    GROUP BY rank, span
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
@@ -85,7 +78,11 @@ class Breakdown:
 
 
 def break_down(
-    scope: Scope, steps: Recordings, device: Recordings, ranks: str = "rank >= 0"
+    scope: Scope,
+    steps: Recordings,
+    device: Recordings,
+    records: Mapping[tuple[int, int], HostRecord],
+    ranks: str = "rank >= 0",
 ) -> Iterator[Breakdown]:
     """Breaks down steps.
 
@@ -93,26 +90,18 @@ def break_down(
         scope: the events, of all steps.
         steps: the steps to break down, as `steps_of` gives them.
         device: the device's work, as `device_work` gives it.
-        ranks: the SQL condition on ranks that both were asked with.
+        records: what there is of the host, as `host_records` gives it.
+        ranks: the SQL condition on ranks that all of these were asked with.
     """
     host = recordings(scope.numpy(_HOST_ACTIVITY.format(ranks=ranks)))
-    recorded = {
-        (int(rank), int(span)): (bool(runtime), bool(ops))
-        for rank, span, runtime, ops in zip(
-            *scope.numpy(_WHAT_IS_RECORDED.format(ranks=ranks)).values(), strict=True
-        )
-    }
-    for key in steps:
-        runtime, operators = recorded.get(key, (False, False))
+    for key, own in steps.items():
+        record = records.get(key)
+        runtime, operators = (record.runtime, record.operators) if record else (False, False)
         work = key in device
         yield Breakdown(
             *key,
-            steps[key],
-            split(
-                steps[key]["start_ns"],
-                steps[key]["end_ns"],
-                _layers(device.get(key), host.get(key)),
-            ),
+            own,
+            split(own["start_ns"], own["end_ns"], _layers(device.get(key), host.get(key))),
             (work, work, work, work or operators, runtime, operators, operators, True),
         )
 

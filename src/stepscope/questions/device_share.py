@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from stepscope.intervals import covered, split
 from stepscope.questions.recording import COMMUNICATION, COPY, Array, Columns, union_of
+
+_SORT: Final = "stable"
+"""Events come almost in order, where this kind of sort is many times faster than the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +78,13 @@ def device_totals(work: Columns, steps: Columns | None) -> dict[str, int]:
 
 
 def extent(work: Columns) -> tuple[Array, Array]:
-    """The one window from the first begin to the last end of a device's work."""
-    return np.array([work["start_ns"].min()]), np.array([work["end_ns"].max()])
+    """The one window from the first begin to the last end of work."""
+    return work["start_ns"].min(keepdims=True), work["end_ns"].max(keepdims=True)
 
 
 def summed(start: Array, end: Array, window_start: Array, window_end: Array) -> Array:
     """The summed length of the parts of intervals that lie in each window; overlaps count twice."""
-    starts, ends = np.sort(start), np.sort(end)
+    starts, ends = np.sort(start, kind=_SORT), np.sort(end, kind=_SORT)
     starts_before = np.concatenate([[0], np.cumsum(starts)])
     ends_before = np.concatenate([[0], np.cumsum(ends)])
 
@@ -94,6 +98,7 @@ def summed(start: Array, end: Array, window_start: Array, window_end: Array) -> 
 
 def _running(start: Array, end: Array, window_start: Array, window_end: Array) -> Array:
     """How many intervals run in each window; one that takes no time runs in the window it begins in."""
-    begun = np.searchsorted(np.sort(start), window_end)
-    over = np.searchsorted(np.sort(np.maximum(end, start + 1)), window_start, side="right")
+    begun = np.searchsorted(np.sort(start, kind=_SORT), window_end)
+    over = np.sort(np.maximum(end, start + 1), kind=_SORT)
+    over = np.searchsorted(over, window_start, side="right")
     return np.subtract(begun, over)

@@ -118,11 +118,10 @@ def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None
     count = np.maximum(np.searchsorted(begins, windows["end_ns"], side="left") - low, 0)
     window = np.repeat(np.arange(len(count)), count)
     gap = np.arange(len(window)) + np.repeat(low - np.cumsum(count) + count, count)
-    return Gaps(
-        np.maximum(begins[gap], windows["start_ns"][window]),
-        np.minimum(ends[gap], windows["end_ns"][window]),
-        cause[gap],
-    )
+    starts = np.maximum(begins[gap], windows["start_ns"][window])
+    finishes = np.minimum(ends[gap], windows["end_ns"][window])
+    full = starts < finishes
+    return Gaps(starts[full], finishes[full], cause[gap][full])
 
 
 def _causes(begins: Array, ends: Array, launch: Array, kernel_wait_ns: int) -> Array:

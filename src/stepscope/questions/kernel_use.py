@@ -9,19 +9,8 @@ import numpy as np
 
 from stepscope.intervals import Levels, concurrency, covered, integral, union
 from stepscope.questions.recording import COMMUNICATION, COMPUTATION, Array, Columns
-from stepscope.questions.scope import Scope
 
 _MOST_BUCKETS = 100
-
-_EXTENT = """
-    SELECT rank, span, min(start_ns), max(end_ns) FROM (
-        SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns FROM host_event
-        WHERE {ranks} AND kind IN ('operator', 'annotation', 'runtime', 'python')
-        UNION ALL
-        SELECT rank, span, start_ns, start_ns + dur_ns FROM device_event
-        WHERE {ranks} AND kind IN ('computation', 'communication', 'copy', 'fill')
-    ) GROUP BY rank, span
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +98,6 @@ def whole_window(steps: Columns) -> tuple[Array, Array]:
     return steps["start_ns"][counted].min(keepdims=True), steps["end_ns"][counted].max(
         keepdims=True
     )
-
-
-def extents(scope: Scope, ranks: str) -> dict[tuple[int, int], tuple[int, int]]:
-    """First begin and last end of the events of each recording."""
-    columns = scope.numpy(_EXTENT.format(ranks=ranks)).values()
-    return {
-        (rank, span): (a, b)
-        for rank, span, a, b in zip(*map(np.ndarray.tolist, columns), strict=True)
-    }
 
 
 def buckets(begin: int, end: int) -> tuple[Array, Array]:

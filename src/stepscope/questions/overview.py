@@ -17,21 +17,14 @@ from stepscope.questions.recording import (
     device_work,
     every_step,
     groups,
+    host_records,
     rank_batches,
+    recorded_time,
     steps_of,
 )
 from stepscope.questions.scope import Scope
 
 Row = dict[str, Any]
-
-_RECORDED = """
-    SELECT rank, span, min(start_ns) AS start_ns, max(end_ns) AS end_ns FROM (
-        SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns FROM host_event
-        WHERE kind IN ('operator', 'annotation', 'runtime', 'python')
-        UNION ALL
-        SELECT rank, span, start_ns, start_ns + dur_ns FROM device_event
-    ) GROUP BY rank, span
-"""
 
 _DEVICES = """
     SELECT kind, name, count(*) AS devices FROM device WHERE used
@@ -83,6 +76,8 @@ class Times:
     measured: tuple[bool, ...] = (False,) * len(PARTS)
     mean_of_rank: dict[int, float] = field(default_factory=dict)
     steps: int = 0
+    recorded_ns: dict[int, int] = field(default_factory=dict)
+    """How long each rank was recorded, over all its recordings."""
     device: dict[str, int] = field(default_factory=dict)
     use: list[KernelUse] = field(default_factory=list)
     use_of_rank: dict[int, float] = field(default_factory=dict)
@@ -112,7 +107,12 @@ def measure_times(scope: Scope) -> Times:
     with every_step(scope) as whole:
         for ranks in rank_batches(scope.ranks):
             steps, work = steps_of(scope, ranks), device_work(whole, ranks)
-            for broken in break_down(whole, steps, work, ranks):
+            host = host_records(whole, ranks)
+            for rank, span in {**work, **host}:
+                begin, end = recorded_time(work.get((rank, span)), host.get((rank, span)))
+                recorded = int(end[0] - begin[0])
+                times.recorded_ns[rank] = times.recorded_ns.get(rank, 0) + recorded
+            for broken in break_down(whole, steps, work, host, ranks):
                 complete = broken.steps["complete"]
                 chosen = complete if complete.any() else np.ones_like(complete)
                 parts = broken.parts_ns[chosen]
@@ -142,15 +142,6 @@ def _add_devices(times: Times, scope: Scope, rank: int, work: Any, steps: Any) -
         utilization = use.ratios()[0][0]
         if utilization is not None:
             times.use_of_rank[rank] = min(times.use_of_rank.get(rank, 1.0), utilization)
-
-
-def recorded_ns(scope: Scope) -> int | None:
-    """The time that the longest recorded rank was recorded for, over all its recordings."""
-    by_rank: dict[int, int] = {}
-    for row in scope.sql(_RECORDED).to_pylist():
-        length = row["end_ns"] - row["start_ns"]
-        by_rank[row["rank"]] = by_rank.get(row["rank"], 0) + length
-    return max(by_rank.values(), default=None)
 
 
 def devices(scope: Scope) -> list[Row]:

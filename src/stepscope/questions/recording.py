@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,45 @@ def device_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
             """
         )
     )
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """What a recording holds of the host: whether there are runtime calls, and operators, ranges or
+    Python frames beside those that mark steps; first begin and last end of all of these (ns)."""
+
+    runtime: bool
+    operators: bool
+    start_ns: int
+    end_ns: int
+
+
+def host_records(scope: Scope, ranks: str = "rank >= 0") -> dict[tuple[int, int], HostRecord]:
+    """What each recording holds of the host; recordings without host events are left out."""
+    rows = scope.numpy(
+        f"""
+        SELECT rank, span, bool_or(kind = 'runtime') AS runtime,
+            bool_or(kind <> 'runtime' AND NOT marks_step) AS operators,
+            min(start_ns) AS start_ns, max(end_ns) AS end_ns
+        FROM (
+            SELECT rank, span, kind, coalesce(role = 'step', false) AS marks_step,
+                min(start_ns) AS start_ns, max(start_ns + dur_ns) AS end_ns
+            FROM host_event
+            WHERE {ranks} AND kind IN ('operator', 'annotation', 'runtime', 'python')
+            GROUP BY ALL
+        ) GROUP BY rank, span
+        """
+    )
+    columns = [values.tolist() for values in rows.values()]
+    return {(rank, span): HostRecord(*found) for rank, span, *found in zip(*columns, strict=True)}
+
+
+def recorded_time(work: Columns | None, host: HostRecord | None) -> tuple[Array, Array]:
+    """First begin and last end of a recording's events, host and device; one number each (ns)."""
+    times = [] if host is None else [(host.start_ns, host.end_ns)]
+    if work is not None:
+        times.append((int(work["start_ns"].min()), int(work["end_ns"].max())))
+    return np.array([min(t[0] for t in times)]), np.array([max(t[1] for t in times)])
 
 
 def union_of(columns: Columns, chosen: Array | None = None) -> Intervals:

@@ -116,7 +116,13 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     * It leaves incomplete last steps out; here they are marked, and left out of means.
     """
     from stepscope.questions.breakdown import break_down
-    from stepscope.questions.recording import device_work, every_step, rank_batches, steps_of
+    from stepscope.questions.recording import (
+        device_work,
+        every_step,
+        host_records,
+        rank_batches,
+        steps_of,
+    )
 
     names = [c.name for c in _COLUMNS if c.name not in _LEFT_OUT[by]]
     with every_step(scope) as whole:
@@ -124,7 +130,11 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
             row
             for ranks in rank_batches(scope.ranks)
             for broken in break_down(
-                whole, steps_of(scope, ranks), device_work(whole, ranks), ranks
+                whole,
+                steps_of(scope, ranks),
+                device_work(whole, ranks),
+                host_records(whole, ranks),
+                ranks,
             )
             for row in (_mean_row(broken) if by == "mean" else _step_rows(broken))
         ]

@@ -150,7 +150,7 @@ def _finding(finding: Finding) -> Row:
 
 
 def _recorded(scope: Scope, times: Times) -> Iterator[Row]:
-    from stepscope.questions.overview import devices, recorded_ns
+    from stepscope.questions.overview import devices
 
     sources = scope.sql("SELECT * FROM source ORDER BY rank, span, path").to_pylist()
     tools = dict.fromkeys(
@@ -176,7 +176,8 @@ def _recorded(scope: Scope, times: Times) -> Iterator[Row]:
     else:
         words = f"{', '.join(rules)} {numbers_text(numbers)}" if rules else "no steps"
     yield {"item": "steps", "count": times.steps, "text": words}
-    yield {"item": "duration", "time_ns": recorded_ns(scope), "text": "the longest of the ranks"}
+    longest = max(times.recorded_ns.values(), default=None)
+    yield {"item": "duration", "time_ns": longest, "text": "of the rank recorded longest"}
 
 
 def _ranks(scope: Scope) -> Row:

@@ -89,24 +89,30 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
     The formulas are those of the TensorBoard profiler plugin (kineto, tb_plugin 0.4). Nsight's and
     DCGM's `SM Active` is measured by hardware counters and is not the same thing.
     """
-    from stepscope.questions.kernel_use import extents, use_of_kernels
+    from stepscope.questions.kernel_use import use_of_kernels
     from stepscope.questions.recording import (
         device_work,
         every_step,
         groups,
+        host_records,
         rank_batches,
+        recorded_time,
         steps_of,
     )
 
     def rows(whole: Scope) -> Iterator[list[Any]]:
         for ranks in rank_batches(scope.ranks):
             chosen = steps_of(scope, ranks)
-            recorded = extents(whole, ranks) if by == "time" and scope.steps is None else {}
+            everything = scope.steps is None
+            host = host_records(whole, ranks) if by == "time" and everything else {}
             for key, work in device_work(whole, ranks).items():
                 if key not in chosen:
                     continue
                 steps = chosen[key]
-                numbers, start, end = _windows(by, steps, recorded.get(key), scope.steps is None)
+                if by == "time" and everything:
+                    begin, finish = recorded_time(work, host.get(key))
+                    steps = {"start_ns": begin, "end_ns": finish}
+                numbers, start, end = _windows(by, steps, everything=everything)
                 for (device,), own in groups(work, "device").items():
                     use = use_of_kernels(own, start, end)
                     if by == "device":
@@ -123,15 +129,12 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
         return answer_rows(_COLUMNS, names, rows(whole))
 
 
-def _windows(
-    by: str, steps: Columns, recorded: tuple[int, int] | None, everything: bool
-) -> tuple[list[int | None], Array, Array]:
+def _windows(by: str, steps: Columns, *, everything: bool) -> tuple[list[int | None], Array, Array]:
     """Numbers (of steps, None for other windows), begins and ends of the windows to look at."""
     from stepscope.questions.kernel_use import buckets, whole_window
 
     if by == "time":
-        begin, end = recorded or (int(steps["start_ns"].min()), int(steps["end_ns"].max()))
-        starts, ends = buckets(begin, end)
+        starts, ends = buckets(int(steps["start_ns"].min()), int(steps["end_ns"].max()))
         return [None] * len(starts), starts, ends
     if by == "step":
         return steps["step"].tolist(), steps["start_ns"], steps["end_ns"]
