@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stepscope.questions.selection import check_known
+from stepscope.store.interrupt import interruptible
 from stepscope.store.open import Store, fetch_arrow
 from stepscope.store.query import check_read_only
 from stepscope.store.schema import schema_tables
@@ -82,12 +83,17 @@ class Scope:
 
         A column that holds NULL comes as a masked array.
         """
-        arrays: dict[str, np.ndarray[Any, Any]] = self._cursor.execute(text, params).fetchnumpy()
+        cursor = self._cursor
+        arrays: dict[str, np.ndarray[Any, Any]] = interruptible(
+            cursor, lambda: cursor.execute(text, params).fetchnumpy()
+        )
         return arrays
 
     def value(self, text: str, params: Any = None) -> Any:
         """Runs a query of one row and one column and returns its value, None for NULL."""
-        rows = self._cursor.execute(text, params).fetchall()  # all: DuckDB 2 waits for the last one
+        cursor = self._cursor
+        # All rows, though one is wanted: DuckDB 2 does nothing else until the last one is taken.
+        rows = interruptible(cursor, lambda: cursor.execute(text, params).fetchall())
         return rows[0][0] if rows else None
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ configuration is locked, so that a question someone typed can do no harm.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import tempfile
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from stepscope.errors import StoreError
+from stepscope.store.interrupt import interruptible
 from stepscope.store.schema import (
     STORE_VERSION,
     TIME_COLUMNS,
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
 STORE_FILE = "store.json"
 """Written last when a store is made: a directory without it is no store, or an unfinished one."""
+
+
+_OPENED = itertools.count()
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:
@@ -231,7 +236,7 @@ def fetch_arrow(connection: duckdb.DuckDBPyConnection, text: str, params: Any = 
     """All rows of a query. Goes through a relation: that is the one way to Arrow without a further
     copy that every supported version of DuckDB has.
     """
-    return connection.sql(text, params=params).to_arrow_table()
+    return interruptible(connection, lambda: connection.sql(text, params=params).to_arrow_table())
 
 
 def _connect(directory: Path | None) -> duckdb.DuckDBPyConnection:
@@ -242,7 +247,8 @@ def _connect(directory: Path | None) -> duckdb.DuckDBPyConnection:
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "allow_community_extensions": "false",
-            "temp_directory": str(Path(tempfile.gettempdir()) / f"stepscope-{os.getpid()}"),
+            # Made only when a query outgrows memory, and deleted by DuckDB; never in the user's folder.
+            "temp_directory": f"{tempfile.gettempdir()}/stepscope-{os.getpid()}-{next(_OPENED)}",
         },
     )
     if directory is not None:
