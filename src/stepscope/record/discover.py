@@ -20,9 +20,13 @@ class Discovery:
 
     After that `roots` are the outermost modules in the order of their first call, and `optimizers`
     those that stepped.
+
+    Args:
+        modules: whether modules are looked for; optimizers always are.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, modules: bool = True) -> None:
+        self.modules = modules
         self.roots: list[Any] = []
         self.optimizers: list[Any] = []
         self._handles: list[Any] = []
@@ -43,15 +47,19 @@ class Discovery:
         from torch.optim import optimizer
 
         self._depth = 0
+        self._handles = [
+            optimizer.register_optimizer_step_pre_hook(guard.wrap(self._steps)),
+        ]
+        if not self.modules:
+            return
         # torch warns of global hooks beside compiled modules; these are gone after an iteration.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=_COMPILE_WARNING)
             self._filter = warnings.filters[0]
         warnings.filters.insert(0, self._filter)  # type: ignore[attr-defined] # a list at run time
-        self._handles = [
+        self._handles += [
             module.register_module_forward_pre_hook(guard.wrap(self._begins)),
             module.register_module_forward_hook(guard.wrap(self._ends), always_call=True),
-            optimizer.register_optimizer_step_pre_hook(guard.wrap(self._steps)),
         ]
 
     def remove(self) -> None:
@@ -61,11 +69,6 @@ class Discovery:
         self._handles = []
         if self._filter in warnings.filters:
             warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
-
-    def forget(self) -> None:
-        """Lets go of what was found, so that the job can free its model."""
-        self.roots = []
-        self.optimizers = []
 
     def _begins(self, module: Any, _args: Any) -> None:
         if threading.get_ident() != self._thread:

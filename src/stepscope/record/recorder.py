@@ -66,7 +66,8 @@ class Recorder:
         """Whether something was measured inside a captured graph, where no iteration is unarmed."""
         self.watch: SurveyWatch | ArmedWatch | None = None
         self.schedule = Schedule(
-            warmup=max(plan.warmup, 1 if model is None else 0),
+            # One iteration at least, to find what was not given.
+            warmup=max(plan.warmup, 0 if model is not None and self.optimizers else 1),
             repetitions=plan.repetitions,
             unarmed_every=plan.unarmed_every,
             one_shot=plan.mode == "one_shot",

@@ -73,7 +73,9 @@ class Session:
         self._copies: Copies | None = None
         self._model: Callable[[], Any] = (lambda: None) if model is None else weakref.ref(model)
         optimizers = _listed(optimizer)
-        self._discovery = Discovery() if model is None else None
+        self._discovery: Discovery | None = None
+        if model is None or not optimizers:
+            self._discovery = Discovery(modules=model is None)
         self._phases = Phases(now) if phases else None
         self._phase_targets: list[Target] = []
         self._recorder: Recorder | None = None
@@ -284,23 +286,23 @@ class Session:
     def _install(self) -> None:
         if self._discovery is not None:
             self._discovery.install(self.guard)
-        else:
+        if self._model_given is not None:
             self._listen([self._model_given])
 
     def _discovered(self) -> None:
-        discovery = self._discovery
+        discovery, self._discovery = self._discovery, None
         if discovery is None:
             return
         discovery.remove()
-        self._discovery = None
-        model = discovery.model
-        if model is not None:
-            self._model = weakref.ref(model)
         if self._recorder is not None:
-            self._recorder.model = model
             self._recorder.optimizers = self._recorder.optimizers or discovery.optimizers
-        self._listen(discovery.roots)
-        discovery.forget()
+        if discovery.modules:
+            model = discovery.model
+            if model is not None:
+                self._model = weakref.ref(model)
+            if self._recorder is not None:
+                self._recorder.model = model
+            self._listen(discovery.roots)
 
     def _listen(self, roots: list[Any]) -> None:
         """Installs what stays for the whole recording: the phases, and copies to a device."""

@@ -1,0 +1,106 @@
+"""Recording an unmodified script or module, as `python script.py` or `python -m module` runs it."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from stepscope.errors import UsageError
+from stepscope.record import inline
+from stepscope.record.after_import import AfterImport
+from stepscope.record.loop import LoopFinder
+from stepscope.record.plan import Plan
+from stepscope.record.tracing import Tracer
+from stepscope.record.trouble import Guard, say_once
+
+
+class _Recording:
+    """What is started as soon as the script has imported torch."""
+
+    def __init__(self, plan: Plan | None, tracer: Tracer | None, options: dict[str, Any]) -> None:
+        self._plan = plan
+        self._tracer = tracer
+        self._options = options
+        self._finder: LoopFinder | None = None
+        self._pid = os.getpid()
+
+    def start(self) -> None:
+        try:
+            if self._tracer is not None:
+                self._tracer.start()
+                guard: Guard = self._tracer.guard
+                self._finder = LoopFinder(self._tracer, guard)
+            else:
+                session = inline.begin(self._plan, **self._options)
+                self._finder = LoopFinder(session, session.guard)
+            self._finder.install()
+        except Exception as error:
+            say_once(f"the script runs without being recorded: {type(error).__name__}: {error}")
+
+    def stop(self) -> list[Path]:
+        if os.getpid() != self._pid:
+            return []
+        if self._finder is not None:
+            self._finder.remove()
+        return inline.stop() if self._tracer is None else self._tracer.stop()
+
+
+def run(
+    command: Sequence[str],
+    *,
+    module: bool = False,
+    plan: Plan | None = None,
+    tracer: Tracer | None = None,
+    out: str | Path = "stepscope-out",
+    phases: bool = True,
+) -> list[Path]:
+    """Runs a script, recorded, and says which files this process has written.
+
+    Iterations are found from the optimizer's step, the model from the outermost module called,
+    batches from the DataLoader. The script sees its own `sys.argv`, `sys.path[0]` and `__main__`;
+    what it raises, and how it exits, is its own.
+
+    Args:
+        command: the script's path, or the module's name, and its arguments.
+        module: run `python -m module` rather than a file.
+        plan: measure these events inline; None for the phases only.
+        tracer: record a trace instead.
+        out: directory of the inline files.
+        phases: whether phases are timed.
+
+    Raises:
+        UsageError: there is no such script.
+    """
+    if not command:
+        raise UsageError(
+            "no script was given", hint="stepscope record -- train.py ARGS", slug="no-script"
+        )
+    target, *arguments = command
+    if not module and not Path(target).is_file():
+        raise UsageError(
+            f"there is no script {target}",
+            hint="give a Python file, or -m and a module's name",
+            slug="no-script",
+        )
+    recording = _Recording(plan, tracer, {"out": out, "phases": phases})
+    waiting = AfterImport("torch", recording.start)
+    before = sys.argv[:], sys.path[:]
+    written: list[Path] = []
+    try:
+        waiting.install()
+        sys.argv = [target, *arguments]
+        if module:
+            sys.path[0:1] = [""]
+            runpy.run_module(target, run_name="__main__", alter_sys=True)
+        else:
+            sys.path[0:1] = [str(Path(target).resolve().parent)]
+            runpy.run_path(target, run_name="__main__")
+    finally:
+        waiting.remove()
+        written = recording.stop()
+        sys.argv, sys.path[:] = before
+    return written
