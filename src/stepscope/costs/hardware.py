@@ -1,0 +1,238 @@
+"""What devices can do: peak operations and bandwidths by device name, as data with its sources.
+
+The rows are in `hardware.toml`; a file of the user's, with the same form, comes before it. A device
+that no row matches has no known peak: nothing is assumed for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from stepscope.costs.dtype import SIZES
+from stepscope.costs.work import Unit
+from stepscope.errors import UsageError
+
+_TOML = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+_TYPES = frozenset(SIZES) | {"tf32"}
+_KEYS = frozenset(
+    {
+        "name",
+        "match",
+        "unless",
+        "sm_count",
+        "vector",
+        "matrix",
+        "memory_gb_per_s",
+        "link_gb_per_s",
+        "host_gb_per_s",
+        "source",
+    }
+)
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one device can do.
+
+    Args:
+        name: name of the row.
+        source: data sheet or measurement that the numbers come from.
+        vector: peak operations per second without tensor cores, by element type.
+        matrix: peak operations per second with them, dense.
+        memory_bytes_per_s: bandwidth of the device's memory.
+        link_bytes_per_s: bandwidth of its links to other devices, in one direction; None where it
+            has none or none is known.
+        host_bytes_per_s: bandwidth of its link to the host, in one direction.
+        sm_count: multiprocessors of the full device.
+        match: word sequences that its name holds.
+        unless: words that its name must not hold.
+    """
+
+    name: str
+    source: str
+    vector: Mapping[str, int]
+    matrix: Mapping[str, int]
+    memory_bytes_per_s: int | None
+    link_bytes_per_s: int | None = None
+    host_bytes_per_s: int | None = None
+    sm_count: int | None = None
+    match: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+
+    def peak(self, dtype: str | None, unit: Unit) -> int | None:
+        """Operations per second at most, or None where no peak is known.
+
+        Matrix work in a type that the device's matrix units do not take runs on the vector ones.
+        `tf32` is float32 work that was let onto tensor cores.
+
+        Args:
+            dtype: element type of the arithmetic.
+            unit: units that the work could use.
+        """
+        if dtype is None:
+            return None
+        if unit == "matrix" and dtype in self.matrix:
+            return self.matrix[dtype]
+        return self.vector.get(dtype)
+
+
+def _tera(table: Any, where: str) -> MappingProxyType[str, int]:
+    if not isinstance(table, dict):
+        raise _wrong(where, "is no table of element types")
+    result = {}
+    for dtype, value in table.items():
+        if dtype not in _TYPES:
+            raise _wrong(where, f"names an unknown element type {dtype!r}")
+        result[dtype] = round(_positive(value, f"{where}.{dtype}") * 1e12)
+    return MappingProxyType(result)
+
+
+def _positive(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e12:
+        raise _wrong(where, "is no positive number")
+    return float(value)
+
+
+def _wrong(where: str, what: str) -> UsageError:
+    return UsageError(
+        f"the hardware file is wrong: {where} {what}",
+        hint="compare it with the rows that StepScope brings along (costs/hardware.toml)",
+        slug="hardware-file",
+    )
+
+
+def _words(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _wrong(where, "is no list of texts")
+    return tuple(" ".join(_WORD.findall(item.lower())) for item in value)
+
+
+def _bandwidth(row: dict[str, Any], key: str, where: str, *, directions: int) -> int | None:
+    if key not in row:
+        return None
+    return round(_positive(row[key], f"{where}.{key}") * 1e9 / directions)
+
+
+def _limits(row: Any, position: int, unless_any: tuple[str, ...]) -> Limits:
+    if not isinstance(row, dict):
+        raise _wrong(f"device {position + 1}", "is no table")
+    name = row.get("name")
+    where = f"device {name!r}" if isinstance(name, str) else f"device {position + 1}"
+    if unknown := sorted(set(row) - _KEYS):
+        raise _wrong(where, f"has unknown entries: {', '.join(unknown)}")
+    if not isinstance(name, str) or not isinstance(row.get("source"), str):
+        raise _wrong(where, "needs a name and a source")
+    match = _words(row.get("match", []), f"{where}.match")
+    if not match or not all(match):
+        raise _wrong(where, "needs at least one name to match")
+    count = row.get("sm_count")
+    if count is not None and (type(count) is not int or count < 1):
+        raise _wrong(f"{where}.sm_count", "is no positive whole number")
+    return Limits(
+        name=name,
+        source=row["source"],
+        vector=_tera(row.get("vector", {}), f"{where}.vector"),
+        matrix=_tera(row.get("matrix", {}), f"{where}.matrix"),
+        memory_bytes_per_s=_bandwidth(row, "memory_gb_per_s", where, directions=1),
+        link_bytes_per_s=_bandwidth(row, "link_gb_per_s", where, directions=2),
+        host_bytes_per_s=_bandwidth(row, "host_gb_per_s", where, directions=2),
+        sm_count=count,
+        match=match,
+        unless=_words(row.get("unless", []), f"{where}.unless") + unless_any,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """Devices in the order in which they are tried."""
+
+    devices: tuple[Limits, ...]
+
+    def find(self, name: str | None, sm_count: int | None = None) -> Limits | None:
+        """Find what a device can do by the name that its driver reports.
+
+        Args:
+            name: name, `NVIDIA H100 80GB HBM3`.
+            sm_count: multiprocessors, where the recording says; another number than the row's is
+                another device or a part of it.
+
+        Returns:
+            Its limits, or None where no row matches: no peak is known then.
+
+        >>> builtin().find("NVIDIA H100 80GB HBM3").name
+        'NVIDIA H100 SXM'
+        >>> builtin().find("Some New Device") is None
+        True
+        """
+        if name is None:
+            return None
+        text = f" {' '.join(_WORD.findall(name.lower()))} "
+        for device in self.devices:
+            if not any(f" {words} " in text for words in device.match):
+                continue
+            if any(f" {words} " in text for words in device.unless):
+                continue
+            if sm_count is not None and device.sm_count not in (None, sm_count):
+                continue
+            return device
+        return None
+
+
+def parse_hardware(text: str) -> Hardware:
+    """Read devices from the text of a TOML file in the form of `hardware.toml`.
+
+    Raises:
+        UsageError: the text is no TOML, or a row is wrong; says which and what.
+    """
+    try:
+        content = _TOML.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"the hardware file is no TOML: {error}",
+            hint="compare it with the rows that StepScope brings along (costs/hardware.toml)",
+            slug="hardware-file",
+        ) from None
+    if unknown := sorted(set(content) - {"device", "unless_any"}):
+        raise _wrong("the file", f"has unknown entries: {', '.join(unknown)}")
+    rows = content.get("device", [])
+    if not isinstance(rows, list):
+        raise _wrong("device", "is no list of tables ([[device]])")
+    unless_any = _words(content.get("unless_any", []), "unless_any")
+    return Hardware(tuple(_limits(row, at, unless_any) for at, row in enumerate(rows)))
+
+
+@lru_cache(maxsize=1)
+def builtin() -> Hardware:
+    """Devices that StepScope brings along."""
+    text = resources.files("stepscope.costs").joinpath("hardware.toml").read_text("utf-8")
+    return parse_hardware(text)
+
+
+def hardware(path: Path | str | None = None) -> Hardware:
+    """Devices of a file of the user's, where one is given, and then those brought along.
+
+    Raises:
+        UsageError: the file cannot be read, or is wrong.
+    """
+    if path is None:
+        return builtin()
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"the hardware file {str(path)!r} cannot be read: {error}",
+            hint="give the path of a TOML file with [[device]] rows",
+            slug="hardware-file",
+        ) from None
+    return Hardware(parse_hardware(text).devices + builtin().devices)

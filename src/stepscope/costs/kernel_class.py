@@ -1,0 +1,233 @@
+"""What a kernel is, by its name: its class of work, the library it comes from, its element type.
+
+The operator that launched a kernel is the better witness; these names serve where there is none.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+CLASSES: tuple[str, ...] = (
+    "GEMM",
+    "convolution",
+    "attention",
+    "normalisation",
+    "element-wise",
+    "reduction",
+    "communication",
+    "copy",
+    "optimizer",
+    "other",
+)
+"""Classes of work. `copy` holds what moves elements (copies, fills, layouts, gathering and
+scattering, embedding look-ups), `reduction` also scans, softmax, losses and pooling."""
+
+CLASS_OF_FAMILY: dict[str, str] = {
+    "gemm": "GEMM",
+    "convolution": "convolution",
+    "attention": "attention",
+    "normalisation": "normalisation",
+    "softmax": "reduction",
+    "loss": "reduction",
+    "elementwise": "element-wise",
+    "reduction": "reduction",
+    "scan": "reduction",
+    "embedding": "copy",
+    "indexing": "copy",
+    "copy": "copy",
+    "fill": "copy",
+    "random": "element-wise",
+    "pooling": "reduction",
+    "dropout": "element-wise",
+    "rnn": "GEMM",
+    "optimizer": "optimizer",
+    "communication": "communication",
+}
+"""Class of the work of a family (see `work.FAMILIES`). Generated kernels go by their name, views have
+no kernels."""
+
+_LONGEST_NAME = 8192
+
+
+def _compiled(*rows: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern), label) for label, pattern in rows)
+
+
+_CLASSES = _compiled(
+    (
+        "communication",
+        r"(?i)nccl|rccl|hccl|msccl|nvshmem|cross_device_reduce|multimem_all_|(one|two)_shot_all|"
+        r"all_?reduce_kernel|all_?gather_kernel|reduce_?scatter_kernel|all_?to_?all|oneccl|"
+        r"allreduce|lamport",
+    ),
+    ("copy", r"^Mem(cpy|set)|^hipMem(cpy|set)"),
+    (
+        "optimizer",
+        r"(?i)adam|adagrad|lamb(functor|stage)|fused_?sgd|sgdfunctor|rmsprop|novograd|"
+        r"multi_tensor_apply_kernel<.*(Addcdiv|Addcmul|Lerp)Functor",
+    ),
+    (
+        "attention",
+        r"(?i)flash_?(fwd|bwd|attn)|fmha|attn_(fwd|bwd)|attention|\bmha_|_mha_|sdpa|"
+        r"bwd_kernel_d[kq]",
+    ),
+    (
+        "normalisation",
+        r"(?i)batch_?norm|layer_?norm|rms_?norm|group_?norm|instance_?norm|cudnn::bn_|"
+        r"bnfw|bnbw|\bbn_(fw|bw)|RowwiseMoments|GammaBeta|ComputeInternalGradients|"
+        r"ComputeGradientFusedParams|ComputeFusedParams|MIOpenBatchNorm|cuComputeGrad|"
+        r"cuApplyLayerNorm|weight_norm|_native_batch_norm",
+    ),
+    (
+        "convolution",
+        r"(?i)[sh]\d*cudnn_|implicit_convolve|explicit_convolve|convolution|dgrad|wgrad|fprop|"
+        r"winograd|igemm_(fwd|bwd|wrw)|\bconv_?\d?d|conv_depthwise|im2col|col2im|implicit_gemm|"
+        r"ImplicitGemmConv|computeOffsets|computeB?Offsets|computeWgrad|miopen(Sp3AsmConv|GcnAsmConv)|"
+        r"gcnAsmConv|naive_conv|reduce_wgrad",
+    ),
+    (
+        "GEMM",
+        r"(?i)(?<!fb)gemm|nvjet_|^Cijk_|gemv|splitkreduce|matmul|^bmm_|triton_tem_fused_\w*(mm|linear)|"
+        r"cutlass.*(tensorop|device_kernel)|xmma|dot_kernel|fused_moe_kernel|cublas|_scaled_mm|"
+        r"mma_kernel",
+    ),
+    (
+        "copy",
+        r"(?i)direct_copy|copy_device_to_device|copy_kernel|CatArray|nchwToNhwc|nhwcToNchw|"
+        r"transpose|FillFunctor|(?<!masked_)fill_kernel|index|gather|scatter|(?<!rotary_)embedding|permute|"
+        r"reshape_and_cache|bfloat16_copy|float16_copy|recat_copy|repeat|roll_cuda|flip_|"
+        r"triu_tril|pad_\w*kernel|masked_select|to_dense|SubTensorOpWithCast|scalePackedTensor|"
+        r"SubTensorOpWithScalar|bucketize_sparse|fused_moe_align|memset|memcpy",
+    ),
+    (
+        "reduction",
+        r"(?i)reduce|softmax|reduction|cub::.*(Scan|Histogram|Select)|cumsum|cumprod|scan_|"
+        r"nll_?loss|ClassNLL|topk|sort|pool|arg(max|min)|norm_kernel|MeanOps|triton_(red|per)_|"
+        r"segment|cross_entropy|searchsorted|unique|upsample",
+    ),
+    (
+        "element-wise",
+        r"(?i)elementwise|pointwise|triton_poi_|dropout|distribution_|multi_tensor_apply|"
+        r"masked_scale|swiglu|silu|gelu|relu|rotary|rope|quant|threshold|"
+        r"arange|_act_|activation|cast|bias_add|masked_fill",
+    ),
+)
+
+_LIBRARIES = _compiled(
+    ("NCCL", r"(?i)nccl(Kernel|Dev|_)|ncclKernel"),
+    ("RCCL", r"(?i)rccl"),
+    ("NVSHMEM", r"(?i)nvshmem"),
+    ("CUDA runtime", r"^Mem(cpy|set)"),
+    ("HIP runtime", r"^hipMem|__amd_rocclr"),
+    ("cuDNN", r"cudnn|scudnn|cask_|implicit_convolve|explicit_convolve|winograd_nonfused"),
+    ("Triton", r"^triton_|^triton__|_matmul_ogs|^attn_(fwd|bwd)|kernel_unified_attention"),
+    ("FlashAttention", r"flash_(fwd|bwd)|flash::|FlashAttn|Flash_(fwd|bwd)"),
+    ("TensorRT-LLM", r"tensorrt_llm|fmhaSm|^bmm_[A-Z]|moe::dev|^gemm_[A-Z]"),
+    ("vLLM", r"vllm::"),
+    ("FBGEMM", r"fbgemm|split_embedding|permute_pooled_embs|bounds_check_indices|recat_copy"),
+    ("Composable Kernel", r"\bck::|ck_tile|N2ck|_ZN2ck"),
+    ("hipBLASLt or rocBLAS", r"^Cijk_"),
+    ("MIOpen", r"(?i)igemm_|miopen|batched_transpose_|SubTensorOp|gcnAsmConv"),
+    ("MAGMA", r"magma_"),
+    (
+        "cuBLAS",
+        r"nvjet_|cublas|splitK[rR]educe|gemv|gemmk1|gemmSN|dot_kernel|reduce_1Block|"
+        r"^(maxwell|pascal|volta|turing|ampere|sm\d\d)_\w*gemm|^sm\d\d_xmma_gemm",
+    ),
+    ("CUTLASS", r"cutlass"),
+    ("CUB", r"\bcub::|N3cub"),
+    (
+        "PyTorch",
+        r"\bat::|N2at|2at6native|cunn_|at_cuda_detail|kernelPointwise|kernelReduce|"
+        r"indexSelect|softmax_warp|multimem_all|indexing_backward",
+    ),
+    ("Apex", r"multi_tensor_apply_kernel|FusedLAMB"),
+    ("xmma", r"xmma"),
+)
+
+_TYPES: dict[str, str] = {
+    "c10::BFloat16": "bfloat16",
+    "__nv_bfloat16": "bfloat16",
+    "__hip_bfloat16": "bfloat16",
+    "cutlass::bfloat16_t": "bfloat16",
+    "c10::Half": "float16",
+    "__half": "float16",
+    "cutlass::half_t": "float16",
+    "c10::Float8_e4m3fn": "float8_e4m3fn",
+    "c10::Float8_e5m2": "float8_e5m2",
+    "c10::Float8_e4m3fnuz": "float8_e4m3fnuz",
+    "c10::Float8_e5m2fnuz": "float8_e5m2fnuz",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+    "double": "float64",
+    "float": "float32",
+    "long": "int64",
+    "int": "int32",
+    "bool": "bool",
+}
+_NAMED = "|".join(re.escape(name) for name in sorted(_TYPES, key=len, reverse=True))
+_WITNESSES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?:Functor|Functor_\w+|CatArrayBatchedCopy\w*)<({_NAMED})[,>]",
+        rf"lambda\(({_NAMED})[,)]",
+        rf"^[^<(]*<({_NAMED})[,>]",
+    )
+)
+"""Where a name holds its element type: a functor's argument, a lambda's, the first of the kernel."""
+
+
+@lru_cache(maxsize=16_384)
+def kernel_class(kernel: str) -> str:
+    """Class of work of a kernel, or of a copy or fill, by its name; `other` where it does not tell.
+
+    >>> kernel_class("ampere_sgemm_128x64_nn"), kernel_class("Memcpy DtoH (Device -> Pinned)")
+    ('GEMM', 'copy')
+    """
+    name = kernel[:_LONGEST_NAME]
+    return next((label for pattern, label in _CLASSES if pattern.search(name)), "other")
+
+
+@lru_cache(maxsize=16_384)
+def library(kernel: str) -> str | None:
+    """Library that a kernel comes from, by its name; None where it does not tell.
+
+    >>> library("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN"), library("my_kernel")
+    ('cuBLAS', None)
+    """
+    name = kernel[:_LONGEST_NAME]
+    return next((label for pattern, label in _LIBRARIES if pattern.search(name)), None)
+
+
+@lru_cache(maxsize=16_384)
+def element_type(kernel: str) -> str | None:
+    """Element type of a kernel by the template arguments in its name; None where it does not tell.
+
+    It serves the lists of tensors whose type recorders leave out (see `registry.Row.list_dtype`).
+
+    >>> element_type("void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>")
+    'float32'
+    """
+    name = kernel[:_LONGEST_NAME]
+    for pattern in _WITNESSES:
+        found = pattern.search(name)
+        if found is not None:
+            return _TYPES[found.group(1)]
+    return None
+
+
+def class_of(family: str | None, kernel: str) -> str:
+    """Class of work from the family of the operator that launched a kernel, else from its name.
+
+    A communication kernel, a copy or a fill is what it is, whoever launched it; a helper kernel of
+    a convolution (a change of layout, say) belongs to the convolution.
+
+    Args:
+        family: family of the operator's work, where it has a model.
+        kernel: name of the kernel.
+    """
+    by_name = kernel_class(kernel)
+    if by_name == "communication" or kernel.startswith(("Memcpy", "Memset")):
+        return by_name
+    return CLASS_OF_FAMILY.get(family or "", by_name)

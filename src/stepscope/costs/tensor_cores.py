@@ -1,0 +1,451 @@
+"""Whether a kernel uses tensor cores, by its name; which operators could; what keeps them from it.
+
+"Tensor cores" also stands for AMD's matrix cores and Intel's matrix engines. Names follow conventions
+of their libraries, and every rule below says which: cuBLAS and cuDNN carry the shape of the
+instruction (`s884` Volta, `s1688` Turing and Ampere's TF32, `16816` Ampere, `imma`), xmma and CUTLASS
+the words `tensorop`, `gmma`, `tcgen05` against `simt` and `ffma`, `nvjet` and flash attention have no
+other form, Tensile writes the matrix instruction (`MI16x16x1`), MIOpen `gtcx`. A name that no rule
+knows says nothing, and neither does a Triton product whose element type is not known: both are
+None, not no.
+
+Sources: the allow-lists of PyProf (`prof/tc.py`) and of the PyTorch profiler's TensorBoard plugin
+(`tensor_core.py`), CUTLASS's documentation of its kernel names, the AMD Tensile naming reference, and
+kernels of recorded traces.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from stepscope.costs.call import Call, Tensor, parse_call
+from stepscope.costs.dtype import size_of
+
+_LONGEST_NAME = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCoreUse:
+    """What a kernel's name says about tensor cores.
+
+    Args:
+        used: whether it computes on them; None where the name does not tell.
+        generation: whose instructions it uses (`Volta`, `Turing`, `Ampere`, `Ada`, `Hopper`,
+            `Blackwell`, `CDNA`, `CDNA2`, `CDNA3`, `CDNA4`, `RDNA3`); None where the name does not
+            tell. Kernels of an older generation run on newer devices below their peak.
+        dtype: element type of the products (`tf32` for float32 let onto tensor cores).
+        rule: the convention that told.
+    """
+
+    used: bool | None
+    generation: str | None = None
+    dtype: str | None = None
+    rule: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    rule: str
+    pattern: re.Pattern[str]
+    used: bool | None
+    generation: str | None = None
+    dtype: str | None = None
+
+
+def _rule(
+    rule: str,
+    pattern: str,
+    *,
+    used: bool | None,
+    generation: str | None = None,
+    dtype: str | None = None,
+) -> _Rule:
+    return _Rule(rule, re.compile(pattern), used, generation, dtype)
+
+
+_NOT = (
+    _rule("xmma without tensor cores", r"xmma_.*(_ffma|_simt)|f32f32_f32f32_f32", used=False),
+    _rule(
+        "helpers that multiply nothing",
+        r"compute\w*Offsets|im2col|reduce_wgrad|nchwToNhwc|nhwcToNchw|epilogue::impl::globalKernel|"
+        r"_finalize_matmul|scalePackedTensor",
+        used=False,
+    ),
+    _rule("CUTLASS without tensor cores", r"_simt_|OpClassSimt|MmaSimt", used=False),
+    _rule(
+        "cuBLAS in plain arithmetic",
+        r"(^|_)(maxwell|pascal|volta|turing|ampere|sm\d\d)_(s|h|c|z|fp16_s)gemm_(?!.*(884|1688|16816))",
+        used=False,
+    ),
+    _rule(
+        "cuBLAS in plain double precision",
+        r"(^|_)(maxwell|pascal|volta|turing)_dgemm",
+        used=False,
+    ),
+    _rule("cuDNN in plain arithmetic", r"_[sh]cudnn_(?!.*(884|1688|16816))", used=False),
+    _rule(
+        "cuDNN's first convolutions",
+        r"implicit_convolve_[sdh]gemm|explicit_convolve_[sdh]gemm|wgrad_alg\d_engine|dgrad_engine|"
+        r"dgrad2d_|wgrad2d_|conv2d_grouped_direct|fft2d_|winograd_nonfused|winograd::generate",
+        used=False,
+    ),
+    _rule(
+        "matrix times vector and other small products",
+        r"gemv|gemmk1_kernel|gemmSN_|dot_kernel|splitK[rR]educe|(?:^|\W)reduce_1Block|"
+        r"magma_[sdcz]gemm|conv_depthwise|ReduceSplitK|gemm_kernel2x2_core",
+        used=False,
+    ),
+    _rule(
+        "memory-efficient attention before Volta", r"fmha_cutlass[FB]_f(16|32)\w*_sm50", used=False
+    ),
+    _rule("memory-efficient attention in float32", r"fmha_cutlass[FB]_f32\w*_sm7\d", used=False),
+    _rule("Tensile without matrix instructions", r"^Cijk_(?!.*_MI\d+x\d+x)", used=False),
+    _rule(
+        "Composable Kernel without matrix instructions", r"\bck::.*_dl_|DeviceGemmDl", used=False
+    ),
+)
+
+_USED = (
+    _rule("nvjet", r"\bnvjet_(sm1\d\d_|\w*2cta)", used=True, generation="Blackwell"),
+    _rule("nvjet", r"\bnvjet_sm90_", used=True, generation="Hopper"),
+    _rule("nvjet", r"\bnvjet_", used=True),
+    _rule("tcgen05", r"tcgen05|umma|Umma|UMMA", used=True, generation="Blackwell"),
+    _rule("gmma", r"wgmma|gmma|Gmma|GMMA|QGMMA|HGMMA", used=True, generation="Hopper"),
+    _rule(
+        "TensorRT-LLM batched product",
+        r"^(bmm|gemm)_[A-Z]\w*_sm10\d",
+        used=True,
+        generation="Blackwell",
+    ),
+    _rule("TensorRT-LLM batched product", r"^(bmm|gemm)_[A-Z]\w*_sm90", used=True),
+    _rule("fused attention", r"fmhaSm10\d|fmha_\w*sm10\d", used=True, generation="Blackwell"),
+    _rule(
+        "fused attention",
+        r"FlashAttn(Fwd|Bwd)Sm90|fmhaSm90|fmha_v2\w*sm90|sdpa_sm90",
+        used=True,
+        generation="Hopper",
+    ),
+    _rule("fused attention", r"FlashAttn(Fwd|Bwd)Sm80", used=True, generation="Ampere"),
+    _rule(
+        "memory-efficient attention",
+        r"fmha_cutlass[FB]_(bf16|f16|f32)\w*_sm80|PyTorchMemEffAttention|AttentionKernel<.*Sm80",
+        used=True,
+        generation="Ampere",
+    ),
+    _rule(
+        "memory-efficient attention",
+        r"fmha_cutlass[FB]_f16\w*_sm75",
+        used=True,
+        generation="Turing",
+    ),
+    _rule(
+        "memory-efficient attention", r"fmha_cutlass[FB]_f16\w*_sm70", used=True, generation="Volta"
+    ),
+    _rule(
+        "flash attention 2",
+        r"flash_(fwd|bwd)_\w*kernel|flash_fwd_splitkv|Flash_(fwd|bwd)_kernel_traits",
+        used=True,
+        generation="Ampere",
+    ),
+    _rule("cuDNN attention", r"cudnn_generated\w*sdpa\w*|cudnn\w*flash_(fprop|bprop)", used=True),
+    _rule(
+        "CUTLASS 3", r"cutlass3x_sm1[02]\d|sm1[02]\d_\w*tensorop", used=True, generation="Blackwell"
+    ),
+    _rule("CUTLASS 3", r"cutlass3x_sm90|MainloopSm90", used=True, generation="Hopper"),
+    _rule("CUTLASS 3", r"MainloopSm1[02]0", used=True, generation="Blackwell"),
+    _rule(
+        "double-precision tensor cores",
+        r"d884(gemm|conv)|tensorop_d884",
+        used=True,
+        generation="Ampere",
+        dtype="float64",
+    ),
+    _rule("CUTLASS for Turing", r"cutlass_75_\w*tensorop", used=True, generation="Turing"),
+    _rule("CUTLASS for Volta", r"cutlass_70_\w*tensorop", used=True, generation="Volta"),
+    _rule("CUTLASS for Ada", r"cutlass_89_\w*tensorop", used=True, generation="Ada"),
+    _rule(
+        "TF32 on tensor cores",
+        r"tensorop_\w*tf32|tf32f32_tf32f32|f32f32_tf32f32|tfloat32_t",
+        used=True,
+        generation="Ampere",
+        dtype="tf32",
+    ),
+    _rule(
+        "CUTLASS for Ampere",
+        r"cutlass_8[06]_\w*tensorop_s1688gemm_(?!f16|bf16)",
+        used=True,
+        generation="Ampere",
+        dtype="tf32",
+    ),
+    _rule("CUTLASS for Ampere", r"cutlass_8[06]_\w*tensorop", used=True, generation="Ampere"),
+    _rule("xmma for Hopper", r"sm90_xmma", used=True, generation="Hopper"),
+    _rule("xmma for Ampere", r"sm8[06]_xmma", used=True, generation="Ampere"),
+    _rule("xmma for Ada", r"sm89_xmma", used=True, generation="Ada"),
+    _rule("xmma for Turing", r"sm75_xmma", used=True, generation="Turing"),
+    _rule("xmma for Volta", r"sm7[02]_xmma", used=True, generation="Volta"),
+    _rule("xmma for Blackwell", r"sm1[02]\d_xmma", used=True, generation="Blackwell"),
+    _rule(
+        "xmma",
+        r"xmma_(gemm|implicit_gemm|sparse_gemm|sparse_conv|warp_specialized|fprop|dgrad|wgrad)",
+        used=True,
+    ),
+    _rule(
+        "Volta's instruction in the name",
+        r"[hs]884",
+        used=True,
+        generation="Volta",
+        dtype="float16",
+    ),
+    _rule(
+        "Ampere's instruction in the name",
+        r"(?<!\d)(16816|161616|16832|16864)(?!\d)",
+        used=True,
+        generation="Ampere",
+    ),
+    _rule(
+        "Turing's instruction in the name",
+        r"turing_\w*[hsci]1688|[hc]1688|i8816",
+        used=True,
+        generation="Turing",
+    ),
+    _rule("instruction in the name", r"s1688", used=True),
+    _rule("instruction in the name", r"\b\w*([hiqd]mma|HMMA|IMMA|wmma|WMMA)", used=True),
+    _rule("CUTLASS", r"tensorop|MmaTensorOp|OpClassTensorOp", used=True),
+    _rule(
+        "cuDNN kernels on the makers' list",
+        r"dgrad_1x1_stride_2x2|first_layer_wgrad_kernel|conv1x1|conv2d_c1_k1|direct_group",
+        used=True,
+    ),
+    _rule("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA950)", used=True, generation="CDNA4"),
+    _rule("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA94\d)", used=True, generation="CDNA3"),
+    _rule("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA90a)", used=True, generation="CDNA2"),
+    _rule("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA908)", used=True, generation="CDNA"),
+    _rule("Tensile", r"^Cijk_.*_MI\d+x\d+x", used=True),
+    _rule("MIOpen implicit product", r"igemm_\w+_gtcx3", used=True, generation="CDNA3"),
+    _rule("MIOpen implicit product", r"igemm_\w+_gtcx2", used=True, generation="CDNA2"),
+    _rule("MIOpen implicit product", r"igemm_\w+_gtcx", used=True, generation="CDNA"),
+    _rule("matrix instructions of AMD", r"xdlops|_xdl|Xdl|mfma|MFMA", used=True),
+    _rule("Composable Kernel", r"ck_tile.*(Fmha|Gemm)", used=True),
+)
+"""In order: what is special stands before what is general."""
+
+_TRITON_PRODUCT = re.compile(
+    r"triton_tem_fused_|_matmul_ogs|(^|_)matmul_kernel|fused_moe_kernel|_w8a8_block_\w*matmul|"
+    r"_scaled_mm_kernel|(^|_)attn_(fwd|bwd)|bwd_kernel_d[kq]|kernel_unified_attention|flex_attention|"
+    r"_fwd_kernel_(stage|destindex)?|grouped_gemm_kernel|_grouped_mm"
+)
+"""Products in Triton: on tensor cores for 16 bits and less, by a switch for float32."""
+
+_DTYPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), dtype)
+    for pattern, dtype in (
+        (r"nvjet_(sm\d+_)?o[a-z]*_|MxE2m1|[eE]2m1|mxfp4|nvfp4|xf4_|fp4", "float4_e2m1fn_x2"),
+        (r"nvjet_(sm\d+_)?q[a-z]*_|QkvE4m3|MxE4m3|[eE]4m3|fp8", "float8_e4m3fn"),
+        (r"nvjet_(sm\d+_)?r[a-z]*_|[eE]5m2", "float8_e5m2"),
+        (r"nvjet_(sm\d+_)?t[a-z]*_", "bfloat16"),
+        (r"nvjet_(sm\d+_)?h[a-z]*_", "float16"),
+        (r"nvjet_(sm\d+_)?s[a-z]*_", "tf32"),
+        (r"nvjet_(sm\d+_)?d[a-z]*_", "float64"),
+        (r"tf32|tfloat32", "tf32"),
+        (r"bf16|bfloat16|BFloat16|DF16b", "bfloat16"),
+        (r"^Cijk_\w+?_B_?[BS]", "bfloat16"),
+        (r"^Cijk_\w+?_H_?[HS]", "float16"),
+        (r"^Cijk_\w+?_SB?_", "float32"),
+        (r"^Cijk_\w+?_D[BD]?_", "float64"),
+        (r"^Cijk_\w+?_F8|^Cijk_\w+?_8", "float8_e4m3fnuz"),
+        (r"fp16|f16|half|_h884|_h1688|_h16816|hmma|HMMA|s884|s16816", "float16"),
+        (r"i8816|i16832|imma|IMMA|int8|s8_", "int8"),
+        (r"d884|f64|dgemm", "float64"),
+    )
+)
+
+
+@lru_cache(maxsize=16_384)
+def tensor_cores(kernel: str, dtype: str | None = None) -> TensorCoreUse:
+    """Say whether a kernel uses tensor cores, from its name.
+
+    Args:
+        kernel: name of the kernel, demangled or not.
+        dtype: element type of the operator's inputs, where known; it decides for products written
+            in Triton, whose names do not say it.
+
+    Returns:
+        What the name tells; `used` is None where it tells nothing.
+
+    >>> tensor_cores("volta_fp16_s884cudnn_fp16_128x128_ldg8_relu_exp_small_nhwc_tn_v1").generation
+    'Volta'
+    >>> tensor_cores("ampere_sgemm_128x64_nn").used
+    False
+    """
+    name = kernel[:_LONGEST_NAME]
+    for rule in _NOT:
+        if rule.pattern.search(name):
+            return TensorCoreUse(False, rule=rule.rule)
+    for rule in _USED:
+        if rule.pattern.search(name):
+            return TensorCoreUse(
+                rule.used, rule.generation, rule.dtype or _dtype(name) or dtype, rule.rule
+            )
+    if _TRITON_PRODUCT.search(name):
+        told = _dtype(name) or dtype
+        narrow = told is not None and (told == "tf32" or (size_of(told) or 8) <= 2)
+        return TensorCoreUse(True if narrow else None, None, told, "product in Triton")
+    return TensorCoreUse(None)
+
+
+def _dtype(name: str) -> str | None:
+    for pattern, dtype in _DTYPES:
+        if pattern.search(name):
+            return dtype
+    return None
+
+
+def alignment(kernel: str) -> int | None:
+    """Elements by which a CUTLASS kernel's operands are aligned, as its name says; None if it does not.
+
+    A kernel of alignment 1 loads element by element, which odd sizes force upon it.
+
+    >>> alignment("cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1")
+    1
+    """
+    found = re.search(r"_align(\d{1,3})(?!\d)", kernel[:_LONGEST_NAME])
+    return int(found.group(1)) if found else None
+
+
+_ELIGIBLE_NAMES = (
+    "_convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d "
+    "convolution cudnn_convolution cudnn_convolution_transpose cudnn_convolution_relu "
+    "cudnn_convolution_add_relu convolution_backward cudnn_convolution_backward "
+    "cudnn_convolution_backward_input cudnn_convolution_backward_weight "
+    "cudnn_convolution_transpose_backward cudnn_convolution_transpose_backward_input "
+    "cudnn_convolution_transpose_backward_weight miopen_convolution miopen_convolution_backward "
+    "miopen_convolution_transpose mkldnn_convolution addmm addmm_ _addmm_activation addmv addr matmul mm "
+    "mv linear addbmm baddbmm bmm chain_matmul linalg_multi_dot linalg_matmul einsum _scaled_mm "
+    "_scaled_mm_v2 _int_mm _grouped_mm _scaled_grouped_mm _weight_int8pack_mm _weight_int4pack_mm "
+    "_foreach_mm prelu _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell "
+    "rnn_relu_cell lstm gru rnn_tanh rnn_relu _cudnn_rnn _cudnn_rnn_backward miopen_rnn "
+    "miopen_rnn_backward scaled_dot_product_attention _scaled_dot_product_attention_math "
+    "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward "
+    "_scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward "
+    "_scaled_dot_product_cudnn_attention _scaled_dot_product_cudnn_attention_backward "
+    "_flash_attention_forward _flash_attention_backward _efficient_attention_forward "
+    "_efficient_attention_backward _cudnn_attention_forward _cudnn_attention_backward"
+)
+ELIGIBLE: frozenset[str] = frozenset(f"aten::{name}" for name in _ELIGIBLE_NAMES.split()) | {
+    "CudnnConvolutionBackward",
+    "CudnnConvolutionTransposeBackward",
+    "BmmBackward0",
+    "MmBackward",
+    "AddmvBackward",
+    "MvBackward",
+    "AddmmBackward",
+    "AddbmmBackward",
+}
+"""Operators that could use tensor cores. The PyTorch profiler's plugin counts the same ones and no
+attention and no scaled products, which came later."""
+
+
+def is_eligible(operator: str) -> bool:
+    """Whether an operator's work could run on tensor cores."""
+    return operator in ELIGIBLE
+
+
+@dataclass(frozen=True, slots=True)
+class Misaligned:
+    """A size that keeps a product from the fast kernels.
+
+    Args:
+        dimension: which one (`M`, `N`, `K`, `channels in`, `channels out`).
+        size: its size.
+        multiple: what it should be a multiple of.
+    """
+
+    dimension: str
+    size: int
+    multiple: int
+
+
+_PRODUCTS: dict[str, tuple[int, int]] = {
+    "aten::mm": (0, 1),
+    "aten::bmm": (0, 1),
+    "aten::matmul": (0, 1),
+    "aten::_scaled_mm": (0, 1),
+    "aten::_int_mm": (0, 1),
+    "aten::addmm": (1, 2),
+    "aten::_addmm_activation": (1, 2),
+    "aten::baddbmm": (1, 2),
+}
+
+
+def misaligned(
+    operator: str,
+    dims: str | None,
+    types: str | None = None,
+    strides: str | None = None,
+    values: str | None = None,
+) -> list[Misaligned]:
+    """List the sizes of a product or convolution that are no multiple of 16 bytes.
+
+    Kernels load 16 bytes at a time: 8 elements of 16 bits, 4 of float32, 16 of 8 bits. A size that is
+    contiguous in memory and no such multiple forces slower kernels, or none on tensor cores with
+    older libraries. Source: NVIDIA, Deep Learning Performance Guide, Matrix Multiplication, section
+    on tensor-core requirements.
+
+    Args:
+        operator: operator; those without a rule give an empty list.
+        dims: JSON list of shapes.
+        types: JSON list of types.
+        strides: JSON list of strides.
+        values: JSON list of values.
+    """
+    call = parse_call(operator, dims, types, strides, values)
+    if call is None:
+        return []
+    if operator in _PRODUCTS:
+        return _misaligned_product(*(call.tensor(place) for place in _PRODUCTS[operator]))
+    if operator == "aten::linear":
+        x, w = call.tensor(0), call.tensor(1)
+        if x is None or w is None or len(w.shape) != 2:
+            return []
+        return _wrong_sizes(w, {"N": w.shape[0], "K": w.shape[1]})
+    if "convolution" in operator or operator.startswith("aten::conv"):
+        return _misaligned_convolution(call)
+    return []
+
+
+def _misaligned_product(a: Tensor | None, b: Tensor | None) -> list[Misaligned]:
+    if a is None or b is None or len(a.shape) < 2 or len(b.shape) < 2:
+        return []
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    # The dimension that is contiguous in memory must be the multiple: K or M of a, N or K of b.
+    sizes: dict[str, int] = {}
+    for tensor, names in ((a, ("M", "K")), (b, ("K", "N"))):
+        column = tensor.strides is not None and tensor.strides[-2] == 1 and tensor.strides[-1] != 1
+        name = names[0] if column else names[1]
+        sizes[name] = {"M": m, "K": k, "N": n}[name]
+    sizes["N"] = n
+    return _wrong_sizes(a, sizes)
+
+
+def _misaligned_convolution(call: Call) -> list[Misaligned]:
+    tensors = [call.tensor(position) for position in range(3)]
+    shaped = [tensor for tensor in tensors if tensor is not None and len(tensor.shape) >= 3]
+    if len(shaped) < 2:
+        return []
+    weight = shaped[-1]
+    if call.name.endswith(("_backward_weight", "_backward_weights")):
+        return _wrong_sizes(
+            weight, {"channels out": shaped[0].shape[1], "channels in": shaped[1].shape[1]}
+        )
+    return _wrong_sizes(weight, {"channels out": weight.shape[0], "channels in": weight.shape[1]})
+
+
+def _wrong_sizes(like: Tensor, sizes: dict[str, int]) -> list[Misaligned]:
+    size = like.element_size
+    if size is None:
+        return []
+    multiple = max(1, 16 // size)
+    return [
+        Misaligned(name, extent, multiple) for name, extent in sizes.items() if extent % multiple
+    ]
