@@ -138,9 +138,9 @@ def test_checks_of_many_ranks_are_one_row_each(answer: Any) -> None:
         "data_check": [
             {
                 "check": "zero_ts",
-                "explanation": "lost",
+                "explanation": f"lost {rank}",
                 "rank": rank,
-                "count": 2,
+                "count": rank,
                 "affects": "summary",
             }
             for rank in range(3)
@@ -149,8 +149,23 @@ def test_checks_of_many_ranks_are_one_row_each(answer: Any) -> None:
     }
     found = rows_of(answer("summary", rows), "checks")
     assert list(found) == ["zero_ts"]
-    assert (found["zero_ts"]["count"], found["zero_ts"]["rank"]) == (6, None)
-    assert found["zero_ts"]["text"] == "warning: lost"
+    assert (found["zero_ts"]["count"], found["zero_ts"]["rank"]) == (3, None)
+    assert found["zero_ts"]["text"].startswith("warning: lost 2 So in 3 recordings")
+
+
+def test_without_steps_the_verdict_is_on_the_time_from_first_to_last_device_work(
+    answer: Any,
+) -> None:
+    rows = {
+        "step": [{"end_ns": 1000, "rule": "whole recording"}],
+        "host_event": [{"name": "aten::mm", "dur_ns": 1000}],
+        "device_event": [{"start_ns": 300, "dur_ns": 90}, {"start_ns": 400, "dur_ns": 100}],
+    }
+    table = answer("summary", rows)
+    verdict = rows_of(table, "verdict")["device-bound"]
+    assert (verdict["time_ns"], verdict["share_ratio"]) == (190, 0.95)
+    assert rows_of(table, "breakdown")["kernel"]["share_ratio"] == 0.19
+    assert rows_of(table, "step time") == {}
 
 
 def test_a_recording_of_nothing_is_answered(answer: Any) -> None:

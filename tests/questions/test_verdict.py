@@ -72,12 +72,12 @@ def test_without_a_device_the_host_is_answered() -> None:
 def test_without_host_events_no_cause_is_claimed() -> None:
     (verdict,) = judge(facts(unmeasured=HOST, kernel=0.3, other=0.7))
     assert verdict.code == "device only"
-    assert "no saying why" in verdict.text
+    assert "no saying what the host did" in verdict.text
 
 
 def test_a_recording_without_steps_is_not_called_a_step() -> None:
     known = facts(dataloader=0.4)
-    verdict = judge(Facts(known.mean_ns, STEP, marked=False))[0]
+    verdict = judge(Facts(known.mean_ns, STEP, of="the recording"))[0]
     assert "40.0 % of the recording" in verdict.text
 
 

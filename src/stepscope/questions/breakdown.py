@@ -17,6 +17,7 @@ from stepscope.questions.recording import (
     Columns,
     HostRecord,
     Recordings,
+    extent,
     recordings,
     union_of,
 )
@@ -67,7 +68,8 @@ class Breakdown:
     """The steps of one recording and what their time went to.
 
     `parts_ns` has a row a step and a column for each of `PARTS`; a row sums to the step's length.
-    `measured` says of each of `PARTS` whether the recording could show it at all.
+    `measured` says of each of `PARTS` whether the recording could show it at all. `device_span_ns`
+    is the same split of the time from the device's first work to its last; empty without a device.
     """
 
     rank: int
@@ -75,6 +77,7 @@ class Breakdown:
     steps: Columns
     parts_ns: Array
     measured: tuple[bool, ...]
+    device_span_ns: Array
 
 
 def break_down(
@@ -98,11 +101,17 @@ def break_down(
         record = records.get(key)
         runtime, operators = (record.runtime, record.operators) if record else (False, False)
         work = key in device
+        start, end = own["start_ns"], own["end_ns"]
+        if work:
+            first, last = extent(device[key])
+            start, end = np.concatenate([start, first]), np.concatenate([end, last])
+        parts_ns = split(start, end, _layers(device.get(key), host.get(key)))
         yield Breakdown(
             *key,
-            own,
-            split(own["start_ns"], own["end_ns"], _layers(device.get(key), host.get(key))),
-            (work, work, work, work or operators, runtime, operators, operators, True),
+            steps=own,
+            parts_ns=parts_ns[: len(own["step"])],
+            measured=(work, work, work, work or operators, runtime, operators, operators, True),
+            device_span_ns=parts_ns[len(own["step"]) :],
         )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from stepscope.intervals import covered, split
-from stepscope.questions.recording import COMMUNICATION, COPY, Array, Columns, union_of
+from stepscope.questions.recording import COMMUNICATION, COPY, Array, Columns, extent, union_of
 
 _SORT: Final = "stable"
 """Events come almost in order, where this kind of sort is many times faster than the default."""
@@ -75,11 +75,6 @@ def device_totals(work: Columns, steps: Columns | None) -> dict[str, int]:
         work["start_ns"]
     )  # also those that begin at the very end and take no time
     return share
-
-
-def extent(work: Columns) -> tuple[Array, Array]:
-    """The one window from the first begin to the last end of work."""
-    return work["start_ns"].min(keepdims=True), work["end_ns"].max(keepdims=True)
 
 
 def summed(start: Array, end: Array, window_start: Array, window_end: Array) -> Array:

@@ -73,6 +73,8 @@ class Times:
     step_ns: list[int] = field(default_factory=list)
     """Times of all complete steps."""
     parts_ns: list[Array] = field(default_factory=list)
+    device_spans_ns: list[Array] = field(default_factory=list)
+    """The split of each recording's time from the device's first work to its last."""
     measured: tuple[bool, ...] = (False,) * len(PARTS)
     mean_of_rank: dict[int, float] = field(default_factory=dict)
     steps: int = 0
@@ -85,12 +87,19 @@ class Times:
 
     def mean(self) -> dict[str, int | None]:
         """Mean time of each activity over all complete steps; None where not measured."""
-        if not self.step_ns:
+        return self._mean(self.parts_ns)
+
+    def mean_of_device_spans(self) -> dict[str, int | None]:
+        """The same from the device's first work to its last, over all recordings with a device."""
+        return self._mean(self.device_spans_ns)
+
+    def _mean(self, parts_ns: list[Array]) -> dict[str, int | None]:
+        rows = np.concatenate([np.zeros((0, len(PARTS)), dtype=np.int64), *parts_ns])
+        if not len(rows):
             return dict.fromkeys(PARTS)
-        means = mean_parts(np.concatenate(self.parts_ns))
         return {
             part: mean if known else None
-            for part, mean, known in zip(PARTS, means, self.measured, strict=True)
+            for part, mean, known in zip(PARTS, mean_parts(rows), self.measured, strict=True)
         }
 
     def whole_use(self) -> list[float | None]:
@@ -117,6 +126,7 @@ def measure_times(scope: Scope) -> Times:
                 chosen = complete if complete.any() else np.ones_like(complete)
                 parts = broken.parts_ns[chosen]
                 times.parts_ns.append(parts)
+                times.device_spans_ns.append(broken.device_span_ns)
                 times.steps += len(complete)
                 lengths = parts.sum(axis=1).tolist()
                 times.step_ns += lengths

@@ -145,6 +145,11 @@ def host_records(scope: Scope, ranks: str = "rank >= 0") -> dict[tuple[int, int]
     return {(rank, span): HostRecord(*found) for rank, span, *found in zip(*columns, strict=True)}
 
 
+def extent(work: Columns) -> tuple[Array, Array]:
+    """The one window from the first begin to the last end of work."""
+    return work["start_ns"].min(keepdims=True), work["end_ns"].max(keepdims=True)
+
+
 def recorded_time(work: Columns | None, host: HostRecord | None) -> tuple[Array, Array]:
     """First begin and last end of a recording's events, host and device; one number each (ns)."""
     times = [] if host is None else [(host.start_ns, host.end_ns)]

@@ -71,9 +71,12 @@ def summary(scope: Scope) -> pa.Table:
     Further losses above their thresholds follow as further findings. GPU utilisation below 50 % is
     named where the host is the limit.
 
+    Where steps are not marked, the verdict is on the time from the device's first work to its last,
+    since the device waits for nobody before a program begins or after it is done.
+
     **Step times** are of all complete steps of all ranks and recordings asked about (all steps where
-    none is complete); percentiles are interpolated linearly. Where steps are not marked, the whole
-    recording counts as one step, and that is said.
+    none is complete); percentiles are interpolated linearly. Where steps are not marked there are
+    none, and the breakdown is of the whole recording.
 
     **Device** figures are those of `utilization` and `device-time` over all devices together. The
     ratio of computation, exposed communication, exposed copies and idle is to the devices' spans.
@@ -86,19 +89,19 @@ def summary(scope: Scope) -> pa.Table:
     operators, host_first = top_operators(scope, TOP)
     checks = scope.sql(
         """
-        SELECT "check", severity, affects, explanation, count(*) AS recordings,
+        SELECT "check", severity, string_agg(DISTINCT affects, ',') AS affects,
+            arg_max(explanation, (count, -rank, -span)) AS explanation, count(*) AS recordings,
             CASE WHEN count(DISTINCT rank) = 1 THEN any_value(rank) END AS rank,
             sum(count)::BIGINT AS count
-        FROM (SELECT *, row_number() OVER (ORDER BY count DESC, rank, span) AS place FROM data_check)
-        WHERE severity <> 'ok' GROUP BY "check", severity, affects, explanation
-        ORDER BY list_position(['error', 'warning'], severity) NULLS LAST, "check", min(place)
+        FROM data_check WHERE severity <> 'ok' GROUP BY "check", severity
+        ORDER BY coalesce(list_position(['error', 'warning'], severity), 3), "check"
         """
     ).to_pylist()
     recorded = list(_recorded(scope, times))
     sections: tuple[tuple[str, list[Row]], ...] = (
         ("verdict", list(_verdict(scope, times, host_first, checks))),
         ("recorded", recorded),
-        ("step time", list(_step_time(times))),
+        ("step time", list(_step_time(times)) if _has_steps(scope) else []),
         ("breakdown", list(_breakdown(times))),
         ("device", list(_device(times))),
         ("operators", operators),
@@ -123,13 +126,16 @@ def _verdict(
 ) -> Iterator[Row]:
     from stepscope.questions.verdict import Facts, judge
 
-    unmarked = scope.value("SELECT count(*) FROM step WHERE rule = 'whole recording'")
-    mean = times.mean()
+    mean, of = times.mean(), "the step"
+    if not _has_steps(scope):
+        mean, of = times.mean_of_device_spans(), "the time from the device's first work to its last"
+        if not any(mean.values()):
+            mean, of = times.mean(), "the recording"
     facts = Facts(
         mean_ns=mean,
         step_ns=sum(part or 0 for part in mean.values()) or None,
-        marked=not unmarked,
-        utilization=times.whole_use()[0],
+        of=of,
+        utilization=times.whole_use()[0] if of == "the step" else None,
         operator=host_first,
         checks=checks,
     )
@@ -138,6 +144,11 @@ def _verdict(
     yield {"item": "next", "text": verdict.next}
     for other in others:
         yield _finding(other)
+
+
+def _has_steps(scope: Scope) -> bool:
+    """Whether steps are marked, or known by the optimizer's calls."""
+    return bool(scope.value("SELECT count(*) FROM step WHERE rule <> 'whole recording'"))
 
 
 def _finding(finding: Finding) -> Row:
@@ -262,9 +273,13 @@ def _device(times: Times) -> Iterator[Row]:
 
 
 def _check(check: Row) -> Row:
+    """A check of all recordings in one row: the words are of the one where it found most."""
+    text = f"{check['severity']}: {check['explanation']}"
+    if check["recordings"] > 1:
+        text += f" So in {check['recordings']} recordings; the words are of the worst."
     return {
         "item": check["check"],
         "rank": check["rank"],
         "count": check["count"],
-        "text": f"{check['severity']}: {check['explanation']}",
+        "text": text,
     }

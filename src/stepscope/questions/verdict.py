@@ -23,6 +23,8 @@ UTILIZATION_THRESHOLD = 0.50
 
 _JUDGED = {"summary", "steps", "device-time", "utilization"}
 """Questions on whose answers a verdict rests."""
+_SHOWN = 0.0005
+"""Shares below this would read 0.0 %."""
 _MOST_CHECKS_NAMED = 3
 _WORK_MISSING = {"launch_without_kernel", "graph_replay_unattributed", "no_gpu_events"}
 """Checks that, when they fail, say that the device did more than was recorded: then it was not as
@@ -36,7 +38,7 @@ class Facts:
     Args:
         mean_ns: mean time of each activity of the step breakdown, None where it was not measured.
         step_ns: mean step time; None without steps.
-        marked: steps are marked in the recording, or known by the optimizer's calls.
+        of: what these times are of, in words: the step, or what stands in for it.
         utilization: GPU utilisation; None without a device.
         operator: the operator with the largest self time on the host, and its part of that of all.
         checks: rows of `data_check` that found something.
@@ -44,7 +46,7 @@ class Facts:
 
     mean_ns: Mapping[str, int | None]
     step_ns: int | None
-    marked: bool = True
+    of: str = "the step"
     utilization: float | None = None
     operator: tuple[str, float] | None = None
     checks: Sequence[Mapping[str, Any]] = field(default=())
@@ -94,13 +96,7 @@ def judge(facts: Facts) -> list[Finding]:
         found = [_device_bound(facts) if has_device else _host_only(facts), *losses]
     else:
         found = losses
-    if not facts.marked:
-        found[0] = _retold(found[0], found[0].text.replace("the step", "the recording"))
     return [_with_reliability(found[0], facts), *found[1:]]
-
-
-def _retold(finding: Finding, text: str, code: str | None = None) -> Finding:
-    return Finding(code or finding.code, text, finding.next, finding.share, finding.time_ns)
 
 
 def _losses(facts: Facts, has_device: bool) -> list[Finding]:
@@ -152,8 +148,14 @@ def _host_bound(facts: Facts) -> list[Finding]:
             ("runtime", "runtime calls"),
             ("other", "nothing recorded"),
         )
-        if facts.share(activity) > 0
+        if facts.share(activity) >= _SHOWN
     ]
+    then = (
+        "`stepscope idle` for what the host does meanwhile, `stepscope launches` for launch cost; "
+        "CUDA graphs or torch.compile launch less"
+    )
+    if facts.share("other") > share / 2:
+        then = "record with_stack=True to see the Python code that runs; then `stepscope idle`"
     low = ""
     if facts.utilization is not None and facts.utilization < UTILIZATION_THRESHOLD:
         low = f"; GPU utilisation is {ratio_text(facts.utilization)}"
@@ -162,8 +164,7 @@ def _host_bound(facts: Facts) -> list[Finding]:
             "host-bound",
             f"Host-bound: for {_amount(facts, *activities)} the device waits for the host "
             f"({', '.join(parts)}){low}.",
-            "`stepscope idle` for what the host does meanwhile, `stepscope launches` for launch "
-            "cost; CUDA graphs or torch.compile launch less",
+            then,
             share,
             _time(facts, *activities),
         )
@@ -201,8 +202,8 @@ def _host_only(facts: Facts) -> Finding:
 def _device_only(facts: Facts) -> Finding:
     return Finding(
         "device only",
-        f"Device events only: kernels fill {_amount(facts, 'kernel')}, and without host events "
-        f"there is no saying why the device is idle for {ratio_text(facts.share('other'))}.",
+        f"No operators in the recording: kernels fill {_amount(facts, 'kernel')}, and there is no "
+        f"saying what the host did while the device was idle.",
         "`stepscope kernels`; record with ProfilerActivity.CPU too, to see operators and causes",
         facts.share("kernel"),
         _time(facts, "kernel"),
@@ -253,4 +254,4 @@ def _time(facts: Facts, *activities: str) -> int:
 
 
 def _amount(facts: Facts, *activities: str) -> str:
-    return f"{ratio_text(facts.share(*activities))} of the step ({time_text(_time(facts, *activities))})"
+    return f"{ratio_text(facts.share(*activities))} of {facts.of} ({time_text(_time(facts, *activities))})"

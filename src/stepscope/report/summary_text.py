@@ -53,7 +53,7 @@ def summary_lines(table: Table, *, width: int) -> list[Line]:
         *_verdict(sections.get("verdict", []), unreliable=table.unreliable, width=width),
         Line(""),
         *_recorded(sections, width),
-        *_breakdown(sections.get("breakdown", []), width),
+        *_breakdown(sections, width),
     ]
     below = _checks(sections.get("checks", []), width)
     lists = [(title, sections[name]) for name, title in _LISTS.items() if sections.get(name)]
@@ -124,8 +124,10 @@ def _files(found: dict[str, Row]) -> str:
 def _steps(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
     steps = found["steps"]
     means = [row for row in sections.get("step time", []) if row["item"] == "mean"]
-    left_out = steps["count"] - (means[0]["count"] if means else 0)
-    words = f"{count_text(steps['count'])} ({steps['text']})"
+    left_out = steps["count"] - means[0]["count"] if means else 0
+    ranks = found["ranks"]["count"]
+    over = f" over {count_text(ranks)} ranks" if ranks > 1 else ""
+    words = f"{count_text(steps['count'])}{over} ({steps['text']})"
     if left_out > 0:
         words += f", {count_text(left_out)} incomplete and left out"
     return f"{words}; {time_text(found['duration']['time_ns'])} recorded"
@@ -133,7 +135,7 @@ def _steps(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
 
 def _step_time(sections: dict[str, list[Row]]) -> str:
     rows = sections.get("step time", [])
-    if rows and rows[0]["count"] == 1:
+    if rows and rows[0]["count"] == 1:  # its mean and percentiles are all the same
         return time_text(rows[0]["time_ns"])
     parts = [
         f"{row['item']} {time_text(row['time_ns'])}"
@@ -160,13 +162,15 @@ def _device_time(sections: dict[str, list[Row]]) -> str:
         if row["time_ns"] is not None
         and (row["share_ratio"] or row["item"] != "without a known launch")
     ]
-    return " · ".join(parts)
+    return "first to last work: " + " · ".join(parts) if parts else ""
 
 
-def _breakdown(rows: list[Row], width: int) -> list[Line]:
+def _breakdown(sections: dict[str, list[Row]], width: int) -> list[Line]:
+    rows = sections.get("breakdown", [])
     if not rows:
         return []
-    lines = [Line(""), Line("Mean step, each moment given to the first that applies", "head")]
+    of = "Mean step" if "step time" in sections else "Whole recording"
+    lines = [Line(""), Line(f"{of}, each moment given to the first that applies", "head")]
     none = [row["item"] for row in rows if row["time_ns"] == 0]
     unmeasured = [row["item"] for row in rows if row["time_ns"] is None]
     for row in rows:
@@ -224,7 +228,9 @@ def _checks(rows: list[Row], width: int) -> list[Line]:
         severe = severity in ("error", "warning")
         where = "" if row["rank"] is None else f" (rank {row['rank']})"
         text = f"{MARK if severe else '·'} {row['item']}{where}: {printable(explanation)}"
-        lines.append(Line(shortened(text, width), "warning" if severe else "note"))
+        # Its first words say what was found; all of them are in `stepscope checks`.
+        line = textwrap.shorten(text, width, placeholder=" …")
+        lines.append(Line(line, "warning" if severe else "note"))
     if len(rows) > _MOST_CHECKS:
         lines.append(Line(f"{len(rows) - _MOST_CHECKS} more marks: stepscope checks", "note"))
     return lines

@@ -1,0 +1,139 @@
+"""Known values of real traces recorded by others, from the file to the answer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stepscope
+from stepscope.questions.breakdown import PARTS
+
+TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
+
+pytestmark = [
+    pytest.mark.traces,
+    pytest.mark.skipif(not TRACES.is_dir(), reason="the shared traces are not here"),
+]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A cache of its own, so that each trace is imported once, by the code under test."""
+    before = os.environ.get("STEPSCOPE_CACHE")
+    os.environ["STEPSCOPE_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    if before is None:
+        del os.environ["STEPSCOPE_CACHE"]
+    else:
+        os.environ["STEPSCOPE_CACHE"] = before
+
+
+def ask(name: str, question: str, **asked: Any) -> list[dict[str, Any]]:
+    with stepscope.open(TRACES / name) as trace:
+        return trace.ask(question, **asked).rows()
+
+
+@pytest.mark.parametrize(
+    ("span", "mean_us"),
+    [
+        (0, (98_589, 1_915, 89, 0, 2_908, 59_262, 13_674, 1_156, 177_592)),
+        (1, (98_535, 1_734, 89, 0, 4_053, 35_504, 13_786, 1_210, 154_911)),
+    ],
+)
+def test_resnet50_steps_are_the_plugins(cache: None, span: int, mean_us: tuple[int, ...]) -> None:
+    row = ask("resnet50_v100", "steps", by="mean")[span]
+    ours = [row[f"{part}_ns"] / 1000 for part in (*PARTS, "total")]
+    assert ours == pytest.approx(mean_us, rel=1e-3, abs=1)
+    assert row["steps"] == 6
+
+
+def test_resnet50_uses_the_device_as_the_plugin_says(cache: None) -> None:
+    first, second = ask("resnet50_v100", "utilization")
+    assert first["utilization_ratio"] == pytest.approx(0.5551, abs=1e-4)
+    assert first["sm_efficiency_ratio"] == pytest.approx(0.5468, abs=1e-4)
+    assert first["occupancy_ratio"] == pytest.approx(0.4913, abs=1e-4)
+    assert second["utilization_ratio"] == pytest.approx(0.6361, abs=1e-4)
+
+
+def test_resnet50_is_input_bound(cache: None) -> None:
+    verdict = ask("resnet50_v100", "summary")[0]
+    assert verdict["item"] == "input-bound"
+    assert verdict["share_ratio"] == pytest.approx(0.285, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("bert_small_h100", (3907825, 307197, 0, 0, 2240, 2240, 309437, 3598388)),
+        ("gpu_only_mi210", (5979503, 5343422, 0, 0, 0, 0, 5343422, 636081)),
+        (
+            "eager_b200_rank0of8",
+            (84487178, 10771685, 21953, 21953, 802844, 802844, 11596482, 72890696),
+        ),
+        ("vllm_decode_graph", (10743181, 10674517, 0, 0, 43191, 43191, 10717708, 25473)),
+    ],
+)
+def test_device_time_to_the_nanosecond(cache: None, name: str, values: tuple[int, ...]) -> None:
+    (row,) = ask(name, "device-time")
+    assert (
+        row["span_ns"],
+        row["computation_ns"],
+        row["communication_ns"],
+        row["exposed_communication_ns"],
+        row["copy_ns"],
+        row["exposed_copy_ns"],
+        row["busy_ns"],
+        row["idle_ns"],
+    ) == values
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("bert_small_h100", (60, 324734, 97672, 60, 307197, 729603)),
+        ("eager_b200_rank0of8", (768, 5836530, 9630508, 761, 10862916, 26315731)),
+    ],
+)
+def test_launch_phases_to_the_nanosecond(cache: None, name: str, values: tuple[int, ...]) -> None:
+    (row,) = ask(name, "launches", by="rank")
+    names = ("kernels", "api_ns", "queue_ns", "queued", "kernel_ns", "total_ns")
+    assert tuple(row[column] for column in names) == values
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("bert_small_h100", [("host wait", 3598388, 60)]),
+        ("eager_b200_rank0of8", [("host wait", 72470093, 711), ("kernel wait", 420603, 143)]),
+    ],
+)
+def test_idle_causes_to_the_nanosecond(
+    cache: None, name: str, values: list[tuple[str, int, int]]
+) -> None:
+    rows = [row for row in ask(name, "idle") if row["stream"] == 7]
+    assert [(row["cause"], row["idle_ns"], row["gaps"]) for row in rows] == values
+
+
+EVERY = sorted(path.name for path in TRACES.iterdir()) if TRACES.is_dir() else []
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_parts_equal_totals(cache: None, name: str) -> None:
+    with stepscope.open(TRACES / name) as trace:
+        for by in ("step", "mean"):
+            for row in trace.ask("steps", by=by).rows():
+                assert sum(row[f"{part}_ns"] or 0 for part in PARTS) == row["total_ns"]
+        for by in ("device", "step"):
+            for row in trace.ask("device-time", by=by).rows():
+                parts = ("computation", "exposed_communication", "exposed_copy", "idle")
+                assert sum(row[f"{part}_ns"] for part in parts) == row["span_ns"]
+                assert row["busy_ns"] + row["idle_ns"] == row["span_ns"]
+        idle = [row["idle_ns"] for row in trace.ask("device-time").rows()]
+        gaps = [row["idle_ns"] for row in trace.ask("idle").rows() if row["stream"] is None]
+        assert sum(gaps) == sum(idle)
+        for row in trace.ask("utilization", by="time").rows():
+            assert 0 <= row["utilization_ratio"] <= 1
+        assert trace.ask("summary").rows()[0]["section"] == "verdict"
