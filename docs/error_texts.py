@@ -49,12 +49,21 @@ ERRORS: dict[str, str] = {
         "A window of time and the leaving out of Python frames apply when files are read. A store "
         "has been read already: give the files, or import them again."
     ),
+    "hardware-file": (
+        "The file that describes devices and their limits cannot be used. It is TOML with "
+        "`[[device]]` rows, like the one that StepScope brings along."
+    ),
     "no-device": "The demo was asked to train on a device that torch does not see.",
+    "no-inline-profile": (
+        "There is no result of an inline measurement in what was given: a `.prof.json` file, or the "
+        "directory that the measurement wrote to."
+    ),
     "no-permission": "The file or folder may not be read by this user.",
     "no-recording": (
         "There is no trace in what was given. StepScope reads what `torch.profiler` exports "
         "(`.json`, `.json.gz`, also in zip and tar archives), and folders of it."
     ),
+    "no-script": "The script to run under StepScope is missing, or none was given.",
     "no-such-file": "There is no file or folder of this name.",
     "no-such-member": "The archive has no member of this name.",
     "no-torch": "The demo trains a small model and needs torch. Everything else works without it.",

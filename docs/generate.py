@@ -22,7 +22,7 @@ from stepscope.formats.damage import CLASSES
 from stepscope.questions import every
 from stepscope.questions import names as question_names
 from stepscope.questions.declare import Question
-from stepscope.questions.invariants import INVARIANTS
+from stepscope.questions.invariants import INVARIANTS, SUMS
 from stepscope.store.schema import STORE_VERSION, schema_tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -268,7 +268,10 @@ def checks_page() -> str:
         "## Invariants\n",
         "What `stepscope check` holds against the tables of every store; a violation is an error in "
         "StepScope. Exit code 3.\n",
-        table(["invariant", "what must hold"], [[f"`{n}`", words] for n, words, _ in INVARIANTS]),
+        table(
+            ["invariant", "what must hold"],
+            [[f"`{name}`", words] for name, words, *_ in (*INVARIANTS, *SUMS)],
+        ),
     ]
     return MADE + "\n".join(parts)
 

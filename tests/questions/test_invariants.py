@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import json
+
+import pyarrow as pa
 import pytest
 
+import stepscope
+from stepscope.questions import every
 from stepscope.questions.ask import ask
-from stepscope.questions.invariants import INVARIANTS, invariants
+from stepscope.questions.invariants import INVARIANTS, SUMS, _sums_broken, invariants
 from stepscope.store.open import Store
 
 SOUND = {
@@ -47,7 +52,9 @@ def test_a_sound_store_breaks_nothing():
         ("children_inside_parents", changed("host_event", 1, thread=5)),
         ("depth_counts_parents", changed("host_event", 1, depth=0)),
         ("depth_counts_parents", changed("host_event", 0, depth=1)),
-        ("self_times_add_up", changed("host_event", 0, self_ns=50)),
+        ("self_times_add_up", changed("host_event", 0, self_ns=29)),
+        ("self_times_add_up", changed("host_event", 0, self_ns=51)),
+        ("self_times_add_up", changed("host_event", 1, dur_ns=60, self_ns=-1)),
         ("links_lead_somewhere", changed("device_event", 0, launch_id=77)),
         ("links_lead_somewhere", changed("device_event", 0, operator_id=2)),
         ("links_lead_somewhere", changed("host_event", 1, forward_id=9)),
@@ -89,5 +96,23 @@ def test_checks_of_the_recording_come_first():
 
 
 def test_every_invariant_says_what_must_hold():
-    assert len({name for name, _, _ in INVARIANTS}) == len(INVARIANTS)
-    assert all(meaning for _, meaning, _ in INVARIANTS)
+    names = [name for name, *_ in (*INVARIANTS, *SUMS)]
+    assert len(set(names)) == len(names)
+    assert all(meaning for _, meaning, *_ in (*INVARIANTS, *SUMS))
+
+
+def test_parts_that_miss_their_total_are_found():
+    rows = pa.table({"total_ns": [10, 10, None], "a_ns": [6, 6, 1], "b_ns": [4, None, 1]})
+    assert _sums_broken(rows, "total_ns", ("a_ns", "b_ns")) == 1
+
+
+@pytest.mark.traces
+def test_every_shared_trace_keeps_them_and_answers_every_question(shared_traces):
+    for folder in sorted((shared_traces / "kineto").iterdir()):
+        with stepscope.open(folder, cache=False) as trace:
+            answer = ask(invariants, trace.store)
+            assert [r["check"] for r in answer.rows() if r["rank"] is None and r["count"]] == [], (
+                folder
+            )
+            for question in every():
+                json.loads(trace.ask(question.name).to_json())

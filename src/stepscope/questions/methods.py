@@ -201,7 +201,7 @@ class QuestionMethods(ABC):
             rank: of this rank or these ranks alone.
             step: of this step or these steps alone.
 
-        Columns: path, class, depth, parent_path, calls, device_total_ns, share_ratio,
+        Columns: name, path, class, depth, parent_path, calls, device_total_ns, share_ratio,
         device_self_ns, forward_device_ns, backward_device_ns, host_total_ns, host_self_ns,
         forward_host_ns, backward_host_ns.
 
@@ -405,7 +405,7 @@ class QuestionMethods(ABC):
             rank: of this rank or these ranks alone.
             step: of this step or these steps alone.
 
-        Columns: severity, check, rank, span, count, affects, explanation, path, events_kept,
+        Columns: severity, check, rank, span, count, explanation, affects, path, events_kept,
         events_repaired, events_dropped, damage_offset, damage.
 
         Raises:
