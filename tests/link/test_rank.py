@@ -134,7 +134,7 @@ device_event = st.tuples(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(host_event, max_size=15), st.lists(device_event, max_size=15))
 def test_any_recording_links_and_keeps_its_invariants(host_events, device_events):
     recording = _recording(host_events, device_events)

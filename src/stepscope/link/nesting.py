@@ -116,11 +116,14 @@ def nest(
         overlaps = _sibling_overlaps(thread, row, parent, by_depth, begin, end)
         if rounds == _ROUNDS or not len(overlaps):
             break
-        if not _mend(overlaps, row, parent, begin, end, resolution_ns):
+        if rounds == 0:
+            recorded = begin.copy(), end.copy()
+        if not _mend(overlaps, parent, begin, end, recorded, resolution_ns):
             break
         again = _order(thread[row], begin, end - begin, rank)
         row, begin, end, rank = row[again], begin[again], end[again], rank[again]
         dur = dur[again]
+        recorded = recorded[0][again], recorded[1][again]
     level = np.concatenate([[0], np.cumsum(np.bincount(depth))]).astype(np.int64)
     self_ns = _self_time(dur, parent, by_depth, begin, end)
     return Nesting(row, parent, depth, by_depth, level, self_ns, len(overlaps))
@@ -237,13 +240,16 @@ def _sibling_overlaps(
 
 def _mend(
     overlaps: NDArray[np.int32],
-    row: Int32s,
     parent: Int32s,
     begin: Int64s,
     end: Int64s,
+    recorded: tuple[Int64s, Int64s],
     resolution_ns: int,
 ) -> bool:
-    """Moves, in place, ends and begins that were written a trifle off; says whether it did."""
+    """Moves, in place, ends and begins that were written a trifle off; says whether it did.
+
+    None is moved further than a trifle from where it was recorded, however many rounds there are.
+    """
     late_ns = max(JITTER_NS, resolution_ns)
     early_ns = JITTER_NS if resolution_ns <= JITTER_NS else 0
     left, right = overlaps[:, 0], overlaps[:, 1]
@@ -254,14 +260,14 @@ def _mend(
     early = ~late & (lead <= early_ns) & (shared > lead)
     if not (late.any() or early.any()):
         return False
-    latest = np.full(len(row), np.iinfo(np.int64).max)
+    latest = np.full(len(parent), np.iinfo(np.int64).max)
     latest[right[late]] = end[left[late]]
-    earliest = np.full(len(row), np.iinfo(np.int64).min)
+    earliest = np.full(len(parent), np.iinfo(np.int64).min)
     earliest[left[early]] = begin[right[early]]
     _limit_below(parent, latest, earliest)
-    np.minimum(end, latest, out=end)
+    np.minimum(end, np.maximum(latest, recorded[1] - late_ns), out=end)
     np.minimum(begin, end, out=begin)
-    np.maximum(begin, earliest, out=begin)
+    np.maximum(begin, np.minimum(earliest, recorded[0] + early_ns), out=begin)
     np.maximum(end, begin, out=end)
     return True
 
