@@ -57,6 +57,7 @@ def command(
     """Reads a trace file or a folder of them into a store, a directory to keep and to ask again.
 
     Says of each file what became of its events, where damage begins, and how its rank was found.
+    Files of a folder that are no recordings are skipped and named.
     """
     from stepscope.questions.trace import open_trace
     from stepscope.store.build import import_source
@@ -76,5 +77,8 @@ def command(
         )
     with open_trace(directory) as trace:
         answer = trace.ask("sources")
+        skipped = trace.store.facts.get("skipped", [])
     put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet)
+    for file in skipped:
+        click.echo(f"skipped {file['path']}: {file['reason']}", err=True)
     click.echo(f"{directory}: ready; ask it with: stepscope summary {directory}", err=True)

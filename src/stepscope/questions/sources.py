@@ -33,13 +33,13 @@ ORDER BY source.rank, source.span, source.path
         Column("path", "text", "where the file was"),
         Column("rank", "int", "rank whose recording it is"),
         Column("rank_rule", "text", "how the rank was found"),
-        Column("span", "int", "which of the rank's recordings it is, from 0"),
+        Column("span", "int", "which of the rank's recordings it is, from 0", shown=False),
         Column(
             "events_kept", "int", "events that were read, the repaired ones among them", "count"
         ),
         Column("events_repaired", "int", "events that had to be mended to be read", "count"),
         Column("events_dropped", "int", "events that could not be read", "count"),
-        Column("truncated", "bool", "the file ends before its JSON does"),
+        Column("truncated", "bool", "the file ends before its JSON does", shown=False),
         Column("damage_offset", "int", "byte of the uncompressed file where damage begins"),
         Column("damage", "text", "classes of damage and how often each was met (JSON)"),
         Column("bytes", "int", "size on disk", "bytes", shown=False),

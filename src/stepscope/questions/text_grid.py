@@ -75,9 +75,9 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """The text with its middle left out where it is longer than the width.
+    """The text with its middle left out where it is longer than the width; a path its beginning.
 
-    A kernel's name begins with what it is and ends with what sets it apart.
+    A kernel's name begins with what it is and ends with what sets it apart; of a path, the end does.
 
     >>> shortened("void at::native::elementwise_kernel<128, 4>", 24)
     'void at::native:…128, 4>'
@@ -86,6 +86,8 @@ def shortened(text: str, width: int) -> str:
         return text
     if width < 2:
         return text[:width]
+    if "/" in text and " " not in text:
+        return f"…{text[len(text) - width + 1 :]}"
     tail = (width - 1) // 3
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 

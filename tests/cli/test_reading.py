@@ -1,0 +1,118 @@
+"""Files on their way to an answer: imported to keep, cached, or read and forgotten."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+
+EVENTS = [
+    {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": 5, "args": {}}
+    for ts, name in ((10, "aten::mm"), (20, "aten::add"), (30, "aten::mm"))
+]
+CALLS = ("--csv", "--columns", "name,calls")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def traces(tmp_path) -> Path:
+    """A folder with one trace and one file that is none."""
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    (folder / "trace.json").write_text(json.dumps({"traceEvents": EVENTS}))
+    (folder / "picture.json").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    return folder
+
+
+def test_import_says_what_became_of_each_file(run, traces, tmp_path):
+    ran = run("import", str(traces), "-o", str(tmp_path / "store"), "--csv")
+    assert ran.code == 0
+    head, row = ran.out.splitlines()
+    told = dict(zip(head.split(","), row.split(","), strict=True))
+    assert told["path"].endswith("trace.json")
+    assert (told["rank"], told["rank_rule"]) == ("0", "single")
+    assert (told["events_kept"], told["events_repaired"], told["events_dropped"]) == ("3", "0", "0")
+    assert "skipped" in ran.err
+    assert "picture.json" in ran.err
+
+
+def test_an_imported_store_answers_like_its_source(run, traces, tmp_path):
+    store = str(tmp_path / "store")
+    run("import", str(traces), "-o", store)
+    answers = {run("operators", source, *CALLS).out for source in (store, str(traces))}
+    assert answers == {"name,calls\naten::mm,2\naten::add,1\n"}
+
+
+def test_a_rank_that_the_user_knows_is_taken(run, traces, tmp_path):
+    store = str(tmp_path / "store")
+    assert run("import", str(traces / "trace.json"), "-o", store, "--as-rank", "5").code == 0
+    assert (
+        run("sources", store, "--csv", "--columns", "rank,rank_rule").out
+        == "rank,rank_rule\n5,flag\n"
+    )
+
+
+def test_only_a_store_is_replaced(run, traces, tmp_path):
+    store = str(tmp_path / "store")
+    assert run("import", str(traces), "-o", store).code == 0
+    assert run("import", str(traces), "-o", store).code == 0
+    ran = run("import", str(traces), "-o", str(traces))
+    assert ran.code == 1
+    assert "output-exists" in ran.err
+    assert sorted(path.name for path in traces.iterdir()) == ["picture.json", "trace.json"]
+
+
+def test_the_second_question_finds_the_tables_in_the_cache(run, traces, cache):
+    run("operators", str(traces))
+    (made,) = cache.glob("*/store.json")
+    before = made.stat().st_mtime_ns
+    run("kernels", str(traces))
+    assert [path.stat().st_mtime_ns for path in cache.glob("*/store.json")] == [before]
+
+
+def test_without_the_cache_nothing_is_kept(run, traces, cache, tmp_path, monkeypatch):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    ran = run("operators", str(traces), "--no-cache", *CALLS)
+    assert ran.out == "name,calls\naten::mm,2\naten::add,1\n"
+    assert not cache.exists()
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_cut_file_is_answered_from_what_is_left_and_refused_when_strict(run, traces):
+    cut = traces / "cut.json"
+    cut.write_text(json.dumps({"traceEvents": EVENTS})[:-40])
+    ran = run("operators", str(cut))
+    assert ran.code == 0
+    assert ran.out.startswith("⚠ ")
+    assert "truncated" in ran.out
+    strict = run("operators", str(cut), "--strict")
+    assert (strict.code, strict.out) == (1, "")
+    assert "damaged-source" in strict.err
+
+
+@pytest.mark.parametrize("name", ["empty.json", "folder", "picture.png", "nowhere"])
+@pytest.mark.parametrize("command", ["summary", "import"])
+def test_what_is_no_recording_is_two_lines_and_leaves_nothing(run, tmp_path, cache, name, command):
+    source = tmp_path / "in" / name
+    source.parent.mkdir()
+    if name == "empty.json":
+        source.write_text("")
+    elif name == "folder":
+        source.mkdir()
+    elif name == "picture.png":
+        source.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    output = ["-o", str(tmp_path / "store")] if command == "import" else []
+    ran = run(command, str(source), *output)
+    assert (ran.code, ran.out) == (1, "")
+    assert len(ran.err.splitlines()) == 2
+    assert not (tmp_path / "store").exists()
+    assert list(cache.glob("[!.]*")) == []
