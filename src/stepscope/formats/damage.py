@@ -63,9 +63,9 @@ CLASSES: dict[str, Damage] = {
     "zero_timestamp": Damage(
         "device events without a time (0) count as launched but take no part in time", harmless=True
     ),
-    "negative_duration": Damage("events have a negative duration and no known end", harmless=True),
-    "unfinished": Damage("events never ended; they end with the one around them", harmless=True),
-    "unmatched_begin": Damage("begin events have no end", harmless=True),
+    "negative_duration": Damage("events have a negative duration and no known end"),
+    "unfinished": Damage("events never ended; they end with the one around them"),
+    "unmatched_begin": Damage("begin events have no end"),
     "unmatched_end": Damage("end events have no begin and were left out"),
 }
 

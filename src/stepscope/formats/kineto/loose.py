@@ -44,11 +44,13 @@ _LITERALS = {"true": True, "false": False, "null": None}
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 # What must follow a quote for it to be the end of a string and not a part of it.
-_KEY_AHEAD = r'(?:"[^"\\]{0,100}"[ \t\r\n]*:|[A-Za-z_][A-Za-z0-9_ ]{0,63}"[ \t\r\n]*:)'
+_KEY_AHEAD = r'"[^"\\]{0,100}"[ \t\r\n]*:'
+_KEYS_AHEAD = rf'(?:{_KEY_AHEAD}|[A-Za-z_][A-Za-z0-9_ ]{{0,63}}"[ \t\r\n]*:)'
 _ENDS_IN_OBJECT = re.compile(
-    rf"[ \t\r\n]*(?:(?:,[ \t\r\n]*)?{_KEY_AHEAD}|,[ \t\r\n]*\}}"
-    rf"|\}}[ \t\r\n]*(?:[\]}}]|\Z|,[ \t\r\n]*(?:{_KEY_AHEAD}|[{{\]}}]|\Z)|\{{))"
+    rf"[ \t\r\n]*(?:,[ \t\r\n]*(?:{_KEYS_AHEAD}|\}})"
+    rf"|\}}[ \t\r\n]*(?:[\]}}]|\Z|,[ \t\r\n]*(?:{_KEYS_AHEAD}|[{{\]}}]|\Z)|\{{))"
 )
+_ENDS_WITHOUT_COMMA = re.compile(rf"[ \t\r\n]*{_KEY_AHEAD}")
 _ENDS_IN_LIST = re.compile(r'[ \t\r\n]*(?:\][ \t\r\n]*(?:[,\]}]|\Z)|,[ \t\r\n]*["\[{\]0-9tfnN-])')
 _SWALLOWED_KEY = re.compile(r'"(?:ph|cat|name|pid|tid|ts|dur|args)"[ \t\r\n]*:')
 
@@ -325,6 +327,10 @@ class _Reader:
             index = found.end()
             if found.group() == '"':
                 if ends.match(self.text, index, self.stop):
+                    break
+                # With a quote inside the string already, what looks like a key may be its text.
+                firm = inner < 0 and isinstance(holder, dict)
+                if firm and _ENDS_WITHOUT_COMMA.match(self.text, index, self.stop):
                     break
                 inner = found.start() if inner < 0 else inner
             elif self.text.startswith('"', index) and ends.match(self.text, index + 1, self.stop):

@@ -29,10 +29,13 @@ _START = re.compile(
 _NEAR_BRACE = re.compile(r"[^{}\[\]]{0,4}\{")
 _PHASE = '"ph"'
 _ARRAY_END = re.compile(
-    r'\}[ \t\r\n]*(\])[ \t\r\n]*(?:,[ \t\r\n]*"[^"\\]{0,100}"[ \t\r\n]*:|\}|\Z)'
+    r'\}[ \t\r\n,]*(\])[ \t\r\n\x00]*(?:,[ \t\r\n]*"[^"\\]{0,100}"[ \t\r\n]*:|\}|\Z)'
 )
 _SECOND_HEADER = re.compile(r'"(?:traceEvents|schemaVersion|deviceProperties)"[ \t\r\n]*:')
-_AFTER_END = re.compile(r'[ \t\r\n]*(?:,[ \t\r\n]*)?\{[ \t\r\n]*"')
+_END = re.compile(
+    r'\][ \t\r\n\x00]*(?:(\})[ \t\r\n\x00]*|,[ \t\r\n]*"[^"\\]{0,100}"[ \t\r\n]*:|\Z)'
+)
+_BRACKETS = re.compile(r"(?:\][ \t\r\n]*)+(?=\])")
 _IDENTITY = frozenset(("ph", "name", "ts", "dur", "pid", "tid", "cat"))
 _WINDOW = 1 << 15
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
@@ -49,7 +52,8 @@ class Mended:
         dropped: how many events could not be read.
         notes: class of damage and byte of the file, in order of the file.
         truncated: the file ends inside an event.
-        end: byte of the file after the `]` that ends the events, where it was met.
+        end: byte of the file after the `]` that ends the trace's events, where it was met; whatever
+            follows, in this piece or the next, is not the trace's.
     """
 
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -313,20 +317,24 @@ class _Mender:
     # -- between events ----------------------------------------------------------------------------
 
     def _array_end(self, index: int) -> int:
-        """Goes over a `]` at the level of the events: their end, unless more of them follow."""
+        """Goes over a `]` at the level of the events.
+
+        Where the trace's end follows it, nothing behind it is taken: it is what a longer file left
+        that this one was written over, or another writer's trace. Elsewhere it is a stray byte.
+        """
         text, mended = self._text, self._mended
-        if _AFTER_END.match(text, index + 1):
+        found = _END.match(text, index)
+        if found is None or (found.end() == len(text) and not found.group(1) and not self._last):
             self._note("unreadable", index)
-            return index + 1
-        if mended.end is None:
-            mended.end = self._offset + index + 1
-        at = index
-        while (at := self._start_after(at)) < len(text):
-            parsed = self._parse(at)
-            value = parsed[0] if parsed else None
-            if value and isinstance(value.get("ph"), str) and ("ts" in value or value["ph"] == "M"):
-                self._note("interleaved", at)
-                return at
+            run = _BRACKETS.match(text, index)
+            return run.end() if run else index + 1
+        mended.end = self._offset + index + 1
+        others = text.count(_PHASE, found.end())
+        if others:
+            self._note("interleaved", found.end())
+            mended.dropped += others
+        elif found.group(1) and found.end() < len(text):
+            self._note("extra_data", found.end())
         return len(text)
 
     def _garbage(self, index: int) -> int:
