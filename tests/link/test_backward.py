@@ -120,3 +120,18 @@ def test_operator_that_encloses_a_forward_operator_is_forward(recording):
     recording.operator("AddmmBackward0", 100, 180, 1, sequence_number=7, forward_thread=1)
     linked = recording.link()
     assert [linked.host(row)["direction"] for row in (outer, beside)] == ["forward"] * 2
+
+
+def test_what_autograds_own_thread_does_between_and_after_is_backward(recording):
+    recording.operator("aten::mul", 0, 10, sequence_number=7)
+    for start in (100, 300):
+        recording.operator(
+            "MulBackward0", start, start + 10, 1, sequence_number=7, forward_thread=1
+        )
+    between = recording.operator("aten::copy_", 200, 210, 1)
+    after = recording.operator("torch.distributed.ddp.reducer::copy_bucket_to_grad", 400, 410, 1)
+    before = recording.operator("aten::empty", 50, 60, 1)
+    elsewhere = recording.operator("aten::copy_", 400, 410)
+    linked = recording.link()
+    assert [linked.host(row)["direction"] for row in (between, after)] == ["backward"] * 2
+    assert [linked.host(row)["direction"] for row in (before, elsewhere)] == [None] * 2

@@ -98,7 +98,7 @@ def test_hierarchy_of_a_scripted_model_makes_the_tree(recording):
     linked = recording.link()
     assert tree(linked) == {
         "Net": (None, 1),
-        "body": ("Net", 0),
+        "body": ("Net", 1),
         "body.lin": ("body", 1),
     }
     assert [module_of(linked, row) for row in [*rows, 2]] == ["Net", "body.lin", "body.lin"]
@@ -148,3 +148,12 @@ def test_hierarchy_names_its_innermost_module(text, module):
 )
 def test_other_ranges_name_no_module(name):
     assert range_module(name) is None
+
+
+def test_hierarchy_tells_calls_by_runs_of_operators(recording):
+    for n, name in enumerate(["a", "a", "b", "a"]):
+        text = f"TOP(Net)::forward.{name}(Linear)::forward."
+        recording.operator("aten::mm", 10 * n, 10 * n + 5, module_hierarchy=text)
+    assert {path: calls for path, (_, calls) in tree(recording.link()).items()} == {
+        "Net": 1, "a": 2, "b": 1,
+    }  # fmt: skip

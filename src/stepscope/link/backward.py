@@ -18,7 +18,6 @@ from stepscope.link.columns import codes, numbers, words
 from stepscope.link.host import (
     BACKWARD,
     DATALOADER,
-    MODULE,
     NOWHERE,
     OPERATOR,
     OPTIMIZER,
@@ -147,21 +146,25 @@ def _by_flow(host: Host, flow: pa.Table, thread: pa.Table, forward: Int32s) -> N
     forward[above[outer]] = origin[outer]
 
 
-def find_directions(host: Host, forward: Int32s) -> Directions:
+def find_directions(host: Host, forward: Int32s, names_module: NDArray[np.bool_]) -> Directions:
     """The direction of each position: FORWARD, BACKWARD_PASS, OPTIMIZER_PASS or NO_DIRECTION.
 
     Backward and optimizer are what their ranges enclose. Forward are operators that a backward
-    belongs to, with all that encloses them as operators and all that they enclose; modules; and the
-    operators that stand between two of these on their thread with no step, data loader, backward or
-    optimizer between them.
+    belongs to, with all that encloses them as operators and all that they enclose; what names a
+    module; and operators between two of these on their thread, with no step, data loader, backward
+    or optimizer between them. The same goes for operators between two of the backward.
+
+    Args:
+        forward: position of each backward operator's forward.
+        names_module: positions that name a module.
     """
     direction = np.full(len(host), NO_DIRECTION, dtype=np.int8)
     differentiated = forward[forward >= 0]
-    modules = np.flatnonzero(host.role == MODULE).astype(np.int32)
+    modules = np.flatnonzero(names_module).astype(np.int32)
     direction[(host.role == OPTIMIZER) | (host.role == ZERO_GRAD)] = OPTIMIZER_PASS
     direction[(host.role == BACKWARD) | (forward >= 0)] = BACKWARD_PASS
     # A module that runs within backward computes its forward anew: that is part of the backward.
-    enclosing = host.climb(host.nesting.parent[modules], direction != NO_DIRECTION)
+    enclosing = host.climb(modules, direction != NO_DIRECTION)
     direction[modules[enclosing < 0]] = FORWARD
     if not (direction != NO_DIRECTION).any():
         return direction
@@ -178,23 +181,33 @@ def find_directions(host: Host, forward: Int32s) -> Directions:
     return direction
 
 
+_BREAK = 9
+
+
 def _fill_between(host: Host, direction: Directions) -> bool:
-    """Sets the operators between two forward ones; says whether there were any."""
+    """Decides operators that stand between two of one direction; says whether there were any.
+
+    On a thread that runs nothing but backward (autograd's own), also those after the last.
+    """
     operators = host.kind == OPERATOR
     if not (direction[operators] == NO_DIRECTION).any():
         return False
-    breaks = np.isin(host.role, (STEP, DATALOADER, OPTIMIZER, ZERO_GRAD, BACKWARD))
+    breaks = np.isin(host.role, (STEP, DATALOADER, OPTIMIZER, ZERO_GRAD))
     place = np.flatnonzero(operators | breaks).astype(np.int32)
     decided = direction[place]
-    decided[breaks[place]] = OPTIMIZER_PASS
-    thread = host.thread_of(place)
+    decided[breaks[place]] = _BREAK
+    thread = np.searchsorted(host.thread_start, place, side="right").astype(np.int32)
     index = np.arange(len(place), dtype=np.int32)
     known = decided != NO_DIRECTION
+    mixed = np.zeros(len(host.thread_start) + 1, dtype=bool)
+    mixed[thread[known & (decided != BACKWARD_PASS)]] = True
     before = np.maximum.accumulate(np.where(known, index, -1))
     after = np.minimum.accumulate(np.where(known, index, len(place))[::-1])[::-1]
-    open_ = np.flatnonzero(~known & (before >= 0) & (after < len(place)))
-    low, high = before[open_], after[open_]
-    between = (decided[low] == FORWARD) & (decided[high] == FORWARD)
-    between &= (thread[low] == thread[open_]) & (thread[high] == thread[open_])
-    direction[place[open_[between]]] = FORWARD
-    return bool(between.any())
+    open_ = np.flatnonzero(~known & (before >= 0))
+    open_ = open_[thread[before[open_]] == thread[open_]]
+    low, high = decided[before[open_]], np.append(decided, _BREAK)[after[open_]]
+    high[np.append(thread, -1)[after[open_]] != thread[open_]] = _BREAK
+    same = (low == high) & ((low == FORWARD) | (low == BACKWARD_PASS))
+    same |= (low == BACKWARD_PASS) & ~mixed[thread[open_]]
+    direction[place[open_[same]]] = low[same]
+    return bool(same.any())

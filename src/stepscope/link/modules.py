@@ -72,35 +72,66 @@ class Modules:
         )
 
 
-def find_modules(
-    host: Host,
-    forward: Int32s,
-    direction: Directions,
-    module_name: Callable[[str], str | None],
-) -> tuple[Modules, Int32s]:
-    """Finds the modules, and the module of each position (-1 for none).
+def find_modules(host: Host, module_name: Callable[[str], str | None]) -> tuple[Modules, Int32s]:
+    """Finds the modules, and the positions that name one: its number there, -1 elsewhere.
 
     Args:
-        forward: position of each backward operator's forward.
         module_name: gives a module's name from the name of its Python frame.
     """
-    own = np.full(len(host), NO_MODULE, dtype=np.int32)
-    modules = _from_python(host, direction, own, module_name)
-    if modules is None:
-        modules = _from_hierarchy(host, own)
-    if modules is None:
-        modules = _from_ranges(host, direction, own)
-    if modules is None:
-        return Modules("none"), own
-    inherited = host.nesting.inherit(own.copy())
-    return modules, _with_backward(host, forward, direction, own, inherited)
+    named = np.full(len(host), NO_MODULE, dtype=np.int32)
+    modules = (
+        _from_python(host, named, module_name)
+        or _from_hierarchy(host, named)
+        or _from_ranges(host, named)
+    )
+    return modules or Modules("none"), named
+
+
+def spread_modules(
+    host: Host, modules: Modules, named: Int32s, forward: Int32s, direction: Directions
+) -> Int32s:
+    """The module of each position (-1 for none); counts the calls of `modules` too.
+
+    Args:
+        named: the module that a position names, as `find_modules` gives it.
+        forward: position of each backward operator's forward.
+    """
+    if not modules.parent:
+        return named
+    calls = named[(named >= 0) & (direction != BACKWARD_PASS)]
+    if modules.rule == "hierarchy":
+        calls = _runs(modules, calls)
+    modules.calls = np.bincount(calls, minlength=len(modules.parent)).tolist()
+    inherited = host.nesting.inherit(named.copy())
+    return _with_backward(host, forward, direction, named, inherited)
+
+
+def _runs(modules: Modules, nodes: Int32s) -> Int32s:
+    """A node for each run of operators that lie in it, in order of time: its calls.
+
+    A hierarchy is stated by operators and says nothing of calls; a module that is called twice in a
+    row shows as one.
+    """
+    found = [nodes[:0]]
+    for depth in range(max(modules.depth) + 1):
+        at_depth = np.array(
+            [_above_at(modules, node, depth) for node in range(len(modules.parent))], np.int32
+        )
+        row = at_depth[nodes]
+        starts = np.concatenate([[True], row[1:] != row[:-1]])[: len(row)] & (row >= 0)
+        found.append(row[starts])
+    return np.concatenate(found)
+
+
+def _above_at(modules: Modules, node: int, depth: int) -> int:
+    """The module at a depth that a module is or is part of; -1 where it lies less deep."""
+    while modules.depth[node] > depth:
+        node = modules.parent[node]
+    return node if modules.depth[node] == depth else NO_MODULE
 
 
 def _from_python(
-    host: Host,
-    direction: Directions,
-    own: Int32s,
-    module_name: Callable[[str], str | None],
+    host: Host, named: Int32s, module_name: Callable[[str], str | None]
 ) -> Modules | None:
     """Nodes from Python frames; equal name and number under one parent are one module."""
     place = np.flatnonzero(host.role == MODULE).astype(np.int32)
@@ -114,24 +145,18 @@ def _from_python(
     above = _enclosing_modules(host, place)
     level = _levels(above)
     node = np.full(len(place), NO_MODULE, dtype=np.int32)
-    in_forward = direction[place] != BACKWARD_PASS
     for depth in range(int(level.max()) + 1):
         here = np.flatnonzero(level == depth)
         parent = np.where(above[here] >= 0, node[above[here]], NO_MODULE)
         key = np.stack([parent, text[here], number[here]], axis=1)
-        distinct, first, inverse, count = np.unique(
-            key, axis=0, return_index=True, return_inverse=True, return_counts=True
-        )
-        del count
-        order = np.argsort(first)  # in order of appearance
+        distinct, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
         numbers_of = np.empty(len(distinct), dtype=np.int32)
-        for which in order.tolist():
+        for which in np.argsort(first).tolist():  # in order of appearance
             name = module_name(texts[distinct[which, 1]]) or texts[distinct[which, 1]]
             class_name = name.rsplit("_", 1)[0]
             numbers_of[which] = modules.add(int(distinct[which, 0]), name, class_name)
         node[here] = numbers_of[inverse.reshape(-1)]
-    modules.calls = np.bincount(node[in_forward], minlength=len(modules.parent)).tolist()
-    own[place] = node
+    named[place] = node
     return modules
 
 
@@ -192,21 +217,21 @@ def _levels(above: NDArray[np.int64]) -> NDArray[np.int64]:
     return level
 
 
-def _from_hierarchy(host: Host, own: Int32s) -> Modules | None:
+def _from_hierarchy(host: Host, named: Int32s) -> Modules | None:
     text, texts = words(host.table, "module_hierarchy")
-    named = [hierarchy_module(text) for text in texts]
-    if not any(named):
+    found = [hierarchy_module(text) for text in texts]
+    if not any(found):
         return None
-    roots = {name.root for name in named if name and name.root}
+    roots = {name.root for name in found if name and name.root}
     root = next(iter(roots)) if len(roots) == 1 else None
     tree = _PathTree(Modules("hierarchy"))
     top = tree.modules.add(NO_MODULE, root, root) if root else NO_MODULE
-    node_of = [tree.node(name, top) if name else NO_MODULE for name in named]
-    own[:] = np.array([*node_of, NO_MODULE], np.int32)[text[host.nesting.row]]
-    return tree.counted(host, own, np.ones(len(own), dtype=bool))
+    node_of = [tree.node(name, top) if name else NO_MODULE for name in found]
+    named[:] = np.array([*node_of, NO_MODULE], np.int32)[text[host.nesting.row]]
+    return tree.modules
 
 
-def _from_ranges(host: Host, direction: Directions, own: Int32s) -> Modules | None:
+def _from_ranges(host: Host, named: Int32s) -> Modules | None:
     ranges = np.flatnonzero(host.kind == ANNOTATION)
     if not len(ranges):
         return None
@@ -220,8 +245,8 @@ def _from_ranges(host: Host, direction: Directions, own: Int32s) -> Modules | No
             node_of[which] = tree.node(name, NO_MODULE)
     if not tree.modules.parent:
         return None
-    own[ranges] = node_of[text]
-    return tree.counted(host, own, direction != BACKWARD_PASS)
+    named[ranges] = node_of[text]
+    return tree.modules
 
 
 class _PathTree:
@@ -247,17 +272,9 @@ class _PathTree:
         self.modules.class_name[node] = name.class_name or self.modules.class_name[node]
         return node
 
-    def counted(self, host: Host, own: Int32s, counts: NDArray[np.bool_]) -> Modules:
-        """The modules, with calls counted: rows of a module that do not lie in one of its own."""
-        above = host.nesting.parent
-        same = (above >= 0) & (own[above] == own)
-        first = own[(own >= 0) & ~same & counts]
-        self.modules.calls = np.bincount(first, minlength=len(self.modules.parent)).tolist()
-        return self.modules
-
 
 def _with_backward(
-    host: Host, forward: Int32s, direction: Directions, own: Int32s, inherited: Int32s
+    host: Host, forward: Int32s, direction: Directions, named: Int32s, inherited: Int32s
 ) -> Int32s:
     """Gives rows of the backward the module of their forward operator.
 
@@ -270,8 +287,8 @@ def _with_backward(
         return inherited
     linked = np.flatnonzero(forward >= 0)
     result: Int32s = inherited.copy()
-    result[back] = own[back]
-    result[linked] = np.maximum(inherited[forward[linked]], own[linked])
+    result[back] = named[back]
+    result[linked] = np.maximum(inherited[forward[linked]], named[linked])
     above = host.nesting.parent
     outermost = np.flatnonzero(
         (host.role == BACKWARD) & ((above < 0) | (direction[above] != BACKWARD_PASS))

@@ -20,7 +20,7 @@ from stepscope.link.host import nest_host
 from stepscope.link.launches import link_launches
 from stepscope.link.linked import LinkedTables
 from stepscope.link.memory import link_memory
-from stepscope.link.modules import find_modules
+from stepscope.link.modules import find_modules, spread_modules
 from stepscope.link.overruns import clip_overruns
 from stepscope.link.steps import find_steps, steps_of_events
 
@@ -57,8 +57,9 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
     steps = find_steps(host, device, launch, step_number, is_track=_tracks(tables.thread))
     step_of_host, step_of_device = steps_of_events(steps, host, device, launch)
     forward = link_backward(host, tables.flow, tables.thread)
-    direction = find_directions(host, forward)
-    modules, module = find_modules(host, forward, direction, module_name)
+    modules, named = find_modules(host, module_name)
+    direction = find_directions(host, forward, named >= 0)
+    module = spread_modules(host, modules, named, forward, direction)
     if (forward >= 0).any():
         host.nesting.inherit(forward)
     time = sum_device_time(host, device, launch, operator)
