@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +15,9 @@ from stepscope.questions.recording import (
     FILL,
     Array,
     Columns,
-    HostRecord,
     Recordings,
     extent,
+    outer_depth,
     recordings,
     union_of,
 )
@@ -37,30 +37,19 @@ PARTS = (
 
 _HOST_COMMUNICATION, _RUNTIME, _DATALOADER, _CPU_EXEC = range(4)
 
-_HOST_ACTIVITY = f"""
-    SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns,
-        CASE WHEN kind = 'runtime' THEN {_RUNTIME}
-            WHEN role = 'communication' THEN {_HOST_COMMUNICATION}
-            WHEN role = 'dataloader' THEN {_DATALOADER}
-            ELSE {_CPU_EXEC} END::TINYINT AS activity
-    FROM host_event
-    WHERE {{ranks}} AND dur_ns > 0 AND (
-        kind = 'runtime'
-        OR kind IN ('operator', 'annotation', 'python') AND (
-            role IN ('communication', 'dataloader')
-            OR role IS DISTINCT FROM 'step' AND (
-                parent_id IS NULL OR parent_id IN (
-                    SELECT id FROM host_event
-                    WHERE {{ranks}} AND (role = 'step' OR kind IN ('overhead', 'other'))
-                )
-            )
-        )
-    )
+_OF_ACTIVITY = """
+    SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns, {activity}::TINYINT AS activity
+    FROM host_event WHERE {ranks} AND {condition}
 """
-"""Host time by activity. Of operators, ranges and Python frames only the outermost are read: what is
-below one of them lies inside it and adds nothing to the union; what is below a runtime call or a
-DataLoader range lies inside that and is given to it. Ids may repeat between ranks: a row that is read
-for another rank's sake is an inner one, and adds nothing either."""
+_CONDITIONS = {
+    _HOST_COMMUNICATION: "role = 'communication'",
+    _RUNTIME: "kind = 'runtime'",
+    _DATALOADER: "role = 'dataloader'",
+    _CPU_EXEC: "depth <= {depth} AND kind IN ('operator', 'annotation', 'python')"
+    " AND role IS DISTINCT FROM 'step'",
+}
+"""Which host events are which activity. Each is a query of its own, so that the condition is checked
+while the file is read. Where an event is two, the first takes its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +73,6 @@ def break_down(
     scope: Scope,
     steps: Recordings,
     device: Recordings,
-    records: Mapping[tuple[int, int], HostRecord],
     ranks: str = "rank >= 0",
 ) -> Iterator[Breakdown]:
     """Breaks down steps.
@@ -93,13 +81,22 @@ def break_down(
         scope: the events, of all steps.
         steps: the steps to break down, as `steps_of` gives them.
         device: the device's work, as `device_work` gives it.
-        records: what there is of the host, as `host_records` gives it.
         ranks: the SQL condition on ranks that all of these were asked with.
     """
-    host = recordings(scope.numpy(_HOST_ACTIVITY.format(ranks=ranks)))
+    depth = outer_depth(scope, ranks)
+    host = recordings(
+        scope.numpy(
+            " UNION ALL ".join(
+                _OF_ACTIVITY.format(
+                    activity=activity, ranks=ranks, condition=condition.format(depth=depth)
+                )
+                for activity, condition in _CONDITIONS.items()
+            )
+        )
+    )
     for key, own in steps.items():
-        record = records.get(key)
-        runtime, operators = (record.runtime, record.operators) if record else (False, False)
+        doing = host[key]["activity"] if key in host else np.empty(0)
+        runtime, operators = bool((doing == _RUNTIME).any()), bool((doing != _RUNTIME).any())
         work = key in device
         start, end = own["start_ns"], own["end_ns"]
         if work:

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.intervals import Intervals, split
-from stepscope.questions.recording import WORK, Array, Columns, Recordings, recordings, union_of
+from stepscope.questions.recording import (
+    WORK,
+    Array,
+    Columns,
+    Recordings,
+    outer_depth,
+    recordings,
+    union_of,
+)
 from stepscope.questions.scope import Scope
 
 CAUSES = ("host wait", "kernel wait", "other", "unlinked", "no work follows")
@@ -39,30 +47,25 @@ _DEVICE = f"""
     WHERE work.{WORK} AND work.{{ranks}}
 """
 
-_HOST = """
-    SELECT doing.rank, doing.span, doing.start_ns, doing.start_ns + doing.dur_ns AS end_ns,
-        CASE WHEN doing.kind = 'runtime' THEN CASE
-                WHEN doing.role = 'synchronize' THEN 1
-                WHEN doing.role = 'allocate' THEN 3
-                WHEN doing.role IN ('launch', 'graph_launch', 'copy', 'fill') THEN 4
-                ELSE 5 END
-            WHEN doing.kind = 'overhead' THEN 2
-            WHEN doing.role = 'dataloader' THEN 0
-            WHEN doing.role = 'communication' THEN 6
-            WHEN doing.kind = 'operator' THEN 7
-            WHEN doing.kind = 'annotation' THEN 8
-            ELSE 9 END::TINYINT AS activity
-    FROM host_event AS doing
-    LEFT JOIN host_event AS outer_event
-        ON doing.rank = outer_event.rank AND doing.parent_id = outer_event.id
-    WHERE doing.{ranks} AND doing.dur_ns > 0 AND (
-        doing.kind IN ('runtime', 'overhead')
-        OR doing.role IN ('dataloader', 'communication')
-        OR doing.kind IN ('operator', 'annotation', 'python') AND doing.role IS DISTINCT FROM 'step'
-            AND (outer_event.kind IS DISTINCT FROM doing.kind OR outer_event.role = 'step')
-    )
+_OF_HOST = """
+    SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns, {activity}::TINYINT AS activity
+    FROM host_event WHERE {ranks} AND {condition}
 """
-"""What lies below an event of its own kind adds nothing to a union and is not read."""
+_CONDITIONS = {
+    "dataloader": "role = 'dataloader'",
+    "profiler": "kind = 'overhead'",
+    "communication": "role = 'communication'",
+    "operator": "kind = 'operator'",
+    "annotation": "kind = 'annotation' AND role IS DISTINCT FROM 'step'",
+    "python": "kind = 'python' AND depth <= {depth}",
+}
+"""Which host events are which activity. Python frames inside an operator, a range or another frame
+add nothing to what these cover and are not read; there may be millions."""
+_RUNTIME_CALLS = """
+    CASE role WHEN 'synchronize' THEN {synchronize} WHEN 'allocate' THEN {allocate}
+        WHEN 'launch' THEN {launch} WHEN 'graph_launch' THEN {launch} WHEN 'copy' THEN {launch}
+        WHEN 'fill' THEN {launch} ELSE {runtime} END
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +138,22 @@ def host_activity(scope: Scope, ranks: str = "rank >= 0") -> dict[tuple[int, int
 
     Recordings without host events are left out.
     """
+    number = {activity: index for index, activity in enumerate(HOST_ACTIVITIES)}
+    depth = outer_depth(scope, ranks)
+    queries = [
+        _OF_HOST.format(
+            activity=number[activity], ranks=ranks, condition=condition.format(depth=depth)
+        )
+        for activity, condition in _CONDITIONS.items()
+    ]
+    calls = _RUNTIME_CALLS.format(**number)
+    queries.append(_OF_HOST.format(activity=calls, ranks=ranks, condition="kind = 'runtime'"))
     return {
         key: [
             union_of(host, host["activity"] == activity)
             for activity in range(len(HOST_ACTIVITIES) - 1)
         ]
-        for key, host in recordings(scope.numpy(_HOST.format(ranks=ranks))).items()
+        for key, host in recordings(scope.numpy(" UNION ALL ".join(queries))).items()
     }
 
 

@@ -17,9 +17,8 @@ from stepscope.questions.recording import (
     device_work,
     every_step,
     groups,
-    host_records,
     rank_batches,
-    recorded_time,
+    recorded_times,
     steps_of,
 )
 from stepscope.questions.scope import Scope
@@ -116,12 +115,9 @@ def measure_times(scope: Scope) -> Times:
     with every_step(scope) as whole:
         for ranks in rank_batches(scope.ranks):
             steps, work = steps_of(scope, ranks), device_work(whole, ranks)
-            host = host_records(whole, ranks)
-            for rank, span in {**work, **host}:
-                begin, end = recorded_time(work.get((rank, span)), host.get((rank, span)))
-                recorded = int(end[0] - begin[0])
-                times.recorded_ns[rank] = times.recorded_ns.get(rank, 0) + recorded
-            for broken in break_down(whole, steps, work, host, ranks):
+            for (rank, _), (begin, end) in recorded_times(whole, work, ranks).items():
+                times.recorded_ns[rank] = times.recorded_ns.get(rank, 0) + end - begin
+            for broken in break_down(whole, steps, work, ranks):
                 complete = broken.steps["complete"]
                 chosen = complete if complete.any() else np.ones_like(complete)
                 parts = broken.parts_ns[chosen]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -114,48 +113,51 @@ def device_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class HostRecord:
-    """What a recording holds of the host: whether there are runtime calls, and operators, ranges or
-    Python frames beside those that mark steps; first begin and last end of all of these (ns)."""
-
-    runtime: bool
-    operators: bool
-    start_ns: int
-    end_ns: int
-
-
-def host_records(scope: Scope, ranks: str = "rank >= 0") -> dict[tuple[int, int], HostRecord]:
-    """What each recording holds of the host; recordings without host events are left out."""
-    rows = scope.numpy(
-        f"""
-        SELECT rank, span, bool_or(kind = 'runtime') AS runtime,
-            bool_or(kind <> 'runtime' AND NOT marks_step) AS operators,
-            min(start_ns) AS start_ns, max(end_ns) AS end_ns
-        FROM (
-            SELECT rank, span, kind, coalesce(role = 'step', false) AS marks_step,
-                min(start_ns) AS start_ns, max(start_ns + dur_ns) AS end_ns
-            FROM host_event
-            WHERE {ranks} AND kind IN ('operator', 'annotation', 'runtime', 'python')
-            GROUP BY ALL
-        ) GROUP BY rank, span
-        """
+_OUTER_DEPTH = """
+    SELECT max(depth) + 1 FROM (
+        SELECT depth FROM host_event WHERE {ranks} AND role = 'step'
+        UNION ALL SELECT depth FROM host_event
+            WHERE {ranks} AND kind = 'overhead' AND self_ns < dur_ns
+        UNION ALL SELECT depth FROM host_event WHERE {ranks} AND kind = 'other' AND self_ns < dur_ns
     )
-    columns = [values.tolist() for values in rows.values()]
-    return {(rank, span): HostRecord(*found) for rank, span, *found in zip(*columns, strict=True)}
+"""
+
+
+def outer_depth(scope: Scope, ranks: str = "rank >= 0") -> int:
+    """The depth down to which host events are read to find every operator, range or Python frame
+    that lies in no other of them.
+
+    What is below one of them adds nothing to a union of them all. They are outermost where only
+    ranges that mark steps, the profiler's own work and events of unknown kind lie above them.
+    """
+    depth: int | None = scope.value(_OUTER_DEPTH.format(ranks=ranks))
+    return depth or 0
+
+
+_HOST_TIMES = """
+    SELECT rank, span, min(start_ns) AS start_ns, max(start_ns + dur_ns) AS end_ns
+    FROM host_event WHERE {ranks} AND depth = 0 AND kind NOT IN ('overhead', 'other')
+    GROUP BY rank, span
+"""
+"""What is not outermost lies inside what is."""
+
+
+def recorded_times(
+    scope: Scope, device: Recordings, ranks: str = "rank >= 0"
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """First begin and last end of the events of each recording, host and device (ns)."""
+    columns = [values.tolist() for values in scope.numpy(_HOST_TIMES.format(ranks=ranks)).values()]
+    times = {(rank, span): (a, b) for rank, span, a, b in zip(*columns, strict=True)}
+    for key, work in device.items():
+        first, last = (int(edge[0]) for edge in extent(work))
+        begin, end = times.get(key, (first, last))
+        times[key] = min(begin, first), max(end, last)
+    return times
 
 
 def extent(work: Columns) -> tuple[Array, Array]:
     """The one window from the first begin to the last end of work."""
     return work["start_ns"].min(keepdims=True), work["end_ns"].max(keepdims=True)
-
-
-def recorded_time(work: Columns | None, host: HostRecord | None) -> tuple[Array, Array]:
-    """First begin and last end of a recording's events, host and device; one number each (ns)."""
-    times = [] if host is None else [(host.start_ns, host.end_ns)]
-    if work is not None:
-        times.append((int(work["start_ns"].min()), int(work["end_ns"].max())))
-    return np.array([min(t[0] for t in times)]), np.array([max(t[1] for t in times)])
 
 
 def union_of(columns: Columns, chosen: Array | None = None) -> Intervals:

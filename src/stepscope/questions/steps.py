@@ -119,7 +119,6 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     from stepscope.questions.recording import (
         device_work,
         every_step,
-        host_records,
         rank_batches,
         steps_of,
     )
@@ -133,7 +132,6 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
                 whole,
                 steps_of(scope, ranks),
                 device_work(whole, ranks),
-                host_records(whole, ranks),
                 ranks,
             )
             for row in (_mean_row(broken) if by == "mean" else _step_rows(broken))

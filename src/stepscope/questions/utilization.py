@@ -94,26 +94,22 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
         device_work,
         every_step,
         groups,
-        host_records,
         rank_batches,
-        recorded_time,
+        recorded_times,
         steps_of,
     )
 
     def rows(whole: Scope) -> Iterator[list[Any]]:
         for ranks in rank_batches(scope.ranks):
             chosen = steps_of(scope, ranks)
+            device = device_work(whole, ranks)
             everything = scope.steps is None
-            host = host_records(whole, ranks) if by == "time" and everything else {}
-            for key, work in device_work(whole, ranks).items():
+            recorded = recorded_times(whole, device, ranks) if by == "time" and everything else {}
+            for key, work in device.items():
                 if key not in chosen:
                     continue
-                steps = chosen[key]
-                if by == "time" and everything:
-                    begin, finish = recorded_time(work, host.get(key))
-                    steps = {"start_ns": begin, "end_ns": finish}
-                numbers, start, end = _windows(by, steps, everything=everything)
-                for (device,), own in groups(work, "device").items():
+                numbers, start, end = _windows(by, chosen[key], recorded.get(key), everything)
+                for (index,), own in groups(work, "device").items():
                     use = use_of_kernels(own, start, end)
                     if by == "device":
                         use = use.total()
@@ -122,19 +118,22 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
                     )
                     for number, times, ratios in zip(numbers, lengths, use.ratios(), strict=True):
                         step = [number] if by == "step" else []
-                        yield [*key, device, *step, *map(int, times), *ratios]
+                        yield [*key, index, *step, *map(int, times), *ratios]
 
     with every_step(scope) as whole:
         names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]
         return answer_rows(_COLUMNS, names, rows(whole))
 
 
-def _windows(by: str, steps: Columns, *, everything: bool) -> tuple[list[int | None], Array, Array]:
+def _windows(
+    by: str, steps: Columns, recorded: tuple[int, int] | None, everything: bool
+) -> tuple[list[int | None], Array, Array]:
     """Numbers (of steps, None for other windows), begins and ends of the windows to look at."""
     from stepscope.questions.kernel_use import buckets, whole_window
 
     if by == "time":
-        starts, ends = buckets(int(steps["start_ns"].min()), int(steps["end_ns"].max()))
+        of_steps = int(steps["start_ns"].min()), int(steps["end_ns"].max())
+        starts, ends = buckets(*(recorded or of_steps))
         return [None] * len(starts), starts, ends
     if by == "step":
         return steps["step"].tolist(), steps["start_ns"], steps["end_ns"]
