@@ -114,6 +114,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "## Questions\n\n" + table(["question", "asks"], rows) + "\n"
         "## Reference\n\n"
         "* [The command line](cli.md)\n"
+        "* [Python](python.md)\n"
         "* [The tables](schema.md), for SQL of your own\n"
         "* [Data-quality checks and invariants](checks.md)\n"
         "* [Errors](errors.md)\n"

@@ -72,6 +72,14 @@ def test_unknown_ranks_and_steps_are_refused_at_once(store):
         Trace(store, steps=[9])
 
 
+def test_people_can_ask_what_a_column_means(store):
+    query = (
+        "SELECT comment FROM duckdb_columns() WHERE schema_name = 'main' "
+        "AND table_name = 'step' AND column_name = 'complete'"
+    )
+    assert "cut off by the end of the recording" in Trace(store).sql(query).rows()[0]["comment"]
+
+
 def test_its_repr_says_what_it_covers(store):
     assert repr(Trace(store)) == "<Trace of 2 ranks in rows in memory>"
 

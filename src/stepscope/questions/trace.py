@@ -98,6 +98,8 @@ class Trace(QuestionMethods):
         Raises:
             UsageError: the text is no such statement, or it does not work.
         """
+        if "duckdb_" in text.lower():  # only DuckDB's own catalogue shows what columns mean
+            self.store.comment()
         with (
             reading(self.store),
             Scope(self.store, self._within(rank), self._during(step)) as scope,
