@@ -31,6 +31,8 @@ Int64s = NDArray[np.int64]
 Directions = NDArray[np.int8]
 
 NO_DIRECTION, FORWARD, BACKWARD_PASS, OPTIMIZER_PASS = -1, 0, 1, 2
+_MOST_THREADS = 256
+"""Forward threads that are told apart; only damaged numbers are more."""
 DIRECTIONS = ("forward", "backward", "optimizer")
 
 
@@ -69,7 +71,8 @@ def _by_sequence(host: Host, forward: Int32s) -> None:
     ahead_thread = host.thread_of(ahead)
     threads = np.unique(ahead_thread)
     group = np.searchsorted(known, back_sequence)
-    for number in np.unique(back_thread):
+    names, counts = np.unique(back_thread, return_counts=True)
+    for number in names[np.argsort(-counts, kind="stable")][:_MOST_THREADS]:
         mine = np.flatnonzero(back_thread == number)
         best = np.full(len(mine), NOWHERE, dtype=np.int32)
         for candidate in threads:

@@ -22,8 +22,9 @@ FARTHEST_NS = 1 << 56
 def times(table: pa.Table, name: str) -> NDArray[np.int64]:
     """A column of times or durations (ns), cut to two years."""
     values = numbers(table, name)
-    if len(values) and max(int(values.max()), -int(values.min())) > FARTHEST_NS:
-        np.clip(values, -FARTHEST_NS, FARTHEST_NS, out=values)
+    least = 0 if name == "dur_ns" else -FARTHEST_NS
+    if len(values) and (int(values.max()) > FARTHEST_NS or int(values.min()) < least):
+        np.clip(values, least, FARTHEST_NS, out=values)
     return values
 
 

@@ -141,21 +141,26 @@ def _from_python(
     rows = host.nesting.row[place]
     text, texts = words(host.table, "name")
     text = text[rows]
-    number = small_numbers(host.table, "python_module_id")[rows]
+    number = small_numbers(host.table, "python_module_id")[rows].astype(np.int64)
+    number &= 0xFFFFFFFF
+    _, first_of, instance = np.unique(
+        (text.astype(np.int64) << 32) | number, return_index=True, return_inverse=True
+    )
     above = _enclosing_modules(host, place)
     level = _levels(above)
     node = np.full(len(place), NO_MODULE, dtype=np.int32)
     for depth in range(int(level.max()) + 1):
         here = np.flatnonzero(level == depth)
         parent = np.where(above[here] >= 0, node[above[here]], NO_MODULE)
-        key = np.stack([parent, text[here], number[here]], axis=1)
-        distinct, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        key = (parent.astype(np.int64) + 1) * len(first_of) + instance[here]
+        distinct, first, inverse = np.unique(key, return_index=True, return_inverse=True)
         numbers_of = np.empty(len(distinct), dtype=np.int32)
         for which in np.argsort(first).tolist():  # in order of appearance
-            name = module_name(texts[distinct[which, 1]]) or texts[distinct[which, 1]]
-            class_name = name.rsplit("_", 1)[0]
-            numbers_of[which] = modules.add(int(distinct[which, 0]), name, class_name)
-        node[here] = numbers_of[inverse.reshape(-1)]
+            parent_node, kind = divmod(int(distinct[which]), len(first_of))
+            spelled = texts[text[first_of[kind]]]
+            name = module_name(spelled) or spelled
+            numbers_of[which] = modules.add(parent_node - 1, name, name.rsplit("_", 1)[0])
+        node[here] = numbers_of[inverse]
     named[place] = node
     return modules
 
@@ -172,13 +177,15 @@ def _enclosing_modules(host: Host, place: Int32s) -> NDArray[np.int64]:
     if (called_by[rows] > 0).all():
         frame_id = small_numbers(host.table, "python_id", missing=0)
         framed = np.flatnonzero(frame_id > 0)
-        if len(framed) and int(frame_id.max()) <= 4 * len(host):
-            row_of = np.full(int(max(frame_id.max(), called_by.max())) + 1, NOWHERE, np.int32)
+        highest = int(frame_id.max(initial=0))
+        if len(framed) and highest <= 4 * len(host):  # else numbers are damaged
+            called_by[(called_by < 0) | (called_by > highest)] = 0
+            row_of = np.full(highest + 1, NOWHERE, np.int32)
             row_of[frame_id[framed]] = framed
             position = host.positions()
 
             def caller(at: Int32s) -> Int32s:
-                row = row_of[np.maximum(called_by[host.nesting.row[at]], 0)]
+                row = row_of[called_by[host.nesting.row[at]]]
                 found: Int32s = np.where(row >= 0, position[row], NOWHERE)
                 return found
 

@@ -131,7 +131,7 @@ def _marked(host: Host, step_number: Callable[[str], int | None]) -> Marked | No
     found: list[list[int]] = []
     name_of: dict[int, str] = {}
     ranges = sorted(
-        (step_number(name or "") or 0, int(host.start[p]), int(host.end[p]), name or "")
+        (_storable(step_number(name or "")), int(host.start[p]), int(host.end[p]), name or "")
         for p, name in zip(place.tolist(), names, strict=True)
     )
     for number, start, end, name in ranges:
@@ -159,6 +159,11 @@ def _marked(host: Host, step_number: Callable[[str], int | None]) -> Marked | No
         np.array([step[1] for step in found], dtype=np.int64),
         np.array([step[2] for step in found], dtype=np.int64),
     )
+
+
+def _storable(number: int | None) -> int:
+    """The number of a step, or 0 for one that only a damaged name can have."""
+    return number if number is not None and number < 1 << 53 else 0
 
 
 def _between_optimizer_calls(host: Host) -> Marked | None:
