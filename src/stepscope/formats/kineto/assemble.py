@@ -22,6 +22,7 @@ from stepscope.formats.kineto.collectives import collective_args
 from stepscope.formats.kineto.pairs import pair
 from stepscope.formats.kineto.rows import EventRows, codes
 from stepscope.formats.kineto.tracks import Threads
+from stepscope.formats.kineto.words import Columns, Words, as_table, place_of, recoded, text
 from stepscope.formats.tables import (
     CALL_STACK,
     COUNTER,
@@ -37,7 +38,6 @@ from stepscope.formats.tables import (
 )
 
 Ints = np.ndarray[Any, np.dtype[Any]]
-Columns = dict[str, Any]
 
 EPOCH_NS = 946_684_800_000_000_000
 """Times from the year 2000 on are taken for Unix time when the file names no base."""
@@ -50,36 +50,28 @@ def assemble(
     threads = Threads(rows.names)
     facts = trace_metadata.facts(metadata, member.label)
     facts.resolution_ns = 1000 if rows.whole_us else 1
-    host, device = rows.host.table(), rows.device.table()
     paired = _paired(rows, threads, report)
     if paired is not None:
-        host = (
-            paired
-            if host is None
-            else pa.concat_tables([host, paired], promote_options="default")
-            .unify_dictionaries()
-            .combine_chunks()
-        )
-    host_thread = threads.numbers(host["pid"], host["tid"]) if host is not None else None
+        rows.host.add(paired)
+    host, device = rows.host.columns(), rows.device.columns()
+    host_thread = threads.numbers(host["pid"], host["tid"]) if host else None
     origin = _origin(host, device)
     base = _base_ns(metadata)
     if origin is not None and (base or origin >= EPOCH_NS):
         facts.start_epoch_ns = base + origin
     origin = origin or 0
     tables = RankTables(facts=facts, report=report)
-    report.kept = len(rows.names)
+    report.kept += len(rows.names)
     end_ns = _end(host, device, origin)
     if host is not None and host_thread is not None:
         tables.host_event = _host_table(host, host_thread, origin, end_ns, rows, report)
-        report.kept += host.num_rows
-        del host
+        report.kept += tables.host_event.num_rows
     if device is not None:
         tables.device_event = _device_table(device, origin, end_ns, rows, report)
-        report.kept += device.num_rows
+        report.kept += tables.device_event.num_rows
         tables.stream = threads.streams(
             tables.device_event["device"].to_numpy(), tables.device_event["stream"].to_numpy()
         )
-        del device
     tables.device = _devices(metadata, tables.device_event)
     _small_tables(tables, rows, threads, origin, report)
     tables.thread = threads.table()
@@ -100,16 +92,16 @@ def _base_ns(metadata: dict[str, Any]) -> int:
         return 0
 
 
-def _origin(*tables: pa.Table | None) -> int | None:
+def _origin(*events: Columns | None) -> int | None:
     """The first time of any event (ns as the file counts), times that were lost left out."""
     found: list[int] = []
-    for table in tables:
-        if table is None or table.num_rows == 0:
+    for columns in events:
+        if columns is None:
             continue
-        times = table["ts_ns"].to_numpy()
+        times = columns["ts_ns"].to_numpy()
         at_zero = times == 0
         if at_zero.any():
-            lasting = pc.greater(pc.fill_null(table["dur_ns"], 0), 0).to_numpy(zero_copy_only=False)
+            lasting = pc.greater(_filled(columns["dur_ns"], 0), 0).to_numpy(zero_copy_only=False)
             others = times[~at_zero]
             lost = at_zero & ~lasting
             if len(others) and others.min() > DAY_NS:
@@ -119,21 +111,27 @@ def _origin(*tables: pa.Table | None) -> int | None:
     return min(found) if found else None
 
 
-def _end(host: pa.Table | None, device: pa.Table | None, origin: int) -> int:
+def _end(host: Columns | None, device: Columns | None, origin: int) -> int:
     ends = [0]
-    for table in (host, device):
-        if table is not None and table.num_rows:
-            lasting = pc.add(
-                table["ts_ns"], pc.max_element_wise(pc.fill_null(table["dur_ns"], 0), 0)
-            )
-            ends.append(int(pc.max(lasting).as_py()) - origin)
+    for columns in (host, device):
+        if columns is not None:
+            lasting = pc.max_element_wise(_filled(columns["dur_ns"], 0), 0)
+            ends.append(int(pc.max(pc.add(columns["ts_ns"], lasting)).as_py()) - origin)
     return max(ends)
 
 
-def _times(table: pa.Table, origin: int, report: ReadReport) -> tuple[Ints, Ints, Ints]:
+def _filled(column: pa.ChunkedArray, value: int) -> pa.ChunkedArray:
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.int64())
+    return pc.fill_null(column, value) if column.null_count else column
+
+
+def _times(columns: Columns, origin: int, report: ReadReport) -> tuple[Ints, Ints, Ints]:
     """Relative starts, durations (-1 where the event never ended), and rows whose time was lost."""
-    start = table["ts_ns"].to_numpy() - origin
-    duration = pc.fill_null(table["dur_ns"], -1).to_numpy(zero_copy_only=False).copy()
+    start = columns.pop("ts_ns").to_numpy() - origin
+    duration = _filled(columns.pop("dur_ns"), -1).to_numpy(zero_copy_only=False)
+    if not duration.flags.writeable:
+        duration = duration.copy()
     at_zero = start == -origin
     lost = np.flatnonzero(at_zero if origin > DAY_NS else at_zero & (duration <= 0))
     if origin <= 0:
@@ -141,14 +139,15 @@ def _times(table: pa.Table, origin: int, report: ReadReport) -> tuple[Ints, Ints
     if len(lost):
         report.note("zero_timestamp", count=len(lost))
         start[lost], duration[lost] = 0, 0
-    negative = int((duration < -1).sum())
-    unfinished = int((duration < 0).sum())
-    if negative:
-        report.note("negative_duration", count=negative)
-    if unfinished > negative:
-        report.note("unfinished", count=unfinished - negative)
-    report.repaired += unfinished
-    duration[duration < 0] = -1
+    open_rows = np.flatnonzero(duration < 0)
+    if len(open_rows):
+        negative = int((duration[open_rows] < -1).sum())
+        if negative:
+            report.note("negative_duration", count=negative)
+        if len(open_rows) > negative:
+            report.note("unfinished", count=len(open_rows) - negative)
+        report.repaired += len(open_rows)
+        duration[open_rows] = -1
     return start, duration, lost
 
 
@@ -170,45 +169,36 @@ def _close_unfinished(start: Ints, duration: Ints, track: Ints, end_ns: int) -> 
 
 
 def _host_table(
-    host: pa.Table, thread: Ints, origin: int, end_ns: int, rows: EventRows, report: ReadReport
+    columns: Columns, thread: Ints, origin: int, end_ns: int, rows: EventRows, report: ReadReport
 ) -> pa.Table:
-    start, duration, _lost = _times(host, origin, report)
+    start, duration, _lost = _times(columns, origin, report)
     _close_unfinished(start, duration, thread, end_ns)
-    categories, kinds, names = _words(host)
-
-    def kind_of(category: int, name: int) -> str:
-        return vocabulary.host_kind(kinds[category], names[name])
-
-    kind, role = _by_word(
-        host,
-        kind_of,
-        lambda category, name: vocabulary.host_role(kind_of(category, name), names[name]),
+    words = Words(columns)
+    kind, role = words.each(
+        vocabulary.host_kind,
+        lambda kind, name: vocabulary.host_role(vocabulary.host_kind(kind, name), name),
     )
-    columns: Columns = {
-        "category": _recoded(host["cat"], categories),
-        "kind": kind,
-        "role": role,
-        "name": _text(host["name"], ""),
-        "thread": thread,
-        "start_ns": start,
-        "dur_ns": duration,
-        "input_id": _number(host["input_id"], rows.inputs),
-        "stack_id": _number(host["stack_id"], rows.stacks),
-        "collective_id": _number(host["collective_id"], rows.collectives),
-        "module_hierarchy": _text(host["module_hierarchy"]),
-        "other_args": _text(host["other_args"]),
-    }
-    for name in HOST_EVENT.names:
-        if name not in columns:
-            columns[name] = host[name]
-    return _table(columns, HOST_EVENT)
+    columns.update(
+        category=words.category(),
+        kind=kind,
+        role=role,
+        name=text(columns.pop("name"), ""),
+        thread=thread,
+        start_ns=start,
+        dur_ns=duration,
+        input_id=place_of(columns.pop("input_id"), rows.inputs),
+        stack_id=place_of(columns.pop("stack_id"), rows.stacks),
+        collective_id=place_of(columns.pop("collective_id"), rows.collectives),
+    )
+    return as_table(columns, HOST_EVENT)
 
 
 def _paired(rows: EventRows, threads: Threads, report: ReadReport) -> pa.Table | None:
     """Begin and end rows as events with a duration; see `pairs`."""
-    table = rows.begin_end.table()
-    if table is None:
+    columns = rows.begin_end.columns()
+    if columns is None:
         return None
+    table = pa.table(columns)
     time_ns = table["ts_ns"].to_numpy()
     phases, spelled = codes(table["ph"])
     begins = phases == (spelled.index("B") if "B" in spelled else -2)
@@ -224,62 +214,45 @@ def _paired(rows: EventRows, threads: Threads, report: ReadReport) -> pa.Table |
     duration = np.where(end_rows >= 0, time_ns[end_rows] - time_ns[begin_rows], np.int64(-1))
     report.kept += int((end_rows >= 0).sum())
     taken = table.take(pa.array(begin_rows)).drop_columns(["ph"])
-    return taken.append_column(
-        "dur_ns",
-        pc.if_else(pa.array(duration < 0), pa.scalar(None, pa.int64()), pa.array(duration)),
-    )
+    return taken.append_column("dur_ns", pa.array(duration, mask=duration < 0))
 
 
 # -- device --------------------------------------------------------------------------------------
 
 
 def _device_table(
-    device: pa.Table, origin: int, end_ns: int, rows: EventRows, report: ReadReport
+    columns: Columns, origin: int, end_ns: int, rows: EventRows, report: ReadReport
 ) -> pa.Table:
-    start, duration, lost = _times(device, origin, report)
-    on = device["device"].to_numpy()
-    stream = device["stream"].to_numpy()
-    _close_unfinished(start, duration, on.astype(np.int64) * (1 << 32) + stream, end_ns)
-    categories, kinds, names = _words(device)
-
-    def kind_of(category: int, name: int) -> str:
-        return vocabulary.device_kind(kinds[category], names[name])
-
-    kind, copy_kind = _by_word(
-        device,
-        kind_of,
-        lambda category, name: (
-            vocabulary.copy_kind(names[name]) if kind_of(category, name) == "copy" else None
-        ),
-    )
-    memory_kind, _ = _by_word(
-        device,
-        lambda category, name: (
-            vocabulary.memory_kind(names[name]) if kind_of(category, name) == "copy" else None
-        ),
-        lambda _category, _name: None,
+    start, duration, lost = _times(columns, origin, report)
+    track = columns["device"].to_numpy().astype(np.int64) * (1 << 32) + columns["stream"].to_numpy()
+    _close_unfinished(start, duration, track, end_ns)
+    words = Words(columns)
+    kind, copy_kind, memory_kind = words.each(
+        vocabulary.device_kind,
+        lambda kind, name: _of_copy(vocabulary.copy_kind, kind, name),
+        lambda kind, name: _of_copy(vocabulary.memory_kind, kind, name),
     )
     if len(lost):
         # Work whose time was lost keeps its launch but takes no part in any sum over time.
-        kind_list = kind.to_pylist()
-        for row in lost.tolist():
-            kind_list[row] = "other"
-        kind = pa.array(kind_list).dictionary_encode()
-    columns: Columns = {
-        "category": _recoded(device["cat"], categories),
-        "kind": kind,
-        "name": _text(device["name"], ""),
-        "start_ns": start,
-        "dur_ns": duration,
-        "copy_kind": copy_kind,
-        "memory_kind": memory_kind,
-        "collective_id": _number(device["collective_id"], rows.collectives),
-        "other_args": _text(device["other_args"]),
-    }
-    for name in DEVICE_EVENT.names:
-        if name not in columns:
-            columns[name] = device[name]
-    return _table(columns, DEVICE_EVENT)
+        kinds = np.array([*kind.dictionary.to_pylist(), "other"], dtype=object)
+        code = kind.indices.to_numpy(zero_copy_only=False).copy()
+        code[lost] = len(kinds) - 1
+        kind = recoded(code, kinds.tolist())
+    columns.update(
+        category=words.category(),
+        kind=kind,
+        name=text(columns.pop("name"), ""),
+        start_ns=start,
+        dur_ns=duration,
+        copy_kind=copy_kind,
+        memory_kind=memory_kind,
+        collective_id=place_of(columns.pop("collective_id"), rows.collectives),
+    )
+    return as_table(columns, DEVICE_EVENT)
+
+
+def _of_copy(of_name: Callable[[str], str], kind: str, name: str) -> str | None:
+    return of_name(name) if vocabulary.device_kind(kind, name) == "copy" else None
 
 
 def _devices(metadata: dict[str, Any], events: pa.Table) -> pa.Table:
@@ -293,93 +266,6 @@ def _devices(metadata: dict[str, Any], events: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=DEVICE)
 
 
-# -- words ---------------------------------------------------------------------------------------
-
-
-def _words(table: pa.Table) -> tuple[list[str], list[str], list[str]]:
-    """Today's category and kind of each raw category (the last entry is for none), and the names."""
-    _, raw = codes(table["cat"])
-    _, names = codes(table["name"])
-    _, pids = codes(table["pid"])
-    known = [vocabulary.category(category) for category in raw]
-    categories = [
-        found.name if found else spelled for found, spelled in zip(known, raw, strict=True)
-    ]
-    kinds = [found.kind if found else "other" for found in known]
-    nameless = next(
-        (found for pid in pids if (found := vocabulary.category(None, pid)) is not None), None
-    )
-    categories.append(nameless.name if nameless else "none")
-    kinds.append(nameless.kind if nameless else "other")
-    return categories, kinds, [*names, ""]
-
-
-def _by_word(
-    table: pa.Table,
-    first: Callable[[int, int], str | None],
-    second: Callable[[int, int], str | None],
-) -> tuple[pa.DictionaryArray, pa.DictionaryArray]:
-    """Two columns that depend on category and name, computed once per distinct pair."""
-    category_codes, categories = codes(table["cat"])
-    name_codes, names = codes(table["name"])
-    width = len(names) + 1
-    pairs = np.where(category_codes < 0, len(categories), category_codes).astype(np.int64) * width
-    pairs += np.where(name_codes < 0, len(names), name_codes)
-    seen = np.zeros((len(categories) + 1) * width, dtype=bool)
-    seen[pairs] = True
-    tables: list[Ints] = []
-    values: list[dict[str, int]] = [{}, {}]
-    for which, word in enumerate((first, second)):
-        code = np.full(len(seen), -1, dtype=np.int32)
-        for index in np.flatnonzero(seen).tolist():
-            value = word(*divmod(index, width))
-            if value is not None:
-                code[index] = values[which].setdefault(value, len(values[which]))
-        tables.append(code[pairs])
-    return _dictionary(tables[0], list(values[0])), _dictionary(tables[1], list(values[1]))
-
-
-def _dictionary(code: Ints, values: list[str]) -> pa.DictionaryArray:
-    indices = pa.array(code, mask=code < 0)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(values, pa.string()))
-
-
-def _recoded(column: pa.ChunkedArray, words: list[str]) -> pa.DictionaryArray:
-    """A text column with each distinct value replaced; the last word is for nulls."""
-    code, _ = codes(column)
-    distinct = list(dict.fromkeys(words))
-    table = np.array([distinct.index(word) for word in words], dtype=np.int32)
-    return _dictionary(table[code], distinct)
-
-
-def _text(column: pa.ChunkedArray, default: str | None = None) -> pa.Array:
-    if not pa.types.is_dictionary(column.type):
-        return column.cast(pa.string()).dictionary_encode()
-    if default is not None and column.null_count:
-        return pc.fill_null(column.cast(pa.string()), default).dictionary_encode()
-    return column
-
-
-def _number(column: pa.ChunkedArray, known: dict[int, tuple[Any, ...]]) -> pa.Array:
-    """Hashes as the number of what they stand for: its place among all that are known."""
-    if not pa.types.is_dictionary(column.type):
-        return pa.nulls(len(column), pa.int32())
-    code, hashes = codes(column)
-    place = {hashed: number for number, hashed in enumerate(known)}
-    table = np.array([*(place[hashed] for hashed in hashes), -1], dtype=np.int32)
-    numbers = table[code]
-    return pa.array(numbers, mask=numbers < 0)
-
-
-def _table(columns: Columns, schema: pa.Schema) -> pa.Table:
-    arrays = []
-    for name in schema.names:
-        value, wanted = columns[name], schema.field(name).type
-        array = pa.array(value) if isinstance(value, np.ndarray) else value
-        arrays.append(array if array.type == wanted else array.cast(wanted))
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
 # -- small tables --------------------------------------------------------------------------------
 
 
@@ -389,19 +275,17 @@ def _small_tables(
     tables.operator_input = _numbered(rows.inputs, OPERATOR_INPUT)
     tables.call_stack = _numbered(rows.stacks, CALL_STACK)
     tables.collective_args = collective_args(list(rows.collectives.values()))
-    flow = rows.flow.table()
+    flow = rows.flow.columns()
     if flow is not None:
-        report.kept += flow.num_rows
-        _, raw = codes(flow["category"])
-        words = [_flow_category(category) for category in raw]
-        columns: Columns = {name: flow[name] for name in FLOW.names}
-        columns["category"] = _recoded(flow["category"], [*words, "none"])
-        columns["time_ns"] = flow["time_ns"].to_numpy() - origin
-        tables.flow = _table(columns, FLOW)
-    memory = rows.memory.table()
+        category, raw = codes(flow["category"])
+        flow["category"] = recoded(category, [*map(_flow_category, raw), "none"])
+        flow["time_ns"] = flow["time_ns"].to_numpy() - origin
+        tables.flow = as_table(flow, FLOW)
+        report.kept += tables.flow.num_rows
+    memory = rows.memory.columns()
     if memory is not None:
-        report.kept += memory.num_rows
         tables.memory_event = _memory_table(memory, threads, origin)
+        report.kept += tables.memory_event.num_rows
     report.kept += len(rows.instants) + len(rows.counters)
     tables.instant = pa.Table.from_pylist(
         [
@@ -454,16 +338,13 @@ def _series(args: str | None) -> list[tuple[str, float | None]]:
     ]
 
 
-def _memory_table(memory: pa.Table, threads: Threads, origin: int) -> pa.Table:
-    columns: Columns = {
-        name: memory[name] for name in MEMORY_EVENT.names if name in memory.column_names
-    }
-    columns["time_ns"] = memory["time_ns"].to_numpy() - origin
-    columns["thread"] = threads.numbers(memory["pid"], memory["tid"])
-    kinds = [
-        vocabulary.DEVICE_TYPES.get(kind, "unknown") for kind in memory["device_type"].to_pylist()
-    ]
-    columns["device_kind"] = pa.array(kinds, pa.string())
+def _memory_table(memory: Columns, threads: Threads, origin: int) -> pa.Table:
+    memory["time_ns"] = memory["time_ns"].to_numpy() - origin
+    memory["thread"] = threads.numbers(memory.pop("pid"), memory.pop("tid"))
+    types = memory.pop("device_type").to_pylist()
+    kinds = [vocabulary.DEVICE_TYPES.get(kind, "unknown") for kind in types]
+    memory["device_kind"] = pa.array(kinds, pa.string())
     on_host = pa.array([kind == "cpu" for kind in kinds])
-    columns["device"] = pc.if_else(on_host, pa.scalar(None, pa.int32()), memory["device"])
-    return _table(columns, MEMORY_EVENT)
+    device = memory["device"].cast(pa.int32())
+    memory["device"] = pc.if_else(on_host, pa.scalar(None, pa.int32()), device)
+    return as_table(memory, MEMORY_EVENT)

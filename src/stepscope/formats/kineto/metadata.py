@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from stepscope.formats.container import strip_bom
-from stepscope.formats.kineto.loose import LooseValue, read_value
+from stepscope.formats.kineto.loose import LooseValue, read_value, unescaped
 from stepscope.formats.tables import Facts
 
 MOST_KEYS = 10_000
@@ -135,7 +135,7 @@ class _Keys:
                     return
                 index = _next_key(text, key.end() if key else index + 1)
                 continue
-            self._keep(key.group(1), read.value, offset + index)
+            self._keep(_decoded(key.group(1)), read.value, offset + index)
             self.damage += [(damage, offset + at) for damage, at in read.damage]
             index = read.end
 
@@ -168,6 +168,12 @@ class _Keys:
             return None
         behind = _end_of(_BEHIND, text, read.end)
         return read if behind >= len(text) or text[behind] in ',}"\x00' else None
+
+
+def _decoded(raw: str) -> str:
+    """A key's text from its bytes, read as Latin-1."""
+    text, _ = unescaped(raw.encode("latin-1").decode(errors="replace"))
+    return text
 
 
 def _end_of(pattern: re.Pattern[str], text: str, index: int) -> int:

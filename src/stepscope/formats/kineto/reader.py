@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from stepscope.errors import DamagedSourceError, SourceError
@@ -23,7 +24,7 @@ from stepscope.formats.kineto.slices import SLICE_BYTES, EventSlices, Slice
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import RankTables, ReadReport
 
-GROUP_SLICES = 4
+GROUP_SLICES = 6
 """Slices that DuckDB's threads share at a time."""
 
 
@@ -74,12 +75,20 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         scanner.boundary = slices.boundary
         rows = EventRows(scanner, report, python_stack=options.python_stack)
         try:
-            for group in _groups(slices):
-                scanner.load(group)
-                rows.take()
-                if options.progress is not None:
-                    options.progress(slices.size)
+            # While the rows of one group are taken, the next is loaded.
+            with ThreadPoolExecutor(1, "stepscope-rows") as taker:
+                taken: Future[None] | None = None
+                for group in _groups(slices):
+                    loaded = scanner.load(group)
+                    if taken is not None:
+                        taken.result()
+                    taken = taker.submit(rows.take, loaded)
+                    if options.progress is not None:
+                        options.progress(slices.size)
+                if taken is not None:
+                    taken.result()
         finally:
+            rows.close()
             scanner.close()
     metadata, notes = trace_metadata.read_metadata(slices.head, slices.tail)
     for damage, offset in notes:

@@ -1,4 +1,4 @@
-"""Takes the rows of the canonical tables out of the scanner's table `event`, group by group.
+"""Takes the rows of the canonical tables out of the groups of events that a scanner loads.
 
 Texts that repeat become dictionaries at once and sets of inputs are told apart by a 64-bit hash, so
 that what is kept per event is a few dozen bytes, whatever the file says about it.
@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 
 from stepscope.formats import vocabulary
 from stepscope.formats.kineto import fields
-from stepscope.formats.kineto.scan import EventScanner
+from stepscope.formats.kineto.scan import EventScanner, LoadedGroup
 from stepscope.formats.tables import ReadReport
 
 _HOST = ("cat", "name", "pid", "tid")
+_FLOWS = frozenset("stf")
+_INSTANTS = frozenset("iIRnbeNDOP")
 
 
 class EventRows:
@@ -35,7 +37,9 @@ class EventRows:
     def __init__(
         self, scanner: EventScanner, report: ReadReport, *, python_stack: bool = True
     ) -> None:
-        self._scanner = scanner
+        self._connection = scanner.connection.cursor()
+        self._table = ""
+        self._keys: frozenset[str] = frozenset()
         self._report = report
         self._python_stack = python_stack
         self.host = Gathering()
@@ -51,26 +55,28 @@ class EventRows:
         self.collectives: dict[int, tuple[Any, ...]] = {}
         self.whole_us = True
 
-    def take(self) -> None:
-        """Takes the rows of the group that the scanner holds."""
-        phases = {row[0] for row in self._rows("SELECT DISTINCT ph FROM event")}
-        categories = [
-            (raw, pid_group)
-            for raw, pid_group in self._rows(
-                "SELECT DISTINCT cat, CASE WHEN cat IS NULL OR cat = '' THEN pid END FROM event "
-                "WHERE ph IN ('X', 'B', 'E')"
-            )
-        ]
-        host, device = self._sides(categories)
+    def take(self, group: LoadedGroup) -> None:
+        """Takes the rows of a group. May run while the scanner loads the next one."""
+        self._table, self._keys = group.table, group.keys
+        kinds = self._rows(
+            "SELECT ph, cat, CASE WHEN cat IS NULL OR cat = '' THEN pid END, count(*), count(ts_ns), "
+            f"count({self._argument('stream')}), count(id), bool_and(whole) FROM event GROUP BY ALL"
+        )
+        events: dict[Any, int] = {}
+        for phase, _, _, count, *_ in kinds:
+            events[phase] = events.get(phase, 0) + count
+        phases = set(events)
+        self._count_timeless(kinds)
+        self._count_others(events)
+        host, device = self._sides([kind for kind in kinds if kind[0] in ("X", "B", "E")])
         if "X" in phases:
-            self._count_timeless()
             self._take_events("ph = 'X' AND ts_ns IS NOT NULL", host, device)
         if phases & {"B", "E"}:
-            self._take_begin_end(device)
-        if phases & {"s", "t", "f"}:
+            self._take_begin_end()
+        if phases & _FLOWS:
             self._take_flows()
-        if phases & {"i", "I", "R", "n", "b", "e", "N", "D", "O", "P"}:
-            self._take_instants()
+        if phases & _INSTANTS:
+            self._take_instants(with_memory="bytes" in self._keys)
         if "C" in phases:
             self.counters += self._rows(
                 "SELECT ts_ns, name, extras FROM event WHERE ph = 'C' AND ts_ns IS NOT NULL"
@@ -80,60 +86,54 @@ class EventRows:
                 f"SELECT name, pid, tid, {self._argument('name')}, {self._argument('labels')} "
                 "FROM event WHERE ph = 'M'"
             )
-        self._count_others(phases)
-        if self.whole_us:
-            self.whole_us = not self._rows("SELECT 1 FROM event WHERE whole = false LIMIT 1")
+        self.whole_us = self.whole_us and not any(whole is False for *_, whole in kinds)
+
+    def close(self) -> None:
+        """Ends its use of the scanner's connection."""
+        self._connection.close()
 
     # -- which side an event lies on ---------------------------------------------------------------
 
-    def _sides(self, categories: list[tuple[Any, Any]]) -> tuple[str, str]:
+    def _sides(self, kinds: list[tuple[Any, ...]]) -> tuple[str, str]:
         """SQL conditions for host and for device events."""
-        device_raw: list[str] = []
-        device_nameless = False
-        for raw, pid in categories:
+        device: list[str] = []
+        frames: list[str] = []
+        for _, raw, pid, count, _, with_stream, *_ in kinds:
             known = vocabulary.category(raw, pid)
-            if known is not None and known.side == "device":
-                if raw:
-                    device_raw.append(raw)
-                else:
-                    device_nameless = True
-            elif known is None and raw:
-                # An unknown category lies where its rows say that they ran.
-                ran = self._rows(
-                    f"SELECT count({self._argument('stream')}) * 2 > count(*), count(*) FROM event "
-                    "WHERE cat = ?",
-                    [raw],
-                )[0]
+            if known is None and raw:
                 seen = self._report.unknown_categories
-                seen[raw] = seen.get(raw, 0) + int(ran[1])
-                if ran[0]:
-                    device_raw.append(raw)
-        condition = (
-            "cat IN (" + ", ".join(_literal(raw) for raw in device_raw) + ")"
-            if device_raw
-            else "false"
-        )
-        if device_nameless:
-            condition = f"({condition} OR ((cat IS NULL OR cat = '') AND pid = 'CUDA functions'))"
+                seen[raw] = seen.get(raw, 0) + count
+            # An unknown category lies where its rows say that they ran.
+            on_device = with_stream * 2 > count if known is None else known.side == "device"
+            if on_device and raw:
+                device.append(f"cat = {_literal(raw)}")
+            elif on_device:
+                device.append(f"((cat IS NULL OR cat = '') AND pid = {_literal(pid or '')})")
+            if known is not None and known.kind == "python" and raw:
+                frames.append(f" AND cat IS DISTINCT FROM {_literal(raw)}")
+        condition = " OR ".join(dict.fromkeys(device)) or "false"
         host = f"NOT coalesce({condition}, false)"
         if not self._python_stack:
-            frames = [raw for raw, pid in categories if _is_python(raw, pid)]
-            host += "".join(f" AND cat IS DISTINCT FROM {_literal(raw)}" for raw in frames)
+            host += "".join(dict.fromkeys(frames))
         return host, f"coalesce({condition}, false)"
 
-    def _count_timeless(self) -> None:
-        lost = self._rows("SELECT count(*) FROM event WHERE ph = 'X' AND ts_ns IS NULL")[0][0]
+    def _count_timeless(self, kinds: list[tuple[Any, ...]]) -> None:
+        timed = _FLOWS | _INSTANTS | {"X", "B", "E", "C"}
+        lost = sum(count - times for phase, _, _, count, times, *_ in kinds if phase in timed)
         if lost:
             self._report.dropped += lost
             self._report.note("no_time", count=lost)
+        ends = [(times, ids) for phase, _, _, _, times, _, ids, _ in kinds if phase in _FLOWS]
+        nameless = sum(max(0, times - ids) for times, ids in ends)
+        if nameless:
+            self._report.dropped += nameless
+            self._report.note("no_id", count=nameless)
 
-    def _count_others(self, phases: set[Any]) -> None:
-        for phase in phases - set("XBEstfiIRnbeNDOPCM"):
-            lost = self._rows(
-                "SELECT count(*) FROM event WHERE ph IS NOT DISTINCT FROM ?", [phase]
-            )[0][0]
-            self._report.dropped += lost
-            self._report.note("no_phase" if phase is None else "unknown_phase", count=lost)
+    def _count_others(self, events: dict[Any, int]) -> None:
+        for phase, lost in events.items():
+            if phase not in _FLOWS | _INSTANTS | {"X", "B", "E", "C", "M"}:
+                self._report.dropped += lost
+                self._report.note("no_phase" if phase is None else "unknown_phase", count=lost)
 
     # -- events with a duration --------------------------------------------------------------------
 
@@ -152,8 +152,7 @@ class EventRows:
         if rows.num_rows:
             self.device.add(rows)
 
-    def _take_begin_end(self, device: str) -> None:
-        del device  # B and E rows are written by host tools only
+    def _take_begin_end(self) -> None:
         rows = self._arrow(
             f"SELECT {', '.join(_HOST)}, ph, ts_ns, {self._host_columns()} FROM event "
             "WHERE ph IN ('B', 'E') AND ts_ns IS NOT NULL"
@@ -239,39 +238,39 @@ class EventRows:
                 "FROM event WHERE ph IN ('s', 't', 'f') AND id IS NOT NULL AND ts_ns IS NOT NULL"
             )
         )
-        lost = self._rows(
-            "SELECT count(*) FROM event WHERE ph IN ('s', 't', 'f') AND (id IS NULL OR ts_ns IS NULL)"
-        )[0][0]
-        if lost:
-            self._report.dropped += lost
-            self._report.note("no_time", count=lost)
 
-    def _take_instants(self) -> None:
-        memory = _literal(vocabulary.MEMORY_INSTANT)
-        rows = self._arrow(
-            f"SELECT ts_ns AS time_ns, pid, tid, {self._argument('Device Type')} AS device_type, "
-            f"TRY_CAST({self._argument('Device Id')} AS INTEGER) AS device, {self._argument('Addr')} AS address, "
-            f"{self._argument('bytes')} AS bytes, {self._argument('Total Allocated')} AS total_allocated_bytes, "
-            f"{self._argument('Total Reserved')} AS total_reserved_bytes "
-            f"FROM event WHERE ph = 'i' AND name = {memory} AND ts_ns IS NOT NULL AND {self._argument('bytes')} IS NOT NULL"
-        )
-        if rows.num_rows:
-            self.memory.add(rows)
+    def _take_instants(self, *, with_memory: bool) -> None:
+        is_memory = "false"
+        if with_memory:
+            is_memory = (
+                f"(ph = 'i' AND name IS NOT DISTINCT FROM {_literal(vocabulary.MEMORY_INSTANT)} "
+                f"AND {self._argument('bytes')} IS NOT NULL)"
+            )
+            self.memory.add(
+                self._arrow(
+                    "SELECT ts_ns AS time_ns, pid, tid, "
+                    f"{self._argument('Device Type')} AS device_type, "
+                    f"TRY_CAST({self._argument('Device Id')} AS INTEGER) AS device, "
+                    f"{self._argument('Addr')} AS address, {self._argument('bytes')} AS bytes, "
+                    f"{self._argument('Total Allocated')} AS total_allocated_bytes, "
+                    f"{self._argument('Total Reserved')} AS total_reserved_bytes "
+                    f"FROM event WHERE {is_memory} AND ts_ns IS NOT NULL"
+                )
+            )
+        phases = ", ".join(_literal(phase) for phase in sorted(_INSTANTS))
         self.instants += self._rows(
-            "SELECT ts_ns, cat, coalesce(name, ''), coalesce(pid, ''), coalesce(tid, ''), extras FROM event "
-            "WHERE ph IN ('i', 'I', 'R', 'n', 'b', 'e', 'N', 'D', 'O', 'P') AND ts_ns IS NOT NULL "
-            f"AND NOT (ph = 'i' AND name IS NOT DISTINCT FROM {memory} AND {self._argument('bytes')} IS NOT NULL)"
+            "SELECT ts_ns, cat, coalesce(name, ''), coalesce(pid, ''), coalesce(tid, ''), extras "
+            f"FROM event WHERE ph IN ({phases}) AND ts_ns IS NOT NULL AND NOT {is_memory}"
         )
 
     # -- SQL -----------------------------------------------------------------------------------------
 
     def _argument(self, name: str) -> str:
-        """SQL for an argument, or for a NULL of its type where the file has none of it."""
-        kind = fields.ARGS[name]
-        return f'"a_{name}"' if name in self._scanner.keys else f"NULL::{kind}"
+        """SQL for an argument, or for a NULL of its type where no event so far had it."""
+        return f'"a_{name}"' if name in self._keys else f"NULL::{fields.ARGS[name]}"
 
     def _hash(self, names: tuple[str, ...], *, needs: str = "", other: str = "") -> str:
-        present = [name for name in names if name in self._scanner.keys]
+        present = [name for name in names if name in self._keys]
         wanted = [name for name in (needs, other) if name in present] if needs else present
         if not wanted:
             return "NULL::UBIGINT"
@@ -280,13 +279,14 @@ class EventRows:
         return f"CASE WHEN {absent} THEN NULL ELSE hash({arguments}) END"
 
     def _arrow(self, query: str) -> pa.Table:
-        return self._scanner.connection.sql(query).to_arrow_table()
+        return self._connection.sql(self._of_group(query)).to_arrow_table()
 
-    def _rows(self, query: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._scanner.connection.execute(
-            query, parameters or []
-        ).fetchall()
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = self._connection.execute(self._of_group(query)).fetchall()
         return rows
+
+    def _of_group(self, query: str) -> str:
+        return query.replace(" FROM event", f" FROM {self._table}", 1)
 
 
 class Gathering:
@@ -297,29 +297,50 @@ class Gathering:
         self.num_rows = 0
 
     def add(self, table: pa.Table) -> None:
-        """Adds a group's rows: texts and hashes as dictionaries of their distinct values."""
+        """Adds a group's rows: texts and hashes as dictionaries, columns without a value as nothing."""
         self.num_rows += table.num_rows
         if table.num_rows == 0:
             return
         for name, column in zip(table.column_names, table.columns, strict=True):
-            if pa.types.is_string(column.type) or pa.types.is_uint64(column.type):
+            if column.null_count == table.num_rows:
+                kept = pa.nulls(table.num_rows)
+            elif pa.types.is_string(column.type) or pa.types.is_uint64(column.type):
                 kept = pc.dictionary_encode(column).combine_chunks()
             else:
                 kept = _tight(column)
             self._columns.setdefault(name, []).append(kept)
 
-    def table(self) -> pa.Table | None:
-        """All rows, with one dictionary per column; None when there are none. Empties itself."""
+    def columns(self) -> dict[str, pa.ChunkedArray] | None:
+        """The columns, with one dictionary each; None when there are no rows. Empties itself.
+
+        A column without any value has Arrow's null type.
+        """
         if not self.num_rows:
             return None
-        arrays = {}
+        found = {}
         while self._columns:
             name = next(iter(self._columns))
-            arrays[name] = (
-                pa.chunked_array(self._columns.pop(name)).unify_dictionaries().combine_chunks()
+            parts = self._columns.pop(name)
+            known = next((part.type for part in parts if not pa.types.is_null(part.type)), None)
+            if known is not None:
+                parts = [
+                    _nulls(len(part), known) if pa.types.is_null(part.type) else part
+                    for part in parts
+                ]
+            whole = pa.chunked_array(parts)
+            found[name] = (
+                whole.unify_dictionaries() if pa.types.is_dictionary(whole.type) else whole
             )
         self.num_rows = 0
-        return pa.table(arrays)
+        return found
+
+
+def _nulls(rows: int, kind: pa.DataType) -> pa.Array:
+    if not pa.types.is_dictionary(kind):
+        return pa.nulls(rows, kind)
+    return pa.DictionaryArray.from_arrays(
+        pa.nulls(rows, kind.index_type), pa.array([], kind.value_type)
+    )
 
 
 def _tight(column: pa.ChunkedArray) -> pa.Array:
@@ -335,15 +356,14 @@ def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _is_python(raw: str | None, pid: str | None) -> bool:
-    known = vocabulary.category(raw, pid)
-    return known is not None and known.kind == "python"
-
-
-def codes(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, Any], list[Any]]:
-    """Codes (int32, -1 for null) and the values that they stand for, of a dictionary column."""
-    chunk = column.chunk(0) if column.num_chunks else column.combine_chunks()
-    if isinstance(chunk, pa.ChunkedArray):
-        chunk = chunk.combine_chunks()
-    indices = pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False)
-    return indices.astype(np.int32, copy=False), chunk.dictionary.to_pylist()
+def codes(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, np.dtype[np.int32]], list[Any]]:
+    """Codes (int32, -1 for null) of a dictionary column, and the values that they stand for."""
+    if not pa.types.is_dictionary(column.type):
+        return np.full(len(column), -1, dtype=np.int32), []
+    numbers = np.empty(len(column), dtype=np.int32)
+    at = 0
+    for chunk in column.chunks:
+        numbers[at : at + len(chunk)] = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        at += len(chunk)
+    values: list[Any] = column.chunk(0).dictionary.to_pylist() if column.num_chunks else []
+    return numbers, values

@@ -13,6 +13,7 @@ import contextlib
 import io
 import json
 import re
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
@@ -31,8 +32,10 @@ MEND_BYTES = 64 << 10
 LONGEST_OBJECT_BYTES = 16 << 20
 """DuckDB keeps buffers of a few times this size; a longer event is read the slow way."""
 
-EXACT_US = 2.0**51 / 1000
-"""Times from here on (µs) do not survive a double to the nanosecond."""
+EXACT_US = 2.0**43
+"""Times from here on (µs) do not survive a double to the nanosecond: below, the doubles around a
+time of three decimals lie less than a nanosecond apart. It is 101 days, and the base that Kineto
+counts from is the quarter's beginning."""
 
 _WRONG_TYPE = re.compile(r"transform error.*(?:Failed to cast|Expected ARRAY)", re.DOTALL)
 _LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9][0-9.eE+-]*)')
@@ -48,15 +51,18 @@ class _SliceFile(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         """Up to `size` bytes from here on; all that are left when it is negative."""
-        begin, end = self._at, _bracketed(self._text) if size < 0 else self._at + size
-        self._at = min(end, _bracketed(self._text))
-        inside = bytes(self._text[max(0, begin - 1) : max(0, end - 1)])
-        opened = b"[" + inside if begin == 0 and end > 0 else inside
-        return opened + b"]" if begin < _bracketed(self._text) <= end else opened
+        size_of_all = len(self._text) + 2
+        begin = self._at
+        end = size_of_all if size < 0 else min(begin + size, size_of_all)
+        self._at = max(begin, end)
+        inside = self._text[max(0, begin - 1) : max(0, end - 1)]
+        opening = b"[" if begin == 0 and end > 0 else b""
+        closing = b"]" if begin < size_of_all <= end else b""
+        return b"".join((opening, inside, closing))
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Moves to a byte."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: _bracketed(self._text)}[whence]
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._text) + 2}[whence]
         self._at = base + offset
         return self._at
 
@@ -71,10 +77,6 @@ class _SliceFile(io.RawIOBase):
     def readable(self) -> bool:
         """It can be read."""
         return True
-
-
-def _bracketed(text: memoryview) -> int:
-    return len(text) + 2
 
 
 class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
@@ -114,8 +116,16 @@ class _ReadAgainError(Exception):
     """The group must be read again, with more keys or other types declared."""
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedGroup:
+    """The table that holds a group's events, and the arguments that are its columns."""
+
+    table: str
+    keys: frozenset[str]
+
+
 class EventScanner:
-    """Loads slices into the temporary table `event`, one group at a time.
+    """Loads slices into tables of a database in memory, one group at a time.
 
     Args:
         report: where damage and unknown fields are counted.
@@ -141,6 +151,7 @@ class EventScanner:
         self._respell: dict[bytes, bytes] = {}
         self._exact = False
         self._loose = False
+        self._table = ""
         self._pending = ReadReport()
         self.boundary: re.Pattern[bytes] = re.compile(rb'\}\s*,\s*(\{\s*")')
 
@@ -153,8 +164,9 @@ class EventScanner:
 
     # -- loading ---------------------------------------------------------------------------------
 
-    def load(self, group: list[Slice]) -> int:
-        """Replaces the table `event` by the events of some slices; returns their number."""
+    def load(self, group: list[Slice]) -> LoadedGroup:
+        """Loads the events of some slices into a table, which stays until the load after the next."""
+        self._table = "event_b" if self._table == "event_a" else "event_a"
         self._exact = self._exact or _has_long_decimals(group[0].text)
         self._look_up_keys([piece for piece in group if piece.new_keys])
         self._fill(group)
@@ -162,11 +174,13 @@ class EventScanner:
             self._exact = True
             self._fill(group)
         self._settle(group)
-        return int(self._one("SELECT count(*) FROM event"))
+        return LoadedGroup(self._table, frozenset(self.keys))
 
     def _fill(self, group: list[Slice]) -> None:
         while True:
-            self.connection.execute(f"CREATE OR REPLACE TEMP TABLE event ({self._table_columns()})")
+            self.connection.execute(
+                f"CREATE OR REPLACE TABLE {self._table} ({self._table_columns()})"
+            )
             self._pending = ReadReport()
             try:
                 self._insert(group)
@@ -183,7 +197,7 @@ class EventScanner:
         for damage, count in pending.damage.items():
             report.note(damage, pending.damage_offset, count)
         if self._loose:
-            wrong = int(self._one("SELECT coalesce(sum(wrong), 0) FROM event"))
+            wrong = int(self._one(f"SELECT coalesce(sum(wrong), 0) FROM {self._table}"))
             if wrong:
                 report.note("wrong_type", count=wrong)
         for piece in group:
@@ -191,7 +205,7 @@ class EventScanner:
             if piece.last and body.endswith(b"\x00"):
                 report.note("trailing_nuls", piece.offset + len(piece.text.rstrip(b"\x00 \t\r\n")))
         for key, count in self.connection.execute(
-            "SELECT key, count(*) FROM (SELECT unnest(json_keys(extras)) AS key FROM event "
+            f"SELECT key, count(*) FROM (SELECT unnest(json_keys(extras)) AS key FROM {self._table} "
             "WHERE extras IS NOT NULL) GROUP BY key"
         ).fetchall():
             report.unknown_fields[key] = report.unknown_fields.get(key, 0) + count
@@ -249,7 +263,7 @@ class EventScanner:
         self._files.texts = {f"{number}.json": text for number, text in enumerate(texts)}
         names = ", ".join(f"'{self._files.protocol}://{name}'" for name in self._files.texts)
         self.connection.execute(
-            f"INSERT INTO event SELECT {self._select()} FROM read_json([{names}], "
+            f"INSERT INTO {self._table} SELECT {self._select()} FROM read_json([{names}], "
             f"columns = {self._read_columns()}, format = 'array', maximum_object_size = {LONGEST_OBJECT_BYTES})"
         )
 
@@ -389,7 +403,7 @@ class EventScanner:
             self._respell[json.dumps(raw).encode() + b":"] = json.dumps(ours).encode() + b":"
 
     def _lost_digits(self) -> bool:
-        longest = self._one("SELECT max(abs(ts_ns)) FROM event WHERE NOT whole")
+        longest = self._one(f"SELECT max(abs(ts_ns)) FROM {self._table} WHERE NOT whole")
         return longest is not None and longest >= EXACT_US * 1000
 
     def _texts(self, query: str) -> list[str]:
@@ -414,7 +428,10 @@ def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
     if as_text:
         exact = f"TRY_CAST({column} AS DECIMAL(32, 6))"
         return f"TRY_CAST({exact} * 1000 AS BIGINT)", f"{exact} = floor({exact})"
-    return f"TRY_CAST(round({column} * 1000) AS BIGINT)", f"{column} = floor({column})"
+    # The fraction alone is multiplied: the whole would lose its last digit to rounding.
+    whole = f"TRY_CAST(floor({column}) AS BIGINT) * 1000"
+    rest = f"TRY_CAST(round(({column} - floor({column})) * 1000) AS BIGINT)"
+    return f"({whole} + {rest})", f"{column} = floor({column})"
 
 
 def _without_edges(text: bytes) -> bytes:

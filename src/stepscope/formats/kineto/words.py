@@ -1,0 +1,115 @@
+"""Texts of events to words of the canonical tables, once per distinct text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepscope.formats import vocabulary
+from stepscope.formats.kineto.rows import codes
+
+Ints = np.ndarray[Any, np.dtype[Any]]
+Columns = dict[str, Any]
+Word = Callable[[str, str], str | None]
+
+
+class Words:
+    """The categories and names of some events.
+
+    Args:
+        columns: has the columns `cat`, `name` and `pid`.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self._category_codes, raw = codes(columns["cat"])
+        self._name_codes, names = codes(columns["name"])
+        self._names = [*names, ""]
+        known = [vocabulary.category(category) for category in raw]
+        categories = [one.name if one else spelled for one, spelled in zip(known, raw, strict=True)]
+        self._kinds = [one.kind if one else "other" for one in known]
+        # The last entry is for events without a category, which only the oldest exporter wrote.
+        _, pids = codes(columns["pid"])
+        nameless = next((one for pid in pids if (one := vocabulary.category(None, pid))), None)
+        self._categories = [*categories, nameless.name if nameless else "none"]
+        self._kinds.append(nameless.kind if nameless else "other")
+
+    def category(self) -> pa.Array:
+        """Each event's category, as it is spelled today."""
+        return recoded(self._category_codes, self._categories)
+
+    def each(self, *words: Word) -> list[pa.Array]:
+        """Columns that depend on the kind of an event's category and on its name.
+
+        Args:
+            words: functions of that kind and the name to a word, or to None for no word.
+        """
+        width = len(self._names)
+        pairs = np.where(self._category_codes < 0, len(self._kinds) - 1, self._category_codes)
+        pairs = pairs.astype(np.int64) * width
+        pairs += np.where(self._name_codes < 0, width - 1, self._name_codes)
+        seen = np.zeros(len(self._kinds) * width, dtype=bool)
+        seen[pairs] = True
+        distinct = np.flatnonzero(seen).tolist()
+        columns = []
+        for word in words:
+            number_of: dict[str, int] = {}
+            code = np.full(len(seen), -1, dtype=np.int32)
+            for index in distinct:
+                category, name = divmod(index, width)
+                value = word(self._kinds[category], self._names[name])
+                if value is not None:
+                    code[index] = number_of.setdefault(value, len(number_of))
+            columns.append(dictionary(code[pairs], list(number_of)))
+        return columns
+
+
+def dictionary(code: Ints, values: list[str]) -> pa.DictionaryArray:
+    """A text column of numbers of words; NULL where a number is below 0."""
+    mask = code < 0
+    indices = pa.array(code, mask=mask) if mask.any() else pa.array(code)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(values, pa.string()))
+
+
+def recoded(code: Ints, words: list[str]) -> pa.DictionaryArray:
+    """A text column with each distinct value replaced by a word; the last word is for nulls."""
+    distinct = list(dict.fromkeys(words))
+    table = np.array([distinct.index(word) for word in words], dtype=np.int32)
+    return dictionary(table[code], distinct)
+
+
+def text(column: pa.ChunkedArray, default: str | None = None) -> Any:
+    """A text column as a dictionary, its nulls filled when there is a default."""
+    if default is not None and column.null_count:
+        return pc.fill_null(column.cast(pa.string()), default).dictionary_encode()
+    return column
+
+
+def place_of(column: pa.ChunkedArray, known: dict[int, tuple[Any, ...]]) -> Any:
+    """Hashes as the number of what they stand for: its place among all that are known."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    code, hashes = codes(column)
+    place = {hashed: number for number, hashed in enumerate(known)}
+    table = np.array([*(place[hashed] for hashed in hashes), -1], dtype=np.int32)
+    numbers = table[code]
+    return pa.array(numbers, mask=numbers < 0)
+
+
+def as_table(columns: Columns, schema: pa.Schema) -> pa.Table:
+    """A table of a schema's columns; those that are absent, or have no value, keep the null type."""
+    rows = len(next(iter(columns.values())))
+    arrays, fields = [], []
+    for field in schema:
+        value = columns.pop(field.name, None)
+        array = pa.array(value) if isinstance(value, np.ndarray) else value
+        if array is None or pa.types.is_null(array.type):
+            array = pa.nulls(rows)
+        elif array.type != field.type:
+            array = array.cast(field.type)
+        arrays.append(array)
+        fields.append(pa.field(field.name, array.type))
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
