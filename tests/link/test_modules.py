@@ -62,6 +62,12 @@ def test_frames_that_call_each_other_in_a_circle_do_no_harm(recording):
     assert len(recording.link().rows("module")) == 3
 
 
+def test_damaged_frame_numbers_fall_back_to_times(recording):
+    recording.python("nn.Module: A_0", 0, 100, python_id=2**31 - 1, python_parent_id=5)
+    recording.python("nn.Module: B_0", 10, 90, python_id=2, python_parent_id=2**31 - 1)
+    assert set(tree(recording.link())) == {"A_0", "A_0.B_0"}
+
+
 def test_backward_belongs_to_the_module_of_its_forward(recording):
     recording.python("nn.Module: Net_0", 0, 100)
     recording.python("nn.Module: Linear_0", 10, 60)

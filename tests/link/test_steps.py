@@ -169,3 +169,9 @@ def test_empty_recording_has_no_step(recording):
     linked = recording.link()
     assert steps(linked) == []
     assert linked.rows("host_event") == linked.rows("device_event") == []
+
+
+def test_step_number_that_no_program_counts_to_does_no_harm(recording):
+    recording.annotation("ProfilerStep#99999999999999999999999", 0, 90)
+    recording.annotation("ProfilerStep#7", 100, 190)
+    assert [row[:2] for row in steps(recording.link())] == [(0, 0), (7, 100)]
