@@ -198,7 +198,7 @@ def _whole(host: Host, device: Device, is_track: NDArray[np.bool_]) -> Marked:
     for number, low, high in zip(
         host.thread_number, host.thread_start[:-1], host.thread_start[1:], strict=True
     ):
-        if not (number < len(is_track) and is_track[number]):
+        if not (0 <= number < len(is_track) and is_track[number]):
             begins.append(host.start[low:high])
             ends.append(host.end[low:high])
     begin, end = np.concatenate(begins), np.concatenate(ends)
