@@ -162,14 +162,15 @@ class _Iterate(Generic[T]):
                 try:
                     batch = next(batches)
                 except StopIteration:
+                    session.abandon(running, began=False)
                     return
                 session.input_ends(tokens)
                 fresh = False
                 yield batch
                 session.end()
         finally:
-            # A break, an exception in the loop's body or the loader's end: not an iteration. Python
-            # may close this generator late, when another loop is already running.
+            # A break or an exception in the loop's body: the iteration is not whole. Python may
+            # close this generator late, when another loop is already running.
             session.abandon(running)
 
 

@@ -81,7 +81,7 @@ class Recorder:
         self._ring = Ring()
         self._finder: Finder | None = None
         self._targets: list[Target] = []
-        self._armed: list[Target | None] = []
+        self._armed: list[tuple[Target | None, Clock]] = []
         self._origins: dict[int, tuple[Clock, Any]] = {}
         self._graph_marks: dict[int, list[Marked]] = {}
         self._captured_for: int | None = -1
@@ -138,8 +138,14 @@ class Recorder:
         self._read()
         self.bookkeeping_ns += self._now() - now_ns
 
-    def abandon(self) -> None:
-        """The iteration broke off: nothing of it counts, and its turn is taken again."""
+    def abandon(self, *, began: bool = True) -> None:
+        """The iteration broke off: nothing of it counts, and its turn is taken again.
+
+        Args:
+            began: False when there was no iteration at all, only the end of a loader.
+        """
+        if not began:
+            self.iteration -= 1
         watch = self.watch
         self._began_ns = None
         self._disarm()
@@ -160,7 +166,7 @@ class Recorder:
 
     def drain(self) -> None:
         """Reads what is still in flight; waits for a device some seconds at most."""
-        self._wait_for_ring(_DRAIN_SECONDS)
+        self._wait_for_ring(_DRAIN_SECONDS, every=0.01)
         self._ring.drop()
         for key, lost in self._ring.lost.items():
             self.events[key].lost += lost
@@ -212,11 +218,11 @@ class Recorder:
             return
         ended = [event for event in watch.events if event.end_index is not None]
         self.events = [Event(event) for event in sorted(ended, key=lambda one: one.start_index)]
-        target_of = {
-            label: finder.armed(parse_label(label))
+        armed = {
+            label: (finder.armed(parse_label(label)), self.clock_of(label))
             for label in {event.surveyed.label for event in self.events}
         }
-        self._armed = [target_of[event.surveyed.label] for event in self.events]
+        self._armed = [armed[event.surveyed.label] for event in self.events]
         self.schedule.surveyed(len(self.events))
         for entry in self.plan.entries:
             if any(entry.label.matches(event.label, event.occurrence) for event in ended):
@@ -238,9 +244,8 @@ class Recorder:
         self._origins = {}
         for key in self._keys(turn):
             event = self.events[key].surveyed
-            clock = self.clock_of(event.label)
+            target, clock = self._armed[key]
             armed[(event.label, event.occurrence)] = (key, clock)
-            target = self._armed[key]
             if target is not None:
                 targets[id(target)] = target
             if id(clock) not in self._origins:
@@ -280,7 +285,7 @@ class Recorder:
                 self.events[event].missed += 1
         if self._graph_marks and turn.counted:
             # The next replay makes the same marks again, so they must be read before it.
-            self._wait_for_ring(_REPLAY_SECONDS)
+            self._wait_for_ring(_REPLAY_SECONDS, every=0.0002)
         return bool(ran)
 
     def _read(self) -> None:
@@ -289,11 +294,11 @@ class Recorder:
                 Sample(reading.iteration, reading.duration_ns, reading.offset_ns)
             )
 
-    def _wait_for_ring(self, seconds: float) -> None:
+    def _wait_for_ring(self, seconds: float, *, every: float) -> None:
         deadline = time.monotonic() + seconds
         self._read()
         while len(self._ring) and time.monotonic() < deadline:
-            time.sleep(0.0005)
+            time.sleep(every)
             self._read()
 
     def _open_region(self, name: str) -> AbstractContextManager[Any] | None:

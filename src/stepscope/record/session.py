@@ -94,6 +94,7 @@ class Session:
         self._inline_kept = False
         self._out_of_the_job = False
         self._closed = False
+        self._said_stop = False
         self._model_given = model
         # Processes of multiprocessing leave without atexit, but run their own finalizers.
         atexit.register(self.close)
@@ -150,20 +151,23 @@ class Session:
         except Exception as error:
             self.guard.trip(error)
 
-    def abandon(self, iteration: int | None = None) -> None:
+    def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
         """The iteration broke off: an exception, a break, the end of the loader.
 
         Args:
             iteration: only if this one is running; None for whichever is.
+            began: False when there was no batch, and so no iteration at all.
         """
         if self.guard.tripped or not self._in_iteration:
             return
         if iteration is not None and iteration != self._iterations:
             return
         self._in_iteration = False
+        if not began:
+            self._iterations -= 1
         try:
             if self._recorder is not None:
-                self._recorder.abandon()
+                self._recorder.abandon(began=began)
             if self._phases is not None:
                 self._phases.abandon()
         except Exception as error:
@@ -185,15 +189,16 @@ class Session:
             return True
         if not plan.stop_when_done or not self.done or self.guard.tripped:
             return False
-        if self.process().world_size > 1 and plan.stop_after is None:
-            # Ranks may need different numbers of iterations; one that leaves early hangs the others.
-            self._plan = None
+        if self.process().world_size == 1:
+            return True
+        # Ranks may need different numbers of iterations; one that leaves early hangs the others.
+        if plan.stop_after is None and not self._said_stop:
+            self._said_stop = True
             say_once(
                 "stop_when_done is ignored with several ranks, which would wait for each other; "
                 "give the plan stop_after, which all ranks share"
             )
-            return False
-        return True
+        return False
 
     def input_begins(self) -> tuple[Any, Any]:
         """The wait for a batch begins; the result goes to `input_ends`."""

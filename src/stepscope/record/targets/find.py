@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from stepscope.record.labels import NAMED, Label, pattern
@@ -11,9 +12,15 @@ from stepscope.record.plan import Entry, Plan, PlanError, nearest
 from stepscope.record.targets import Target
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
 from stepscope.record.targets.copies import Copies, HostToDevice
-from stepscope.record.targets.modules import ModuleForward, compiled_around
+from stepscope.record.targets.modules import ModuleForward, is_compiled
 from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward
-from stepscope.record.targets.steps import OptimizerStep, collective, whole_backward, zero_grad
+from stepscope.record.targets.steps import (
+    OptimizerStep,
+    collective,
+    collectives,
+    whole_backward,
+    zero_grad,
+)
 
 _WRAPPERS = (
     "_orig_mod",
@@ -39,12 +46,18 @@ def module_paths(root: Any) -> dict[str, Found]:
     it: it is what is called.
     """
     paths: dict[str, Found] = {}
-    for raw, module in root.named_modules():
+    inside: dict[str, str | None] = {}
+    for raw, module in root.named_modules():  # parents come before their children
         parts = raw.split(".") if raw else []
+        above = ".".join(parts[:-1])
+        compiled_by = inside[above] if raw else None
+        inside[raw] = compiled_by
         if parts and parts[0] == "module" and type(root).__name__ in _PARALLEL:
             parts = parts[1:]
         path = ".".join(part for part in parts if part not in _WRAPPERS)
-        paths.setdefault(path, Found(module, compiled_around(root, raw)))
+        paths.setdefault(path, Found(module, compiled_by))
+        if compiled_by is None and is_compiled(module):
+            inside[raw] = path
     return paths
 
 
@@ -88,6 +101,10 @@ class Finder:
     def not_measurable(self, entry: Entry) -> str | None:
         """Why an entry can never be measured in this model, or None."""
         label = entry.label
+        if label.kind == "collective" and label.name not in collectives():
+            return (
+                f"torch.distributed has no {label.name} ({nearest(str(label.name), collectives())})"
+            )
         if label.kind not in ("module", "operator", "node"):
             return None
         paths = self._paths(label)
@@ -103,7 +120,7 @@ class Finder:
                 f"torch.compile has merged it into the code of its parent; "
                 f'a compiled module is measured at its boundary: "{name}"'
             )
-        if label.kind != "module" and self._is_compiled(paths[0]):
+        if label.kind != "module" and is_compiled(self.modules[paths[0]].module):
             return "operators inside compiled code have no calls of their own; take a trace"
         return None
 
@@ -113,20 +130,12 @@ class Finder:
         module = found.module if found is not None else self._model
         if module is None:
             return None
-        for tensor in (*module.parameters(), *module.buffers()):
-            return tensor.device
-        return None
+        tensor = next(chain(module.parameters(), module.buffers()), None)
+        return None if tensor is None else tensor.device
 
     def _paths(self, label: Label) -> list[str]:
         expression = pattern(label.module or "")
         return [path for path in self.modules if expression.fullmatch(path)]
-
-    def _is_compiled(self, path: str) -> bool:
-        module = self.modules[path].module
-        return (
-            type(module).__name__ == "OptimizedModule"
-            or getattr(module, "_compiled_call_impl", None) is not None
-        )
 
     def _target(self, label: Label, path: str, *, everything: bool) -> Target | None:
         if label.kind in ("module", "operator", "node"):
@@ -136,7 +145,7 @@ class Finder:
             prefix = f"{path}.{label.direction}".lstrip(".")
             wanted = None if everything else label.name
             if label.kind == "operator":
-                if self._is_compiled(path):
+                if is_compiled(found.module):
                     return None
                 if label.direction == "forward":
                     return OperatorsInForward(found.module, prefix, wanted)
@@ -149,7 +158,7 @@ class Finder:
         if label.kind == "backward":
             return whole_backward()
         if label.kind == "collective":
-            return collective(label.name or "")
+            return collective(label.name) if label.name in collectives() else None
         if label.text == "optimizer.step":
             return OptimizerStep()
         if label.text == "zero_grad":

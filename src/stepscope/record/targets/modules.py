@@ -80,19 +80,9 @@ def tensors_in(value: Any, depth: int = 4) -> list[Any]:
     return []
 
 
-def compiled_around(root: Any, path: str) -> str | None:
-    """The path of the compiled module that holds the module at `path`, or None.
-
-    The compiled module itself is not inside: it can be measured.
-    """
-    module = root
-    walked: list[str] = []
-    parts = [part for part in path.split(".") if part]
-    for part in parts:
-        if type(module).__name__ == "OptimizedModule" and part != "_orig_mod":
-            return ".".join(walked)
-        if getattr(module, "_compiled_call_impl", None) is not None:
-            return ".".join(walked)
-        module = getattr(module, part)
-        walked.append(part)
-    return None
+def is_compiled(module: Any) -> bool:
+    """Whether torch.compile has made the module, or its call, one piece of code."""
+    return (
+        type(module).__name__ == "OptimizedModule"
+        or getattr(module, "_compiled_call_impl", None) is not None
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import FunctionType
 from typing import Any
 
 from stepscope.record.targets.patches import Calls
@@ -22,22 +23,27 @@ def zero_grad(owners: list[Any], label: str = "zero_grad") -> Calls:
     return Calls(label, [(owner, "zero_grad") for owner in owners])
 
 
+def collectives() -> list[str]:
+    """Names of the functions of torch.distributed that the job has loaded."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    return [
+        name
+        for name, value in (vars(distributed) if distributed is not None else {}).items()
+        # Not isinstance: torch's deprecated names warn when they are looked at.
+        if type(value) is FunctionType and not name.startswith("_")
+    ]
+
+
 def collective(name: str) -> Calls:
-    """A function of torch.distributed that the job itself calls.
+    """A function of torch.distributed that the job itself calls; see `collectives`.
 
     DDP's own all-reduce is called in C++ and not heard. An asynchronous collective returns a handle
     and has not ended, so it is not measured.
-
-    Raises:
-        ValueError: torch.distributed has no such function.
     """
-    distributed: Any = sys.modules.get("torch.distributed")
-    function = getattr(distributed, name, None)
-    if function is None or not callable(function):
-        raise ValueError(f"torch.distributed has no {name}")
+    distributed: Any = sys.modules["torch.distributed"]
     places = [(distributed, name)]
     beneath: Any = sys.modules.get("torch.distributed.distributed_c10d")
-    if beneath is not None and getattr(beneath, name, None) is function:
+    if beneath is not None and getattr(beneath, name, None) is getattr(distributed, name):
         places.append((beneath, name))
     return Calls(f"collective.{name}", places, finished=lambda result: result is None)
 

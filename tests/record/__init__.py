@@ -1,0 +1,1 @@
+"""Tests of recording from inside a training job."""

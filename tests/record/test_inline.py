@@ -1,0 +1,435 @@
+"""Inline recording of a loop: one event at a time, with what it finds and leaves behind."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepscope.record import inline
+from stepscope.record.annotate import NOTHING, region, traced
+from stepscope.record.plan import plan_from
+from stepscope.record.result import parse_result
+from stepscope.record.session import Session
+from stepscope.record.trouble import RecordingWarning
+
+from .fake_device import FakeDeviceClock
+from .small_job import batches, make_model, spin, train, untouched
+
+pytestmark = pytest.mark.torch
+
+
+def _events(out: Path) -> list[dict[str, Any]]:
+    (profile,) = parse_result(out)
+    return [
+        event
+        for streams in profile["timeline"].values()
+        for events in streams.values()
+        for event in events
+    ]
+
+
+def _record(
+    out: Path, events: list[str], steps: int = 200, inside: Any = lambda _: None, **plan: Any
+) -> dict[str, Any]:
+    model = make_model()
+    options = {"warmup": 1, "repetitions": 4, "unarmed_every": 2, "events": events, **plan}
+    inline.start(options, model=model, out=out)
+    train(model, inline.iterate(batches(steps)), inside=inside)
+    assert inline.done()
+    inline.stop()
+    assert untouched(model)
+    (profile,) = parse_result(out)
+    return profile
+
+
+def test_off_is_nothing_at_all() -> None:
+    loader = [1, 2, 3]
+    assert inline.iterate(loader) is loader
+    assert inline.iteration() is NOTHING
+    assert region("anything") is NOTHING
+    assert inline.stop() == []
+
+
+def test_a_profile_has_hugectrs_fields_and_the_samples_beside_them(tmp_path: Path) -> None:
+    profile = _record(tmp_path, ["forward", "0.forward", "backward", "optimizer.step"])
+    assert profile["host_name"]
+    assert profile["avg_iter_time_ms"] > 0
+    assert list(profile["timeline"]) == ["device_0"]
+    events = profile["timeline"]["device_0"]["stream_0"]
+    assert [event["label"] for event in events] == [
+        "forward",
+        "0.forward",
+        "backward",
+        "optimizer.step",
+    ]
+    assert [(event["start_index"], event["end_index"]) for event in events] == [
+        (0, 3),
+        (1, 2),
+        (4, 5),
+        (6, 7),
+    ]
+    for event in events:
+        assert len(event["samples"]) == event["statistics"]["n"] == 4
+        assert event["avg_measured_time_ms"] == pytest.approx(event["statistics"]["mean_ns"] / 1e6)
+        assert event["avg_iter_start_to_event_start_time_ms"] > 0
+    assert profile["complete"] is True
+    assert profile["overhead"]["pairs"] > 0
+
+
+def test_only_one_event_is_measured_in_an_iteration(tmp_path: Path) -> None:
+    profile = _record(tmp_path, ["forward", "0.forward", "backward"])
+    events = profile["timeline"]["device_0"]["stream_0"]
+    iterations = [sample[0] for event in events for sample in event["samples"]]
+    assert len(iterations) == len(set(iterations)) == 12
+    assert iterations == sorted(iterations)
+
+
+def test_a_known_delay_is_measured_and_its_neighbour_does_not_move(tmp_path: Path) -> None:
+    real: dict[str, dict[int, float]] = {"long": {}, "short": {}}
+
+    def inside(number: int) -> None:
+        with region("short"):
+            real["short"][number] = spin(0.001)
+        with region("long"):
+            real["long"][number] = spin(0.008)
+
+    profile = _record(tmp_path, ["short", "long"], inside=inside, repetitions=9, steps=40)
+    for event in profile["timeline"]["device_0"]["stream_0"]:
+        # A loaded machine takes the processor away now and then: the median of nine is robust.
+        ratios = sorted(
+            duration_ns / 1e9 / real[event["label"]][iteration]
+            for iteration, duration_ns, _ in event["samples"]
+        )
+        assert ratios[4] == pytest.approx(1.0, abs=0.05)
+
+
+def test_an_operator_with_a_known_delay_is_measured_within_5_per_cent(tmp_path: Path) -> None:
+    import torch
+
+    real: list[float] = []
+
+    @torch.library.custom_op("stepscope_test::slow", mutates_args=(), schema="(Tensor x) -> Tensor")
+    def slow(x: torch.Tensor) -> torch.Tensor:
+        real.append(spin(0.006))
+        return x.clone()
+
+    slow.register_autograd(lambda _context, gradient: gradient)
+
+    class Slow(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return slow(x)
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), Slow(), torch.nn.Linear(8, 4))
+    plan = {
+        "warmup": 1,
+        "repetitions": 9,
+        "unarmed_every": 0,
+        "events": ["1.forward.stepscope_test::slow", "1.forward", "2.forward"],
+    }
+    inline.start(plan, model=model, out=tmp_path)
+    train(model, inline.iterate(batches(40)))
+    events = {event["label"]: event for event in (inline.stop(), _events(tmp_path))[1]}
+    for label in ("1.forward.stepscope_test::slow", "1.forward"):
+        ratios = sorted(
+            duration_ns / 1e9 / real[iteration]
+            for iteration, duration_ns, _ in events[label]["samples"]
+        )
+        assert ratios[4] == pytest.approx(1.0, abs=0.05)
+    assert events["2.forward"]["statistics"]["median_ns"] < 3e6
+
+
+def test_a_dataset_that_sleeps_50_ms_shows_as_input_wait(tmp_path: Path) -> None:
+    from torch.utils.data import DataLoader, Dataset
+
+    class Slow(Dataset):  # type: ignore[type-arg]
+        def __len__(self) -> int:
+            return 14
+
+        def __getitem__(self, index: int) -> Any:
+            time.sleep(0.05)
+            return batches(1)[0]
+
+    model = make_model()
+    plan = {"warmup": 1, "repetitions": 9, "unarmed_every": 0, "events": ["input_wait"]}
+    inline.start(plan, model=model, out=tmp_path)
+    train(model, inline.iterate(DataLoader(Slow(), batch_size=None)))
+    inline.stop()
+    (event,) = _events(tmp_path)
+    assert 45e6 < event["statistics"]["median_ns"] < 55e6
+    phases = json.loads(next(tmp_path.glob("*.phases.json")).read_text())
+    assert 45e6 < phases["phases"]["input_wait"]["statistics"]["median_ns"] < 55e6
+    assert phases["verdict"][0]["kind"] == "input-bound"
+    assert len(phases["first_batch_ns"]) == 1
+
+
+def test_disjoint_events_do_not_add_up_to_more_than_the_iteration(tmp_path: Path) -> None:
+    def inside(_: int) -> None:
+        with region("busy"):
+            spin(0.003)
+
+    labels = ["input_wait", "zero_grad", "forward", "busy", "backward", "optimizer.step"]
+    profile = _record(tmp_path, labels, inside=inside, repetitions=7)
+    events = profile["timeline"]["device_0"]["stream_0"]
+    assert [event["label"] for event in events] == labels
+    total_ns = sum(event["statistics"]["median_ns"] for event in events)
+    assert total_ns <= 1.1 * profile["iteration_statistics"]["armed"]["median_ns"]
+
+
+def test_every_occurrence_is_an_event_and_one_can_be_picked(tmp_path: Path) -> None:
+    def inside(_: int) -> None:
+        for _repeat in range(3):
+            with region("thrice"), region("picked"):
+                pass
+
+    profile = _record(tmp_path, ["thrice", "picked#1"], inside=inside)
+    events = profile["timeline"]["device_0"]["stream_0"]
+    assert [(event["label"], event["occurrence"]) for event in events] == [
+        ("thrice", 0),
+        ("thrice", 1),
+        ("picked", 1),
+        ("thrice", 2),
+    ]
+
+
+def test_wildcards_become_the_events_that_exist(tmp_path: Path) -> None:
+    profile = _record(tmp_path, ["*.forward", "2.forward.aten::*"], steps=400)
+    labels = [event["label"] for event in profile["timeline"]["device_0"]["stream_0"]]
+    assert labels == [
+        "0.forward",
+        "1.forward",
+        "2.forward",
+        "2.forward.aten::t",
+        "2.forward.aten::addmm",
+    ]
+
+
+def test_one_shot_measures_all_in_every_iteration(tmp_path: Path) -> None:
+    profile = _record(tmp_path, ["forward", "backward"], mode="one_shot", repetitions=5)
+    first, second = profile["timeline"]["device_0"]["stream_0"]
+    assert [sample[0] for sample in first["samples"]] == [sample[0] for sample in second["samples"]]
+    assert len(first["samples"]) == 5
+
+
+def test_an_iteration_as_a_context(tmp_path: Path) -> None:
+    import torch
+
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    plan = {"warmup": 1, "repetitions": 3, "events": ["forward", "input_wait"]}
+
+    def loop() -> None:
+        for batch in batches(20):
+            with inline.iteration():
+                optimizer.zero_grad()
+                model(batch).sum().backward()
+                optimizer.step()
+
+    inline.start(plan, model=model, out=tmp_path)
+    with pytest.warns(RecordingWarning, match='"input_wait" is not measured'):
+        loop()
+    inline.stop()
+    assert [event["label"] for event in _events(tmp_path)] == ["forward"]
+    phases = json.loads(next(tmp_path.glob("*.phases.json")).read_text())
+    assert phases["phases"]["input_wait"] is None  # nobody listened: not measured is not 0
+
+
+def test_model_and_optimizer_are_found_when_they_are_not_given(tmp_path: Path) -> None:
+    model = make_model()
+    plan = {"warmup": 1, "repetitions": 3, "events": ["2.forward", "zero_grad", "optimizer.step"]}
+    inline.start(plan, out=tmp_path)
+    train(model, inline.iterate(batches(40)))
+    inline.stop()
+    assert [event["label"] for event in _events(tmp_path)] == [
+        "zero_grad",
+        "2.forward",
+        "optimizer.step",
+    ]
+    assert untouched(model)
+
+
+def test_the_first_iteration_of_an_epoch_does_not_count(tmp_path: Path) -> None:
+    model = make_model()
+    inline.start(
+        {"warmup": 0, "repetitions": 3, "unarmed_every": 0, "events": ["forward"]},
+        model=model,
+        out=tmp_path,
+    )
+    for _epoch in range(6):
+        train(model, inline.iterate(batches(3)))
+    inline.stop()
+    (event,) = _events(tmp_path)
+    assert all(sample[0] % 3 for sample in event["samples"])
+    assert len(event["samples"]) == 3
+
+
+def test_a_loop_ends_when_the_plan_says_so(tmp_path: Path) -> None:
+    model = make_model()
+    plan = {
+        "warmup": 1,
+        "repetitions": 2,
+        "unarmed_every": 0,
+        "events": ["forward"],
+        "stop_when_done": True,
+    }
+    inline.start(plan, model=model, out=tmp_path)
+    # The epoch's first, the warm-up, the survey, one thrown away, two kept.
+    assert len(train(model, inline.iterate(batches(100)))) == 6
+    assert train(model, inline.iterate(batches(100))) == []
+
+
+def test_all_ranks_end_after_the_same_number_of_iterations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    monkeypatch.setenv("SLURM_NTASKS", "2")
+    model = make_model()
+    plan = {"warmup": 0, "repetitions": 1, "events": ["forward"], "stop_when_done": True}
+    inline.start(plan, model=model, out=tmp_path)
+    with pytest.warns(RecordingWarning, match="stop_when_done is ignored with several ranks"):
+        assert len(train(model, inline.iterate(batches(30)))) == 30
+    inline.start({**plan, "stop_after": 9}, model=model, out=tmp_path)
+    assert len(train(model, inline.iterate(batches(30)))) == 9
+
+
+def test_a_job_can_be_switched_on_from_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"warmup": 1, "repetitions": 2, "events": ["forward"]}')
+    monkeypatch.setenv("STEPSCOPE_INLINE", str(plan))
+    monkeypatch.setenv("STEPSCOPE_OUT", str(tmp_path / "out"))
+    monkeypatch.setattr(inline, "_asked_environment", False)
+    train(make_model(), inline.iterate(batches(20)))
+    inline.stop()
+    assert [event["label"] for event in _events(tmp_path / "out")] == ["forward"]
+
+
+def test_iterate_is_still_a_loader() -> None:
+    class Loader(list[int]):
+        batch_size = 4
+
+    inline.start(None, model=make_model())
+    loader: Any = inline.iterate(Loader([1, 2]))
+    assert len(loader) == 2
+    assert loader.batch_size == 4
+    assert list(loader) == [1, 2]
+
+
+def test_a_traced_function_is_a_region_of_its_name(tmp_path: Path) -> None:
+    @traced
+    def interact(x: int) -> int:
+        return x + 1
+
+    name = interact.__qualname__
+    profile = _record(tmp_path, [name], inside=lambda number: interact(number) and None)
+    assert profile["timeline"]["device_0"]["stream_0"][0]["label"] == name
+    assert interact(1) == 2
+
+
+def test_a_device_is_read_later_and_never_waited_for(tmp_path: Path) -> None:
+    ticks = iter(range(0, 10**9, 1000))
+    clock = FakeDeviceClock(lambda: next(ticks))
+    model = make_model()
+    plan = plan_from({"warmup": 1, "repetitions": 5, "unarmed_every": 0, "events": ["forward"]})
+    session = Session(plan, model=model, out=tmp_path, clock=clock, copies=False, phases=False)
+
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for number, batch in enumerate(batches(30)):
+        session.begin()
+        asked = clock.asked
+        model(batch).sum().backward()
+        optimizer.step()
+        assert session.done or clock.asked == asked  # nothing is asked inside an iteration
+        session.end()
+        if number % 10 == 9:
+            clock.finish()
+    clock.finish()
+    session.close()
+    (event,) = _events(tmp_path)
+    assert event["clock"] == "cuda"
+    # The iteration's start, the event's start and its stop are three ticks of 1 µs.
+    assert [sample[1:] for sample in event["samples"]] == [[1000, 1000]] * 5
+    (profile,) = parse_result(tmp_path)
+    assert list(profile["timeline"]["device_0"]) == ["stream_7"]
+
+
+def test_a_device_that_never_answers_loses_measurements_not_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepscope.record.recorder._DRAIN_SECONDS", 0.01)
+    clock = FakeDeviceClock()
+    model = make_model()
+    plan = plan_from({"warmup": 1, "repetitions": 90, "unarmed_every": 0, "events": ["forward"]})
+    session = Session(plan, model=model, out=tmp_path, clock=clock, copies=False, phases=False)
+    for batch in batches(100):
+        session.begin()
+        model(batch)
+        session.end()
+    session.close()
+    (event,) = _events(tmp_path)
+    assert (event["samples"], event["lost"]) == ([], 90)
+    assert clock.made < 64 * 3 + 10  # the ring is bounded
+
+
+def test_regions_inside_a_captured_graph_are_measured_at_its_replays(tmp_path: Path) -> None:
+    """A graph runs its marks again at every replay, without Python; the fake device does so here."""
+    now = [0]
+    clock = FakeDeviceClock(lambda: now[0], done_at_once=True)
+    plan = plan_from({"warmup": 2, "repetitions": 3, "unarmed_every": 0, "events": ["a", "b"]})
+    session = Session(
+        plan, model=make_model(), out=tmp_path, clock=clock, copies=False, phases=False
+    )
+    graph: list[Any] = []
+
+    def work() -> None:
+        for name, time_ns in (("a", 10), ("b", 30)):
+            with region(name):
+                now[0] += time_ns
+
+    def capture() -> None:
+        work()  # the rehearsal that torch asks for before a capture
+        made = []
+        original = clock.mark
+
+        def noted(*, in_graph: bool = False) -> Any:
+            mark = original(in_graph=in_graph)
+            if in_graph:
+                made.append((mark, now[0] - began))
+            return mark
+
+        clock.mark = noted  # type: ignore[method-assign]
+        clock.is_capturing = True
+        began = now[0]
+        work()
+        clock.is_capturing = False
+        clock.mark = original  # type: ignore[method-assign]
+        graph[:] = made
+
+    captures = 0
+    for _ in range(14):
+        session.begin()
+        if session.recapture():
+            captures += 1
+            capture()
+        now[0] += 5
+        for mark, offset_ns in graph:  # the replay
+            mark.time_ns = now[0] + offset_ns
+        now[0] += 40
+        session.end()
+    session.close()
+    events = _events(tmp_path)
+    assert [(event["label"], event["statistics"]["mean_ns"]) for event in events] == [
+        ("a", 10.0),
+        ("b", 30.0),
+    ]
+    assert [len(event["samples"]) for event in events] == [3, 3]
+    assert captures == 4  # the survey, each event, and once without marks
+    (profile,) = parse_result(tmp_path)
+    assert profile["overhead"] is None  # no iteration ran without marks

@@ -1,0 +1,88 @@
+"""Files are whole or absent, and what was measured is kept somewhere."""
+
+from __future__ import annotations
+
+import errno
+import json
+import warnings
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from stepscope.record.output import keep, keep_json, write_whole
+from stepscope.record.trouble import Guard, RecordingWarning, say_once
+
+
+def test_a_file_gets_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
+    def cut_off(file: BinaryIO) -> None:
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_whole(tmp_path / "out" / "a.json", cut_off)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_an_older_file_survives_a_failed_newer_one(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("old")
+
+    def cut_off(file: BinaryIO) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_whole(tmp_path / "a.json", cut_off)
+    assert (tmp_path / "a.json").read_text() == "old"
+
+
+def test_a_directory_that_cannot_be_written_costs_a_warning_not_the_data(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.warns(RecordingWarning, match="could not be written to .*; it is at") as caught:
+        path = keep_json(tmp_path / "file" / "below", "a.json", {"x": 1}, what="the profile")
+    assert len(caught) == 1
+    assert path is not None
+    assert json.loads(path.read_text()) == {"x": 1}
+
+
+def test_a_full_disk_costs_one_warning(tmp_path: Path) -> None:
+    def full(file: BinaryIO) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.warns(RecordingWarning, match="No space left") as caught:
+        assert keep(tmp_path, "a.json", full, what="the profile") is None
+    assert len(caught) == 1
+
+
+def test_a_warning_never_raises_even_where_warnings_are_errors(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        say_once("something is off")
+    assert "stepscope: something is off" in capsys.readouterr().err
+
+
+def test_a_guard_says_the_first_error_and_swallows_the_others() -> None:
+    guard = Guard("inline recording")
+    calls = []
+
+    def fails() -> str:
+        calls.append(1)
+        raise RuntimeError("no clock")
+
+    hook = guard.wrap(fails)
+    with pytest.warns(RecordingWarning, match="no clock") as caught:
+        assert [hook(), hook(), hook()] == [None, None, None]
+    assert (len(caught), len(calls)) == (1, 1)
+
+
+def test_a_guarded_hook_returns_nothing_for_torch_would_take_it_as_an_output() -> None:
+    assert Guard("x").wrap(lambda: 5)() is None
+
+
+def test_stopping_the_job_is_not_swallowed() -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Guard("x").wrap(interrupted)()

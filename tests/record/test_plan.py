@@ -1,0 +1,101 @@
+"""Plans as people write them, and what they are told when one is wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from stepscope.record.plan import PlanError, as_plan, plan_from, read_plan
+
+TOML = """\
+warmup = 3
+repetitions = 7
+mode = "one_at_a_time"
+events = [
+    "forward",
+    "TopMLP.*.backward",
+]
+
+[layers."BottomMLP.fc1"]
+forward_events = ["forward", "aten::addmm"]
+backward_events = ["fused.bprop"]
+"""
+
+needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="TOML is in Python since 3.11")
+
+
+def _file(tmp_path: Path, text: str, name: str = "plan.toml") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+@needs_toml
+def test_a_toml_plan_is_read_with_its_lines(tmp_path: Path) -> None:
+    plan = read_plan(_file(tmp_path, TOML))
+    assert (plan.warmup, plan.repetitions, plan.source) == (3, 7, "plan.toml")
+    assert [(entry.label.text, entry.line) for entry in plan.entries] == [
+        ("forward", 5),
+        ("TopMLP.*.backward", 6),
+        ("BottomMLP.fc1.forward", 10),
+        ("BottomMLP.fc1.forward.aten::addmm", 10),
+        ("BottomMLP.fc1.fused.bprop", 11),
+    ]
+
+
+def test_a_json_plan_and_a_dict_are_the_same(tmp_path: Path) -> None:
+    plan = {
+        "repetitions": 5,
+        "fc1": {"forward_events": ["forward"], "backward_events": []},
+        "layers": {"fc2": {"backward_events": ["aten::mm#1"]}},
+    }
+    read = read_plan(_file(tmp_path, json.dumps(plan, indent=1), "plan.json"))
+    given = as_plan(plan)
+    assert [entry.label for entry in read.entries] == [entry.label for entry in given.entries]
+    assert [entry.line for entry in read.entries] == [5, 12]
+    assert [entry.line for entry in given.entries] == [None, None]
+
+
+def test_an_event_named_twice_is_measured_once() -> None:
+    plan = plan_from({"events": ["fc1.forward"], "fc1": {"forward_events": ["forward"]}})
+    assert len(plan.entries) == 1
+
+
+@needs_toml
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ('evnts = ["forward"]', 'bad.toml, line 1: a plan has no "evnts"', "events"),
+        ('events = ["forward"]\nwarmup = -1', "bad.toml, line 2: warmup is -1", "0 or more"),
+        ('events = ["forward"]\nwarmup = true', "bad.toml, line 2: warmup is True", "number"),
+        ('events = ["forward"]\nmode = "fast"', "bad.toml, line 2: mode is 'fast'", "one_shot"),
+        ('\nevents = "forward"', "bad.toml, line 2: events is not a list of labels", "events = ["),
+        ('events = ["forward", ""]', "bad.toml, line 1: a label is empty", ""),
+        ("warmup = 3", "bad.toml names no events", "events"),
+        ('events = ["a"\nwarmup = 3', "bad.toml, line 2: not TOML", ""),
+        (
+            '[layers.fc1]\nforward = ["forward"]',
+            'bad.toml, line 2: layer "fc1" has "forward"',
+            "forward_events",
+        ),
+    ],
+)
+def test_a_bad_plan_is_told_its_line(tmp_path: Path, text: str, message: str, hint: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        read_plan(_file(tmp_path, text, "bad.toml"))
+    assert caught.value.message.startswith(message)
+    assert hint in caught.value.hint
+    assert caught.value.slug == "bad-plan"
+
+
+def test_broken_json_is_told_its_line(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"plan\.json, line 2: not JSON"):
+        read_plan(_file(tmp_path, '{\n "events": [forward]}', "plan.json"))
+
+
+def test_a_plan_that_is_not_there_is_told() -> None:
+    with pytest.raises(PlanError, match="cannot read the plan"):
+        read_plan("nowhere/plan.toml")

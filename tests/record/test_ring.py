@@ -1,0 +1,63 @@
+"""Measurements in flight: read when the clock has reached them, given up when there is no room."""
+
+from __future__ import annotations
+
+from stepscope.record.clock import HostClock
+from stepscope.record.ring import Pending, Reading, Ring
+
+from .fake_device import FakeDeviceClock
+
+
+def _pending(clock: FakeDeviceClock, iteration: int, key: int = 0) -> Pending:
+    origin = clock.mark()
+    start = clock.mark()
+    return Pending(iteration, clock, origin, [(key, start, clock.mark())])
+
+
+def test_nothing_is_read_before_the_device_is_there() -> None:
+    clock = FakeDeviceClock(between_ns=10)
+    ring = Ring()
+    ring.push(_pending(clock, iteration=4))
+    assert list(ring.read()) == []
+    clock.finish()
+    assert list(ring.read()) == [Reading(key=0, iteration=4, duration_ns=10, offset_ns=10)]
+    assert len(ring) == 0
+
+
+def test_a_full_ring_gives_up_the_oldest_and_counts_it() -> None:
+    clock = FakeDeviceClock()
+    ring = Ring(capacity=2)
+    for iteration in range(5):
+        ring.push(_pending(clock, iteration, key=7))
+    assert (len(ring), ring.lost) == (2, {7: 3})
+    clock.finish()
+    assert [reading.iteration for reading in ring.read()] == [3, 4]
+
+
+def test_marks_are_used_again_so_that_a_long_run_makes_few() -> None:
+    clock = FakeDeviceClock()
+    ring = Ring()
+    for iteration in range(1000):
+        ring.push(_pending(clock, iteration))
+        clock.finish()
+        assert len(list(ring.read())) == 1
+    assert clock.made <= 3
+
+
+def test_marks_of_a_captured_graph_are_kept_for_its_next_replay() -> None:
+    clock = FakeDeviceClock(between_ns=5)
+    start, stop = clock.mark(in_graph=True), clock.mark(in_graph=True)
+    ring = Ring()
+    for iteration in range(3):
+        ring.push(Pending(iteration, clock, clock.mark(), [], in_graph=[(0, start, stop)]))
+        clock.finish()
+        assert [reading.duration_ns for reading in ring.read()] == [5]
+    assert clock.released.isdisjoint({id(start), id(stop)})
+
+
+def test_a_host_clock_is_read_at_once() -> None:
+    times = iter([100, 130])
+    clock = HostClock(lambda: next(times))
+    ring = Ring()
+    ring.push(Pending(0, clock, 90, [(1, clock.mark(), clock.mark())]))
+    assert list(ring.read()) == [Reading(key=1, iteration=0, duration_ns=30, offset_ns=10)]

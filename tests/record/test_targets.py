@@ -1,0 +1,344 @@
+"""What can be heard in a model, and that hearing it changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepscope.record.labels import parse_label
+from stepscope.record.plan import PlanError, plan_from
+from stepscope.record.targets import Target
+from stepscope.record.targets.backward import ModuleBackward, NodeBackward
+from stepscope.record.targets.copies import Copies, HostToDevice
+from stepscope.record.targets.find import Finder, check_plan, module_paths
+from stepscope.record.targets.modules import ModuleForward
+from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward
+from stepscope.record.targets.patches import Patch
+from stepscope.record.targets.steps import (
+    OptimizerStep,
+    collective,
+    whole_backward,
+    zero_grad,
+)
+from stepscope.record.trouble import Guard, RecordingWarning
+
+from .small_job import batches, make_model, train, untouched
+
+pytestmark = pytest.mark.torch
+
+
+class Diary:
+    """A watch that writes down what it hears; an end that moves is written once, where it ends up."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def open(self, label: str) -> str:
+        self.lines.append(f"<{label}")
+        return label
+
+    def close(self, token: str) -> None:
+        if f"{token}>" in self.lines:
+            self.lines.remove(f"{token}>")
+        self.lines.append(f"{token}>")
+
+
+def _hear(model: Any, *targets: Target, steps: int = 1) -> list[str]:
+    diary, guard = Diary(), Guard("test")
+    for target in targets:
+        target.install(diary, guard)
+    train(model, batches(steps))
+    for target in targets:
+        target.remove()
+    assert not guard.tripped
+    assert untouched(model)
+    return diary.lines
+
+
+def test_a_forward_and_a_backward_of_one_module() -> None:
+    model = make_model()
+    lines = _hear(
+        model, ModuleForward(model[2], "2.forward"), ModuleBackward(model[2], "2.backward")
+    )
+    assert lines == ["<2.forward", "2.forward>", "<2.backward", "2.backward>"]
+
+
+def test_a_backward_spans_all_its_nodes_and_lies_inside_the_whole() -> None:
+    model = make_model()
+    lines = _hear(
+        model,
+        whole_backward(),
+        ModuleBackward(model, "model.backward"),
+        NodeBackward(model[0], "0.backward", None),
+    )
+    assert lines[:2] == ["<backward", "<model.backward"]
+    assert lines[-1] == "backward>"
+    assert [line for line in lines if "0.backward" in line] == [
+        "<0.backward.AddmmBackward0",
+        "0.backward.AddmmBackward0>",
+        "<0.backward.TBackward0",
+        "0.backward.TBackward0>",
+    ]
+
+
+def test_a_model_that_works_in_place_can_be_heard_backwards() -> None:
+    """torch's own full backward hooks make such a model raise."""
+    model = make_model()
+    assert _hear(model, ModuleBackward(model[1], "relu.backward")) == [
+        "<relu.backward",
+        "relu.backward>",
+    ]
+
+
+def test_operators_are_heard_in_their_module_only() -> None:
+    model = make_model()
+    forward = _hear(model, OperatorsInForward(model[2], "2.forward", "aten::addmm"))
+    assert forward == ["<2.forward.aten::addmm", "2.forward.aten::addmm>"]
+    backward = _hear(model, OperatorsInBackward(model[2], "2.backward", "aten::mm"))
+    assert backward.count("<2.backward.aten::mm") == 2  # gradients of the input and of the weight
+
+
+def test_the_steps_own_calls_are_heard_in_order() -> None:
+    import torch
+
+    model = make_model()
+    optimizer = torch.optim.Adam(model.parameters())
+    diary, guard = Diary(), Guard("test")
+    targets = [zero_grad([optimizer]), whole_backward(), OptimizerStep()]
+    for target in targets:
+        target.install(diary, guard)
+    train(model, batches(1), optimizer)
+    for target in targets:
+        target.remove()
+    assert [line for line in diary.lines if line.startswith("<")] == [
+        "<zero_grad",
+        "<backward",
+        "<optimizer.step",
+    ]
+    assert "zero_grad" not in vars(optimizer)
+
+
+def test_losses_are_the_same_bit_for_bit_with_everything_installed() -> None:
+    expected = train(make_model(), batches(6))
+    model = make_model()
+    diary, guard = Diary(), Guard("test")
+    targets: list[Target] = [whole_backward(), OptimizerStep()]
+    for name, module in model.named_modules():
+        targets += [
+            ModuleForward(module, name),
+            ModuleBackward(module, name),
+            OperatorsInForward(module, name, None),
+            OperatorsInBackward(module, name, None),
+        ]
+    losses = []
+    optimizer = None
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for batch in batches(6):
+        for target in targets:
+            target.install(diary, guard)
+        losses += train(model, [batch], optimizer)
+        for target in targets:
+            target.remove()
+    assert losses == expected
+    assert len(diary.lines) > 100
+
+
+def test_a_forward_that_raises_leaves_no_dispatch_mode_behind() -> None:
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    model = make_model()
+    diary, guard = Diary(), Guard("test")
+    target = OperatorsInForward(model[2], "2.forward", None)
+    target.install(diary, guard)
+    with pytest.raises(RuntimeError):
+        model[2](batches(1)[0])  # 8 columns where 16 are wanted
+    assert _get_current_dispatch_mode() is None
+    target.remove()
+    assert untouched(model)
+
+
+def test_a_module_called_twice_is_heard_twice_each_way() -> None:
+    import torch
+    from torch import nn
+
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(8, 8)
+
+        def forward(self, x: Any) -> Any:
+            return self.fc(self.fc(x))
+
+    torch.manual_seed(0)
+    model = Twice()
+    lines = _hear(model, ModuleForward(model.fc, "f"), ModuleBackward(model.fc, "b"))
+    assert lines.count("<f") == lines.count("<b") == 2
+
+
+def test_a_checkpointed_module_is_heard_again_when_it_is_computed_again() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    model = make_model()
+    diary, guard = Diary(), Guard("test")
+    target = ModuleForward(model[0], "0.forward")
+    target.install(diary, guard)
+    checkpoint(model, batches(1)[0], use_reentrant=False).sum().backward()
+    target.remove()
+    assert diary.lines.count("<0.forward") == 2
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_compiled_module_is_heard_at_its_boundary_without_compiling_again(in_place: bool) -> None:
+    import torch
+
+    compiled = 0
+
+    def backend(graph: Any, _inputs: Any) -> Any:
+        nonlocal compiled
+        compiled += 1
+        return graph.forward
+
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = torch.nn.Linear(8, 8)
+
+        def forward(self, x: Any) -> Any:
+            return torch.relu(self.fc(x))
+
+    block: Any = Block()
+    if in_place:
+        block.compile(backend=backend)
+    else:
+        block = torch.compile(block, backend=backend)
+    block(batches(1)[0])
+    before = compiled
+    assert before > 0
+    diary, guard = Diary(), Guard("test")
+    target = ModuleForward(block, "forward")
+    target.install(diary, guard)
+    block(batches(1)[0])
+    target.remove()
+    block(batches(1)[0])
+    assert diary.lines == ["<forward", "forward>"]
+    assert compiled == before
+
+
+def test_what_a_compiler_merged_is_told_where_to_measure_instead() -> None:
+    import torch
+
+    model = torch.compile(make_model(), backend="eager")
+    finder = Finder(model, (), None)
+    (entry,) = plan_from({"events": ["2.forward"]}).entries
+    assert 'measured at its boundary: "forward"' in (finder.not_measurable(entry) or "")
+    assert finder.armed(parse_label("2.forward")) is None
+    assert isinstance(finder.armed(parse_label("forward")), ModuleForward)
+
+
+def test_copies_to_a_device_are_heard_and_others_are_not() -> None:
+    import torch
+
+    copies, diary, guard = Copies(), Diary(), Guard("test")
+    copies.attach()
+    target = HostToDevice(copies)
+    target.install(diary, guard)
+    tensor = torch.ones(2)
+    tensor.to("meta")
+    tensor.to(device=torch.device("meta"), non_blocking=True)
+    tensor.to(torch.float64)
+    tensor.to("cpu")
+    tensor.to(tensor)
+    target.remove()
+    tensor.to("meta")
+    copies.detach()
+    assert diary.lines.count("<host_to_device") == 2
+    assert "to" not in vars(torch.Tensor)
+
+
+def test_a_collective_is_heard_when_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch.distributed as dist
+
+    def all_reduce(tensor: Any, async_op: bool = False) -> Any:
+        return object() if async_op else None
+
+    monkeypatch.setattr(dist, "all_reduce", all_reduce)
+    diary = Diary()
+    target = collective("all_reduce")
+    target.install(diary, Guard("test"))
+    dist.all_reduce(None)  # type: ignore[arg-type]
+    dist.all_reduce(None, async_op=True)  # type: ignore[arg-type]
+    target.remove()
+    assert diary.lines == [
+        "<collective.all_reduce",
+        "collective.all_reduce>",
+        "<collective.all_reduce",
+    ]
+    assert dist.all_reduce is all_reduce
+
+
+def test_a_collective_that_does_not_exist_is_told_the_nearest() -> None:
+    import torch.distributed  # noqa: F401
+
+    (entry,) = plan_from({"events": ["collective.all_reduec"]}).entries
+    why = Finder(make_model(), (), None).not_measurable(entry)
+    assert why is not None
+    assert why.startswith("torch.distributed has no all_reduec (nearest: all_reduce")
+
+
+def test_paths_are_the_authors_without_wrappers() -> None:
+    import torch
+
+    model = make_model()
+    assert set(module_paths(model)) == {"", "0", "1", "2"}
+    assert set(module_paths(torch.compile(model, backend="eager"))) == {"", "0", "1", "2"}
+
+
+def test_a_plan_with_a_wrong_module_is_told_its_line_and_the_nearest() -> None:
+    text = '{"events": [\n"2.forward",\n"3.forward"]}'
+    plan = plan_from({"events": ["2.forward", "3.forward"]}, source="plan.json", text=text)
+    with pytest.raises(PlanError, match=r'plan\.json, line 3: "3\.forward"') as caught:
+        check_plan(plan, make_model())
+    assert "2.forward" in caught.value.hint
+    check_plan(plan_from({"events": ["2.forward", "any region"]}), make_model())
+
+
+def test_a_patch_that_somebody_patched_over_is_left_to_them() -> None:
+    class Owner:
+        def call(self) -> str:
+            return "original"
+
+    owner = Owner()
+    patch = Patch(owner, "call", lambda original: lambda: "ours " + original())
+    patch.install()
+    ours = owner.call
+    owner.call = lambda: "theirs " + ours()  # type: ignore[method-assign]
+    patch.remove()
+    assert owner.call() == "theirs ours original"
+
+
+def test_a_failing_watch_trips_the_guard_and_the_job_goes_on() -> None:
+    class Failing(Diary):
+        def open(self, label: str) -> str:
+            raise RuntimeError("broken")
+
+    expected = train(make_model(), batches(2))
+    for make in (
+        lambda model: ModuleForward(model[0], "a"),
+        lambda model: ModuleBackward(model[0], "a"),
+        lambda model: NodeBackward(model[0], "a", None),
+        lambda model: OperatorsInForward(model[0], "a", None),
+        lambda model: OperatorsInBackward(model[0], "a", None),
+        lambda _: whole_backward(),
+        lambda _: OptimizerStep(),
+    ):
+        model, guard = make_model(), Guard("test")
+        target = make(model)
+        target.install(Failing(), guard)
+        with pytest.warns(RecordingWarning, match="broken") as caught:
+            assert train(model, batches(2)) == expected
+        assert len(caught) == 1
+        target.remove()
+        assert untouched(model)
