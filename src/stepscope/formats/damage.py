@@ -59,6 +59,7 @@ CLASSES: dict[str, Damage] = {
     "empty_event": Damage("empty events were ignored", harmless=True),
     "no_phase": Damage("objects without `ph` are no events and were dropped"),
     "wrong_type": Damage("values have a type that their field cannot have and were read as null"),
+    "no_id": Damage("begin and end of asynchronous events lack the id that pairs them"),
     "no_time": Damage("events without a time were left out"),
     "zero_timestamp": Damage(
         "device events without a time (0) count as launched but take no part in time", harmless=True

@@ -35,6 +35,7 @@ _NUMBER = re.compile(
     r"(-?(?:0|[1-9][0-9]{0,400}))(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,9})?(?![\w.+-])"
 )
 _LITERAL = re.compile(r"(?:true|false|null)(?![\w.])")
+_CUT_OFF = re.compile(r"[\w.+/-]{0,8}\Z")
 _NO_NUMBER = re.compile(r"[+-]?(?:inf(?:inity)?|nan|n/a)(?![\w./])", re.IGNORECASE)
 _QUOTE_OR_BACKSLASH = re.compile(r'["\\]')
 _CONTROL = re.compile(r"[\x00-\x1f]")
@@ -44,7 +45,7 @@ _LITERALS = {"true": True, "false": False, "null": None}
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 # What must follow a quote for it to be the end of a string and not a part of it.
-_KEY_AHEAD = r'"[^"\\]{0,100}"[ \t\r\n]*:'
+_KEY_AHEAD = r'"(?:[^"\\]|\\.){0,100}"[ \t\r\n]*:'
 _KEYS_AHEAD = rf'(?:{_KEY_AHEAD}|[A-Za-z_][A-Za-z0-9_ ]{{0,63}}"[ \t\r\n]*:)'
 _ENDS_IN_OBJECT = re.compile(
     rf"[ \t\r\n]*(?:,[ \t\r\n]*(?:{_KEYS_AHEAD}|\}})"
@@ -313,7 +314,8 @@ class _Reader:
         if found := _NO_NUMBER.match(self.text, index, self.stop):
             self._note("not_a_number", index)
             return None, found.end()
-        raise _Unreadable(index, "truncated" if self.stop - index < 5 else "unreadable")
+        cut = _CUT_OFF.match(self.text, index, self.stop)
+        raise _Unreadable(index, "truncated" if cut else "unreadable")
 
     def _string(self, holder: Any, key: str, start: int) -> tuple[str, int]:
         """The string whose opening quote is at `start`, and the index after its closing quote."""

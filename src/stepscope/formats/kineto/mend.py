@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,8 @@ _START = re.compile(
     r'\{[ \t\r\n]*"(?:ph|name|cat|args|pid|tid|ts|dur|id|bp|s|tts|tdur|cname|scope|id2)"[ \t\r\n]*:'
 )
 _NEAR_BRACE = re.compile(r"[^{}\[\]]{0,4}\{")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _PHASE = '"ph"'
 _ARRAY_END = re.compile(
     r'\}[ \t\r\n,]*(\])[ \t\r\n\x00]*(?:,[ \t\r\n]*"[^"\\]{0,100}"[ \t\r\n]*:|\}|\Z)'
@@ -171,10 +173,8 @@ class _Mender:
         value, end = parsed
         if value is None:
             return self._damaged(index, end)
-        twice = self._members.twice
-        if self._members.any:
-            self._note("duplicate_key", index)
-        self._take(value, index, repaired=self._members.any, twice=twice)
+        damage = [("duplicate_key", index)] if self._members.any else []
+        self._take(value, index, damage, self._members.twice)
         return end
 
     def _parse(self, index: int) -> tuple[dict[str, Any] | None, int] | None:
@@ -189,7 +189,9 @@ class _Mender:
             return None
         value, end = found
         raw = self._chunk[index:end]
-        if value is None or b"\\ud" in raw or b"\\uD" in raw:
+        if value is None:
+            return None, end
+        if b"\\u" in raw and _SURROGATE.search(_SURROGATE_PAIR.sub(b"", raw)):
             return None, end
         if not self._ascii and not raw.isascii():
             try:
@@ -248,11 +250,9 @@ class _Mender:
             return self._give_up(index, stop, read.why, read.index)
         if not self._plausible(read, stop):
             return self._give_up(index, stop, "torn_event", index)
-        for damage, at in read.damage:
-            self._note(damage, at)
         if read.raw_name is not None:
             _keep_name_apart(read.value, read.raw_name)
-        self._take(read.value, index, repaired=bool(read.damage), twice=read.twice)
+        self._take(read.value, index, read.damage, read.twice)
         return read.end
 
     def _plausible(self, read: Loose, stop: int) -> bool:
@@ -264,10 +264,10 @@ class _Mender:
         self,
         value: dict[str, Any],
         index: int,
-        *,
-        repaired: bool = False,
+        damage: Sequence[tuple[str, int]] = (),
         twice: Iterable[str] = (),
     ) -> None:
+        """Counts what was parsed at `index`, as an event if it is one."""
         mended = self._mended
         if not value:
             self._note("empty_event", index)
@@ -276,7 +276,9 @@ class _Mender:
             mended.dropped += 1
         elif isinstance(value.get("ph"), str):
             mended.events.append(value)
-            mended.repaired += repaired
+            mended.repaired += bool(damage)
+            for kind, at in damage:
+                self._note(kind, at)
         elif isinstance(value.get("traceEvents"), list):
             self._note("interleaved", index)
             self._take_all(value["traceEvents"], index)

@@ -1,0 +1,447 @@
+"""What is lost and what is kept of a damaged piece of a trace, and that nothing is made up."""
+
+import json
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.formats.damage import CLASSES
+from stepscope.formats.kineto.mend import RAW_NAME, NumberText, mend
+
+A = b'{"ph": "X", "name": "a", "ts": 1, "dur": 2}'
+B = b'{"ph": "X", "name": "b", "ts": 3, "dur": 4, "args": {"stream": 7}}'
+C = b'{"ph": "X", "name": "c", "ts": 5, "dur": 6}'
+
+
+def names(mended):
+    return [event["name"] for event in mended.events]
+
+
+def classes(mended):
+    return [damage for damage, _ in mended.notes]
+
+
+def mend_middle(event):
+    """An event between two intact ones, which must stay."""
+    mended = mend(b",\n".join((A, event, C)), 0, last=False)
+    found = names(mended)
+    assert found[0] == "a"
+    assert found[-1] == "c"
+    return mended
+
+
+def repaired(event, damage):
+    mended = mend_middle(event)
+    assert (mended.repaired, mended.dropped) == (1, 0)
+    assert set(classes(mended)) == {damage}
+    return mended.events[1]
+
+
+def dropped(event, damage):
+    mended = mend_middle(event)
+    assert names(mended) == ["a", "c"]
+    assert (mended.repaired, mended.dropped) == (0, 1)
+    assert classes(mended) == [damage]
+
+
+# -- what is intact --------------------------------------------------------------------------------
+
+
+def test_intact_events_come_out_as_json_reads_them():
+    mended = mend(b", " + A + b",\n" + B + b" ,", 50, last=False)
+    assert mended.events == [json.loads(A), json.loads(B)]
+    assert (mended.repaired, mended.dropped, mended.notes, mended.truncated) == (0, 0, [], False)
+
+
+def test_digits_of_long_times_survive():
+    mended = mend(
+        b'{"ph": "X", "ts": 1778655624745710.848, "dur": 1e-3, "id": 123456789012345678901}',
+        0,
+        last=False,
+    )
+    event = mended.events[0]
+    assert event["ts"] == "1778655624745710.848"
+    assert isinstance(event["ts"], NumberText)
+    assert event["dur"] == "1e-3"
+    assert event["id"] == 123456789012345678901
+
+
+def test_text_beyond_ascii_is_no_damage():
+    mended = mend('{"ph": "X", "name": "größe ✓ \\u00e9 \\ud83d\\ude00"}'.encode(), 0, last=False)
+    assert names(mended) == ["größe ✓ é 😀"]
+    assert mended.notes == []
+
+
+def test_objects_inside_arguments_are_no_events():
+    nested = b'{"ph": "X", "name": "n", "args": {"groups": [{"name": "x", "id": 1}, {"name": "y", "id": 2}]}}'
+    mended = mend_middle(nested)
+    assert names(mended) == ["a", "n", "c"]
+    assert mended.notes == []
+
+
+# -- what can be repaired --------------------------------------------------------------------------
+
+
+def test_bytes_that_are_not_utf8_are_replaced_and_names_kept_apart():
+    first = repaired(b'{"ph": "X", "name": "m\xffm", "ts": 3}', "invalid_utf8")
+    second = repaired(b'{"ph": "X", "name": "m\xfem", "ts": 3}', "invalid_utf8")
+    assert first["name"] == second["name"] == "m\N{REPLACEMENT CHARACTER}m"
+    assert first["args"][RAW_NAME] != second["args"][RAW_NAME]
+
+
+def test_control_characters_are_kept_as_they_are():
+    assert (
+        repaired(b'{"ph": "X", "name": "two\nlines\x01"}', "control_character")["name"]
+        == "two\nlines\x01"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (
+            rb"C:\Users\new\torch.py",
+            "C:\\Users\\new\\torch.py",
+        ),  # no \n, no \t: nothing was escaped
+        (rb"a\qb\"c", 'a\\qb"c'),  # \" shows that its writer escaped
+        (rb"C:\dir\ ", "C:\\dir\\ "),
+        (rb"lone \ud83d half", "lone \N{REPLACEMENT CHARACTER} half"),
+    ],
+)
+def test_backslash_that_escapes_nothing_is_a_backslash(text, read):
+    assert (
+        repaired(b'{"ph": "X", "name": "' + text + b'", "ts": 3}', "invalid_escape")["name"] == read
+    )
+
+
+def test_backslash_before_the_closing_quote_is_not_its_escape():
+    event = repaired(rb'{"ph": "X", "name": "C:\dir\", "ts": 3}', "invalid_escape")
+    assert event == {"ph": "X", "name": "C:\\dir\\", "ts": 3}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        'torch.library.Library("_inductor_test", "IMPL")',
+        '/srv/{"device": "cpu"}/f.py(3): forward',
+        'say "hello"',
+        '"quoted"',
+        'f("a", "b", {"x": 1})',
+    ],
+)
+def test_quotes_inside_a_name_are_kept(name):
+    event = b'{"ph": "X", "name": "%s", "ts": 3, "args": {"Python id": 5}}' % name.encode()
+    assert repaired(event, "unescaped_quote") == {
+        "ph": "X",
+        "name": name,
+        "ts": 3,
+        "args": {"Python id": 5},
+    }
+
+
+def test_quotes_inside_a_list_cost_the_list_and_not_the_event():
+    event = repaired(
+        b'{"ph": "X", "name": "b", "args": {"Concrete Inputs": ["f("x")", "2"], "Seq": 4}}',
+        "unescaped_quote",
+    )
+    assert event["args"] == {"Concrete Inputs": None, "Seq": 4}
+
+
+@pytest.mark.parametrize(
+    "word", [b"inf", b"-inf", b"Infinity", b"-Infinity", b"nan", b"NaN", b"N/A"]
+)
+def test_words_that_are_no_numbers_are_null(word):
+    assert repaired(
+        b'{"ph": "X", "name": "b", "bandwidth": %s, "ts": 3}' % word, "not_a_number"
+    ) == {
+        "ph": "X",
+        "name": "b",
+        "bandwidth": None,
+        "ts": 3,
+    }
+
+
+def test_comma_with_nothing_after_it_is_let_pass():
+    assert repaired(b'{"ph": "X", "name": "b", "args": {"a": [1, 2,], }, }', "trailing_comma")[
+        "args"
+    ] == {"a": [1, 2]}
+
+
+def test_key_without_opening_quote_is_read():
+    assert repaired(b'{"ph": "X", "name": "b", tid": 0, "ts": 3}', "missing_quote")["tid"] == 0
+
+
+def test_missing_comma_between_members_is_read():
+    event = repaired(b'{"ph": "X" "name": "b" "ts": 3, "args": {"a": 1 "b": 2}}', "missing_comma")
+    assert event == {"ph": "X", "name": "b", "ts": 3, "args": {"a": 1, "b": 2}}
+
+
+def test_missing_comma_between_events_costs_nothing():
+    mended = mend(A + b"\n" + B, 0, last=False)
+    assert names(mended) == ["a", "b"]
+    assert (mended.repaired, mended.dropped, classes(mended)) == (0, 0, ["missing_comma"])
+
+
+def test_of_an_argument_given_twice_the_first_that_is_not_empty_stays():
+    assert repaired(
+        b'{"ph": "X", "name": "b", "args": {"a": "", "a": 1, "a": 2}}', "duplicate_key"
+    )["args"] == {"a": 1}
+
+
+# -- what cannot -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        b'{"ph": "X", "name": "b", "ts": 3x5, "dur": 4}',
+        b'{"ph": "X", "name": "b", "ts": 3 5, "dur": 4}',
+        b'{"ph": "X", "name": "b", "ts": 3,5, "dur": 4}',
+        b'{"ph": "X", "name": "b", "ts": , "dur": 4}',
+        b'{"ph": "X", "name": "b", "ts": 03, "dur": 4}',
+    ],
+)
+def test_damaged_number_costs_its_event_and_is_never_guessed(event):
+    dropped(event, "unreadable")
+
+
+def test_key_without_any_quotes_costs_its_event():
+    dropped(b'{"ph": "X", "name": "b", ts: 3, "dur": 4}', "unescaped_quote")
+
+
+def test_string_that_swallowed_a_key_costs_its_event():
+    dropped(b'{"ph": "X", "name": "b, "cat": "cpu_op", "ts": 3}', "unescaped_quote")
+
+
+def test_halves_of_two_events_do_not_become_one():
+    dropped(
+        b'{"ph": "X", "name": "b", "ts": 3, "ph": "X", "name": "d", "ts": 9, "dur": 1}',
+        "torn_event",
+    )
+
+
+def test_event_cut_in_the_middle_of_the_text_is_lost_alone():
+    dropped(b'{"ph": "X", "name": "b", "args": {"stream": 7', "torn_event")
+
+
+def test_object_without_phase_is_no_event():
+    dropped(b'{"name": "b", "ts": 3}', "no_phase")
+
+
+def test_phase_that_is_no_text_is_no_event():
+    dropped(b'{"ph": 5, "name": "b"}', "wrong_type")
+
+
+def test_empty_event_is_neither_kept_nor_lost():
+    mended = mend_middle(b"{}")
+    assert (names(mended), mended.dropped, classes(mended)) == (["a", "c"], 0, ["empty_event"])
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\x00\x01\x02", b"17", b"null", b"}", b"]", b"}}", b"garbage", b'"text"', b"x{"]
+)
+def test_garbage_between_events_costs_no_event(garbage):
+    mended = mend(A + b", " + garbage + b", " + C, 0, last=False)
+    assert names(mended) == ["a", "c"]
+    assert mended.notes
+
+
+def test_byte_in_place_of_a_comma_costs_no_event():
+    assert names(mend(A + b"x" + B + b"]" + C, 0, last=False)) == ["a", "b", "c"]
+
+
+# -- where the trace ends --------------------------------------------------------------------------
+
+
+def test_file_that_ends_inside_an_event_is_truncated():
+    mended = mend(A + b", " + B[:30], 1000, last=True)
+    assert names(mended) == ["a"]
+    assert (mended.truncated, mended.dropped) == (True, 1)
+    assert mended.notes == [("truncated", 1000 + len(A) + 2)]
+
+
+def test_damaged_event_at_the_end_is_no_truncation():
+    mended = mend(A + b', {"ph": "X", "name": "b", "ts": 3x}', 0, last=True)
+    assert (mended.truncated, mended.dropped, classes(mended)) == (False, 1, ["unreadable"])
+
+
+def test_metadata_behind_the_events_is_not_read_as_events():
+    tail = b'\n], "deviceProperties": [{"id": 0, "name": "GPU"}], "traceName": "t"\n}\n'
+    mended = mend(A + b", " + B + tail, 0, last=True)
+    assert names(mended) == ["a", "b"]
+    assert mended.end == len(A + b", " + B) + 2
+    assert (mended.dropped, mended.notes) == (0, [])
+
+
+def test_metadata_is_found_behind_a_damaged_event():
+    mended = mend(A + b', {"ph": "X", "name": 3x}\n], "traceName": "t"}', 0, last=True)
+    assert names(mended) == ["a"]
+    assert mended.end is not None
+    assert not mended.truncated
+
+
+def test_brace_too_many_behind_the_end_is_noted():
+    mended = mend(A + b"]}}\n", 0, last=True)
+    assert (names(mended), classes(mended)) == (["a"], ["extra_data"])
+
+
+def test_events_behind_the_end_are_another_recording_and_not_taken():
+    mended = mend(A + b"]}\n" + b'"dur": 3}, ' + B + b", " + C + b"]}", 0, last=True)
+    assert names(mended) == ["a"]
+    assert (mended.dropped, classes(mended)) == (2, ["interleaved"])
+
+
+def test_second_writer_in_the_middle_costs_the_torn_event_only():
+    text = A + b', {"ph": "X", "name": "b", {"schemaVersion": 1, "traceEvents": [\n' + B + b", " + C
+    mended = mend(text, 0, last=False)
+    assert names(mended) == ["a", "b", "c"]
+    assert (mended.dropped, classes(mended)) == (1, ["interleaved"])
+
+
+def test_whole_trace_inside_a_trace_is_noted():
+    mended = mend(A + b', {"traceEvents": [' + B + b"]}, " + C, 0, last=False)
+    assert names(mended) == ["a", "b", "c"]
+    assert classes(mended) == ["interleaved"]
+
+
+def test_offsets_are_bytes_of_the_file():
+    text = '{"ph": "X", "name": "größe"}, '.encode() + b'{"ph": "X", "name": "\xff"}'
+    assert mend(text, 5000, last=False).notes == [("invalid_utf8", 5000 + text.index(b"\xff"))]
+
+
+# -- hostile input ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        b'{"ph"',
+        b'"',
+        b"[",
+        b"{",
+        b"]",
+        b"}",
+        b"\\",
+        b',{"ph":',
+        b',{"ph":"',
+        b'{"ph":[',
+        b'{"a":',
+        b"},",
+        b"}]{",
+        b" ",
+        b"x{",
+    ],
+)
+def test_time_is_linear_in_hostile_text(unit):
+    def seconds(size):
+        began = time.perf_counter()
+        mend(unit * (size // len(unit)), 0, last=True)
+        return time.perf_counter() - began
+
+    # Quadratic time would make the long text a hundred times slower than the short one.
+    assert seconds(300_000) < 50 * seconds(30_000) + 0.5
+
+
+def test_deep_nesting_is_damage_and_no_overflow():
+    deep = b'{"ph": "X", "args": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    mended = mend(b", ".join((A, deep, C)), 0, last=False)
+    assert names(mended) == ["a", "c"]
+    assert mended.dropped == 1
+
+
+def test_number_of_a_million_digits_costs_its_event():
+    mended = mend(
+        b", ".join((A, b'{"ph": "X", "ts": ' + b"9" * 1_000_000 + b"}", C)), 0, last=False
+    )
+    assert (names(mended), mended.dropped) == (["a", "c"], 1)
+
+
+EVENTS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "ph": st.sampled_from(["X", "i", "M"]),
+            "name": st.text(max_size=12),
+            "ts": st.integers(0, 10**15),
+        },
+        optional={
+            "args": st.dictionaries(
+                st.text(min_size=1, max_size=6), st.integers() | st.text(max_size=6), max_size=3
+            )
+        },
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(EVENTS, st.booleans(), st.booleans(), st.data())
+def test_events_before_the_first_flipped_byte_survive(events, ascii_only, last, data):
+    texts = [json.dumps(event, ensure_ascii=ascii_only).encode() for event in events]
+    chunk = bytearray(b",\n  ".join(texts))
+    flips = data.draw(st.lists(st.integers(0, len(chunk) - 1), min_size=1, max_size=6))
+    for at in flips:
+        chunk[at] = data.draw(st.integers(0, 255))
+    before = 0
+    end = -4
+    for text in texts:
+        end += 4 + len(text)
+        if end > min(flips):
+            break
+        before += 1
+    mended = mend(bytes(chunk), 0, last=last)
+    assert mended.events[:before] == events[:before]
+    assert all(damage in CLASSES for damage, _ in mended.notes)
+    assert all(0 <= offset <= len(chunk) for _, offset in mended.notes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                A,
+                B,
+                C,
+                b"{}",
+                b"{",
+                b"}",
+                b"[",
+                b"]",
+                b",",
+                b'"',
+                b"\\",
+                b":",
+                b"\n",
+                b"\x00",
+                b"\xff",
+                b"1",
+                b"]}",
+            ]
+        )
+        | st.binary(max_size=5),
+        max_size=40,
+    ),
+    st.booleans(),
+)
+def test_no_text_makes_it_raise(pieces, last):
+    mended = mend(b"".join(pieces), 7, last=last)
+    assert 0 <= mended.repaired <= len(mended.events)
+    assert all(isinstance(event["ph"], str) for event in mended.events)
+    assert mended.notes == sorted(mended.notes, key=lambda note: note[1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(EVENTS, st.data())
+def test_cut_anywhere_keeps_every_whole_event(events, data):
+    texts = [json.dumps(event).encode() for event in events]
+    chunk = b", ".join(texts)
+    cut = data.draw(st.integers(0, len(chunk)))
+    whole, end = 0, -2
+    for text in texts:
+        end += 2 + len(text)
+        whole += end <= cut
+    mended = mend(chunk[:cut], 0, last=True)
+    assert mended.events == events[:whole]
