@@ -1,0 +1,402 @@
+"""Files as they lie about: what is read of them, and that hostile ones do no harm."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import pickle
+import tarfile
+import zipfile
+import zlib
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.errors import SourceError
+from stepscope.formats import container
+from stepscope.formats.container import member_at, members, strip_bom
+from stepscope.formats.inflate import GzipStream
+
+TEXT = b'[{"ph": "X", "name": "gemm", "ts": 1}]\n' * 50
+
+
+@pytest.fixture
+def lay(tmp_path):
+    def write(data, name="unknown"):
+        path = tmp_path / name
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+def read(path):
+    """Label's end, content and damage of every member."""
+    found = []
+    for member in members(path):
+        with member.open() as stream:
+            content = stream.read()
+        found.append((member.name, content, stream.damage))
+    return found
+
+
+def zipped(files, method=zipfile.ZIP_DEFLATED):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+def tarred(files, mode="w", form=tarfile.PAX_FORMAT, specials=()):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode, format=form) as archive:
+        for name, kind in specials:
+            entry = tarfile.TarInfo(name)
+            entry.type = kind
+            entry.linkname = "/etc/passwd"
+            archive.addfile(entry)
+        for name, data in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+# -- one file --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        TEXT,
+        gzip.compress(TEXT),
+        bz2.compress(TEXT),
+        lzma.compress(TEXT),
+        pa.compress(TEXT, codec="zstd", asbytes=True),
+        gzip.compress(gzip.compress(TEXT)),
+        gzip.compress(TEXT[:100]) + gzip.compress(TEXT[100:]),
+        gzip.compress(TEXT[:100]) + bytes(700) + gzip.compress(TEXT[100:]) + bytes(1024),
+        bz2.compress(TEXT[:100]) + bz2.compress(TEXT[100:]),
+    ],
+    ids=["plain", "gzip", "bzip2", "xz", "zstd", "twice", "members", "padded", "bzip2 members"],
+)
+@pytest.mark.parametrize("name", ["trace.json", "trace.gz", "trace"])
+def test_content_decides_and_never_the_name(lay, data, name):
+    assert read(lay(data, name)) == [(None, TEXT, None)]
+
+
+def test_reading_in_pieces_gives_full_pieces_until_the_end(lay):
+    (member,) = members(lay(gzip.compress(TEXT)))
+    with member.open() as stream:
+        pieces = list(iter(lambda: stream.read(64), b""))
+        assert stream.read(64) == b""
+    assert b"".join(pieces) == TEXT
+    assert {len(piece) for piece in pieces[:-1]} == {64}
+
+
+def test_size_is_what_the_file_takes_on_disk(lay):
+    data = gzip.compress(TEXT)
+    (member,) = members(lay(data))
+    assert member.size == len(data)
+
+
+def test_gzip_header_with_every_field_is_read(lay):
+    raw = gzip.compress(TEXT)
+    header = raw[:3] + bytes([4 | 8 | 16 | 2 | 0xE0]) + raw[4:10]
+    extra = b"\x05\x00extra" + b"name\x00" + b"comment " * 1000 + b"\x00" + b"\x12\x34"
+    assert read(lay(header + extra + raw[10:])) == [(None, TEXT, None)]
+
+
+@pytest.mark.parametrize(
+    ("data", "content", "damage"),
+    [
+        (gzip.compress(TEXT)[:-8], TEXT, "gzip_truncated"),
+        (gzip.compress(TEXT)[:-1], TEXT, "gzip_truncated"),
+        (gzip.compress(TEXT, 0)[:200], TEXT[: 200 - 15], "gzip_truncated"),
+        (gzip.compress(TEXT)[:-8] + bytes(4) + gzip.compress(TEXT)[-4:], TEXT, "gzip_crc"),
+        (gzip.compress(TEXT)[:-4] + bytes(4), TEXT, "gzip_crc"),
+        (gzip.compress(TEXT) + b"appended", TEXT, "gzip_trailing"),
+        (gzip.compress(TEXT)[:6], b"", "gzip_truncated"),
+        (b"\x1f\x8b\x07" + gzip.compress(TEXT)[3:], b"", "gzip_corrupt"),
+        (bz2.compress(TEXT)[:-8], TEXT, "compression_truncated"),
+        (lzma.compress(TEXT)[:-24], TEXT, "compression_truncated"),
+        (pa.compress(TEXT, codec="zstd", asbytes=True)[:-8], b"", "compression_truncated"),
+    ],
+)
+def test_damaged_compression_gives_what_was_decoded(lay, data, content, damage):
+    assert read(lay(data)) == [(None, content, damage)]
+
+
+def test_second_member_is_read_behind_one_with_a_wrong_checksum(lay):
+    broken = gzip.compress(TEXT)[:-8] + bytes(8)
+    assert read(lay(broken + gzip.compress(TEXT))) == [(None, TEXT + TEXT, "gzip_crc")]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.binary(max_size=3000), st.integers(0, 9), st.data())
+def test_corrupt_gzip_gives_all_that_zlib_can_decode_bytewise(content, level, data):
+    packed = bytearray(gzip.compress(content + TEXT, level))
+    at = data.draw(st.integers(10, len(packed) - 9))
+    packed[at] ^= data.draw(st.integers(1, 255))
+
+    reference, oracle = zlib.decompressobj(-zlib.MAX_WBITS), b""
+    for byte in packed[10:]:
+        try:
+            oracle += reference.decompress(bytes([byte]))
+        except zlib.error:
+            break
+    stream = GzipStream(lambda: _Bytes(bytes(packed)))
+    read = stream.read(1 << 20)
+    assert (
+        read.startswith(oracle) or len(oracle) - len(read) <= 258
+    )  # one symbol is at most that long
+    assert oracle.startswith(read[: len(oracle)])
+    assert stream.damage is not None or read == content + TEXT
+
+
+class _Bytes:
+    damage = None
+
+    def __init__(self, data):
+        self._file = io.BytesIO(data)
+        self.read = self._file.read
+
+    def close(self):
+        pass
+
+
+def test_stream_that_inflates_beyond_reason_is_cut(lay, monkeypatch):
+    monkeypatch.setattr(container, "MOST_INFLATED", 1 << 20)
+    path = lay(gzip.compress(bytes(8 << 20)))
+    (member,) = members(path)
+    with member.open() as stream:
+        total = sum(len(piece) for piece in iter(lambda: stream.read(1 << 18), b""))
+    assert total < 6 << 20
+    assert stream.damage == "implausible_size"
+
+
+def test_large_plain_file_is_not_mistaken_for_a_bomb(lay, monkeypatch):
+    monkeypatch.setattr(container, "MOST_INFLATED", 10)
+    monkeypatch.setattr(container, "MOST_RATIO", 0)
+    assert read(lay(TEXT)) == [(None, TEXT, None)]
+
+
+def test_byte_order_mark_is_taken_off_once():
+    assert strip_bom(b"\xef\xbb\xbf\xef\xbb\xbf[") == b"\xef\xbb\xbf["
+    assert strip_bom(b"[") == b"["
+
+
+# -- archives --------------------------------------------------------------------------------------
+
+TWO = {"rank0.json": TEXT, "deep/rank1.json.gz": gzip.compress(TEXT)}
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        zipped(TWO),
+        zipped(TWO, zipfile.ZIP_STORED),
+        zipped(TWO, zipfile.ZIP_BZIP2),
+        tarred(TWO),
+        tarred(TWO, "w:gz"),
+        tarred(TWO, "w:xz"),
+        tarred(TWO, form=tarfile.GNU_FORMAT),
+        tarred(TWO, form=tarfile.USTAR_FORMAT),
+        pa.compress(tarred(TWO), codec="zstd", asbytes=True),
+    ],
+    ids=["zip", "stored", "zip bzip2", "tar", "tar.gz", "tar.xz", "gnu", "ustar", "tar.zst"],
+)
+def test_members_of_an_archive_are_read_each(lay, archive):
+    path = lay(archive)
+    assert read(path) == [("rank0.json", TEXT, None), ("deep/rank1.json.gz", TEXT, None)]
+    assert [member.label for member in members(path)] == [
+        f"{path}!rank0.json",
+        f"{path}!deep/rank1.json.gz",
+    ]
+
+
+@pytest.mark.parametrize("archive", [zipped(TWO), tarred(TWO, "w:gz")], ids=["zip", "tar.gz"])
+def test_members_open_in_any_order_and_in_other_processes(lay, archive):
+    found = [pickle.loads(pickle.dumps(member)) for member in members(lay(archive))]  # noqa: S301
+    for member in (found[1], found[0], found[1]):
+        with member.open() as head:
+            assert head.read(10) == TEXT[:10]
+        with member.open() as stream, found[0].open() as other:
+            assert stream.read() == other.read() == TEXT
+
+
+def test_compressed_archive_is_inflated_once_when_read_in_order(lay, monkeypatch):
+    opened = []
+    real = container.FileWindow
+
+    def counted(*args):
+        opened.append(args)
+        return real(*args)
+
+    path = lay(tarred({f"{n}.json": TEXT for n in range(20)}, "w:gz"))
+    monkeypatch.setattr(container, "FileWindow", counted)
+    for member in members(path):
+        with member.open() as head:
+            head.read(100)
+        with member.open() as stream:
+            assert stream.read() == TEXT
+    assert len(opened) == 2  # to see what it is, and to read it
+
+
+def test_long_names_of_both_tar_formats_are_whole(lay):
+    name = "run/" + "x" * 300 + ".json"
+    for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
+        assert [member.name for member in members(lay(tarred({name: TEXT}, form=form)))] == [name]
+
+
+def test_member_is_found_by_its_name(lay):
+    path = lay(zipped(TWO))
+    assert member_at(path, "rank0.json").open().read() == TEXT
+    with pytest.raises(SourceError, match="no member"):
+        member_at(path, "rank7.json")
+    assert member_at(lay(TEXT, "plain"), None).open().read() == TEXT
+
+
+def test_links_devices_and_folders_in_a_tar_are_passed_over(lay):
+    specials = [
+        ("link", tarfile.SYMTYPE),
+        ("hard", tarfile.LNKTYPE),
+        ("dev", tarfile.CHRTYPE),
+        ("dir", tarfile.DIRTYPE),
+        ("pipe", tarfile.FIFOTYPE),
+    ]
+    assert [name for name, _, _ in read(lay(tarred(TWO, specials=specials)))] == list(TWO)
+
+
+def test_links_and_folders_in_a_zip_are_passed_over(lay):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        link = zipfile.ZipInfo("link")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, "/etc/passwd")
+        archive.writestr("folder/", "")
+        archive.writestr("__MACOSX/._a.json", "x")
+        archive.writestr("a.json", TEXT)
+    assert read(lay(buffer.getvalue())) == [("a.json", TEXT, None)]
+
+
+def test_hostile_names_are_only_labels(lay, tmp_path):
+    names = ["../../escape.json", "/etc/escape.json", "\x1b[31mred\n.json"]
+    path = lay(tarred(dict.fromkeys(names, TEXT)))
+    found = list(members(path))
+    assert [member.open().read() for member in found] == [TEXT] * 3
+    assert all(member.label.isprintable() for member in found)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [path.name]
+
+
+def test_sizes_that_an_archive_claims_are_not_believed(lay):
+    archive = bytearray(tarred({"a.json": TEXT}, form=tarfile.USTAR_FORMAT))
+    archive[124:136] = b"77777777777\x00"  # 8 GB
+    archive[148:156] = b"        "
+    archive[148:156] = b"%06o\x00 " % sum(archive[:512])
+    ((name, content, damage),) = read(lay(bytes(archive)))
+    assert (name, damage) == ("a.json", "archive_truncated")
+    assert content.startswith(TEXT)
+
+
+def test_archives_inside_archives_are_not_opened(lay):
+    assert [name for name, _, _ in read(lay(zipped({"inner.zip": zipped(TWO)})))] == ["inner.zip"]
+    assert [name for name, _, _ in read(lay(tarred({"inner.tar.gz": tarred(TWO, "w:gz")})))] == [
+        "inner.tar.gz"
+    ]
+
+
+def test_cut_tar_gives_what_is_there(lay):
+    for mode in ("w", "w:gz"):
+        data = tarred({"a": TEXT, "b": os.urandom(3000)}, mode)
+        found = read(lay(data[:5000] if mode == "w" else data[:-1000]))
+        assert found[0] == ("a", TEXT, None)
+        assert found[-1][2] in ("archive_truncated", "gzip_truncated")
+
+
+def test_corrupt_zip_member_does_not_harm_the_others(lay):
+    data = bytearray(zipped({"a": os.urandom(500), "b": TEXT}, zipfile.ZIP_STORED))
+    data[100] ^= 0xFF
+    found = read(lay(bytes(data)))
+    assert found[0][2] == "archive_crc"
+    assert found[1] == ("b", TEXT, None)
+
+
+# -- what cannot be read ---------------------------------------------------------------------------
+
+
+def refusal(path):
+    with pytest.raises(SourceError) as caught:
+        read(path)
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+    assert "\n" not in caught.value.message + caught.value.hint
+    return caught.value.slug
+
+
+def test_what_cannot_be_opened_says_why_and_what_to_do(lay, tmp_path):
+    assert refusal(tmp_path) == "directory"
+    assert refusal(tmp_path / "missing") == "no-such-file"
+    os.mkfifo(tmp_path / "pipe")
+    assert refusal(tmp_path / "pipe") == "not-a-file"
+    assert refusal(lay(zipped(TWO)[:-30])) == "archive-damaged"
+
+
+def test_file_that_may_not_be_read_is_refused(lay, monkeypatch):
+    path = lay(TEXT)
+
+    def forbidden(*_args, **_options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("builtins.open", forbidden)
+    assert refusal(path) == "no-permission"
+
+
+def test_disk_that_fails_while_reading_is_an_error_with_a_cure(lay, monkeypatch):
+    (member,) = members(lay(TEXT * 1000))
+    stream = member.open()
+
+    def fails(_size):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(stream._stream, "read", fails)
+    with pytest.raises(SourceError, match="input/output error"):
+        stream.read(100)
+
+
+def test_encrypted_member_is_refused_when_it_is_opened(lay):
+    data = bytearray(zipped({"a.json": TEXT}))
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    assert refusal(lay(bytes(data))) == "archive-encrypted"
+
+
+def test_unknown_zip_method_is_refused_when_it_is_opened(lay):
+    assert refusal(lay(zipped({"a.json": TEXT}, zipfile.ZIP_LZMA))) == "archive-method"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(
+        [zipped(TWO), tarred(TWO), tarred(TWO, "w:gz"), gzip.compress(TEXT), lzma.compress(TEXT)]
+    ),
+    st.data(),
+)
+def test_no_damage_makes_it_raise_anything_else(tmp_path_factory, archive, data):
+    broken = bytearray(archive[: data.draw(st.integers(0, len(archive)))])
+    for at in (
+        data.draw(st.lists(st.integers(0, max(0, len(broken) - 1)), max_size=8)) if broken else []
+    ):
+        broken[at] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("broken") / "file"
+    path.write_bytes(bytes(broken))
+    try:
+        for member in members(path):
+            with member.open() as stream:
+                while stream.read(1 << 16):
+                    pass
+    except SourceError:
+        pass
