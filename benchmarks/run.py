@@ -184,7 +184,7 @@ def as_text(results: dict[str, Any]) -> str:
         f"{size / 1e6:.0f} MB of Kineto JSON, {results['events']} events, {results['machine']['cores']} cores, "
         f"{results['machine']['memory_bytes'] / 2**30:.0f} GiB, Python {results['machine']['python']}",
         "",
-        f"{'whole process':<26}{'wall':>10}{'peak memory':>14}{'import is faster by':>22}{'and needs':>14}",
+        f"{'whole process':<26}{'wall':>10}{'CPU':>10}{'peak memory':>14}{'import is faster by':>22}{'and needs':>14}",
     ]
     for name, run in runs.items():
         others = name in ("json.load", "HTA load")
@@ -192,8 +192,9 @@ def as_text(results: dict[str, Any]) -> str:
         memory = f"{ours['peak_bytes'] / run['peak_bytes']:.2f} of it" if others else ""
         label = f"HTA {results['hta_version']} load" if name == "HTA load" else name
         label = label if others else f"stepscope, {name}"
-        wall, peak = f"{run['wall_s']:.2f} s", f"{run['peak_bytes'] / 1e6:.0f} MB"
-        lines.append(f"{label:<26}{wall:>10}{peak:>14}{faster:>22}{memory:>14}")
+        wall, cpu = f"{run['wall_s']:.2f} s", f"{run['cpu_s']:.2f} s"
+        peak = f"{run['peak_bytes'] / 1e6:.0f} MB"
+        lines.append(f"{label:<26}{wall:>10}{cpu:>10}{peak:>14}{faster:>22}{memory:>14}")
     lines += [
         "",
         f"import throughput     {size / 1e6 / ours['wall_s']:.0f} MB/s of JSON",
