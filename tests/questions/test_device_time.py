@@ -101,6 +101,11 @@ def test_events_that_take_no_time_are_counted_and_add_none(diff: Any) -> None:
     diff("device-time", rows, "span_ns,busy_ns,idle_ns,events,unlinked_ratio\n0,0,0,1,")
 
 
+def test_an_event_without_length_runs_in_the_step_it_begins_in(diff: Any) -> None:
+    rows = {**STEPS, "device_event": [{"start_ns": 50, "dur_ns": 0}]}
+    diff("device-time", rows, "step,busy_ns,events\n1,0,0\n2,0,1", by="step")
+
+
 def test_without_device_work_it_says_what_would_record_it(answer: Any) -> None:
     table = answer("device-time", {"host_event": [{"dur_ns": 5}], "step": [{"end_ns": 5}]})
     assert table.rows() == []

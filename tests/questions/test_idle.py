@@ -53,6 +53,18 @@ def test_the_cause_follows_from_the_next_launch_and_the_gaps_length(diff: Any) -
     )
 
 
+def test_a_gap_of_the_threshold_is_no_kernel_wait(diff: Any) -> None:
+    rows = trace(launched(0, 10, 10), launched(1, 50, 10), launched(2, 89, 10))
+    expected = f"""
+        {CAUSES}
+        ,other,1,30,30
+        ,kernel wait,1,29,29
+        1,other,1,69,69
+        """
+    rows["device_event"][0]["stream"] = rows["device_event"][2]["stream"] = 1
+    diff("idle", rows, expected, kernel_wait_ns=30)
+
+
 def test_gaps_start_at_the_latest_end_not_at_that_of_the_piece_before(diff: Any) -> None:
     rows = trace(launched(0, 10, 100), launched(1, 20, 10), launched(2, 120, 10))
     diff("idle", rows, f"{CAUSES}\n,kernel wait,1,10,10\n0,kernel wait,1,10,10")

@@ -46,7 +46,7 @@ def ask(name: str, question: str, **asked: Any) -> list[dict[str, Any]]:
 def test_resnet50_steps_are_the_plugins(cache: None, span: int, mean_us: tuple[int, ...]) -> None:
     row = ask("resnet50_v100", "steps", by="mean")[span]
     ours = [row[f"{part}_ns"] / 1000 for part in (*PARTS, "total")]
-    assert ours == pytest.approx(mean_us, rel=1e-3, abs=1)
+    assert ours == pytest.approx(mean_us, rel=0, abs=0.51)  # the plugin's are whole microseconds
     assert row["steps"] == 6
 
 

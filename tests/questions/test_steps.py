@@ -103,6 +103,22 @@ def test_host_communication_and_ranges_drawn_on_the_device(diff: Any) -> None:
     diff("steps", rows, expected)
 
 
+def test_operators_inside_the_steps_range_count_and_those_inside_them_add_nothing(
+    diff: Any,
+) -> None:
+    rows = {
+        "step": [{"end_ns": 100}],
+        "host_event": [
+            {"id": 0, "kind": "annotation", "role": "step", "dur_ns": 100},
+            {"id": 1, "kind": "operator", "start_ns": 10, "dur_ns": 40, "parent_id": 0},
+            {"id": 2, "kind": "operator", "start_ns": 20, "dur_ns": 10, "parent_id": 1},
+            {"id": 3, "kind": "overhead", "start_ns": 60, "dur_ns": 30, "parent_id": 0},
+            {"id": 4, "kind": "python", "start_ns": 70, "dur_ns": 5, "parent_id": 3},
+        ],
+    }
+    diff("steps", rows, "cpu_exec_ns,other_ns,total_ns\n45,55,100")
+
+
 def test_devices_of_one_process_are_one_union(diff: Any) -> None:
     rows = {
         "step": [{"end_ns": 100}],

@@ -162,6 +162,9 @@ def extent(work: Columns) -> tuple[Array, Array]:
 
 def union_of(columns: Columns, chosen: Array | None = None) -> Intervals:
     """The time covered by rows with `start_ns` and `end_ns`, by those that are `chosen` if given."""
-    if chosen is None:
-        return union(columns["start_ns"], columns["end_ns"])
-    return union(columns["start_ns"][chosen], columns["end_ns"][chosen])
+    start, end = columns["start_ns"], columns["end_ns"]
+    if chosen is not None:
+        start, end = start[chosen], end[chosen]
+    # Rows come in runs that are in order, which this kind of sort turns to account.
+    order = np.argsort(start, kind="stable")
+    return union(start[order], end[order])
