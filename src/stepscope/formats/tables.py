@@ -2,7 +2,8 @@
 
 Each table has the columns of its namesake in `store/schema.sql` that a file can state outright,
 except `rank` and `span`, which the importer adds, and those that `link` computes. Rows are in file
-order. Texts that repeat are dictionary-encoded. Nothing here is rounded: times are integer
+order. Texts that repeat are dictionary-encoded. To keep tables of millions of rows small, a column
+without any value may have Arrow's null type, and integers that fit may have 32 bits. Nothing here is rounded: times are integer
 nanoseconds since `facts.start_epoch_ns`, or since the recording's first event where times have no
 known epoch.
 """

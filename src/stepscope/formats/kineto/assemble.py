@@ -98,7 +98,7 @@ def _origin(*events: Columns | None) -> int | None:
     for columns in events:
         if columns is None:
             continue
-        times = columns["ts_ns"].to_numpy()
+        times = columns["ts_ns"].to_numpy().astype(np.int64, copy=False)
         at_zero = times == 0
         if at_zero.any():
             lasting = pc.greater(_filled(columns["dur_ns"], 0), 0).to_numpy(zero_copy_only=False)
@@ -116,7 +116,8 @@ def _end(host: Columns | None, device: Columns | None, origin: int) -> int:
     for columns in (host, device):
         if columns is not None:
             lasting = pc.max_element_wise(_filled(columns["dur_ns"], 0), 0)
-            ends.append(int(pc.max(pc.add(columns["ts_ns"], lasting)).as_py()) - origin)
+            begin = columns["ts_ns"].cast(pa.int64())
+            ends.append(int(pc.max(pc.add(begin, lasting)).as_py()) - origin)
     return max(ends)
 
 
@@ -128,10 +129,8 @@ def _filled(column: pa.ChunkedArray, value: int) -> pa.ChunkedArray:
 
 def _times(columns: Columns, origin: int, report: ReadReport) -> tuple[Ints, Ints, Ints]:
     """Relative starts, durations (-1 where the event never ended), and rows whose time was lost."""
-    start = columns.pop("ts_ns").to_numpy() - origin
-    duration = _filled(columns.pop("dur_ns"), -1).to_numpy(zero_copy_only=False)
-    if not duration.flags.writeable:
-        duration = duration.copy()
+    start = columns.pop("ts_ns").to_numpy().astype(np.int64) - origin
+    duration = _filled(columns.pop("dur_ns"), -1).to_numpy().astype(np.int64)
     at_zero = start == -origin
     lost = np.flatnonzero(at_zero if origin > DAY_NS else at_zero & (duration <= 0))
     if origin <= 0:
@@ -199,7 +198,7 @@ def _paired(rows: EventRows, threads: Threads, report: ReadReport) -> pa.Table |
     if columns is None:
         return None
     table = pa.table(columns)
-    time_ns = table["ts_ns"].to_numpy()
+    time_ns = table["ts_ns"].to_numpy().astype(np.int64)
     phases, spelled = codes(table["ph"])
     begins = phases == (spelled.index("B") if "B" in spelled else -2)
     begin_rows, end_rows, unmatched = pair(
@@ -279,7 +278,7 @@ def _small_tables(
     if flow is not None:
         category, raw = codes(flow["category"])
         flow["category"] = recoded(category, [*map(_flow_category, raw), "none"])
-        flow["time_ns"] = flow["time_ns"].to_numpy() - origin
+        flow["time_ns"] = flow["time_ns"].to_numpy().astype(np.int64) - origin
         tables.flow = as_table(flow, FLOW)
         report.kept += tables.flow.num_rows
     memory = rows.memory.columns()
@@ -339,7 +338,7 @@ def _series(args: str | None) -> list[tuple[str, float | None]]:
 
 
 def _memory_table(memory: Columns, threads: Threads, origin: int) -> pa.Table:
-    memory["time_ns"] = memory["time_ns"].to_numpy() - origin
+    memory["time_ns"] = memory["time_ns"].to_numpy().astype(np.int64) - origin
     memory["thread"] = threads.numbers(memory.pop("pid"), memory.pop("tid"))
     types = memory.pop("device_type").to_pylist()
     kinds = [vocabulary.DEVICE_TYPES.get(kind, "unknown") for kind in types]

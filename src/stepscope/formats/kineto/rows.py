@@ -307,7 +307,7 @@ class Gathering:
             elif pa.types.is_string(column.type) or pa.types.is_uint64(column.type):
                 kept = pc.dictionary_encode(column).combine_chunks()
             else:
-                kept = _tight(column)
+                kept = _narrow(_tight(column))
             self._columns.setdefault(name, []).append(kept)
 
     def columns(self) -> dict[str, pa.ChunkedArray] | None:
@@ -321,18 +321,23 @@ class Gathering:
         while self._columns:
             name = next(iter(self._columns))
             parts = self._columns.pop(name)
-            known = next((part.type for part in parts if not pa.types.is_null(part.type)), None)
-            if known is not None:
-                parts = [
-                    _nulls(len(part), known) if pa.types.is_null(part.type) else part
-                    for part in parts
-                ]
+            kinds = {part.type for part in parts if not pa.types.is_null(part.type)}
+            if kinds:
+                # Integers that fitted into 32 bits in one group and not in another.
+                kind = max(kinds, key=lambda one: one.bit_width if pa.types.is_integer(one) else 0)
+                parts = [_as_kind(part, kind) for part in parts]
             whole = pa.chunked_array(parts)
             found[name] = (
                 whole.unify_dictionaries() if pa.types.is_dictionary(whole.type) else whole
             )
         self.num_rows = 0
         return found
+
+
+def _as_kind(part: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_null(part.type):
+        return _nulls(len(part), kind)
+    return part if part.type == kind else part.cast(kind)
 
 
 def _nulls(rows: int, kind: pa.DataType) -> pa.Array:
@@ -354,6 +359,16 @@ def _tight(column: pa.ChunkedArray) -> pa.Array:
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _narrow(column: pa.Array) -> pa.Array:
+    """The column in 32 bits where its values fit: most ids and durations do."""
+    if not pa.types.is_int64(column.type):
+        return column
+    extent = pc.min_max(column)
+    if extent["min"].as_py() < -(2**31) or extent["max"].as_py() >= 2**31:
+        return column
+    return column.cast(pa.int32())
 
 
 def codes(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, np.dtype[np.int32]], list[Any]]:

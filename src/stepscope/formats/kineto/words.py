@@ -70,7 +70,8 @@ class Words:
 def dictionary(code: Ints, values: list[str]) -> pa.DictionaryArray:
     """A text column of numbers of words; NULL where a number is below 0."""
     mask = code < 0
-    indices = pa.array(code, mask=mask) if mask.any() else pa.array(code)
+    small = code.astype(np.int8) if len(values) < 128 else code
+    indices = pa.array(small, mask=mask) if mask.any() else pa.array(small)
     return pa.DictionaryArray.from_arrays(indices, pa.array(values, pa.string()))
 
 
@@ -100,16 +101,31 @@ def place_of(column: pa.ChunkedArray, known: dict[int, tuple[Any, ...]]) -> Any:
 
 
 def as_table(columns: Columns, schema: pa.Schema) -> pa.Table:
-    """A table of a schema's columns; those that are absent, or have no value, keep the null type."""
+    """A table of a schema's columns, kept small.
+
+    A column that is absent, or has no value, has the null type; integers that fit into 32 bits stay
+    there.
+    """
     rows = len(next(iter(columns.values())))
     arrays, fields = [], []
     for field in schema:
         value = columns.pop(field.name, None)
-        array = pa.array(value) if isinstance(value, np.ndarray) else value
+        array = pa.array(_small(value)) if isinstance(value, np.ndarray) else value
         if array is None or pa.types.is_null(array.type):
             array = pa.nulls(rows)
-        elif array.type != field.type:
-            array = array.cast(field.type)
+        elif array.type != field.type and not (_is_text(array.type) and _is_text(field.type)):
+            array = array.cast(field.type) if not pa.types.is_integer(array.type) else array
         arrays.append(array)
         fields.append(pa.field(field.name, array.type))
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(kind) or pa.types.is_string(kind))
+
+
+def _small(values: Ints) -> Ints:
+    if values.dtype != np.int64 or not len(values):
+        return values
+    fits = values.min() >= -(2**31) and values.max() < 2**31
+    return values.astype(np.int32) if fits else values
