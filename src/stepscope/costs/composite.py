@@ -32,7 +32,7 @@ COMPOSITES: frozenset[str] = _names(
     "_native_multi_head_attention _transformer_encoder_layer_fwd "
     # normalisations
     "batch_norm _batch_norm_impl_index _batch_norm_impl_index_backward instance_norm layer_norm "
-    "group_norm rms_norm "
+    "group_norm rms_norm _fused_rms_norm "
     # softmax, losses
     "softmax log_softmax special_softmax special_log_softmax _safe_softmax cross_entropy_loss "
     "nll_loss nll_loss2d nll_loss_nd l1_loss kl_div binary_cross_entropy_with_logits "
@@ -42,9 +42,9 @@ COMPOSITES: frozenset[str] = _names(
     "multiply multiply_ divide divide_ true_divide true_divide_ subtract subtract_ negative "
     "negative_ absolute absolute_ square square_ clip clip_ greater greater_ greater_equal "
     "greater_equal_ less less_ less_equal less_equal_ not_equal not_equal_ arccos arccos_ "
-    "arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan_ arctanh arctanh_ fix fix_ "
+    "arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan_ arctan2 arctan2_ arctanh arctanh_ fix fix_ "
     "relu6 relu6_ selu selu_ rrelu rrelu_ prelu log_sigmoid isclose isreal isfinite float_power "
-    "float_power_ ldexp ldexp_ relu relu_ rsub "
+    "float_power_ ldexp ldexp_ relu relu_ rsub mish_backward conj_physical "
     "__and__ __or__ __xor__ __iand__ __ior__ __ixor__ positive "
     # reductions, scans, searches
     "nanmean norm frobenius_norm linalg_norm argsort msort allclose "
@@ -52,7 +52,7 @@ COMPOSITES: frozenset[str] = _names(
     "embedding embedding_backward embedding_bag _embedding_bag_backward take_along_dim stack "
     "hstack vstack dstack column_stack concat concatenate tile repeat_interleave pad one_hot "
     "index_put_ index_put index_add index_copy index_fill masked_scatter repeat argwhere rot90 "
-    "select_backward slice_backward diagonal_backward channel_shuffle constant_pad_nd "
+    "select_backward slice_backward diagonal_backward channel_shuffle native_channel_shuffle constant_pad_nd "
     # copies and fills
     "to _to_copy clone contiguous type_as item zeros ones full rand randn randint "
     "zeros_like ones_like full_like rand_like randn_like randint_like new_zeros new_ones new_full "

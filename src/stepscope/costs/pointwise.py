@@ -76,7 +76,6 @@ POINTWISE: dict[str, Pointwise] = {
     **_unary(1, "isnan isinf isfinite isposinf isneginf signbit isreal", "bool"),
     "neg": Pointwise(1, (0,), complex_operations=2),
     "negative": Pointwise(1, (0,), complex_operations=2),
-    "positive": Pointwise(0, (0,), complex_operations=0),
     "conj_physical": Pointwise(0, (0,), complex_operations=1),
     "_conj_physical": Pointwise(0, (0,), complex_operations=1),
     "square": Pointwise(1, (0,), complex_operations=6),
