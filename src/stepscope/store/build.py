@@ -12,20 +12,21 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stepscope import errors
 from stepscope.errors import DamagedSourceError, SourceError, StepScopeError, StoreError
-from stepscope.formats.runs import Recording, Run, find_run
 from stepscope.progress import SILENT, Progress
 from stepscope.store.cache import cache_directory, cache_key, locked, mark_used, trim
-from stepscope.store.job import Job, run_job
 from stepscope.store.open import STORE_FILE, is_store
-from stepscope.store.ranks import merge_spans
 from stepscope.store.schema import STORE_VERSION
-from stepscope.store.workers import run_jobs
+
+if TYPE_CHECKING:
+    from stepscope.formats.runs import Recording, Run
+    from stepscope.store.job import Job
 
 PARALLEL_BYTES = 32 << 20
 """Below this much text, starting further processes costs more than they save."""
@@ -170,6 +171,12 @@ def open_source(
 
 
 def _build(source: Path, directory: Path, options: ImportOptions, progress: Progress) -> None:
+    # Imported here: a command that finds its store in the cache must not wait for the readers.
+    from stepscope.formats.runs import find_run
+    from stepscope.store.job import run_job
+    from stepscope.store.ranks import merge_spans
+    from stepscope.store.workers import run_jobs
+
     run = find_run(source, rank=options.rank)
     recordings = _chosen(run, options.ranks, source)
     jobs = _jobs(recordings, directory, options)
@@ -192,7 +199,8 @@ def _build(source: Path, directory: Path, options: ImportOptions, progress: Prog
     (directory / STORE_FILE).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
-def _advancing(progress: Progress):  # type: ignore[no-untyped-def]
+def _advancing(progress: Progress) -> Callable[[int], None]:
+    """Turns how much was read in all, which begins anew with each file, into progress."""
     seen = 0
 
     def advance(total: int) -> None:
@@ -219,6 +227,8 @@ def _chosen(run: Run, ranks: tuple[int, ...] | None, source: Path) -> list[Recor
 
 
 def _jobs(recordings: list[Recording], directory: Path, options: ImportOptions) -> list[Job]:
+    from stepscope.store.job import Job
+
     by_rank: dict[int, list[Recording]] = {}
     for recording in recordings:
         by_rank.setdefault(recording.rank, []).append(recording)

@@ -93,9 +93,11 @@ def locked(directory: Path, key: str) -> Iterator[None]:
     with lock:
         with contextlib.suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    with contextlib.suppress(OSError):
-        (directory / f".{key}.lock").unlink()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                (directory / f".{key}.lock").unlink()
 
 
 def mark_used(store: Path) -> None:
