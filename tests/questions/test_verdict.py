@@ -28,8 +28,16 @@ def facts(unmeasured: tuple[str, ...] = (), **parts: float) -> Facts:
         ({"dataloader": 0.33, "cpu_exec": 0.08}, ["input-bound"]),
         ({"dataloader": 0.05}, ["device-bound"]),
         ({"dataloader": 0.06}, ["device-bound", "input-bound"]),
-        ({"dataloader": 0.06, "other": 0.1}, ["input-bound"]),
-        ({"communication": 0.11, "memcpy": 0.06}, ["communication-bound", "copy-bound"]),
+        ({"dataloader": 0.15, "memcpy": 0.1}, ["device-bound", "input-bound", "copy-bound"]),
+        ({"dataloader": 0.16, "memcpy": 0.1}, ["input-bound", "copy-bound"]),
+        (
+            {"communication": 0.11, "memcpy": 0.06},
+            ["device-bound", "communication-bound", "copy-bound"],
+        ),
+        (
+            {"dataloader": 0.15, "communication": 0.14, "memcpy": 0.13, "other": 0.15},
+            ["input-bound", "communication-bound", "copy-bound"],
+        ),
         ({"communication": 0.10, "memcpy": 0.05, "other": 0.15}, ["device-bound"]),
         ({"cpu_exec": 0.1, "runtime": 0.1, "other": 0.1}, ["host-bound"]),
         ({"cpu_exec": 0.5, "dataloader": 0.3}, ["host-bound", "input-bound"]),
@@ -65,8 +73,9 @@ def test_without_a_device_the_host_is_answered() -> None:
     assert verdict.code == "host only"
     assert "90.0 %" in verdict.text
     assert "aten::mm" in verdict.text
-    waiting = facts(unmeasured=DEVICE, kernel=0.0, cpu_exec=0.5, dataloader=0.5)
-    assert judge(waiting)[0].code == "input-bound"
+    for loading, codes in ((0.5, ["input-bound"]), (0.06, ["host only", "input-bound"])):
+        waiting = facts(unmeasured=DEVICE, kernel=0.0, cpu_exec=1 - loading, dataloader=loading)
+        assert [finding.code for finding in judge(waiting)] == codes
 
 
 def test_without_host_events_no_cause_is_claimed() -> None:

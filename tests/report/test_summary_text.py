@@ -69,6 +69,17 @@ def test_the_verdict_leads_and_says_where_to_look() -> None:
     assert "  DataLoader        400.0 µs   40.0 %  " + "█" * 12 in lines
 
 
+def test_lesser_losses_are_told_without_a_name_of_their_own() -> None:
+    rows = {
+        "step": [{"end_ns": 1000}],
+        "host_event": [{"kind": "annotation", "role": "dataloader", "dur_ns": 100}],
+        "device_event": [{"start_ns": 100, "dur_ns": 900}],
+    }
+    lines = text_of(rows, 120)
+    assert lines[0].startswith("Device-bound: kernels fill 90.0 %")
+    assert lines[1].startswith("Also for 10.0 % of the step (100 ns) the device waits for the next")
+
+
 def test_what_was_not_measured_is_named_and_not_shown_as_zero() -> None:
     lines = text_of({"step": [{"end_ns": 10}], "host_event": [{"name": "aten::mm", "dur_ns": 5}]})
     assert "  not in this recording: Kernel, Memcpy, Memset, Runtime" in lines

@@ -57,14 +57,15 @@ def summary(scope: Scope) -> pa.Table:
     to the first activity that goes on (see `steps`), so that every part is time that nothing else
     hides:
 
-    * *device-bound*: kernels fill at least 85 % of the step, or no loss is above its threshold.
-      (TraceLens calls a device well used from 85 % computation.)
-    * otherwise the largest of the losses above their thresholds: *input-bound*, DataLoader above 5 %;
-      *communication-bound*, communication above 10 % (both as in the TensorBoard profiler plugin);
-      *copy-bound*, copies above 5 %; *host-bound*, Runtime, CPU Exec and Other together above 15 %
-      (TraceLens' thresholds for copies and for idle time).
+    * *losses* are *input-bound*, DataLoader above 5 %; *communication-bound*, communication above
+      10 % (both as in the TensorBoard profiler plugin); *copy-bound*, copies above 5 %; *host-bound*,
+      Runtime, CPU Exec and Other together above 15 % (TraceLens' thresholds for copies and for idle
+      time). The largest leads where it is above 15 % of the step, or kernels fill less than half of
+      it (the plugin's threshold for low GPU utilisation);
+    * *device-bound* otherwise: kernels fill the step, but for the losses that are named after it.
     * *host only* and *device only*: the recording shows one side alone, and the verdict says what can
-      be said of it. Without a device, the losses above are looked at on the host.
+      be said of it. Without a device the same losses are looked for, and CPU Exec stands for the
+      kernels.
     * *unreliable data*: a check with an error bears on the step times, or the device looks idle while
       a check says that device work is missing. Checks with warnings stand beside any other verdict.
 

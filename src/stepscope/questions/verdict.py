@@ -16,10 +16,11 @@ COPY_THRESHOLD = 0.05
 """Exposed copies above this are one (TraceLens: a direction of copies above 5 % of the total)."""
 HOST_THRESHOLD = 0.15
 """Time in which the device waits for the host above this is one (TraceLens: idle above 15 %)."""
-DEVICE_THRESHOLD = 0.85
-"""Where kernels fill more than this, the device limits the step (TraceLens: compute below 85 %)."""
+LEADING_THRESHOLD = 0.15
+"""A loss above this is what the verdict names (TraceLens: computation below 85 % of the total)."""
 UTILIZATION_THRESHOLD = 0.50
-"""GPU utilisation below this is low (TensorBoard profiler plugin)."""
+"""GPU utilisation below this is low (TensorBoard profiler plugin): the largest loss is then named
+whatever its size."""
 
 _JUDGED = {"summary", "steps", "device-time", "utilization"}
 """Questions on whose answers a verdict rests."""
@@ -90,12 +91,16 @@ def judge(facts: Facts) -> list[Finding]:
         return [_nothing()]
     has_device, has_host = facts.measured("kernel"), facts.measured("cpu_exec")
     losses = sorted(_losses(facts, has_device), key=lambda loss: -(loss.share or 0))
+    working = facts.share("kernel" if has_device else "cpu_exec")
+    limited = losses and (
+        (losses[0].share or 0) > LEADING_THRESHOLD or working < UTILIZATION_THRESHOLD
+    )
     if not has_host:
         found = [_device_only(facts), *losses]
-    elif facts.share("kernel") >= DEVICE_THRESHOLD or not losses:
-        found = [_device_bound(facts) if has_device else _host_only(facts), *losses]
-    else:
+    elif limited:
         found = losses
+    else:
+        found = [_device_bound(facts) if has_device else _host_only(facts), *losses]
     return [_with_reliability(found[0], facts), *found[1:]]
 
 

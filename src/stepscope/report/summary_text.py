@@ -70,7 +70,9 @@ def _verdict(rows: list[Row], *, unreliable: bool, width: int) -> list[Line]:
     style: Any = "warning" if mark else "title"
     lines = [Line(text, style) for text in _wrapped(f"{mark}{verdict['text']}", width)]
     for other in others[:_MOST_FINDINGS]:
-        lines += [Line(text) for text in _wrapped(f"Also: {other['text']}", width)]
+        # "Input-bound: for 6 % of ..." would claim too much of what is not the largest loss.
+        _, _, evidence = other["text"].partition(": ")
+        lines += [Line(text) for text in _wrapped(f"Also {evidence}", width)]
     return lines + [Line(text) for text in _wrapped(f"Next: {then['text']}", width)]
 
 
