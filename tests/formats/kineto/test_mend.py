@@ -149,24 +149,27 @@ def test_quotes_inside_a_list_cost_the_list_and_not_the_event():
     assert event["args"] == {"Concrete Inputs": None, "Seq": 4}
 
 
-@pytest.mark.parametrize(
-    "word", [b"inf", b"-inf", b"Infinity", b"-Infinity", b"nan", b"NaN", b"N/A"]
-)
-def test_words_that_are_no_numbers_are_null(word):
-    assert repaired(
-        b'{"ph": "X", "name": "b", "bandwidth": %s, "ts": 3}' % word, "not_a_number"
-    ) == {
-        "ph": "X",
-        "name": "b",
-        "bandwidth": None,
-        "ts": 3,
-    }
+@pytest.mark.parametrize("word", [b"inf", b"-inf", b"Infinity", b"-Infinity", b"nan", b"NaN"])
+def test_numbers_that_were_not_measured_are_null(word):
+    mended = mend_middle(b'{"ph": "X", "name": "b", "bandwidth": %s, "ts": 3}' % word)
+    assert mended.events[1] == {"ph": "X", "name": "b", "bandwidth": None, "ts": 3}
+    assert (mended.repaired, mended.notes) == (0, [])
 
 
-def test_comma_with_nothing_after_it_is_let_pass():
-    assert repaired(b'{"ph": "X", "name": "b", "args": {"a": [1, 2,], }, }', "trailing_comma")[
-        "args"
-    ] == {"a": [1, 2]}
+def test_word_for_a_number_that_is_not_available_is_null_and_noted():
+    event = repaired(b'{"ph": "X", "name": "b", "bandwidth": N/A, "ts": 3}', "not_a_number")
+    assert event == {"ph": "X", "name": "b", "bandwidth": None, "ts": 3}
+
+
+def test_comma_behind_the_last_member_is_no_damage():
+    mended = mend_middle(b'{"ph": "X", "name": "b", "args": {"a": [1, 2,], }, }')
+    assert mended.events[1]["args"] == {"a": [1, 2]}
+    assert (mended.repaired, mended.notes) == (0, [])
+
+
+def test_commas_with_nothing_between_them_are_let_pass():
+    event = repaired(b'{"ph": "X",, "name": "b", "args": {,"a": 1}}', "trailing_comma")
+    assert event == {"ph": "X", "name": "b", "args": {"a": 1}}
 
 
 def test_key_without_opening_quote_is_read():

@@ -55,17 +55,26 @@ def test_quotes_in_a_log_line_cost_the_log_and_nothing_else(gap):
 @pytest.mark.parametrize(
     ("value", "read", "kind"),
     [
-        (b"nan", None, "not_a_number"),
+        (b"N/A", None, "not_a_number"),
         (b'"C:\\Users"', "C:\\Users", "invalid_escape"),
         (b'"\xff"', "\N{REPLACEMENT CHARACTER}", "invalid_utf8"),
         (b'"two\nlines"', "two\nlines", "control_character"),
-        (b'{"a": 1,}', {"a": 1}, "trailing_comma"),
+        (b'{"a": 1,,}', {"a": 1}, "trailing_comma"),
     ],
 )
 def test_small_damage_is_mended(value, read, kind):
     tail = b', "key": ' + value + b', "traceName": "t"}'
     assert values(HEAD, tail) == {"schemaVersion": 1, "key": read, "traceName": "t"}
     assert damage(HEAD, tail) == [kind]
+
+
+def test_numbers_that_were_not_measured_are_null():
+    assert values(HEAD, b', "key": NaN, "other": [1, inf,], "traceName": "t",}') == {
+        "schemaVersion": 1,
+        "key": None,
+        "other": [1, None],
+        "traceName": "t",
+    }
 
 
 def test_text_behind_the_end_is_noted_where_it_is():

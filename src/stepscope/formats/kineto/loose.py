@@ -3,8 +3,9 @@
 `json` is faster and is tried first; this reader is for what it refuses. It never guesses a number or
 a key: text that could mean two things makes the whole object unreadable. What it does mend are
 mistakes that leave no doubt: control characters, bytes that are not UTF-8 and wrong escapes inside
-strings, quotes that were not escaped, words such as `inf` where a number belongs, commas too many or
-missing between members, and keys whose opening quote is missing.
+strings, quotes that were not escaped, `N/A` where a number belongs, commas too many or missing
+between members, and keys whose opening quote is missing. The words `inf` and `nan` for numbers that
+were not measured, and a comma behind the last member, are so common that they are no mistakes.
 
 Text is handled as Latin-1, one character per byte, so that positions are byte positions; strings are
 decoded as UTF-8 when they are taken out. Every pattern here has bounded look-ahead, and containers
@@ -36,7 +37,7 @@ _NUMBER = re.compile(
 )
 _LITERAL = re.compile(r"(?:true|false|null)(?![\w.])")
 _CUT_OFF = re.compile(r"[\w.+/-]{0,8}\Z")
-_NO_NUMBER = re.compile(r"[+-]?(?:inf(?:inity)?|nan|n/a)(?![\w./])", re.IGNORECASE)
+_NO_NUMBER = re.compile(r"[+-]?(?:inf(?:inity)?|nan|(n/a))(?![\w./])", re.IGNORECASE)
 _QUOTE_OR_BACKSLASH = re.compile(r'["\\]')
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))?')
@@ -48,7 +49,7 @@ _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _KEY_AHEAD = r'"(?:[^"\\]|\\.){0,100}"[ \t\r\n]*:'
 _KEYS_AHEAD = rf'(?:{_KEY_AHEAD}|[A-Za-z_][A-Za-z0-9_ ]{{0,63}}"[ \t\r\n]*:)'
 _ENDS_IN_OBJECT = re.compile(
-    rf"[ \t\r\n]*(?:,[ \t\r\n]*(?:{_KEYS_AHEAD}|\}})"
+    rf"[ \t\r\n]*(?:,[ \t\r\n,]*(?:{_KEYS_AHEAD}|\}})"
     rf"|\}}[ \t\r\n]*(?:[\]}}]|\Z|,[ \t\r\n]*(?:{_KEYS_AHEAD}|[{{\]}}]|\Z)|\{{))"
 )
 _ENDS_WITHOUT_COMMA = re.compile(rf"[ \t\r\n]*{_KEY_AHEAD}")
@@ -227,8 +228,6 @@ class _Reader:
                 index += 1
                 continue
             if mark == ("}" if isinstance(holder, dict) else "]"):
-                if comma and holder:
-                    self._note("trailing_comma", index)
                 index += 1
                 comma = False
                 if not stack:
@@ -312,7 +311,8 @@ class _Reader:
         if found := _LITERAL.match(self.text, index, self.stop):
             return _LITERALS[found.group()], found.end()
         if found := _NO_NUMBER.match(self.text, index, self.stop):
-            self._note("not_a_number", index)
+            if found.group(1):
+                self._note("not_a_number", index)
             return None, found.end()
         cut = _CUT_OFF.match(self.text, index, self.stop)
         raise _Unreadable(index, "truncated" if cut else "unreadable")

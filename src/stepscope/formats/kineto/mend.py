@@ -108,8 +108,8 @@ class _Members:
         return made
 
 
-def _no_constants(_: str) -> Any:
-    raise ValueError("a word that is not JSON")
+def _not_measured(_: str) -> None:
+    """What `NaN` and `Infinity` are read as."""
 
 
 class _Mender:
@@ -126,9 +126,9 @@ class _Mender:
         self._window_start = 0
         self._members = _Members()
         self._strict = json.JSONDecoder(
-            object_pairs_hook=self._members, parse_float=NumberText, parse_constant=_no_constants
+            object_pairs_hook=self._members, parse_float=NumberText, parse_constant=_not_measured
         )
-        self._lenient = json.JSONDecoder(parse_constant=_no_constants, strict=False)
+        self._lenient = json.JSONDecoder(strict=False)
         self._expected = True  # a comma came before, or nothing that would need one after it
         self._starts = _START.finditer(self._text)
         self._next_start = -1

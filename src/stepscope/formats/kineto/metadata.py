@@ -101,6 +101,10 @@ def read_metadata(
     return found.values, found.damage
 
 
+def _not_measured(_: str) -> None:
+    """What `NaN` and `Infinity` are read as."""
+
+
 class _Keys:
     """Reads keys and their values into `values`."""
 
@@ -108,7 +112,7 @@ class _Keys:
         self.values: dict[str, Any] = {}
         self.damage: list[tuple[str, int]] = []
         self._lost = 0
-        self._decoder = json.JSONDecoder()
+        self._decoder = json.JSONDecoder(parse_constant=_not_measured)
 
     def read(self, text: str, index: int, offset: int) -> None:
         """Reads `"key": value, ...` up to the object's end, or the key of the events."""
