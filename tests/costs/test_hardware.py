@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepscope.costs.dtype import SIZES
-from stepscope.costs.hardware import builtin, hardware, parse_hardware
+from stepscope.costs.hardware import builtin, load_hardware, parse_hardware
 from stepscope.errors import UsageError
 
 FOUND = [
@@ -127,10 +127,10 @@ source = "measured"
 def test_a_row_of_the_users_comes_first(tmp_path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(OWN, encoding="utf-8")
-    found = hardware(path)
+    found = load_hardware(path)
     assert found.find("NVIDIA H100 80GB HBM3").name == "ours"
     assert found.find("NVIDIA B200").name == "NVIDIA B200"
-    assert hardware().find("NVIDIA H100 80GB HBM3").name == "NVIDIA H100 SXM"
+    assert load_hardware().find("NVIDIA H100 80GB HBM3").name == "NVIDIA H100 SXM"
 
 
 @pytest.mark.parametrize(
@@ -158,5 +158,5 @@ def test_a_wrong_file_is_told_what_is_wrong(text, said) -> None:
 
 def test_a_missing_file_is_told(tmp_path) -> None:
     with pytest.raises(UsageError) as raised:
-        hardware(tmp_path / "none.toml")
+        load_hardware(tmp_path / "none.toml")
     assert "cannot be read" in raised.value.message

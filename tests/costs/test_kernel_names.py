@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.costs.kernel_class import CLASSES, class_of, element_type, kernel_class, library
+from stepscope.costs.kernel_name import CLASSES, class_of, element_type, kernel_class, library
 from stepscope.costs.tensor_cores import (
     ELIGIBLE,
     Misaligned,
     alignment,
+    arithmetic_type,
     is_eligible,
     misaligned,
-    tensor_cores,
+    tensor_core_use,
 )
 
 USED = [
@@ -96,28 +97,36 @@ SILENT = [
 
 @pytest.mark.parametrize(("name", "generation", "dtype"), USED)
 def test_kernels_that_use_tensor_cores(name, generation, dtype) -> None:
-    found = tensor_cores(name)
+    found = tensor_core_use(name)
     assert (found.used, found.generation, found.dtype) == (True, generation, dtype)
     assert found.rule
 
 
 @pytest.mark.parametrize("name", NOT_USED)
 def test_kernels_that_do_not(name) -> None:
-    assert tensor_cores(name).used is False
+    assert tensor_core_use(name).used is False
 
 
 @pytest.mark.parametrize("name", SILENT)
 def test_names_that_tell_nothing(name) -> None:
-    assert tensor_cores(name).used is None
+    assert tensor_core_use(name).used is None
 
 
 @pytest.mark.parametrize(
     "name", ["triton_tem_fused_mm_3", "attn_fwd", "kernel_unified_attention_2d"]
 )
 def test_a_product_in_triton_depends_on_its_type(name) -> None:
-    assert tensor_cores(name).used is None
-    assert tensor_cores(name, "bfloat16").used is True
-    assert tensor_cores(name, "float32").used is None
+    assert tensor_core_use(name).used is None
+    assert tensor_core_use(name, "bfloat16").used is True
+    assert tensor_core_use(name, "float32").used is None
+
+
+def test_float32_on_tensor_cores_is_tf32() -> None:
+    tf32 = tensor_core_use("cutlass_80_tensorop_s1688gemm_64x64_32x6_tn_align4")
+    assert arithmetic_type("float32", tf32) == "tf32"
+    assert arithmetic_type("float32", tensor_core_use("ampere_sgemm_128x64_nn")) == "float32"
+    assert arithmetic_type("bfloat16", tf32) == "bfloat16"
+    assert arithmetic_type(None, tf32) is None
 
 
 def test_what_a_cutlass_kernel_is_aligned_to() -> None:
@@ -258,6 +267,6 @@ def test_the_type_of_a_kernels_elements(name, dtype) -> None:
 @given(st.text(max_size=200) | st.sampled_from([name for name, _, _ in USED]).map(lambda n: n * 50))
 def test_any_text_is_a_kernels_name(name) -> None:
     assert kernel_class(name) in CLASSES
-    assert tensor_cores(name).used in (True, False, None)
+    assert tensor_core_use(name).used in (True, False, None)
     element_type(name)
     library(name)

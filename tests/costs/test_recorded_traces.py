@@ -13,8 +13,8 @@ import pytest
 
 from stepscope.costs import Row, is_composite, of_row, work_table
 from stepscope.costs.hardware import builtin
-from stepscope.costs.kernel_class import kernel_class
-from stepscope.costs.tensor_cores import is_eligible, tensor_cores
+from stepscope.costs.kernel_name import kernel_class
+from stepscope.costs.tensor_cores import is_eligible, tensor_core_use
 
 pytestmark = pytest.mark.traces
 
@@ -62,7 +62,7 @@ def test_all_time_of_products_is_classified(shared_traces, trace) -> None:
     told, whole, used = 0.0, 0.0, 0.0
     for name, time in _kernels(shared_traces / "kineto" / f"{trace}.json.gz").items():
         if kernel_class(name) in ("GEMM", "convolution", "attention"):
-            found = tensor_cores(name)
+            found = tensor_core_use(name)
             whole += time
             told += time if found.used is not None else 0
             used += time if found.used else 0
@@ -74,7 +74,7 @@ def test_all_time_of_products_is_classified(shared_traces, trace) -> None:
 def test_no_kernel_of_resnet50_in_float32_on_a_v100_uses_tensor_cores(shared_traces) -> None:
     folder = shared_traces / "kineto" / "resnet50_v100"
     for path in sorted(folder.glob("*.json.gz")):
-        assert not [name for name in _kernels(path) if tensor_cores(name).used]
+        assert not [name for name in _kernels(path) if tensor_core_use(name).used]
 
 
 def _innermost_times(events: list[dict[str, Any]]) -> dict[int, float]:

@@ -7,7 +7,16 @@ import math
 
 import pytest
 
-from stepscope.costs import FAMILIES, Conventions, Row, formulas, work, work_table
+from stepscope.costs import (
+    FAMILIES,
+    Conventions,
+    Row,
+    formulas,
+    wants_related,
+    why_not,
+    work,
+    work_table,
+)
 from stepscope.costs.registry import BY_NAME, MODELS, model_of
 
 FULL = Conventions(causal="full")
@@ -406,6 +415,21 @@ def test_every_formula_is_explained() -> None:
     assert len(listed) > 60
     for formula in listed:
         assert len(formula.text) > 30, formula.formula
+
+
+def test_what_cannot_be_counted_says_why() -> None:
+    assert why_not(Row("aten::mm", "[[2, 3], [3, 5]]")) is None
+    assert why_not(Row("my::operator", "[[2, 3]]")) == "no formula"
+    assert why_not(Row("aten::mm")) == "inputs not recorded"
+    assert why_not(Row("aten::cat", "[[], []]", '["TensorList", "Scalar"]')) == "inputs do not tell"
+
+
+def test_only_few_operators_want_to_see_others() -> None:
+    assert wants_related("aten::cudnn_convolution")
+    assert wants_related("aten::cudnn_convolution_backward_weight")
+    assert wants_related("aten::max_pool2d_with_indices")
+    assert not wants_related("aten::mm")
+    assert not wants_related("aten::convolution_backward")
 
 
 def test_a_table_answers_row_by_row() -> None:

@@ -219,7 +219,7 @@ def builtin() -> Hardware:
     return parse_hardware(text)
 
 
-def hardware(path: Path | str | None = None) -> Hardware:
+def load_hardware(path: Path | str | None = None) -> Hardware:
     """Devices of a file of the user's, where one is given, and then those brought along.
 
     Raises:

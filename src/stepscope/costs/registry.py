@@ -109,6 +109,41 @@ def model_of(name: str) -> Model | None:
     return model
 
 
+_HELPED = frozenset(
+    name
+    for model in (*convolution.MODELS, *pooling.MODELS)
+    if model.formula
+    in (
+        "convolution.forward",
+        "convolution.input_gradient",
+        "convolution.weight_gradient",
+        "pooling.pool",
+    )
+    for name in model.names
+)
+
+
+def wants_related(name: str) -> bool:
+    """Whether calls around an operator (see Row) can tell what its own inputs leave out.
+
+    A forward convolution or pooling whose values were not recorded needs its backward call, the
+    gradient of a weight or input the operator that encloses it.
+    """
+    return name in _HELPED
+
+
+def why_not(row: Row) -> str | None:
+    """Say why a call cannot be counted: `no formula`, `inputs not recorded` or `inputs do not tell`.
+
+    Returns None for a call that can be counted.
+    """
+    if of_row(row) is not None:
+        return None
+    if model_of(row.name) is None:
+        return "no formula"
+    return "inputs not recorded" if _parse(row) is None else "inputs do not tell"
+
+
 def formulas() -> list[Formula]:
     """List all formulas with the operators they serve and the text that explains them."""
     return [

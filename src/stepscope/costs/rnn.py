@@ -126,6 +126,30 @@ def one_layer(call: Call, _: Conventions) -> Work | None:
     )
 
 
+def one_layer_backward(call: Call, _: Conventions) -> Work | None:
+    """Backward of one layer in one direction as oneDNN runs it: twice the forward's operations.
+
+    Reads what the forward read, the output, its gradient and the workspace; writes the gradients
+    of input, weights and states.
+    """
+    x, w_input, w_state = call.tensor(0), call.tensor(1), call.tensor(2)
+    if x is None or w_input is None or w_state is None or not x.shape:
+        return None
+    rows = x.elements // max(1, x.shape[-1])
+    weights = [call.tensor(position) for position in range(1, 5)]
+    states = [call.tensor(5), call.tensor(6)]
+    others = [call.tensor(position) for position in (7, 10, 22)]
+    return Work(
+        family="rnn",
+        formula="rnn.one_layer_backward",
+        flops=4 * rows * (w_input.elements + w_state.elements),
+        bytes_read=total(x.stored_bytes, *map(_bytes, weights + states + others)),
+        bytes_written=total(x.bytes, *map(_bytes, weights + states)),
+        dtype=x.dtype,
+        unit="matrix",
+    )
+
+
 def layers_of_torch(call: Call, _: Conventions) -> Work | None:
     """A network as torch's `lstm`, `gru`, `rnn_tanh`, `rnn_relu` are called: 2·rows·(elements of weights).
 
@@ -210,6 +234,7 @@ MODELS: tuple[Model, ...] = (
         "rnn.network_backward", ("aten::_cudnn_rnn_backward", "aten::miopen_rnn_backward"), network
     ),
     Model("rnn.one_layer", ("aten::mkldnn_rnn_layer",), one_layer),
+    Model("rnn.one_layer_backward", ("aten::mkldnn_rnn_layer_backward",), one_layer_backward),
     Model(
         "rnn.layers_of_torch",
         ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"),

@@ -262,7 +262,7 @@ _DTYPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 @lru_cache(maxsize=16_384)
-def tensor_cores(kernel: str, dtype: str | None = None) -> TensorCoreUse:
+def tensor_core_use(kernel: str, dtype: str | None = None) -> TensorCoreUse:
     """Say whether a kernel uses tensor cores, from its name.
 
     Args:
@@ -273,9 +273,9 @@ def tensor_cores(kernel: str, dtype: str | None = None) -> TensorCoreUse:
     Returns:
         What the name tells; `used` is None where it tells nothing.
 
-    >>> tensor_cores("volta_fp16_s884cudnn_fp16_128x128_ldg8_relu_exp_small_nhwc_tn_v1").generation
+    >>> tensor_core_use("volta_fp16_s884cudnn_fp16_128x128_ldg8_relu_exp_small_nhwc_tn_v1").generation
     'Volta'
-    >>> tensor_cores("ampere_sgemm_128x64_nn").used
+    >>> tensor_core_use("ampere_sgemm_128x64_nn").used
     False
     """
     name = kernel[:_LONGEST_NAME]
@@ -299,6 +299,18 @@ def _dtype(name: str) -> str | None:
         if pattern.search(name):
             return dtype
     return None
+
+
+def arithmetic_type(dtype: str | None, use: TensorCoreUse) -> str | None:
+    """Element type whose peak bounds a product: `tf32` for float32 that went to tensor cores.
+
+    Inputs do not tell whether float32 was let onto them; the kernel that ran does.
+
+    Args:
+        dtype: element type of the operator's work.
+        use: what the name of the kernel that did most of the work says.
+    """
+    return "tf32" if dtype == "float32" and use.used else dtype
 
 
 def alignment(kernel: str) -> int | None:
