@@ -189,6 +189,21 @@ class ReadReport:
     unknown_categories: dict[str, int] = field(default_factory=dict)
     unknown_fields: dict[str, int] = field(default_factory=dict)
 
+    def add(self, other: ReadReport) -> None:
+        """Adds what another part of the reader counted."""
+        self.kept += other.kept
+        self.repaired += other.repaired
+        self.dropped += other.dropped
+        self.truncated |= other.truncated
+        for damage, count in other.damage.items():
+            self.note(damage, other.damage_offset, count)
+        for mine, theirs in (
+            (self.unknown_categories, other.unknown_categories),
+            (self.unknown_fields, other.unknown_fields),
+        ):
+            for name, count in theirs.items():
+                mine[name] = mine.get(name, 0) + count
+
     def note(self, damage: str, offset: int | None = None, count: int = 1) -> None:
         """Counts an occurrence of a class of damage, at a byte of the uncompressed file."""
         self.damage[damage] = self.damage.get(damage, 0) + count

@@ -81,6 +81,9 @@ def assemble(
 # -- time ----------------------------------------------------------------------------------------
 
 
+_NEVER_ENDED = (-1, -1000)
+"""Kineto's duration of an event that never ended: none, or -1 µs."""
+
 DAY_NS = 86_400_000_000_000
 """Where all other times are later than this, an event at time 0 has lost its own."""
 
@@ -140,7 +143,7 @@ def _times(columns: Columns, origin: int, report: ReadReport) -> tuple[Ints, Int
         start[lost], duration[lost] = 0, 0
     open_rows = np.flatnonzero(duration < 0)
     if len(open_rows):
-        negative = int((duration[open_rows] < -1).sum())
+        negative = int((~np.isin(duration[open_rows], _NEVER_ENDED)).sum())
         if negative:
             report.note("negative_duration", count=negative)
         if len(open_rows) > negative:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from stepscope.errors import DamagedSourceError, SourceError
 from stepscope.formats.container import Member
+from stepscope.formats.damage import is_harmless
 from stepscope.formats.kineto import metadata as trace_metadata
 from stepscope.formats.kineto.assemble import assemble
 from stepscope.formats.kineto.keys import KnownKeys
@@ -73,7 +74,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             )
         scanner = EventScanner(report, options.threads)
         scanner.boundary = slices.boundary
-        rows = EventRows(scanner, report, python_stack=options.python_stack)
+        rows = EventRows(scanner, python_stack=options.python_stack)
         try:
             # While the rows of one group are taken, the next is loaded.
             with ThreadPoolExecutor(1, "stepscope-rows") as taker:
@@ -90,7 +91,10 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         finally:
             rows.close()
             scanner.close()
-    metadata, notes = trace_metadata.read_metadata(slices.head, slices.tail)
+    report.add(rows.report)
+    metadata, notes = trace_metadata.read_metadata(
+        slices.head, slices.tail, tail_offset=slices.tail_offset
+    )
     for damage, offset in notes:
         report.note(damage, offset)
     if stream.damage:
@@ -98,14 +102,17 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         report.truncated |= stream.damage.endswith("truncated")
     if not slices.closed:
         report.truncated = True
-        report.note("truncated", slices.size)
-    if options.strict and (report.damage or report.dropped or report.repaired):
+        if "truncated" not in report.damage:
+            report.note("truncated", slices.size)
+    tables = assemble(rows, metadata, report, member)
+    serious = report.dropped or report.repaired or not all(map(is_harmless, report.damage))
+    if options.strict and serious:
         raise DamagedSourceError(
             f"{member.label}: damaged ({', '.join(sorted(report.damage))})",
             hint="leave out --strict to read what is intact",
             slug="damaged-source",
         )
-    return assemble(rows, metadata, report, member)
+    return tables
 
 
 def _groups(slices: EventSlices) -> Iterator[list[Slice]]:

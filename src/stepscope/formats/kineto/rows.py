@@ -32,15 +32,14 @@ class EventRows:
         counters: (ts_ns, name, args).
         inputs, stacks, collectives: hash → the texts it stands for.
         whole_us: whether every time so far was in whole microseconds.
+        report: what was dropped, and which categories nobody knows.
     """
 
-    def __init__(
-        self, scanner: EventScanner, report: ReadReport, *, python_stack: bool = True
-    ) -> None:
+    def __init__(self, scanner: EventScanner, *, python_stack: bool = True) -> None:
         self._connection = scanner.connection.cursor()
         self._table = ""
         self._keys: frozenset[str] = frozenset()
-        self._report = report
+        self.report = ReadReport()
         self._python_stack = python_stack
         self.host = Gathering()
         self.device = Gathering()
@@ -101,7 +100,7 @@ class EventRows:
         for _, raw, pid, count, _, with_stream, *_ in kinds:
             known = vocabulary.category(raw, pid)
             if known is None and raw:
-                seen = self._report.unknown_categories
+                seen = self.report.unknown_categories
                 seen[raw] = seen.get(raw, 0) + count
             # An unknown category lies where its rows say that they ran.
             on_device = with_stream * 2 > count if known is None else known.side == "device"
@@ -121,19 +120,34 @@ class EventRows:
         timed = _FLOWS | _INSTANTS | {"X", "B", "E", "C"}
         lost = sum(count - times for phase, _, _, count, times, *_ in kinds if phase in timed)
         if lost:
-            self._report.dropped += lost
-            self._report.note("no_time", count=lost)
+            self.report.dropped += lost
+            self.report.note("no_time", count=lost)
         ends = [(times, ids) for phase, _, _, _, times, _, ids, _ in kinds if phase in _FLOWS]
         nameless = sum(max(0, times - ids) for times, ids in ends)
         if nameless:
-            self._report.dropped += nameless
-            self._report.note("no_id", count=nameless)
+            self.report.dropped += nameless
+            self.report.note("no_id", count=nameless)
 
     def _count_others(self, events: dict[Any, int]) -> None:
-        for phase, lost in events.items():
-            if phase not in _FLOWS | _INSTANTS | {"X", "B", "E", "C", "M"}:
-                self._report.dropped += lost
-                self._report.note("no_phase" if phase is None else "unknown_phase", count=lost)
+        for phase, count in events.items():
+            if phase in _FLOWS | _INSTANTS | {"X", "B", "E", "C", "M"}:
+                continue
+            # Some writers end their list with `{}`, which is no loss.
+            empty = self._count_empty() if phase is None else 0
+            if empty:
+                self.report.note("empty_event", count=empty)
+            if count > empty:
+                self.report.dropped += count - empty
+                self.report.note(
+                    "no_phase" if phase is None else "unknown_phase", count=count - empty
+                )
+
+    def _count_empty(self) -> int:
+        found = self._rows(
+            "SELECT count(*) FROM event WHERE ph IS NULL AND cat IS NULL AND name IS NULL "
+            "AND pid IS NULL AND tid IS NULL AND ts_ns IS NULL"
+        )
+        return int(found[0][0])
 
     # -- events with a duration --------------------------------------------------------------------
 
@@ -184,6 +198,10 @@ class EventRows:
         def small(name: str) -> str:
             return f"TRY_CAST({self._argument(name)} AS INTEGER)"
 
+        def finite(name: str) -> str:
+            value = self._argument(name)
+            return f"CASE WHEN isfinite({value}) THEN {value} END"
+
         def axis(name: str, index: int) -> str:
             # Kineto writes a list of numbers; Inductor's operator rows have a text in the same field.
             numbers = f"TRY_CAST({self._argument(name)} AS BIGINT[])"
@@ -201,9 +219,9 @@ class EventRows:
                 *(axis("block", index) for index in (1, 2, 3)),
                 f"{small('registers per thread')} AS registers_per_thread",
                 f"{self._argument('shared memory')} AS shared_memory_bytes",
-                f"{self._argument('blocks per SM')} AS blocks_per_sm",
-                f"{self._argument('warps per SM')} AS warps_per_sm",
-                f"{self._argument('est. achieved occupancy %')} / 100.0 AS occupancy_ratio",
+                f"{finite('blocks per SM')} AS blocks_per_sm",
+                f"{finite('warps per SM')} AS warps_per_sm",
+                f"{finite('est. achieved occupancy %')} / 100.0 AS occupancy_ratio",
                 f"{self._argument('bytes')} AS bytes",
                 f"{self._argument('context')} AS context",
                 f"{self._argument('graph id')} AS graph_id",

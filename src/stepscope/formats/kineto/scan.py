@@ -37,6 +37,9 @@ EXACT_US = 2.0**43
 time of three decimals lie less than a nanosecond apart. It is 101 days, and the base that Kineto
 counts from is the quarter's beginning."""
 
+MOST_US = 9_000_000_000_000_000
+"""Times from here on (µs) have more ns than 64 bits hold."""
+
 _WRONG_TYPE = re.compile(r"transform error.*(?:Failed to cast|Expected ARRAY)", re.DOTALL)
 _LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9][0-9.eE+-]*)')
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
@@ -191,11 +194,7 @@ class EventScanner:
     def _settle(self, group: list[Slice]) -> None:
         """Counts what the group's last reading mended and what it did not know."""
         pending, report = self._pending, self._report
-        report.repaired += pending.repaired
-        report.dropped += pending.dropped
-        report.truncated |= pending.truncated
-        for damage, count in pending.damage.items():
-            report.note(damage, pending.damage_offset, count)
+        report.add(pending)
         if self._loose:
             wrong = int(self._one(f"SELECT coalesce(sum(wrong), 0) FROM {self._table}"))
             if wrong:
@@ -424,14 +423,21 @@ def _has_long_decimals(text: bytes) -> bool:
 
 
 def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
-    """SQL for a time in µs as integer ns, and for whether it is in whole µs."""
+    """SQL for a time in µs as integer ns, and for whether it is in whole µs.
+
+    A time that no 64 bits can hold becomes NULL, and a duration like that becomes -2: it is an end
+    of 0 less a begin, as unsigned numbers have it.
+    """
+    beyond = "-2" if column == "dur" else "NULL"
     if as_text:
         exact = f"TRY_CAST({column} AS DECIMAL(32, 6))"
-        return f"TRY_CAST({exact} * 1000 AS BIGINT)", f"{exact} = floor({exact})"
+        ns = f"CASE WHEN abs({exact}) < {MOST_US} THEN CAST({exact} * 1000 AS BIGINT) WHEN {exact} IS NOT NULL THEN {beyond} END"
+        return ns, f"{exact} = floor({exact})"
     # The fraction alone is multiplied: the whole would lose its last digit to rounding.
-    whole = f"TRY_CAST(floor({column}) AS BIGINT) * 1000"
-    rest = f"TRY_CAST(round(({column} - floor({column})) * 1000) AS BIGINT)"
-    return f"({whole} + {rest})", f"{column} = floor({column})"
+    whole = f"CAST(floor({column}) AS BIGINT) * 1000"
+    rest = f"CAST(round(({column} - floor({column})) * 1000) AS BIGINT)"
+    ns = f"CASE WHEN abs({column}) < {MOST_US} THEN {whole} + {rest} WHEN isfinite({column}) THEN {beyond} END"
+    return ns, f"{column} = floor({column})"
 
 
 def _without_edges(text: bytes) -> bytes:

@@ -20,7 +20,7 @@ LONGEST_EVENT_BYTES = 128 << 20
 _ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENT_START = re.compile(rb'\{\s*"ph"\s*:')
 _FIRST_KEY = re.compile(rb'\s*,?\s*\{\s*"([^"\\\x00-\x1f]{1,64})"\s*:')
-_TAIL_GUESS = re.compile(rb'\}\s*(\])\s*(?:,\s*"[^"\\]+"\s*:|\}\s*\Z)')
+_TAIL_GUESS = re.compile(rb'\}\s*,?\s*(\])\s*(?:,\s*"[^"\\]+"\s*:|\}\s*\Z)')
 
 
 class Readable(Protocol):
@@ -52,6 +52,7 @@ class EventSlices:
     Attributes:
         head: bytes before the events.
         tail: bytes after the events' array, once all slices were taken.
+        tail_offset: byte of the file at which the tail begins.
         found: whether anything that looks like an array of events was found.
         size: bytes of uncompressed text read so far.
         closed: whether the events' array was seen to end.
@@ -64,6 +65,7 @@ class EventSlices:
         self._rest = b""
         self.head = b""
         self.tail = b""
+        self.tail_offset = 0
         self.size = 0
         self.closed = False
         self.found = self._find_events()
@@ -137,6 +139,7 @@ class EventSlices:
             yield Slice(text[:cut], offset)
             text, offset = text[cut:], offset + cut
         end = self._split_tail(text)
+        self.tail_offset = offset + len(text) - len(self.tail)
         if text[:end].strip(b" \t\r\n,\x00"):
             yield Slice(text[:end], offset, last=True)
 
