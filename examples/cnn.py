@@ -41,7 +41,7 @@ def make(options: argparse.Namespace) -> Task:
         return functional.cross_entropy(model(images), labels)
 
     model = ConvolutionalNetwork(64 if options.large else 8)
-    return Task(model, Batches(options.steps, batch), loss)
+    return Task(model, Batches(options.steps, batch), loss, learning_rate=0.03)
 
 
 if __name__ == "__main__":

@@ -327,8 +327,9 @@ class Session:
             import torch
 
             phases.clock = clock
-            if device is not None and hasattr(torch, device.type):
-                phases.memory = MemoryReader(getattr(torch, device.type), device.index)
+            backend = None if device is None else getattr(torch, device.type, None)
+            if device is not None and hasattr(backend, "memory_stats"):
+                phases.memory = MemoryReader(backend, device.index)
         targets: dict[str, list[Target]] = {
             "forward": [ModuleForward(root, "forward") for root in roots],
             "backward": [whole_backward()],

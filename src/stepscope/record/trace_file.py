@@ -47,7 +47,7 @@ def write_trace(
         size = raw.stat().st_size
         if size > max_bytes:
             say_once(
-                f"the trace {name} is not written: its text has {size >> 20} MiB (max_mb); "
+                f"the trace {name} is not written: its text has {size >> 20} MiB, more than max_mb; "
                 "record fewer steps, or without stacks"
             )
             return None

@@ -80,7 +80,7 @@ class Tracer:
         start_step: int = 0,
     ) -> None:
         self.out = Path(out)
-        self.name = name or Path(sys.argv[0] or "trace").stem or "trace"
+        self.name = name or _script_name()
         self.guard = Guard("the trace")
         self.written: list[Path] = []
         self.stop_seconds: list[float] = []
@@ -252,6 +252,7 @@ class Tracer:
     def _prepare(self) -> None:
         from torch import profiler
 
+        _refuse_second_profiler()
         self._profiler = profiler.profile(
             activities=profiler.supported_activities(),
             record_shapes=self._shapes,
@@ -261,6 +262,7 @@ class Tracer:
         self._profiler.prepare_trace()
 
     def _begin_recording(self) -> None:
+        _refuse_second_profiler()
         self._grown_from = resident_bytes()
         self._profiler.start_trace()
         self._recording = True
@@ -376,6 +378,20 @@ def _record_function(name: str) -> Any:
     from torch.profiler import record_function
 
     return record_function(name)
+
+
+def _script_name() -> str:
+    script = Path(sys.argv[0] or "trace")
+    # `python -m package` runs package/__main__.py.
+    return (script.parent.name if script.stem == "__main__" else script.stem) or "trace"
+
+
+def _refuse_second_profiler() -> None:
+    """Raises when the job is profiling itself: starting another profiler would end its own."""
+    from torch.autograd import profiler
+
+    if getattr(profiler, "_is_profiler_enabled", False):
+        raise RuntimeError("the job already runs a profiler of its own, and only one can record")
 
 
 def _memory_history(*, on: bool) -> None:

@@ -1,0 +1,196 @@
+"""Unmodified scripts and modules, recorded from outside."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepscope.errors import UsageError
+from stepscope.record.result import parse_result
+from stepscope.record.script import run
+
+pytestmark = pytest.mark.torch
+
+SCRIPT = """
+import os, sys
+os.environ["OMP_NUM_THREADS"] = "1"
+assert "torch" not in sys.modules  # recording must not import it before the script does
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+def main():
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+    data = DataLoader(TensorDataset(torch.randn(640, 8)), batch_size=4)
+    micro = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    for epoch in range(2):
+        for number, (batch,) in enumerate(data, 1):
+            loss = torch.nn.functional.mse_loss(model(batch), batch[:, :4])
+            loss.backward()
+            if number % micro == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+        scheduler.step()
+    print("loss", loss.item().hex(), sys.argv[1:], __name__)
+
+if __name__ == "__main__":
+    main()
+"""
+
+RECORDED = """
+import json, sys
+from stepscope.record.plan import plan_from
+from stepscope.record.script import run
+from stepscope.record.tracing import Tracer
+how, out, plan, *command = sys.argv[1:]
+if how == "trace":
+    paths = run(command, tracer=Tracer(out, name="job", active=2))
+elif how == "module":
+    paths = run(command, module=True, plan=plan_from(json.loads(plan)), out=out)
+else:
+    paths = run(command, plan=plan_from(json.loads(plan)) if plan else None, out=out)
+print(*[path.name for path in paths])
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "job.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def _python(*arguments: str, cwd: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _record(how: str, out: Path, plan: Any, *command: str) -> list[str]:
+    given = json.dumps(plan) if plan else ""
+    return _python("-c", RECORDED, how, str(out), given, *command, cwd=out.parent).splitlines()
+
+
+def test_events_phases_and_the_same_loss(script: Path, tmp_path: Path) -> None:
+    (expected,) = _python(str(script), cwd=tmp_path).splitlines()
+    plan = {
+        "warmup": 2,
+        "repetitions": 4,
+        "unarmed_every": 3,
+        "events": ["input_wait", "forward", "2.forward", "backward", "optimizer.step", "zero_grad"],
+    }
+    said, files = _record("inline", tmp_path / "out", plan, str(script))
+    assert said == expected
+    assert len(files.split()) == 2
+    (profile,) = parse_result(tmp_path / "out")
+    events = profile["timeline"]["device_0"]["stream_0"]
+    # An iteration begins behind optimizer.step, so what cleans up after it comes first.
+    assert [event["label"] for event in events] == [
+        "zero_grad",
+        "input_wait",
+        "forward",
+        "2.forward",
+        "backward",
+        "optimizer.step",
+    ]
+    assert all(len(event["samples"]) == 4 for event in events)
+    summary = json.loads(next((tmp_path / "out").glob("*.phases.json")).read_text())
+    # 320 steps: the first two only find the optimizer and begin, the last begins nothing new.
+    assert summary["steps"] == 318
+    assert len(summary["first_batch_ns"]) == 1  # the second epoch's
+    assert summary["phases"]["input_wait"]["mean_ns"] > 0
+
+
+def test_gradient_accumulation_is_one_iteration_for_several_batches(
+    script: Path, tmp_path: Path
+) -> None:
+    plan = {"warmup": 2, "repetitions": 3, "unarmed_every": 0, "events": ["forward", "backward"]}
+    _record("inline", tmp_path / "out", plan, str(script), "4")
+    (profile,) = parse_result(tmp_path / "out")
+    events = profile["timeline"]["device_0"]["stream_0"]
+    assert [(event["label"], event["occurrence"]) for event in events] == [
+        (label, number) for number in range(4) for label in ("forward", "backward")
+    ]
+    summary = json.loads(next((tmp_path / "out").glob("*.phases.json")).read_text())
+    assert summary["backwards"] == 4 * summary["optimizer_steps"]
+
+
+def test_a_trace_of_an_unmodified_script(script: Path, tmp_path: Path) -> None:
+    (expected,) = _python(str(script), cwd=tmp_path).splitlines()
+    said, files = _record("trace", tmp_path / "out", None, str(script))
+    assert (said, files) == (expected, "job-0-of-1.json.gz")
+    with gzip.open(tmp_path / "out" / files, "rt") as file:
+        names = [event["name"] for event in json.load(file)["traceEvents"]]
+    assert names.count("ProfilerStep#2") == names.count("ProfilerStep#3") == 1
+    assert names.count("nn.Module: 2") == 2
+
+
+def test_a_module_is_run_as_python_runs_it(script: Path, tmp_path: Path) -> None:
+    plan = {"warmup": 2, "repetitions": 2, "events": ["forward"]}
+    said, _ = _record("module", tmp_path / "out", plan, "job", "2")
+    assert said.endswith("['2'] __main__")
+
+
+def test_a_script_without_torch_runs_and_torch_is_not_loaded(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text(
+        "import sys\nprint('torch' in sys.modules, sys.path[0], sys.argv)"
+    )
+    said, files = _record("inline", tmp_path / "out", None, "plain.py", "--flag")
+    assert said == f"False {tmp_path} ['plain.py', '--flag']"
+    assert files == ""
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_scripts_own_exit_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "leaves.py").write_text("raise SystemExit(5)")
+    before = sys.argv[:], sys.path[:]
+    with pytest.raises(SystemExit) as left:
+        run([str(tmp_path / "leaves.py")], out=tmp_path)
+    assert left.value.code == 5
+    assert (sys.argv, sys.path) == before
+
+
+@pytest.mark.parametrize("command", [[], ["nowhere.py"]])
+def test_a_script_that_is_not_there_is_told(command: list[str]) -> None:
+    with pytest.raises(UsageError):
+        run(command)
+
+
+def test_a_loop_that_says_its_iterations_itself_is_not_told_twice(tmp_path: Path) -> None:
+    (tmp_path / "knows.py").write_text(
+        textwrap.dedent(
+            """
+            import torch
+            from stepscope.record import inline
+            torch.manual_seed(0)
+            model = torch.nn.Linear(8, 4)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for batch in inline.iterate([torch.ones(2, 8)] * 30):
+                model(batch).sum().backward()
+                optimizer.step()
+            print("done")
+            """
+        )
+    )
+    _record("inline", tmp_path / "out", None, "knows.py")
+    summary = json.loads(next((tmp_path / "out").glob("*.phases.json")).read_text())
+    assert summary["steps"] == 30

@@ -1,0 +1,229 @@
+"""Traces of a few steps: which steps, which file, and that the job does not notice."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepscope.record import output
+from stepscope.record.annotate import region, traced
+from stepscope.record.tracing import Tracer, trace
+from stepscope.record.trouble import RecordingWarning
+
+from .small_job import batches, make_model, train, untouched
+
+pytestmark = pytest.mark.torch
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with gzip.open(path, "rt") as file:
+        content: dict[str, Any] = json.load(file)
+    return content
+
+
+def _ranges(content: dict[str, Any]) -> list[str]:
+    return [
+        event["name"] for event in content["traceEvents"] if event.get("cat") == "user_annotation"
+    ]
+
+
+def _steps(content: dict[str, Any]) -> list[str]:
+    return [name for name in _ranges(content) if name.startswith("ProfilerStep#")]
+
+
+def _trace(out: Path, steps: int = 8, model: Any = None, **options: Any) -> list[Path]:
+    model = model or make_model()
+    with trace(out, name="job", model=model, **options) as tracer:
+        train(model, tracer.iterate(batches(steps)))
+    assert untouched(model)
+    return tracer.written
+
+
+def test_the_active_steps_are_in_the_file_under_their_numbers(tmp_path: Path) -> None:
+    (path,) = _trace(tmp_path, wait=1, warmup=1, active=2)
+    assert path.name == "job-0-of-1.json.gz"
+    content = _read(path)
+    assert _steps(content) == ["ProfilerStep#2", "ProfilerStep#3"]
+    assert content["stepscope"]["rank"] == 0
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_resumed_run_keeps_its_true_step_numbers(tmp_path: Path) -> None:
+    (path,) = _trace(tmp_path, active=1, start_step=1000)
+    assert _steps(_read(path)) == ["ProfilerStep#1002"]
+
+
+def test_several_cycles_write_several_files(tmp_path: Path) -> None:
+    paths = _trace(tmp_path, steps=12, wait=0, warmup=1, active=2, repeat=3)
+    assert sorted(path.name for path in paths) == [
+        "job.step1-0-of-1.json.gz",
+        "job.step4-0-of-1.json.gz",
+        "job.step7-0-of-1.json.gz",
+    ]
+    assert sorted(step for path in paths for step in _steps(_read(path))) == [
+        f"ProfilerStep#{number}" for number in (1, 2, 4, 5, 7, 8)
+    ]
+
+
+def test_modules_have_their_paths_in_the_trace(tmp_path: Path) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential()
+    model.add_module("stem", torch.nn.Linear(8, 8))
+    model.add_module("layers", torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(8, 4)))
+    (path,) = _trace(tmp_path, active=1, model=model)
+    content = _read(path)
+    assert [name for name in _ranges(content) if name.startswith("nn.Module: ")] == [
+        "nn.Module: Sequential",
+        "nn.Module: stem",
+        "nn.Module: layers",
+        "nn.Module: layers.0",
+        "nn.Module: layers.1",
+    ]
+    assert content["stepscope"]["modules"]["layers.1"] == "Linear"
+
+
+def test_the_model_is_found_when_it_is_not_given(tmp_path: Path) -> None:
+    model = make_model()
+    tracer = Tracer(tmp_path, name="job", active=1)
+    tracer.start()
+    train(model, tracer.iterate(batches(6)))
+    (path,) = tracer.stop()
+    assert "nn.Module: 2" in _ranges(_read(path))
+    assert untouched(model)
+
+
+def test_regions_and_traced_functions_are_ranges_while_a_trace_runs(tmp_path: Path) -> None:
+    @traced
+    def interact(x: int) -> int:
+        with region("inner"):
+            return x
+
+    model = make_model()
+    with trace(tmp_path, name="job", model=model, active=1) as tracer:
+        train(model, tracer.iterate(batches(5)), inside=lambda number: interact(number) and None)
+    ranges = _ranges(_read(tracer.written[0]))
+    assert ranges.count("inner") == 1
+    assert ranges.count(interact.__qualname__) == 1
+
+
+def test_only_chosen_ranks_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_PROCID", "3")
+    monkeypatch.setenv("SLURM_NTASKS", "8")
+    assert _trace(tmp_path / "no", ranks="0") == []
+    (path,) = _trace(tmp_path / "yes", ranks="0,3", active=1)
+    assert path.name == "job-3-of-8.json.gz"
+
+
+def test_losses_are_the_same_bit_for_bit(tmp_path: Path) -> None:
+    expected = train(make_model(), batches(8))
+    model = make_model()
+    with trace(tmp_path, model=model, memory=True, stack=True, active=2) as tracer:
+        assert train(model, tracer.iterate(batches(8))) == expected
+
+
+def test_a_loop_that_ends_early_leaves_the_steps_it_had(tmp_path: Path) -> None:
+    (path,) = _trace(tmp_path, steps=4, active=5)
+    steps = _steps(_read(path))
+    assert steps[:2] == ["ProfilerStep#2", "ProfilerStep#3"]
+
+
+def test_a_loop_that_ends_before_recording_leaves_nothing(tmp_path: Path) -> None:
+    assert _trace(tmp_path, steps=1) == []
+
+
+def test_a_trace_that_is_too_large_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepscope.record.tracing.resident_bytes", lambda: 0)
+    with pytest.warns(RecordingWarning, match="is not written: .* max_mb"):
+        assert _trace(tmp_path, active=1, max_mb=0) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_recording_ends_early_when_it_has_taken_too_much_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = iter([10, 20, 5000, 9000, 9000, 9000])
+    monkeypatch.setattr("stepscope.record.tracing.resident_bytes", lambda: next(sizes) * (1 << 20))
+    with pytest.warns(RecordingWarning, match="ends after 2 of 5 steps"):
+        (path,) = _trace(tmp_path, steps=12, active=5)
+    assert len(_steps(_read(path))) == 2
+
+
+def test_a_full_disk_costs_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, fill: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(output, "write_whole", full)
+    with pytest.warns(RecordingWarning, match="No space left") as caught:
+        assert _trace(tmp_path, active=1) == []
+    assert len(caught) == 1
+
+
+def test_a_profiler_of_the_jobs_own_is_left_alone(tmp_path: Path) -> None:
+    from torch.profiler import ProfilerActivity, profile
+
+    expected = train(make_model(), batches(6))
+    model = make_model()
+    with profile(activities=[ProfilerActivity.CPU]) as theirs:
+        tracer = Tracer(tmp_path, model=model, active=1)
+        tracer.start()
+        with pytest.warns(RecordingWarning, match="the trace stopped") as caught:
+            assert train(model, tracer.iterate(batches(6))) == expected
+        tracer.stop()
+    assert len(caught) == 1
+    assert any(event.key == "aten::addmm" for event in theirs.key_averages())
+    assert untouched(model)
+
+
+def test_nsight_systems_in_the_same_process_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NSYS_PROFILING_SESSION_ID", "1")
+    with pytest.warns(RecordingWarning, match="Nsight Systems already records"):
+        assert _trace(tmp_path) == []
+
+
+def test_an_exception_of_ours_stops_the_trace_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Any, guard: Any) -> None:
+        raise RuntimeError("injected")
+
+    expected = train(make_model(), batches(8))
+    monkeypatch.setattr("stepscope.record.ranges.ModuleRanges.install", broken)
+    model = make_model()
+    tracer = trace(tmp_path, model=model, active=2)
+    tracer.start()
+    with pytest.warns(RecordingWarning, match="injected") as caught:
+        assert train(model, tracer.iterate(batches(8))) == expected
+    tracer.stop()
+    assert len(caught) == 1
+    assert untouched(model)
+
+
+def test_an_exception_in_the_job_is_the_jobs_and_the_trace_is_kept(tmp_path: Path) -> None:
+    model = make_model()
+
+    def fail(number: int) -> None:
+        if number == 3:
+            raise ValueError("the job's own")
+
+    tracer = trace(tmp_path, name="job", model=model, active=5)
+
+    def run() -> None:
+        with tracer:
+            train(model, tracer.iterate(batches(8)), inside=fail)
+
+    with pytest.raises(ValueError, match="the job's own"):
+        run()
+    assert len(_steps(_read(tracer.written[0]))) == 2
+    assert untouched(model)
