@@ -117,8 +117,7 @@ BYTES = [
     damaged(
         "B05_longer_file_overwritten.json",
         3,
-        dropped=1,
-        damage={"interleaved": 1},
+        damage={"extra_data": 1},
         offset_of=b'al id": 2}},',
         host=[MM, LAUNCH],
         device=[GEMM],

@@ -86,6 +86,8 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
                     taken = taker.submit(rows.take, loaded)
                     if options.progress is not None:
                         options.progress(slices.size)
+                    if scanner.ended:
+                        break
                 if taken is not None:
                     taken.result()
         finally:
@@ -100,7 +102,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     if stream.damage:
         report.note(stream.damage, slices.size)
         report.truncated |= stream.damage.endswith("truncated")
-    if not slices.closed:
+    if not slices.closed and not scanner.ended:
         report.truncated = True
         if "truncated" not in report.damage:
             report.note("truncated", slices.size)

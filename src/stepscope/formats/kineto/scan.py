@@ -40,8 +40,12 @@ counts from is the quarter's beginning."""
 MOST_US = 9_000_000_000_000_000
 """Times from here on (µs) have more ns than 64 bits hold."""
 
+MOST_EXTRAS = 256
+"""Unknown fields that are kept; a file with more has garbage for keys."""
+
+_KEY = re.compile(rb'"([A-Za-z][A-Za-z0-9 _.%()/-]{0,63})"\s*:')
 _WRONG_TYPE = re.compile(r"transform error.*(?:Failed to cast|Expected ARRAY)", re.DOTALL)
-_LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9][0-9.eE+-]*)')
+_LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)')
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
@@ -115,10 +119,6 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
         return _EPOCH
 
 
-class _ReadAgainError(Exception):
-    """The group must be read again, with more keys or other types declared."""
-
-
 @dataclass(frozen=True, slots=True)
 class LoadedGroup:
     """The table that holds a group's events, and the arguments that are its columns."""
@@ -154,6 +154,10 @@ class EventScanner:
         self._respell: dict[bytes, bytes] = {}
         self._exact = False
         self._loose = False
+        self._again = False
+        self.ended = False
+        """Whether the trace's own end was seen before the file's."""
+        self._plan = ("", "")
         self._table = ""
         self._pending = ReadReport()
         self.boundary: re.Pattern[bytes] = re.compile(rb'\}\s*,\s*(\{\s*")')
@@ -180,16 +184,16 @@ class EventScanner:
         return LoadedGroup(self._table, frozenset(self.keys))
 
     def _fill(self, group: list[Slice]) -> None:
-        while True:
+        self._again = True
+        while self._again:
+            # What a pass finds out, other keys or other types, is for the next pass.
+            self._again, self.ended = False, False
+            self._pending = ReadReport()
+            self._plan = (self._select(), self._read_columns())
             self.connection.execute(
                 f"CREATE OR REPLACE TABLE {self._table} ({self._table_columns()})"
             )
-            self._pending = ReadReport()
-            try:
-                self._insert(group)
-            except _ReadAgainError:
-                continue
-            return
+            self._insert(group)
 
     def _settle(self, group: list[Slice]) -> None:
         """Counts what the group's last reading mended and what it did not know."""
@@ -210,14 +214,16 @@ class EventScanner:
             report.unknown_fields[key] = report.unknown_fields.get(key, 0) + count
 
     def _insert(self, group: list[Slice]) -> None:
+        if self.ended:
+            return
         try:
             self._insert_texts([self._inside(piece.text) for piece in group])
         except duckdb.Error as error:
             if not self._loose and _WRONG_TYPE.search(str(error)):
                 # A value of a type that its field does not have elsewhere: from here on every
                 # field is read as text and converted one by one.
-                self._loose = True
-                raise _ReadAgainError from None
+                self._loose = self._again = True
+                return
             if len(group) > 1:
                 middle = len(group) // 2
                 self._insert(group[:middle])
@@ -236,12 +242,16 @@ class EventScanner:
             {key for event in events for key in event.get("args") or {}},
             {key for event in events for key in event},
         ):
-            raise _ReadAgainError
+            self._again = True
+        if self._again:
+            return
         self._pending.repaired += mended.repaired
         self._pending.dropped += mended.dropped
         self._pending.truncated |= mended.truncated
         for damage, offset in mended.notes:
             self._pending.note(damage, offset)
+            # The trace's own end: what follows is left over from a longer file before it.
+            self.ended |= damage == "extra_data"
         for start in range(0, len(events), 1024):
             self._insert_conformed(events[start : start + 1024], piece.offset)
 
@@ -261,9 +271,10 @@ class EventScanner:
     def _insert_texts(self, texts: list[bytes]) -> None:
         self._files.texts = {f"{number}.json": text for number, text in enumerate(texts)}
         names = ", ".join(f"'{self._files.protocol}://{name}'" for name in self._files.texts)
+        select, columns = self._plan
         self.connection.execute(
-            f"INSERT INTO {self._table} SELECT {self._select()} FROM read_json([{names}], "
-            f"columns = {self._read_columns()}, format = 'array', maximum_object_size = {LONGEST_OBJECT_BYTES})"
+            f"INSERT INTO {self._table} SELECT {select} FROM read_json([{names}], "
+            f"columns = {columns}, format = 'array', maximum_object_size = {LONGEST_OBJECT_BYTES})"
         )
 
     def _inside(self, text: bytes) -> bytes:
@@ -351,8 +362,8 @@ class EventScanner:
 
     # -- keys that DuckDB was not told of ------------------------------------------------------------
 
-    def _look_up_keys(self, group: list[Slice]) -> bool:
-        """Finds every key of some slices exactly; returns whether any is new."""
+    def _look_up_keys(self, group: list[Slice]) -> None:
+        """Declares every key of some slices."""
         events: set[str] = set()
         args: set[str] = set()
         self._files.texts = {f"{n}.json": self._inside(piece.text) for n, piece in enumerate(group)}
@@ -361,7 +372,7 @@ class EventScanner:
                 f"read_json('{self._files.protocol}://{name}', columns = {{'event': 'JSON'}}, "
                 f"records = false, format = 'array', maximum_object_size = {LONGEST_OBJECT_BYTES})"
             )
-            with contextlib.suppress(duckdb.Error):
+            try:
                 events.update(
                     self._texts(f"SELECT DISTINCT unnest(json_keys(event)) FROM {source}")
                 )
@@ -371,7 +382,11 @@ class EventScanner:
                         f"{source} WHERE json_type(event, '$.args') = 'OBJECT'"
                     )
                 )
-        return self._add_keys(args, events)
+            except duckdb.Error:
+                # Damaged: what looks like a key is taken for one, lest its next appearance in an
+                # intact slice pass for known.
+                args.update(key.decode() for key in set(_KEY.findall(self._files.texts[name])))
+        self._add_keys(args, events)
 
     def _add_keys(self, args: set[str], events: set[str]) -> bool:
         before = self._known_keys()
@@ -382,14 +397,15 @@ class EventScanner:
             if known is not None:
                 self.keys[known] = None
                 self._respell_as(raw, known)
-            else:
+            elif len(self.extras) < MOST_EXTRAS:
                 twin = next((key for key in self.extras if key.lower() == raw.lower()), None)
                 self.extras[twin or raw] = None
                 self._respell_as(raw, twin or raw)
         for raw in sorted(events):
             known = fields.KNOWN_EVENT.get(raw.lower())
             if known is None:
-                self._event_extras[raw] = None
+                if len(self._event_extras) < MOST_EXTRAS:
+                    self._event_extras[raw] = None
             else:
                 self._respell_as(raw, known)
         return before != self._known_keys()
