@@ -29,6 +29,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes are named by their argument: compressed ones hold the time, and workers must agree."""
+    return argname if isinstance(val, bytes | bytearray) else None
+
+
 @pytest.fixture(scope="session")
 def shared_traces() -> Path:
     """The folder of traces recorded by others; tests that use it carry the mark `traces`."""
