@@ -59,7 +59,8 @@ def union(start: ArrayLike, end: ArrayLike) -> Intervals:
     if len(starts) == 0:
         return Intervals(starts, ends)
     if (starts[1:] < starts[:-1]).any():
-        order = np.argsort(starts)
+        # Stable: events come as sorted runs, one a thread or stream, which merge in linear time.
+        order = np.argsort(starts, kind="stable")
         starts, ends = starts[order], ends[order]
     reach = np.maximum.accumulate(ends)
     first = np.empty(len(starts), dtype=bool)

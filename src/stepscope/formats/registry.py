@@ -13,7 +13,7 @@ from stepscope.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.kineto import peek as kineto_peek
 from stepscope.formats.kineto import reader as kineto_reader
-from stepscope.formats.kineto.reader import ReadOptions
+from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import Facts, RankTables
 

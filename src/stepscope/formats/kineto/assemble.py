@@ -53,7 +53,8 @@ def assemble(
     paired = _paired(rows, threads, report)
     if paired is not None:
         rows.host.add(paired)
-    host, device = rows.host.columns(), rows.device.columns()
+    host = rows.host.columns("input_id", "stack_id", "collective_id")
+    device = rows.device.columns("collective_id")
     host_thread = threads.numbers(host["pid"], host["tid"]) if host else None
     origin = _origin(host, device)
     base = _base_ns(metadata)

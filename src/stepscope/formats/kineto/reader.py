@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepscope.errors import DamagedSourceError, SourceError
 from stepscope.formats.container import Member
@@ -22,30 +22,12 @@ from stepscope.formats.kineto.keys import KnownKeys
 from stepscope.formats.kineto.rows import EventRows
 from stepscope.formats.kineto.scan import EventScanner
 from stepscope.formats.kineto.slices import SLICE_BYTES, EventSlices, Slice
+from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import RankTables, ReadReport
 
-GROUP_SLICES = 6
+GROUP_SLICES = 8
 """Slices that DuckDB's threads share at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """How a file is read.
-
-    Args:
-        python_stack: whether Python frames are kept.
-        strict: whether damage is an error.
-        threads: DuckDB's threads; None for its default.
-        slice_bytes: text per slice.
-        progress: told how many bytes of text were read so far.
-    """
-
-    python_stack: bool = True
-    strict: bool = False
-    threads: int | None = None
-    slice_bytes: int = SLICE_BYTES
-    progress: Callable[[int], None] | None = None
 
 
 def looks_like_kineto(head: bytes) -> bool:
@@ -66,7 +48,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     options = options or ReadOptions()
     report = ReadReport()
     with member.open() as stream:
-        slices = EventSlices(stream, options.slice_bytes)
+        slices = EventSlices(stream, options.slice_bytes or SLICE_BYTES)
         if not slices.found:
             kind = what_is(slices.head[: 1 << 16])
             raise SourceError(
@@ -81,6 +63,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
                 taken: Future[None] | None = None
                 for group in _groups(slices):
                     loaded = scanner.load(group)
+                    group.clear()
                     if taken is not None:
                         taken.result()
                     taken = taker.submit(rows.take, loaded)
@@ -118,42 +101,43 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
 
 def _groups(slices: EventSlices) -> Iterator[list[Slice]]:
-    """Groups of slices, read ahead by a thread."""
-    ready: queue.Queue[list[Slice] | BaseException | None] = queue.Queue(maxsize=1)
+    """Groups of slices, one of them read ahead by a thread while the one before is loaded."""
+    ready: queue.Queue[list[Slice] | BaseException | None] = queue.Queue()
+    wanted = threading.Semaphore(1)
     stop = threading.Event()
-
-    def put(item: list[Slice] | BaseException | None) -> None:
-        while not stop.is_set():
-            try:
-                ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return
 
     def produce() -> None:
         try:
             group: list[Slice] = []
             known = KnownKeys()
+            wanted.acquire()
             for piece in slices:
-                group.append(replace(piece, new_keys=known.has_new(piece.text)))
-                if len(group) == GROUP_SLICES:
-                    put(group)
-                    group = []
                 if stop.is_set():
                     return
+                group.append(replace(piece, new_keys=known.has_new(piece.text)))
+                if len(group) == GROUP_SLICES:
+                    ready.put(group)
+                    group = []
+                    wanted.acquire()
             if group:
-                put(group)
-            put(None)
+                ready.put(group)
+            ready.put(None)
         except BaseException as error:
-            put(error)
+            ready.put(error)
 
     reader = threading.Thread(target=produce, name="stepscope-read", daemon=True)
     reader.start()
     try:
-        while (item := ready.get()) is not None:
+        while True:
+            item = ready.get()
+            if item is None:
+                return
             if isinstance(item, BaseException):
                 raise item
+            wanted.release()
             yield item
+            del item  # a group is large: it must not outlive its loading
     finally:
         stop.set()
+        wanted.release()
         reader.join()

@@ -6,6 +6,7 @@ that what is kept per event is a few dozen bytes, whatever the file says about i
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from stepscope.formats.kineto.scan import EventScanner, LoadedGroup
 from stepscope.formats.tables import ReadReport
 
 _HOST = ("cat", "name", "pid", "tid")
+_NOTHING = re.compile(r"(?:TRY_CAST\()*(?:CASE WHEN isfinite\()?NULL::")
 _FLOWS = frozenset("stf")
 _INSTANTS = frozenset("iIRnbeNDOP")
 
@@ -177,7 +179,7 @@ class EventRows:
 
     def _host_columns(self) -> str:
         collective = self._hash(fields.COLLECTIVE, needs="Collective name", other="dtype")
-        return ", ".join(
+        return _present(
             (
                 f"{self._argument('correlation')} AS correlation",
                 f"{self._argument('External id')} AS external_id",
@@ -208,7 +210,7 @@ class EventRows:
             return f"TRY_CAST({numbers}[{index}] AS INTEGER) AS {name}_{'xyz'[index - 1]}"
 
         queue = f"TRY_CAST({self._argument('sycl queue')} AS BIGINT), TRY_CAST({self._argument('l0 queue')} AS BIGINT)"
-        return ", ".join(
+        return _present(
             (
                 f"coalesce(TRY_CAST({self._argument('device')} AS INTEGER), TRY_CAST(pid AS INTEGER), 0) AS device",
                 f"coalesce({self._argument('stream')}, {queue}, "
@@ -316,9 +318,12 @@ class Gathering:
 
     def add(self, table: pa.Table) -> None:
         """Adds a group's rows: texts and hashes as dictionaries, columns without a value as nothing."""
-        self.num_rows += table.num_rows
-        if table.num_rows == 0:
+        before, rows = self.num_rows, table.num_rows
+        if rows == 0:
             return
+        self.num_rows += rows
+        for name in set(self._columns) - set(table.column_names):
+            self._columns[name].append(pa.nulls(rows))
         for name, column in zip(table.column_names, table.columns, strict=True):
             if column.null_count == table.num_rows:
                 kept = pa.nulls(table.num_rows)
@@ -326,12 +331,16 @@ class Gathering:
                 kept = pc.dictionary_encode(column).combine_chunks()
             else:
                 kept = _narrow(_tight(column))
-            self._columns.setdefault(name, []).append(kept)
+            parts = self._columns.setdefault(name, [pa.nulls(before)] if before else [])
+            parts.append(kept)
 
-    def columns(self) -> dict[str, pa.ChunkedArray] | None:
+    def columns(self, *names: str) -> dict[str, pa.ChunkedArray] | None:
         """The columns, with one dictionary each; None when there are no rows. Empties itself.
 
         A column without any value has Arrow's null type.
+
+        Args:
+            names: columns that are wanted also when no group had them.
         """
         if not self.num_rows:
             return None
@@ -348,6 +357,8 @@ class Gathering:
             found[name] = (
                 whole.unify_dictionaries() if pa.types.is_dictionary(whole.type) else whole
             )
+        for name in names:
+            found.setdefault(name, pa.chunked_array([pa.nulls(self.num_rows)]))
         self.num_rows = 0
         return found
 
@@ -364,6 +375,11 @@ def _nulls(rows: int, kind: pa.DataType) -> pa.Array:
     return pa.DictionaryArray.from_arrays(
         pa.nulls(rows, kind.index_type), pa.array([], kind.value_type)
     )
+
+
+def _present(columns: tuple[str, ...]) -> str:
+    """The columns that can have a value: those made of nothing but NULL are left out."""
+    return ", ".join(column for column in columns if not _NOTHING.match(column))
 
 
 def _tight(column: pa.ChunkedArray) -> pa.Array:

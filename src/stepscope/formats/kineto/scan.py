@@ -52,7 +52,7 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 class _SliceFile(io.RawIOBase):
     """A slice between brackets, as DuckDB reads it: copied once, into what DuckDB is given."""
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes | memoryview) -> None:
         self._text = memoryview(text)
         self._at = 0
 
@@ -94,7 +94,7 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.texts: dict[str, bytes] = {}
+        self.texts: dict[str, bytes | memoryview] = {}
 
     def _name(self, path: str) -> str:
         return path.rsplit("/", 1)[-1]
@@ -181,6 +181,7 @@ class EventScanner:
             self._exact = True
             self._fill(group)
         self._settle(group)
+        self._files.texts.clear()
         return LoadedGroup(self._table, frozenset(self.keys))
 
     def _fill(self, group: list[Slice]) -> None:
@@ -268,7 +269,7 @@ class EventScanner:
             self._insert_conformed(events[:middle], offset)
             self._insert_conformed(events[middle:], offset)
 
-    def _insert_texts(self, texts: list[bytes]) -> None:
+    def _insert_texts(self, texts: list[bytes | memoryview]) -> None:
         self._files.texts = {f"{number}.json": text for number, text in enumerate(texts)}
         names = ", ".join(f"'{self._files.protocol}://{name}'" for name in self._files.texts)
         select, columns = self._plan
@@ -277,8 +278,9 @@ class EventScanner:
             f"columns = {columns}, format = 'array', maximum_object_size = {LONGEST_OBJECT_BYTES})"
         )
 
-    def _inside(self, text: bytes) -> bytes:
-        return self._spelled(_without_edges(text))
+    def _inside(self, text: bytes) -> bytes | memoryview:
+        inside = _without_edges(text)
+        return self._spelled(bytes(inside)) if self._respell or self._exact else inside
 
     def _spelled(self, text: bytes) -> bytes:
         for raw, ours in self._respell.items():
@@ -456,14 +458,14 @@ def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
     return ns, f"{column} = floor({column})"
 
 
-def _without_edges(text: bytes) -> bytes:
+def _without_edges(text: bytes) -> memoryview:
     """The text without the commas and blanks around its events, which lie within a few bytes of its ends."""
     begin, end = 0, len(text)
     while end > begin and text[end - 1] in _EDGE:
         end -= 1
     while begin < end and text[begin] in _EDGE:
         begin += 1
-    return text if end - begin == len(text) else text[begin:end]
+    return memoryview(text)[begin:end]
 
 
 _EDGE = frozenset(b" \t\r\n,\x00")
