@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from stepscope.errors import StepScopeError
 from stepscope.formats.container import members
-from stepscope.formats.kineto.reader import ReadOptions
+from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import format_named
 from stepscope.formats.runs import rank_of_single
 from stepscope.formats.tables import Facts, RankTables

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from stepscope.formats.container import members
-from stepscope.formats.kineto.reader import ReadOptions, read
+from stepscope.formats.kineto.reader import read
+from stepscope.formats.options import ReadOptions
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from stepscope.errors import DamagedSourceError, SourceError
 from stepscope.formats.container import members
 from stepscope.formats.kineto.metadata import process_groups
-from stepscope.formats.kineto.reader import ReadOptions
+from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import format_of
 from stepscope.formats.tables import RankTables
 
