@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from stepscope.record.annotate import NOTHING, region, traced
 from stepscope.record.plan import plan_from
 from stepscope.record.result import parse_result
 from stepscope.record.session import Session
+from stepscope.record.tracing import trace
 from stepscope.record.trouble import RecordingWarning
 
 from .fake_device import FakeDeviceClock
@@ -180,6 +182,35 @@ def test_disjoint_events_do_not_add_up_to_more_than_the_iteration(tmp_path: Path
     assert total_ns <= 1.1 * profile["iteration_statistics"]["armed"]["median_ns"]
 
 
+def test_order_and_offsets_agree_with_a_trace_of_the_same_loop(tmp_path: Path) -> None:
+    def inside(_: int) -> None:
+        with region("first"):
+            spin(0.004)
+        with region("second"):
+            spin(0.002)
+        with region("third"):
+            spin(0.001)
+
+    labels = ["first", "second", "third"]
+    profile = _record(tmp_path, labels, inside=inside, repetitions=9, unarmed_every=0)
+    events = profile["timeline"]["device_0"]["stream_0"]
+    offsets = [event["offset_statistics"]["median_ns"] for event in events]
+
+    model = make_model()
+    with trace(tmp_path, name="job", model=model, active=5) as tracer:
+        train(model, tracer.iterate(batches(9)), inside=inside)
+    with gzip.open(tracer.written[0], "rt") as file:
+        found = [one for one in json.load(file)["traceEvents"] if one["name"] in labels]
+    found.sort(key=lambda one: one["ts"])
+    assert [one["name"] for one in found] == labels * 5
+    assert [event["label"] for event in events] == labels
+    for before, after in ((0, 1), (1, 2)):
+        gaps = sorted(
+            found[index + after]["ts"] - found[index + before]["ts"] for index in range(0, 15, 3)
+        )
+        assert offsets[after] - offsets[before] == pytest.approx(gaps[2] * 1000, rel=0.1)
+
+
 def test_every_occurrence_is_an_event_and_one_can_be_picked(tmp_path: Path) -> None:
     def inside(_: int) -> None:
         for _repeat in range(3):
@@ -267,7 +298,8 @@ def test_the_first_iteration_of_an_epoch_does_not_count(tmp_path: Path) -> None:
     assert len(event["samples"]) == 3
 
 
-def test_a_loop_ends_when_the_plan_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("phases", [True, False])
+def test_a_loop_ends_when_the_plan_says_so(tmp_path: Path, phases: bool) -> None:
     model = make_model()
     plan = {
         "warmup": 1,
@@ -276,9 +308,9 @@ def test_a_loop_ends_when_the_plan_says_so(tmp_path: Path) -> None:
         "events": ["forward"],
         "stop_when_done": True,
     }
-    inline.start(plan, model=model, out=tmp_path)
-    # The epoch's first, the warm-up, the survey, one thrown away, two kept.
-    assert len(train(model, inline.iterate(batches(100)))) == 6
+    inline.start(plan, model=model, out=tmp_path, phases=phases)
+    # The epoch's first, two to warm up and find the optimizer, the survey, one thrown away, two kept.
+    assert len(train(model, inline.iterate(batches(100)))) == 7
     assert train(model, inline.iterate(batches(100))) == []
 
 

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from stepscope.record.annotate import listen, region, stop_listening
+from stepscope.record.discover import Discovery
 from stepscope.record.labels import parse_label
 from stepscope.record.plan import PlanError, plan_from
+from stepscope.record.ranges import ModuleRanges
 from stepscope.record.targets import Target
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
 from stepscope.record.targets.copies import Copies, HostToDevice
@@ -225,6 +228,62 @@ def test_a_compiled_module_is_heard_at_its_boundary_without_compiling_again(in_p
     block(batches(1)[0])
     assert diary.lines == ["<forward", "forward>"]
     assert compiled == before
+
+
+@pytest.mark.parametrize("how", ["hooks", "region", "discovery", "module ranges"])
+def test_compiled_code_takes_nothing_of_ours_in_and_is_not_compiled_again(how: str) -> None:
+    """With fullgraph=True anything that the compiler cannot follow raises, in the user's job."""
+    import torch
+
+    compiled = 0
+
+    def backend(graph: Any, _inputs: Any) -> Any:
+        nonlocal compiled
+        compiled += 1
+        return graph.forward
+
+    model, guard, diary = make_model(), Guard("test"), Diary()
+
+    def opener(name: str) -> None:
+        diary.open(name)
+
+    @torch.compile(backend=backend, fullgraph=True)
+    def step(x: Any) -> Any:
+        with region("inside"):
+            return model(x).sum()
+
+    target: Any = {
+        "hooks": ModuleForward(model, "forward"),
+        "discovery": Discovery(),
+        "module ranges": ModuleRanges(model),
+    }.get(how)
+    step(batches(1)[0])
+    for _ in range(3):
+        if how == "region":
+            listen(opener)
+        elif how == "hooks":
+            target.install(diary, guard)
+        else:
+            target.install(guard)
+        step(batches(1)[0])
+        if how == "region":
+            stop_listening(opener)
+        else:
+            target.remove()
+        step(batches(1)[0])
+    assert compiled == 1
+    assert diary.lines == []
+    assert not guard.tripped
+    # Also where it is compiled while ours is installed, it is compiled, and works.
+    torch.compiler.reset()
+    if how == "hooks":
+        target.install(diary, guard)
+    elif how != "region":
+        target.install(guard)
+    step(batches(1)[0])
+    if how != "region":
+        target.remove()
+    assert compiled == 2
 
 
 def test_what_a_compiler_merged_is_told_where_to_measure_instead() -> None:

@@ -16,33 +16,18 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
+
+from stepscope.record.compiling import compiling_check, never
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Nothing:
-    """A region that nobody listens to."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        return None
-
-
-NOTHING: AbstractContextManager[None] = _Nothing()
-"""The shared region that does nothing."""
+NOTHING: AbstractContextManager[None] = nullcontext()
+"""The shared region that does nothing. torch.compile can trace this one, and no class of ours."""
 
 Opener = Callable[[str], "AbstractContextManager[Any] | None"]
 
@@ -70,6 +55,7 @@ class _Several:
 
 
 _openers: tuple[Opener, ...] = ()
+_is_compiling = compiling_check()
 
 
 def region(name: str) -> AbstractContextManager[Any]:
@@ -78,7 +64,8 @@ def region(name: str) -> AbstractContextManager[Any]:
     >>> with region("interaction"):
     ...     pass
     """
-    if not _openers:
+    # First of all: compiled code that looked at the openers would be compiled anew for each change.
+    if _is_compiling() or not _openers:
         return NOTHING
     regions = [opened for opener in _openers if (opened := opener(name)) is not None]
     if not regions:
@@ -101,7 +88,7 @@ def traced(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(named)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not _openers:
+        if _is_compiling() or not _openers:
             return function(*args, **kwargs)
         with region(name):
             return function(*args, **kwargs)
@@ -114,7 +101,9 @@ def listen(opener: Opener) -> None:
 
     It must not raise.
     """
-    global _openers
+    global _openers, _is_compiling
+    if _is_compiling is never:
+        _is_compiling = compiling_check()
     if opener not in _openers:
         _openers = (*_openers, opener)
 

@@ -84,7 +84,9 @@ def iterate(loader: Iterable[T]) -> Iterable[T]:
     [1, 2]
     """
     session = active()
-    return loader if session is None or session.idle else _Iterate(loader, session)
+    if session is None or (session.idle and not session.stops_now()):
+        return loader
+    return _Iterate(loader, session)
 
 
 def iteration() -> AbstractContextManager[Any]:

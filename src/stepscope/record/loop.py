@@ -12,6 +12,7 @@ import types
 import weakref
 from typing import Any, Protocol
 
+from stepscope.record.compiling import capturing_now, compiling_check
 from stepscope.record.targets.patches import Patch
 from stepscope.record.trouble import Guard
 
@@ -84,11 +85,16 @@ class LoopFinder:
     def _stepping(self, original: Any) -> Any:
         function = getattr(original, "__func__", original)
 
+        is_compiling = compiling_check()
+
         # Schedulers and scalers look at the method's signature and attributes; wraps keeps both.
         @functools.wraps(function)
         def step(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
-            if not self._guard.tripped and not self._told_by_script():
+            # A step inside compiled or captured code is the code being made, not an iteration.
+            if is_compiling() or self._guard.tripped or self._told_by_script():
+                return result
+            if not capturing_now():
                 self._driven.begin()
             return result
 

@@ -53,8 +53,8 @@ class Phases:
         self.installed: set[str] = set()
         """Phases that somebody listens to; the others are not measured, which is not 0."""
         self.steps = 0
-        self.backwards = 0
-        self.optimizer_steps = 0
+        self.opened = [0] * len(PHASES)
+        """How often each phase began, in all steps."""
         self.first_batch_ns: list[int] = []
         self.peak_bytes: int | None = None
         self.memory_history = History(2, capacity=256)
@@ -90,8 +90,8 @@ class Phases:
         self._thread = threading.get_ident()
         clock = self.clock
         if clock is not None:
-            self._marks = []
-            self._mark_open = self._backward_stop = self._device_idle = None
+            self._give_back()
+            self._backward_stop = self._device_idle = None
             self._origin = clock.mark()
 
     def not_this_one(self) -> None:
@@ -134,14 +134,12 @@ class Phases:
         number = _NUMBER[label]
         self._open.append(number)
         depth = len(self._open) - 1
-        if number == _BACKWARD:
-            self.backwards += 1
-        elif number == _OPTIMIZER:
-            self.optimizer_steps += 1
+        self.opened[number] += 1
         clock = self.clock
         # Input waits are the host's, and marks of phases inside phases would count twice.
         if clock is not None and number and depth == 1 and len(self._marks) < _MOST_MARKS:
-            self._mark_open = clock.mark()
+            # Marks of ours must not get into a graph that the job captures.
+            self._mark_open = None if clock.capturing() else clock.mark()
         return depth
 
     def close(self, token: int | None) -> None:
@@ -155,6 +153,10 @@ class Phases:
         del self._open[token:]
         clock = self.clock
         if clock is not None and token == 1 and self._mark_open is not None:
+            if clock.capturing():
+                clock.release(self._mark_open)
+                self._mark_open = None
+                return
             stop = clock.mark()
             self._marks.append((number, self._mark_open, stop))
             self._mark_open = None
@@ -162,6 +164,16 @@ class Phases:
                 self._backward_stop = stop
             elif number == _OPTIMIZER and self._backward_stop is not None:
                 self._device_idle = clock.done(self._backward_stop)
+
+    def measured(self, phase: str) -> bool:
+        """Whether a phase's time is known.
+
+        A forward, backward or optimizer that was never heard ran where hooks do not: in compiled
+        code or a captured graph. Its time is then in the residual.
+        """
+        if phase not in self.installed:
+            return False
+        return phase in ("input_wait", "host_to_device") or self.opened[_NUMBER[phase]] > 0
 
     def drain(self) -> None:
         """Reads what the device has finished, and gives up the rest."""

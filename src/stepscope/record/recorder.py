@@ -66,8 +66,8 @@ class Recorder:
         """Whether something was measured inside a captured graph, where no iteration is unarmed."""
         self.watch: SurveyWatch | ArmedWatch | None = None
         self.schedule = Schedule(
-            # One iteration at least, to find what was not given.
-            warmup=max(plan.warmup, 0 if model is not None and self.optimizers else 1),
+            # The first runs untouched, and what was not given is found in the second.
+            warmup=max(plan.warmup, 0 if model is not None and self.optimizers else 2),
             repetitions=plan.repetitions,
             unarmed_every=plan.unarmed_every,
             one_shot=plan.mode == "one_shot",
@@ -90,8 +90,13 @@ class Recorder:
 
     @property
     def done(self) -> bool:
-        """Whether everything that can be measured has been."""
+        """Whether everything that can be measured has been; some may still have to be read."""
         return self.schedule.turn.role == "done"
+
+    def read(self) -> bool:
+        """Reads what the clocks have reached; says whether anything is still in flight."""
+        self._read()
+        return len(self._ring) > 0
 
     def begin(self, now_ns: int, *, fresh: bool = False) -> None:
         """An iteration begins.
@@ -165,7 +170,11 @@ class Recorder:
         self.optimizers = []
 
     def drain(self) -> None:
-        """Reads what is still in flight; waits for a device some seconds at most."""
+        """Reads what is still in flight; waits for a device some seconds at most.
+
+        Not while the job goes on: asking a device from a second thread would spoil a graph that the
+        job is capturing.
+        """
         self._wait_for_ring(_DRAIN_SECONDS, every=0.01)
         self._ring.drop()
         for key, lost in self._ring.lost.items():

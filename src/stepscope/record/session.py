@@ -18,6 +18,7 @@ from typing import Any
 
 from stepscope.record.clock import Clock, clock_for
 from stepscope.record.communication import ddp_timing
+from stepscope.record.compiling import capturing_now
 from stepscope.record.discover import Discovery
 from stepscope.record.memory import MemoryReader
 from stepscope.record.output import keep_json
@@ -91,6 +92,7 @@ class Session:
         self._saved = time.monotonic()
         self._writer: threading.Thread | None = None
         self._recorder_over = False
+        self._reads_left = 100
         self._inline_kept = False
         self._out_of_the_job = False
         self._closed = False
@@ -104,7 +106,7 @@ class Session:
     def idle(self) -> bool:
         """Whether nothing is left to record: iterations need not be told any more."""
         return self.guard.tripped or (
-            self._phases is None and (self._recorder is None or self._recorder.done)
+            self._phases is None and (self._recorder is None or self._recorder_over)
         )
 
     @property
@@ -124,17 +126,20 @@ class Session:
         if self.guard.tripped:
             self._take_out()
             return self._iterations
+        if capturing_now():
+            return self._iterations
         try:
             now_ns = self.now()
             if self._in_iteration:
                 self._end(now_ns)
-            if self._iterations == 0:
+            # The first iteration runs untouched: code that is compiled in it must not see our hooks.
+            if self._iterations == 1:
                 self._install()
-            elif self._iterations == 1:
+            elif self._iterations == 2:
                 self._discovered()
             self._iterations += 1
             self._in_iteration = True
-            if self._recorder is not None and not self._recorder_over:
+            if self._recorder is not None and not self._recorder.done:
                 self._recorder.begin(now_ns, fresh=fresh)
             if self._phases is not None:
                 self._phases.begin(now_ns, fresh=fresh)
@@ -254,6 +259,8 @@ class Session:
             self._take_out()
             if self._writer is not None:
                 self._writer.join(timeout=30)
+            if self._recorder is not None:
+                self._recorder.drain()
             self._write_inline()
             if self._phases is not None and self._phases.steps:
                 self._phases.drain()
@@ -270,9 +277,14 @@ class Session:
         self._in_iteration = False
         recorder = self._recorder
         if recorder is not None and not self._recorder_over:
-            recorder.end(now_ns)
-            if recorder.done:
-                self._recorder_finished(recorder)
+            if not recorder.done:
+                recorder.end(now_ns)
+                if recorder.done:
+                    recorder.remove()
+            if recorder.done and not (recorder.read() and self._reads_left):
+                self._recorder_finished()
+            elif recorder.done:
+                self._reads_left -= 1
         if self._phases is not None:
             self._phases.end(now_ns)
             if time.monotonic() - self._saved > _SAVE_EVERY_SECONDS:
@@ -280,9 +292,8 @@ class Session:
                 summary = self._phases_summary(self._phases, samples=False)
                 self._in_background(lambda: self._keep_phases(summary))
 
-    def _recorder_finished(self, recorder: Recorder) -> None:
+    def _recorder_finished(self) -> None:
         self._recorder_over = True
-        recorder.remove()
         if self._phases is None and self._copies is not None:
             self._copies.detach()
         self.process()
@@ -364,9 +375,17 @@ class Session:
             self._copies.detach()
 
     def _in_background(self, write: Callable[[], None]) -> None:
-        if self._writer is not None and self._writer.is_alive():
-            return
-        self._writer = threading.Thread(target=write, name="stepscope-writer", daemon=True)
+        before = self._writer
+
+        def work() -> None:
+            if before is not None:
+                before.join()
+            try:
+                write()
+            except Exception as error:
+                self.guard.trip(error)
+
+        self._writer = threading.Thread(target=work, name="stepscope-writer", daemon=True)
         self._writer.start()
 
     def _write_inline(self) -> None:
@@ -374,7 +393,6 @@ class Session:
         if recorder is None or self._inline_kept:
             return
         self._inline_kept = True
-        recorder.drain()
         process = self.process()
         summary = inline_summary(recorder, process, self._started_epoch_ns)
         self._keep(file_name(process, "prof"), summary, "the inline profile")

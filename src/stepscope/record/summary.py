@@ -142,7 +142,7 @@ def phases_summary(
     columns = list(zip(*history.rows, strict=True)) if history.rows else [()] * len(COLUMNS)
     by_phase: dict[str, Any] = {}
     for position, name in enumerate((*PHASES, "residual"), start=2):
-        if name != "residual" and name not in phases.installed:
+        if name != "residual" and not phases.measured(name):
             by_phase[name] = None
             continue
         by_phase[name] = {
@@ -172,8 +172,8 @@ def phases_summary(
         "steps": phases.steps,
         "counted_steps": n,
         "warmup": phases.warmup,
-        "backwards": phases.backwards,
-        "optimizer_steps": phases.optimizer_steps,
+        "backwards": phases.opened[PHASES.index("backward")],
+        "optimizer_steps": phases.opened[PHASES.index("optimizer")],
         "step": None
         if not n
         else {

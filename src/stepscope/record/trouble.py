@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from stepscope.record.compiling import compiling_check
+
 
 class RecordingWarning(RuntimeWarning):
     """StepScope could not record, or not everything; the training job goes on."""
@@ -58,8 +60,11 @@ class Guard:
 
         Hooks of torch replace a module's output by what they return, so None matters.
         """
+        is_compiling = compiling_check()
 
         def hook(*args: Any, **kwargs: Any) -> None:
+            if is_compiling():
+                return
             if self.error is None:
                 try:
                     function(*args, **kwargs)

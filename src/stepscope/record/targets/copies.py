@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from stepscope.record.compiling import compiling_check
 from stepscope.record.targets.patches import Patch
 from stepscope.record.trouble import Guard
 from stepscope.record.watch import Watch
@@ -39,8 +40,12 @@ class Copies:
             patch.remove()
 
     def _heard(self, original: Callable[..., Any], default: str | None) -> Callable[..., Any]:
+        is_compiling = compiling_check()
+
         def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            tokens = self._open(tensor, args, kwargs, default) if self.listeners else ()
+            if is_compiling() or not self.listeners:
+                return original(tensor, *args, **kwargs)
+            tokens = self._open(tensor, args, kwargs, default)
             result = original(tensor, *args, **kwargs)
             for watch, guard, token in tokens:
                 try:

@@ -135,7 +135,13 @@ class Finder:
 
     def _paths(self, label: Label) -> list[str]:
         expression = pattern(label.module or "")
-        return [path for path in self.modules if expression.fullmatch(path)]
+        # "backward" is the whole backward, of which the outermost module's is a part.
+        whole = label.kind == "module" and label.direction == "backward"
+        return [
+            path
+            for path in self.modules
+            if expression.fullmatch(path) and not (whole and path == "")
+        ]
 
     def _target(self, label: Label, path: str, *, everything: bool) -> Target | None:
         if label.kind in ("module", "operator", "node"):

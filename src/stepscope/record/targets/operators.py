@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from stepscope.record.compiling import compiling_check
 from stepscope.record.targets.graph import ForwardCapture, Nodes
 from stepscope.record.targets.patches import Patch
 from stepscope.record.trouble import Guard
@@ -72,8 +73,12 @@ class OperatorsInForward:
         self._watch = None
 
     def _inside_mode(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        is_compiling = compiling_check()
+
         @functools.wraps(original)
         def forward(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return original(*args, **kwargs)
             watch, guard = self._watch, self._guard
             if watch is None or guard is None or guard.tripped:
                 return original(*args, **kwargs)

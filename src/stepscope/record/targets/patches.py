@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from stepscope.record.compiling import compiling_check
 from stepscope.record.trouble import Guard
 from stepscope.record.watch import Watch
 
@@ -105,8 +106,12 @@ class Calls:
             patch.remove()
 
     def _heard(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        is_compiling = compiling_check()
+
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return original(*args, **kwargs)
             token = self._open()
             result = original(*args, **kwargs)
             if token is not None:

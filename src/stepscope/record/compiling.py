@@ -1,0 +1,36 @@
+"""Keeping out of code that torch.compile traces.
+
+The compiler follows Python calls, ours too, and cannot follow clocks: a hook of ours inside a
+compiled function would split its graph, or raise with `fullgraph=True`. It replaces
+`torch.compiler.is_compiling()` by True while it traces, so what asks that first leaves no trace in
+the compiled code. What runs inside compiled code is therefore not heard.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def never() -> bool:
+    """The answer before torch is imported."""
+    return False
+
+
+def compiling_check() -> Callable[[], bool]:
+    """torch's own function that says whether it is tracing; `never` while torch is not imported."""
+    torch: Any = sys.modules.get("torch")
+    compiler = getattr(torch, "compiler", None)
+    check: Callable[[], bool] | None = getattr(compiler, "is_compiling", None)
+    return never if check is None else check
+
+
+def capturing_now() -> bool:
+    """Whether the current CUDA stream is being captured into a graph.
+
+    Nothing may then be recorded, asked or waited for: the capture would fail.
+    """
+    torch: Any = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    return bool(cuda is not None and cuda.is_initialized() and cuda.is_current_stream_capturing())
