@@ -1,0 +1,542 @@
+"""Device work beside what the operators that launched it had to do: what the questions about
+efficiency are computed from.
+
+Every kernel, copy and fill is charged to one *call*: the innermost operator with a formula that
+encloses its launch (see `costs.answering`), so that no operator's work counts twice; a communication
+kernel is a call of its own. Calls that are alike (operator, inputs, main kernel, device) are one
+*variant*: there are thousands of them at most, and only they go through Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from stepscope.costs import (
+    Conventions,
+    Row,
+    Work,
+    answering,
+    class_of,
+    collective,
+    element_type,
+    is_composite,
+    kernel_class,
+    of_row,
+    tensor_core_use,
+    wants_related,
+    why_not,
+)
+from stepscope.costs.dtype import collective_dtype
+from stepscope.questions.attribution import NO_OPERATOR
+from stepscope.questions.recording import WORK, Array
+from stepscope.questions.scope import Scope
+
+NO_STEP = -(1 << 62)
+DIRECTIONS = ("", "forward", "backward", "optimizer")
+PRODUCTS = frozenset({"GEMM", "convolution", "attention"})
+"""Classes of kernels that multiply matrices."""
+
+_MATRIX_FAMILIES = frozenset({"gemm", "convolution", "attention", "rnn"})
+_RELATIVES = 3
+"""Enclosing operators that are asked for what a call does not say."""
+
+
+class Device(NamedTuple):
+    """A kind of device: its product name and multiprocessors, None where the recording is silent."""
+
+    name: str | None
+    sm_count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Calls that are alike.
+
+    Args:
+        name: operator, or collective; what the work is charged to where no operator is known.
+        dims: shapes of the inputs, as a JSON list.
+        types: types of the inputs, as a JSON list.
+        strides: strides of the inputs, as a JSON list.
+        work: what each call had to do; None where it cannot be counted.
+        why: why not; empty where it is counted.
+        kernel: the kernel that did most of it.
+        device: kind of device it ran on.
+        copy_kind: direction of the copy where the call is one, else empty.
+    """
+
+    name: str
+    dims: str | None
+    types: str | None
+    strides: str | None
+    work: Work | None
+    why: str
+    kernel: str
+    device: Device
+    copy_kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceWork:
+    """Device work summed by what its questions tell apart.
+
+    `rows` has one value a group: `rank`, `span`, `device`, `step` (NO_STEP for none), `module` (index
+    into `modules`, -1 for none), `direction` (index into DIRECTIONS), `variant` and `kernel` (indices);
+    `events`, `device_ns`; `weight`, how many calls' work the group stands for (a call's work is shared
+    among its kernels of the right kind by their durations, so that weights of a variant add up to its
+    calls); `shared_ns`, the duration of those that shared; `occupancy_ns` and `occupied_ns`, the
+    integral of occupancy and the duration of the kernels that tell it; `work`, whether it is a kernel
+    (0), a communication kernel (1) or a copy or fill (2).
+    """
+
+    variants: tuple[Variant, ...]
+    kernels: tuple[str, ...]
+    modules: tuple[str, ...]
+    rows: dict[str, Array]
+
+    def sums(self, group: Array, count: int, *columns: str) -> list[Array]:
+        """Integer sums of columns for each group."""
+        result = []
+        for column in columns:
+            total = np.zeros(count, dtype=np.int64)
+            np.add.at(total, group, self.rows[column])
+            result.append(total)
+        return result
+
+    def weighted(self, group: Array, count: int, per_call: Array) -> Array:
+        """Sum over calls of a value of their variants, for each group; NaN where any is NaN."""
+        weight = self.rows["weight"]
+        chosen = weight > 0
+        values = weight[chosen] * per_call[self.rows["variant"][chosen]]
+        total: Array = np.bincount(group[chosen], weights=values, minlength=count)
+        return total
+
+
+@dataclass(slots=True)
+class _Codes:
+    """Numbers things in order of appearance."""
+
+    of: dict[Hashable, int] = field(default_factory=dict)
+
+    def __call__(self, thing: Hashable) -> int:
+        return self.of.setdefault(thing, len(self.of))
+
+    def all(self, things: Iterable[Hashable]) -> Array:
+        return np.fromiter((self(thing) for thing in things), dtype=np.int64)
+
+
+_SUMMED = ("events", "device_ns", "shared_ns", "weight", "occupancy_ns", "occupied_ns")
+_KEYS = ("rank", "span", "device", "step", "module", "direction", "variant", "kernel", "work")
+
+_REMEMBERED: WeakKeyDictionary[Scope, dict[Conventions, DeviceWork]] = WeakKeyDictionary()
+
+
+def device_work_of(scope: Scope, conventions: Conventions | None = None) -> DeviceWork:
+    """The scope's device work with what its operators had to do; a scope asked again remembers."""
+    asked = conventions or Conventions()
+    known = _REMEMBERED.setdefault(scope, {})
+    if asked not in known:
+        known[asked] = _device_work(scope, asked)
+    return known[asked]
+
+
+def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:
+    variants, kernels, modules = _Codes(), _Codes(), _Codes()
+    parts = [
+        _of_rank(scope, rank, conventions, variants, kernels, modules) for rank in scope.ranks
+    ]
+    names = (*_KEYS, *_SUMMED)
+    rows = {
+        name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0, np.int64)
+        for name in names
+    }
+    return DeviceWork(
+        tuple(variants.of),  # type: ignore[arg-type]  # keys are what was numbered
+        tuple(kernels.of),  # type: ignore[arg-type]
+        tuple(modules.of),  # type: ignore[arg-type]
+        rows,
+    )
+
+
+_EVENTS = f"""
+    SELECT
+        work.span, work.device, work.name, work.dur_ns, work.kind,
+        coalesce(work.operator_id, -1) AS operator_id,
+        coalesce(module.path, '') AS module,
+        CASE work.direction WHEN 'forward' THEN 1 WHEN 'backward' THEN 2 WHEN 'optimizer' THEN 3
+            ELSE 0 END::TINYINT AS direction,
+        coalesce(work.step, {NO_STEP}) AS step,
+        coalesce(work.occupancy_ratio, 'nan'::DOUBLE) AS occupancy,
+        coalesce(work.copy_kind, '') AS copy_kind,
+        CASE
+            WHEN work.graph_id IS NOT NULL THEN 'CUDA graph ' || work.graph_id || ' (unattributed)'
+            WHEN graph_launch.id IS NOT NULL THEN 'CUDA graph (unattributed)'
+            ELSE '{NO_OPERATOR}'
+        END AS orphan,
+        collective.operation, collective.dtype, collective.elements_in, collective.elements_out,
+        collective.group_size
+    FROM (SELECT * FROM device_event WHERE rank = $rank AND {WORK}) AS work
+    LEFT JOIN (SELECT * FROM module WHERE rank = $rank) AS module
+        ON (module.span, module.module_id) = (work.span, work.module_id)
+    LEFT JOIN (SELECT id FROM host_event WHERE rank = $rank AND role = 'graph_launch')
+        AS graph_launch ON graph_launch.id = work.launch_id
+    LEFT JOIN (SELECT * FROM collective WHERE rank = $rank) AS collective
+        ON collective.id = work.id
+    ORDER BY work.start_ns, work.id
+"""
+
+_HOST = """
+    SELECT id, coalesce(parent_id, -1) AS parent_id, span,
+        CASE WHEN kind = 'operator' THEN name END AS name,
+        coalesce(input_id, -1) AS input_id
+    FROM host_event WHERE rank = $rank AND (device_ns IS NOT NULL OR id IN (
+        SELECT operator_id FROM device_event WHERE rank = $rank
+    ))
+    ORDER BY id
+"""
+
+_BACKWARD = """
+    SELECT forward_id, span, arg_min(name, id) AS name, arg_min(input_id, id) AS input_id
+    FROM host_event
+    WHERE rank = $rank AND kind = 'operator' AND forward_id IS NOT NULL AND input_id IS NOT NULL
+        AND starts_with(name, 'aten::') AND contains(name, 'backward')
+    GROUP BY ALL ORDER BY forward_id
+"""
+
+
+def _coded(column: Any) -> tuple[Array, list[Any]]:
+    """An Arrow column as numbers (-1 for NULL) and what they stand for."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    encoded = column.combine_chunks()
+    if isinstance(encoded, pa.ChunkedArray):  # no chunk at all
+        encoded = pa.array([], column.type)
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode()
+    codes = pc.fill_null(encoded.indices.cast(pa.int64()), -1)
+    return codes.to_numpy(), encoded.dictionary.to_pylist()
+
+
+def _index_of(sorted_ids: Array, wanted: Array) -> Array:
+    """Place of each wanted id among the sorted ones, -1 where it is not there."""
+    if not len(sorted_ids):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    place = np.minimum(np.searchsorted(sorted_ids, wanted), len(sorted_ids) - 1)
+    return np.where(sorted_ids[place] == wanted, place, -1)
+
+
+class _Calls(NamedTuple):
+    """Operators of a rank that enclose launches, in order of their ids."""
+
+    ids: Array
+    parent: Array
+    key: Array
+    keys: list[tuple[str, int, int]]
+    texts: dict[tuple[int, int], tuple[str | None, ...]]
+
+
+def _operators(scope: Scope, rank: int) -> _Calls:
+    table = scope.sql(_HOST, {"rank": rank})
+    ids, spans, inputs = (table.column(c).to_numpy() for c in ("id", "span", "input_id"))
+    above = _index_of(ids, table.column("parent_id").to_numpy())
+    code, names = _coded(table.column("name"))
+    chosen = np.flatnonzero(code >= 0)
+    place = np.full(len(ids), -1, dtype=np.int64)
+    place[chosen] = np.arange(len(chosen))
+    parent = above[chosen]
+    while True:  # what lies between two operators (ranges, frames) is no part of the forest
+        skipped = np.flatnonzero((parent >= 0) & (place[parent] < 0))
+        if not skipped.size:
+            break
+        parent[skipped] = above[parent[skipped]]
+    parent = np.where(parent >= 0, place[parent], -1)
+    packed = np.stack([code[chosen], spans[chosen], inputs[chosen]], axis=1).astype(np.int64)
+    distinct, key = np.unique(packed, axis=0, return_inverse=True)
+    keys = [(names[name], span, given) for name, span, given in distinct.tolist()]
+    rows = scope.sql(
+        'SELECT span, input_id, dims, types, strides, "values" FROM operator_input'
+        " WHERE rank = $rank",
+        {"rank": rank},
+    )
+    listed = zip(*(rows.column(name).to_pylist() for name in rows.column_names), strict=True)
+    texts = {(span, given): tuple(rest) for span, given, *rest in listed}
+    return _Calls(ids[chosen], parent, key.reshape(-1), keys, texts)
+
+
+def _row(calls: _Calls, key: tuple[str, int, int], **more: Any) -> Row:
+    name, span, given = key
+    return Row(name, *calls.texts.get((span, given), (None,) * 4), **more)
+
+
+def _rows(
+    scope: Scope, rank: int, calls: _Calls, kernel_of: dict[int, str]
+) -> tuple[Array, list[Row]]:
+    """For each operator the number of its distinct call, and these calls.
+
+    `kernel_of` is the kernel that each key of `calls` spends most time in.
+    """
+    rows = []
+    for number, key in enumerate(calls.keys):
+        types = calls.texts.get(key[1:], (None,) * 4)[1]
+        listed = types is not None and "TensorList" in types
+        kind = element_type(kernel_of[number]) if listed and number in kernel_of else None
+        rows.append(_row(calls, key, list_dtype=kind))
+    wanting = np.array([wants_related(row.name) and row.values is None for row in rows], bool)
+    if not wanting.any():
+        return calls.key.copy(), rows
+    chosen = np.flatnonzero(wanting[calls.key])
+    chain = [chosen]
+    for _level in range(_RELATIVES):
+        below = chain[-1]
+        chain.append(np.where(below >= 0, calls.parent[below], -1))
+    backward = scope.sql(_BACKWARD, {"rank": rank})
+    forward_ids = backward.column("forward_id").to_numpy()
+    gradient = np.full(len(chosen), -1, dtype=np.int64)
+    for places in chain:
+        found = _index_of(forward_ids, np.where(places >= 0, calls.ids[places], -1))
+        gradient = np.where(gradient < 0, found, gradient)
+    listed = [backward.column(name).to_pylist() for name in ("name", "span", "input_id")]
+    gradients = list(zip(*listed, strict=True))
+    gradient_codes = _Codes()
+    codes_of = gradient_codes.all(gradients)
+    gradient_code = np.where(gradient >= 0, codes_of[gradient] if len(codes_of) else -1, -1)
+    told = [np.where(places >= 0, calls.key[places], -1) for places in chain]
+    packed = np.stack([*told, gradient_code], axis=1)
+    distinct, which = np.unique(packed, axis=0, return_inverse=True)
+    known: list[Any] = list(gradient_codes.of)
+    number = calls.key.copy()
+    number[chosen] = len(rows) + which.reshape(-1)
+    for own, *others, back in distinct.tolist():
+        related = tuple(_row(calls, calls.keys[other]) for other in others if other >= 0)
+        if back >= 0:
+            related += (_row(calls, known[back]),)
+        base = rows[own]
+        rows.append(
+            Row(base.name, base.dims, base.types, base.strides, base.values, None, related)
+        )
+    return number, rows
+
+
+def _main_of(group: Array, kernel: Array, weight: Array) -> dict[int, int]:
+    """For each group the kernel with the largest summed weight; groups below 0 are left out."""
+    chosen = group >= 0
+    if not chosen.any():
+        return {}
+    pairs, which = np.unique(
+        np.stack([group[chosen], kernel[chosen]], axis=1), axis=0, return_inverse=True
+    )
+    total = np.bincount(which.reshape(-1), weights=weight[chosen])
+    order = np.argsort(total, kind="stable")
+    return dict(pairs[order].tolist())
+
+
+def _is_product(kernel: str) -> bool:
+    use = tensor_core_use(kernel)
+    return kernel_class(kernel) in PRODUCTS and use.rule != "helpers that multiply nothing"
+
+
+def _of_rank(
+    scope: Scope,
+    rank: int,
+    conventions: Conventions,
+    variants: _Codes,
+    kernels: _Codes,
+    modules: _Codes,
+) -> dict[str, Array]:
+    events = scope.sql(_EVENTS, {"rank": rank})
+    count = events.num_rows
+    kernel, kernel_names = _coded(events.column("name"))
+    duration = events.column("dur_ns").to_numpy()
+    calls = _operators(scope, rank)
+    operator = _index_of(calls.ids, events.column("operator_id").to_numpy())
+    own_key = np.where(operator >= 0, calls.key[operator] if len(calls.key) else -1, -1)
+    main = _main_of(own_key, kernel, duration + 1)
+    number, rows = _rows(scope, rank, calls, {k: kernel_names[v] for k, v in main.items()})
+    works = [of_row(row, conventions) for row in rows]
+    countable = np.array([work is not None and work.family != "view" for work in works], bool)
+    composite = np.array([is_composite(row.name) for row in rows], bool)
+    if len(number):
+        owner = answering(calls.parent, countable[number], composite[number])
+    else:
+        owner = np.zeros(0, np.int64)
+
+    # A call is an operator's place, or lies behind the last one for what has no operator.
+    answers = np.where(operator >= 0, owner[operator] if len(owner) else -1, -1)
+    call = np.where(answers >= 0, answers, operator)
+    kind, kinds = _coded(events.column("kind"))
+    communication = np.array([name == "communication" for name in kinds], bool)[kind]
+    moving = np.array([name in ("copy", "fill") for name in kinds], bool)[kind]
+    collectives, collective_rows = _collectives(events, communication)
+    orphan, orphans = _coded(events.column("orphan"))
+    alone = (call < 0) | (collectives >= 0)
+    call = np.where(alone, len(calls.ids) + np.arange(count), call)
+    what = _Codes()
+    for row_number in range(len(rows)):
+        what(("row", row_number))
+    row_of = number[np.where(alone, 0, call)] if len(number) else np.zeros(count, np.int64)
+    loose = what.all(("orphan", name) for name in orphans)[orphan] if count else orphan
+    joint = what.all(("collective", place) for place in range(len(collective_rows)))
+    thing = np.where(alone, loose, row_of)
+    if len(joint):
+        thing = np.where(collectives >= 0, joint[collectives], thing)
+
+    families = [work.family if work is not None else "" for work in works]
+    matrix = np.zeros(len(what.of), dtype=bool)
+    matrix[: len(families)] = [family in _MATRIX_FAMILIES for family in families]
+    product = np.array([_is_product(name) for name in kernel_names], bool)
+    _, call = np.unique(call, return_inverse=True)
+    share, shared = _shares(
+        call, duration, np.where(matrix[thing], product[kernel], ~moving) if count else moving
+    )
+    most = _main_of(call, kernel, share * (duration + 1) * 4 + duration + 1)
+    main_kernel = np.array([most[c] for c in range(len(most))], np.int64)[call] if count else kernel
+    device, kinds_of_device = _devices(scope, rank, events)
+    copy_kind, copy_kinds = _coded(events.column("copy_kind"))
+    told = np.where(moving & (main_kernel == kernel), copy_kind, -1)
+    copied = np.full(len(call), -1, dtype=np.int64)
+    np.maximum.at(copied, call, told)
+
+    def variant(one: tuple[int, int, int, int]) -> Variant:
+        thing_number, kernel_number, device_number, copied_number = one
+        name, row, work, why = _told(
+            list(what.of)[thing_number], rows, works, collective_rows, orphans
+        )
+        return Variant(
+            name,
+            row.dims,
+            row.types,
+            row.strides,
+            work,
+            why,
+            kernel_names[kernel_number],
+            kinds_of_device[device_number],
+            copy_kinds[copied_number] if copied_number >= 0 else "",
+        )
+
+    packed = np.stack([thing, main_kernel, device, copied[call]], axis=1)
+    distinct, which = np.unique(packed, axis=0, return_inverse=True)
+    variant_code = variants.all(variant(tuple(one)) for one in distinct.tolist())
+    module, module_names = _coded(events.column("module"))
+    module_code = np.array([modules(name) if name else -1 for name in module_names], np.int64)
+    occupancy = events.column("occupancy").to_numpy()
+    occupied = occupancy >= 0  # false for NaN
+    columns = {
+        "rank": np.full(count, rank, np.int64),
+        "span": events.column("span").to_numpy().astype(np.int64),
+        "device": events.column("device").to_numpy().astype(np.int64),
+        "step": events.column("step").to_numpy(),
+        "module": module_code[module] if count else module,
+        "direction": events.column("direction").to_numpy().astype(np.int64),
+        "variant": variant_code[which.reshape(-1)] if count else kernel,
+        "kernel": kernels.all(kernel_names)[kernel] if count else kernel,
+        "work": np.where(communication, 1, np.where(moving, 2, 0)),
+        "events": np.ones(count, np.int64),
+        "device_ns": duration,
+        "shared_ns": np.where(shared, duration, 0),
+        "weight": share,
+        "occupancy_ns": np.where(occupied, occupancy * duration, 0.0),
+        "occupied_ns": np.where(occupied, duration, 0),
+    }
+    return _grouped(columns)
+
+
+def _told(
+    thing: Any,
+    rows: list[Row],
+    works: list[Work | None],
+    collectives: list[tuple[Any, ...]],
+    orphans: list[str],
+) -> tuple[str, Row, Work | None, str]:
+    """Name, inputs and work of what an event is charged to, and why its work is not counted."""
+    sort, which = thing
+    if sort == "row":
+        row, work = rows[which], works[which]
+        why = "" if work is not None and work.family != "view" else (why_not(row) or "moves nothing")
+        return row.name, row, work if not why else None, why
+    if sort == "orphan":
+        return which, Row(which), None, "no operator known"
+    operation, dtype, given, got, size = collectives[which]
+    kind = collective_dtype(dtype)
+    work = collective(operation, kind, given, got, size)
+    dims, types = f"[[{given}]]", f'["{dtype or ""}"]'
+    return operation, Row(operation, dims, types), work, "" if work is not None else "no formula"
+
+
+def _collectives(events: Any, communication: Array) -> tuple[Array, list[tuple[Any, ...]]]:
+    """For each event the number of its distinct collective (-1: none recorded), and these."""
+    result = np.full(len(communication), -1, dtype=np.int64)
+    names = ("operation", "dtype", "elements_in", "elements_out", "group_size")
+    places = np.flatnonzero(communication)
+    codes = _Codes()
+    if places.size:
+        listed = events.select(list(names)).take(places)
+        told = zip(*(listed.column(name).to_pylist() for name in names), strict=True)
+        for place, one in zip(places.tolist(), told, strict=True):
+            if one[0] is not None and one[2] is not None and one[3] is not None:
+                result[place] = codes(one)
+    return result, list(codes.of)  # type: ignore[arg-type]
+
+
+def _shares(call: Array, duration: Array, fits: Array) -> tuple[Array, Array]:
+    """The part of its call's work that each event did, and whether it shared it with others.
+
+    Events that fit do it, by duration; all do where none fits, equally where none lasted.
+    """
+    calls = int(call.max()) + 1 if len(call) else 0
+    doing = fits | (np.bincount(call, weights=fits, minlength=calls) == 0)[call]
+    several = np.bincount(call, weights=doing, minlength=calls)[call]
+    lasted = np.bincount(call, weights=np.where(doing, duration, 0), minlength=calls)[call]
+    even = 1.0 / np.maximum(several, 1)
+    share = np.where(lasted > 0, duration / np.maximum(lasted, 1), even)
+    return np.where(doing, share, 0.0), doing & (several > 1)
+
+
+def _devices(scope: Scope, rank: int, events: Any) -> tuple[Array, list[Device]]:
+    rows = scope.sql("SELECT device, name, sm_count FROM device WHERE rank = $rank", {"rank": rank})
+    listed = zip(*(rows.column(c).to_pylist() for c in rows.column_names), strict=True)
+    known = {number: Device(name, sm_count) for number, name, sm_count in listed}
+    numbers, which = np.unique(events.column("device").to_numpy(), return_inverse=True)
+    return which.reshape(-1), [known.get(n, Device(None, None)) for n in numbers.tolist()]
+
+
+def _grouped(columns: dict[str, Array]) -> dict[str, Array]:
+    """Rows that differ in no key become one."""
+    import pyarrow as pa
+
+    table = pa.table(columns).group_by(list(_KEYS), use_threads=False)
+    summed = table.aggregate([(name, "sum") for name in _SUMMED])
+    return {
+        **{name: summed.column(name).to_numpy() for name in _KEYS},
+        **{name: summed.column(f"{name}_sum").to_numpy() for name in _SUMMED},
+    }
+
+
+def classes_of(found: DeviceWork) -> Array:
+    """Class of work of each row, as a place in `costs.CLASSES`.
+
+    By the operator's family first, else by the kernel's name. What an optimizer's step launched is
+    the optimizer's, except products, communication, copies and fills.
+    """
+    from stepscope.costs import CLASSES
+
+    place = {name: number for number, name in enumerate(CLASSES)}
+    pairs, which = np.unique(
+        np.stack([found.rows["variant"], found.rows["kernel"]], axis=1), axis=0, return_inverse=True
+    )
+
+    def named(variant: int, kernel: int) -> int:
+        work = found.variants[variant].work
+        return place[class_of(None if work is None else work.family, found.kernels[kernel])]
+
+    by_pair = np.array([named(*pair) for pair in pairs.tolist()], np.int64)
+    result = by_pair[which.reshape(-1)] if len(by_pair) else np.zeros(0, np.int64)
+    kept = [place[name] for name in (*PRODUCTS, "communication")]
+    stepping = (found.rows["direction"] == DIRECTIONS.index("optimizer")) & (
+        found.rows["work"] == 0
+    )
+    return np.where(stepping & ~np.isin(result, kept), place["optimizer"], result)
