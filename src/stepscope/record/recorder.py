@@ -87,6 +87,7 @@ class Recorder:
         self._captured_for: int | None = -1
         self._began_ns: int | None = None
         self._fresh = False
+        self._regions = False
 
     @property
     def done(self) -> bool:
@@ -116,7 +117,8 @@ class Recorder:
         self.watch = watch
         for target in self._targets:
             target.install(watch, self._guard)
-        annotate.listen(self._open_region)
+        if isinstance(watch, SurveyWatch) or self._regions:
+            annotate.listen(self._open_region)
 
     def not_this_one(self) -> None:
         """The running iteration turns out not to count: an epoch began or a validation ran in it."""
@@ -251,11 +253,14 @@ class Recorder:
         armed: dict[tuple[str, int], tuple[int, Clock]] = {}
         targets: dict[int, Target] = {}
         self._origins = {}
+        self._regions = False
         for key in self._keys(turn):
             event = self.events[key].surveyed
             target, clock = self._armed[key]
             armed[(event.label, event.occurrence)] = (key, clock)
-            if target is not None:
+            if target is None:
+                self._regions = True  # or an input wait, which the session tells
+            else:
                 targets[id(target)] = target
             if id(clock) not in self._origins:
                 origin = now_ns if clock.kind == "host" else clock.mark()

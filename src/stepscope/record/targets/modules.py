@@ -67,17 +67,13 @@ class ModuleForward:
 
 def tensors_in(value: Any, depth: int = 4) -> list[Any]:
     """The tensors in nested tuples, lists and dicts, as modules take and return them."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return [value] if hasattr(value, "grad_fn") else []
     if depth == 0:
         return []
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        return [tensor for item in value for tensor in tensors_in(item, depth - 1)]
-    return []
+    return [tensor for item in value for tensor in tensors_in(item, depth - 1)]
 
 
 def is_compiled(module: Any) -> bool:

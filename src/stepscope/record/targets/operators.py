@@ -17,31 +17,41 @@ from stepscope.record.trouble import Guard
 from stepscope.record.watch import Watch
 
 
-def _mode(watch: Watch, guard: Guard, prefix: str, wanted: str | None) -> Any:
+@functools.cache
+def _mode_class() -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Operators(TorchDispatchMode):  # type: ignore[misc] # torch's types are not checked here
         """Tells the watch about operators, and runs them unchanged."""
+
+        def __init__(self, watch: Watch, guard: Guard, prefix: str, wanted: str | None) -> None:
+            super().__init__()
+            self.watch, self.guard = watch, guard
+            self.prefix, self.wanted = prefix, wanted
 
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             name = func._schema.name
             token = None
-            if (wanted is None or name == wanted) and not guard.tripped:
+            if (self.wanted is None or name == self.wanted) and not self.guard.tripped:
                 try:
-                    token = watch.open(f"{prefix}.{name}")
+                    token = self.watch.open(f"{self.prefix}.{name}")
                 except Exception as error:
-                    guard.trip(error)
+                    self.guard.trip(error)
             result = func(*args, **(kwargs or {}))
             if token is not None:
                 try:
-                    watch.close(token)
+                    self.watch.close(token)
                 except Exception as error:
-                    guard.trip(error)
+                    self.guard.trip(error)
             return result
 
-    return Operators()
+    return Operators
+
+
+def _mode(watch: Watch, guard: Guard, prefix: str, wanted: str | None) -> Any:
+    return _mode_class()(watch, guard, prefix, wanted)
 
 
 class OperatorsInForward:
@@ -126,31 +136,35 @@ class OperatorsInBackward:
             self._handles = []
 
     def _hook(self, nodes: Nodes) -> None:
+        watch, guard = self._watch, self._guard
+        if watch is None or guard is None:
+            return
+        mode = _mode(watch, guard, self._prefix, self._wanted)
         for node in nodes.all:
-            self._hook_one(node)
+            self._hook_one(node, mode)
 
-    def _hook_one(self, node: Any) -> None:
+    def _hook_one(self, node: Any, mode: Any) -> None:
         # The engine gives every node the forward's own stack of modes and takes it back after the
         # node, so the mode has to be entered and left around each node.
-        entered: list[Any] = []
+        entered: list[bool] = []
 
         def enters(_gradients: Any) -> None:
-            watch, guard = self._watch, self._guard
-            if watch is None or guard is None or guard.tripped:
+            guard = self._guard
+            if self._watch is None or guard is None or guard.tripped:
                 return
             try:
-                mode = _mode(watch, guard, self._prefix, self._wanted)
                 mode.__enter__()
             except Exception as error:
                 guard.trip(error)
                 return
-            entered.append(mode)
+            entered.append(True)
             self._active += 1
 
         def leaves(_inputs: Any, _outputs: Any) -> None:
             if entered:
+                entered.pop()
                 self._active -= 1
-                entered.pop().__exit__(None, None, None)
+                mode.__exit__(None, None, None)
                 if self._watch is None:
                     self.remove()
 
