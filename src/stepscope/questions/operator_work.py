@@ -9,8 +9,7 @@ kernel is a call of its own. Calls that are alike (operator, inputs, main kernel
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -23,16 +22,22 @@ from stepscope.costs import (
     answering,
     class_of,
     collective,
-    element_type,
     is_composite,
     kernel_class,
     of_row,
     tensor_core_use,
-    wants_related,
     why_not,
 )
 from stepscope.costs.dtype import collective_dtype
 from stepscope.questions.attribution import NO_OPERATOR
+from stepscope.questions.operator_calls import (
+    Codes,
+    coded,
+    distinct_calls,
+    distinct_rows,
+    index_of,
+    operators,
+)
 from stepscope.questions.recording import WORK, Array
 from stepscope.questions.scope import Scope
 
@@ -42,8 +47,6 @@ PRODUCTS = frozenset({"GEMM", "convolution", "attention"})
 """Classes of kernels that multiply matrices."""
 
 _MATRIX_FAMILIES = frozenset({"gemm", "convolution", "attention", "rnn"})
-_RELATIVES = 3
-"""Enclosing operators that are asked for what a call does not say."""
 
 
 class Device(NamedTuple):
@@ -116,19 +119,6 @@ class DeviceWork:
         return total
 
 
-@dataclass(slots=True)
-class _Codes:
-    """Numbers things in order of appearance."""
-
-    of: dict[Hashable, int] = field(default_factory=dict)
-
-    def __call__(self, thing: Hashable) -> int:
-        return self.of.setdefault(thing, len(self.of))
-
-    def all(self, things: Iterable[Hashable]) -> Array:
-        return np.fromiter((self(thing) for thing in things), dtype=np.int64)
-
-
 _SUMMED = ("events", "device_ns", "shared_ns", "weight", "occupancy_ns", "occupied_ns")
 _KEYS = ("rank", "span", "device", "step", "module", "direction", "variant", "kernel", "work")
 
@@ -145,10 +135,8 @@ def device_work_of(scope: Scope, conventions: Conventions | None = None) -> Devi
 
 
 def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:
-    variants, kernels, modules = _Codes(), _Codes(), _Codes()
-    parts = [
-        _of_rank(scope, rank, conventions, variants, kernels, modules) for rank in scope.ranks
-    ]
+    variants, kernels, modules = Codes(), Codes(), Codes()
+    parts = [_of_rank(scope, rank, conventions, variants, kernels, modules) for rank in scope.ranks]
     names = (*_KEYS, *_SUMMED)
     rows = {
         name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0, np.int64)
@@ -189,150 +177,13 @@ _EVENTS = f"""
     ORDER BY work.start_ns, work.id
 """
 
-_HOST = """
-    SELECT id, coalesce(parent_id, -1) AS parent_id, span,
-        CASE WHEN kind = 'operator' THEN name END AS name,
-        coalesce(input_id, -1) AS input_id
-    FROM host_event WHERE rank = $rank AND (device_ns IS NOT NULL OR id IN (
-        SELECT operator_id FROM device_event WHERE rank = $rank
-    ))
-    ORDER BY id
-"""
 
-_BACKWARD = """
-    SELECT forward_id, span, arg_min(name, id) AS name, arg_min(input_id, id) AS input_id
-    FROM host_event
-    WHERE rank = $rank AND kind = 'operator' AND forward_id IS NOT NULL AND input_id IS NOT NULL
-        AND starts_with(name, 'aten::') AND contains(name, 'backward')
-    GROUP BY ALL ORDER BY forward_id
-"""
-
-
-def _coded(column: Any) -> tuple[Array, list[Any]]:
-    """An Arrow column as numbers (-1 for NULL) and what they stand for."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    encoded = column.combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):  # no chunk at all
-        encoded = pa.array([], column.type)
-    if not pa.types.is_dictionary(encoded.type):
-        encoded = encoded.dictionary_encode()
-    codes = pc.fill_null(encoded.indices.cast(pa.int64()), -1)
-    return codes.to_numpy(), encoded.dictionary.to_pylist()
-
-
-def _index_of(sorted_ids: Array, wanted: Array) -> Array:
-    """Place of each wanted id among the sorted ones, -1 where it is not there."""
-    if not len(sorted_ids):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    place = np.minimum(np.searchsorted(sorted_ids, wanted), len(sorted_ids) - 1)
-    return np.where(sorted_ids[place] == wanted, place, -1)
-
-
-class _Calls(NamedTuple):
-    """Operators of a rank that enclose launches, in order of their ids."""
-
-    ids: Array
-    parent: Array
-    key: Array
-    keys: list[tuple[str, int, int]]
-    texts: dict[tuple[int, int], tuple[str | None, ...]]
-
-
-def _operators(scope: Scope, rank: int) -> _Calls:
-    table = scope.sql(_HOST, {"rank": rank})
-    ids, spans, inputs = (table.column(c).to_numpy() for c in ("id", "span", "input_id"))
-    above = _index_of(ids, table.column("parent_id").to_numpy())
-    code, names = _coded(table.column("name"))
-    chosen = np.flatnonzero(code >= 0)
-    place = np.full(len(ids), -1, dtype=np.int64)
-    place[chosen] = np.arange(len(chosen))
-    parent = above[chosen]
-    while True:  # what lies between two operators (ranges, frames) is no part of the forest
-        skipped = np.flatnonzero((parent >= 0) & (place[parent] < 0))
-        if not skipped.size:
-            break
-        parent[skipped] = above[parent[skipped]]
-    parent = np.where(parent >= 0, place[parent], -1)
-    packed = np.stack([code[chosen], spans[chosen], inputs[chosen]], axis=1).astype(np.int64)
-    distinct, key = np.unique(packed, axis=0, return_inverse=True)
-    keys = [(names[name], span, given) for name, span, given in distinct.tolist()]
-    rows = scope.sql(
-        'SELECT span, input_id, dims, types, strides, "values" FROM operator_input'
-        " WHERE rank = $rank",
-        {"rank": rank},
-    )
-    listed = zip(*(rows.column(name).to_pylist() for name in rows.column_names), strict=True)
-    texts = {(span, given): tuple(rest) for span, given, *rest in listed}
-    return _Calls(ids[chosen], parent, key.reshape(-1), keys, texts)
-
-
-def _row(calls: _Calls, key: tuple[str, int, int], **more: Any) -> Row:
-    name, span, given = key
-    return Row(name, *calls.texts.get((span, given), (None,) * 4), **more)
-
-
-def _rows(
-    scope: Scope, rank: int, calls: _Calls, kernel_of: dict[int, str]
-) -> tuple[Array, list[Row]]:
-    """For each operator the number of its distinct call, and these calls.
-
-    `kernel_of` is the kernel that each key of `calls` spends most time in.
-    """
-    rows = []
-    for number, key in enumerate(calls.keys):
-        types = calls.texts.get(key[1:], (None,) * 4)[1]
-        listed = types is not None and "TensorList" in types
-        kind = element_type(kernel_of[number]) if listed and number in kernel_of else None
-        rows.append(_row(calls, key, list_dtype=kind))
-    wanting = np.array([wants_related(row.name) and row.values is None for row in rows], bool)
-    if not wanting.any():
-        return calls.key.copy(), rows
-    chosen = np.flatnonzero(wanting[calls.key])
-    chain = [chosen]
-    for _level in range(_RELATIVES):
-        below = chain[-1]
-        chain.append(np.where(below >= 0, calls.parent[below], -1))
-    backward = scope.sql(_BACKWARD, {"rank": rank})
-    forward_ids = backward.column("forward_id").to_numpy()
-    gradient = np.full(len(chosen), -1, dtype=np.int64)
-    for places in chain:
-        found = _index_of(forward_ids, np.where(places >= 0, calls.ids[places], -1))
-        gradient = np.where(gradient < 0, found, gradient)
-    listed = [backward.column(name).to_pylist() for name in ("name", "span", "input_id")]
-    gradients = list(zip(*listed, strict=True))
-    gradient_codes = _Codes()
-    codes_of = gradient_codes.all(gradients)
-    gradient_code = np.where(gradient >= 0, codes_of[gradient] if len(codes_of) else -1, -1)
-    told = [np.where(places >= 0, calls.key[places], -1) for places in chain]
-    packed = np.stack([*told, gradient_code], axis=1)
-    distinct, which = np.unique(packed, axis=0, return_inverse=True)
-    known: list[Any] = list(gradient_codes.of)
-    number = calls.key.copy()
-    number[chosen] = len(rows) + which.reshape(-1)
-    for own, *others, back in distinct.tolist():
-        related = tuple(_row(calls, calls.keys[other]) for other in others if other >= 0)
-        if back >= 0:
-            related += (_row(calls, known[back]),)
-        base = rows[own]
-        rows.append(
-            Row(base.name, base.dims, base.types, base.strides, base.values, None, related)
-        )
-    return number, rows
-
-
-def _main_of(group: Array, kernel: Array, weight: Array) -> dict[int, int]:
-    """For each group the kernel with the largest summed weight; groups below 0 are left out."""
-    chosen = group >= 0
-    if not chosen.any():
-        return {}
-    pairs, which = np.unique(
-        np.stack([group[chosen], kernel[chosen]], axis=1), axis=0, return_inverse=True
-    )
-    total = np.bincount(which.reshape(-1), weights=weight[chosen])
-    order = np.argsort(total, kind="stable")
-    return dict(pairs[order].tolist())
+def _longest(group: Array, groups: int, kernel: Array, weight: Array) -> Array:
+    """For each group the kernel of its event with the largest weight, -1 where it has no event."""
+    order = np.argsort(weight, kind="stable")
+    result = np.full(groups + 1, -1, dtype=np.int64)
+    result[group[order]] = kernel[order]  # the last one written stays; group -1 writes past the end
+    return result[:groups]
 
 
 def _is_product(kernel: str) -> bool:
@@ -344,19 +195,21 @@ def _of_rank(
     scope: Scope,
     rank: int,
     conventions: Conventions,
-    variants: _Codes,
-    kernels: _Codes,
-    modules: _Codes,
+    variants: Codes,
+    kernels: Codes,
+    modules: Codes,
 ) -> dict[str, Array]:
     events = scope.sql(_EVENTS, {"rank": rank})
     count = events.num_rows
-    kernel, kernel_names = _coded(events.column("name"))
+    kernel, kernel_names = coded(events.column("name"))
     duration = events.column("dur_ns").to_numpy()
-    calls = _operators(scope, rank)
-    operator = _index_of(calls.ids, events.column("operator_id").to_numpy())
+    calls = operators(scope, rank)
+    operator = index_of(calls.ids, events.column("operator_id").to_numpy())
     own_key = np.where(operator >= 0, calls.key[operator] if len(calls.key) else -1, -1)
-    main = _main_of(own_key, kernel, duration + 1)
-    number, rows = _rows(scope, rank, calls, {k: kernel_names[v] for k, v in main.items()})
+    main = _longest(own_key, len(calls.keys), kernel, duration)
+    number, rows = distinct_calls(
+        scope, rank, calls, [kernel_names[k] if k >= 0 else "" for k in main]
+    )
     works = [of_row(row, conventions) for row in rows]
     countable = np.array([work is not None and work.family != "view" for work in works], bool)
     composite = np.array([is_composite(row.name) for row in rows], bool)
@@ -368,14 +221,14 @@ def _of_rank(
     # A call is an operator's place, or lies behind the last one for what has no operator.
     answers = np.where(operator >= 0, owner[operator] if len(owner) else -1, -1)
     call = np.where(answers >= 0, answers, operator)
-    kind, kinds = _coded(events.column("kind"))
+    kind, kinds = coded(events.column("kind"))
     communication = np.array([name == "communication" for name in kinds], bool)[kind]
     moving = np.array([name in ("copy", "fill") for name in kinds], bool)[kind]
     collectives, collective_rows = _collectives(events, communication)
-    orphan, orphans = _coded(events.column("orphan"))
+    orphan, orphans = coded(events.column("orphan"))
     alone = (call < 0) | (collectives >= 0)
     call = np.where(alone, len(calls.ids) + np.arange(count), call)
-    what = _Codes()
+    what = Codes()
     for row_number in range(len(rows)):
         what(("row", row_number))
     row_of = number[np.where(alone, 0, call)] if len(number) else np.zeros(count, np.int64)
@@ -389,23 +242,23 @@ def _of_rank(
     matrix = np.zeros(len(what.of), dtype=bool)
     matrix[: len(families)] = [family in _MATRIX_FAMILIES for family in families]
     product = np.array([_is_product(name) for name in kernel_names], bool)
-    _, call = np.unique(call, return_inverse=True)
+    alike, call = distinct_rows(call)
     share, shared = _shares(
         call, duration, np.where(matrix[thing], product[kernel], ~moving) if count else moving
     )
-    most = _main_of(call, kernel, share * (duration + 1) * 4 + duration + 1)
-    main_kernel = np.array([most[c] for c in range(len(most))], np.int64)[call] if count else kernel
+    doing = np.where(share > 0, duration, -1)
+    main_kernel = _longest(call, len(alike), kernel, doing)[call]
     device, kinds_of_device = _devices(scope, rank, events)
-    copy_kind, copy_kinds = _coded(events.column("copy_kind"))
+    copy_kind, copy_kinds = coded(events.column("copy_kind"))
     told = np.where(moving & (main_kernel == kernel), copy_kind, -1)
-    copied = np.full(len(call), -1, dtype=np.int64)
-    np.maximum.at(copied, call, told)
+    copied = np.full(len(alike), -1, dtype=np.int64)
+    copied[call[told >= 0]] = told[told >= 0]
 
-    def variant(one: tuple[int, int, int, int]) -> Variant:
+    things: list[Any] = list(what.of)
+
+    def variant(one: tuple[int, ...]) -> Variant:
         thing_number, kernel_number, device_number, copied_number = one
-        name, row, work, why = _told(
-            list(what.of)[thing_number], rows, works, collective_rows, orphans
-        )
+        name, row, work, why = _told(things[thing_number], rows, works, collective_rows)
         return Variant(
             name,
             row.dims,
@@ -418,10 +271,9 @@ def _of_rank(
             copy_kinds[copied_number] if copied_number >= 0 else "",
         )
 
-    packed = np.stack([thing, main_kernel, device, copied[call]], axis=1)
-    distinct, which = np.unique(packed, axis=0, return_inverse=True)
-    variant_code = variants.all(variant(tuple(one)) for one in distinct.tolist())
-    module, module_names = _coded(events.column("module"))
+    distinct, which = distinct_rows(thing, main_kernel, device, copied[call])
+    variant_code = variants.all(variant(one) for one in distinct)
+    module, module_names = coded(events.column("module"))
     module_code = np.array([modules(name) if name else -1 for name in module_names], np.int64)
     occupancy = events.column("occupancy").to_numpy()
     occupied = occupancy >= 0  # false for NaN
@@ -432,7 +284,7 @@ def _of_rank(
         "step": events.column("step").to_numpy(),
         "module": module_code[module] if count else module,
         "direction": events.column("direction").to_numpy().astype(np.int64),
-        "variant": variant_code[which.reshape(-1)] if count else kernel,
+        "variant": variant_code[which] if count else kernel,
         "kernel": kernels.all(kernel_names)[kernel] if count else kernel,
         "work": np.where(communication, 1, np.where(moving, 2, 0)),
         "events": np.ones(count, np.int64),
@@ -450,13 +302,14 @@ def _told(
     rows: list[Row],
     works: list[Work | None],
     collectives: list[tuple[Any, ...]],
-    orphans: list[str],
 ) -> tuple[str, Row, Work | None, str]:
     """Name, inputs and work of what an event is charged to, and why its work is not counted."""
     sort, which = thing
     if sort == "row":
         row, work = rows[which], works[which]
-        why = "" if work is not None and work.family != "view" else (why_not(row) or "moves nothing")
+        why = (
+            "" if work is not None and work.family != "view" else (why_not(row) or "moves nothing")
+        )
         return row.name, row, work if not why else None, why
     if sort == "orphan":
         return which, Row(which), None, "no operator known"
@@ -472,7 +325,7 @@ def _collectives(events: Any, communication: Array) -> tuple[Array, list[tuple[A
     result = np.full(len(communication), -1, dtype=np.int64)
     names = ("operation", "dtype", "elements_in", "elements_out", "group_size")
     places = np.flatnonzero(communication)
-    codes = _Codes()
+    codes = Codes()
     if places.size:
         listed = events.select(list(names)).take(places)
         told = zip(*(listed.column(name).to_pylist() for name in names), strict=True)
@@ -506,14 +359,14 @@ def _devices(scope: Scope, rank: int, events: Any) -> tuple[Array, list[Device]]
 
 def _grouped(columns: dict[str, Array]) -> dict[str, Array]:
     """Rows that differ in no key become one."""
-    import pyarrow as pa
-
-    table = pa.table(columns).group_by(list(_KEYS), use_threads=False)
-    summed = table.aggregate([(name, "sum") for name in _SUMMED])
-    return {
-        **{name: summed.column(name).to_numpy() for name in _KEYS},
-        **{name: summed.column(f"{name}_sum").to_numpy() for name in _SUMMED},
-    }
+    distinct, which = distinct_rows(*(columns[name] for name in _KEYS))
+    keys = zip(*distinct, strict=True) if distinct else [()] * len(_KEYS)
+    grouped = {name: np.array(key, dtype=np.int64) for name, key in zip(_KEYS, keys, strict=True)}
+    for name in _SUMMED:
+        # Doubles hold sums of ns exactly up to a hundred days.
+        total = np.bincount(which, weights=columns[name], minlength=len(distinct))
+        grouped[name] = total if columns[name].dtype == np.float64 else total.astype(np.int64)
+    return grouped
 
 
 def classes_of(found: DeviceWork) -> Array:
@@ -525,16 +378,14 @@ def classes_of(found: DeviceWork) -> Array:
     from stepscope.costs import CLASSES
 
     place = {name: number for number, name in enumerate(CLASSES)}
-    pairs, which = np.unique(
-        np.stack([found.rows["variant"], found.rows["kernel"]], axis=1), axis=0, return_inverse=True
-    )
+    pairs, which = distinct_rows(found.rows["variant"], found.rows["kernel"])
 
     def named(variant: int, kernel: int) -> int:
         work = found.variants[variant].work
         return place[class_of(None if work is None else work.family, found.kernels[kernel])]
 
-    by_pair = np.array([named(*pair) for pair in pairs.tolist()], np.int64)
-    result = by_pair[which.reshape(-1)] if len(by_pair) else np.zeros(0, np.int64)
+    by_pair = np.array([named(*pair) for pair in pairs], np.int64)
+    result = by_pair[which]
     kept = [place[name] for name in (*PRODUCTS, "communication")]
     stepping = (found.rows["direction"] == DIRECTIONS.index("optimizer")) & (
         found.rows["work"] == 0
