@@ -210,6 +210,39 @@ def test_an_exception_of_ours_stops_the_trace_only(
     assert untouched(model)
 
 
+def test_a_range_that_fails_ends_the_trace_and_keeps_what_was_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    class Breaking:
+        calls = 0
+
+        def __init__(self, name: str) -> None:
+            Breaking.calls += 1
+            if Breaking.calls == 12:
+                raise RuntimeError("injected")
+            self._range = torch.autograd.profiler.record_function(name)
+
+        def __enter__(self) -> None:
+            self._range.__enter__()
+
+        def __exit__(self, *error: Any) -> None:
+            self._range.__exit__(*error)
+
+    expected = train(make_model(), batches(12))
+    monkeypatch.setattr("torch.profiler.record_function", Breaking)
+    model = make_model()
+    tracer = trace(tmp_path, name="job", model=model, active=5)
+    tracer.start()
+    with pytest.warns(RecordingWarning, match="injected") as caught:
+        assert train(model, tracer.iterate(batches(12))) == expected
+    (path,) = tracer.stop()
+    assert len(caught) == 1
+    assert 2 <= len(_steps(_read(path))) < 5
+    assert untouched(model)
+
+
 def test_an_exception_in_the_job_is_the_jobs_and_the_trace_is_kept(tmp_path: Path) -> None:
     model = make_model()
 

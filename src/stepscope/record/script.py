@@ -14,6 +14,7 @@ from stepscope.record import inline
 from stepscope.record.after_import import AfterImport
 from stepscope.record.loop import LoopFinder
 from stepscope.record.plan import Plan
+from stepscope.record.session import Session
 from stepscope.record.tracing import Tracer
 from stepscope.record.trouble import Guard, say_once
 
@@ -26,6 +27,7 @@ class _Recording:
         self._tracer = tracer
         self._options = options
         self._finder: LoopFinder | None = None
+        self._session: Session | None = None
         self._pid = os.getpid()
 
     def start(self) -> None:
@@ -35,8 +37,8 @@ class _Recording:
                 guard: Guard = self._tracer.guard
                 self._finder = LoopFinder(self._tracer, guard)
             else:
-                session = inline.begin(self._plan, **self._options)
-                self._finder = LoopFinder(session, session.guard)
+                self._session = inline.begin(self._plan, **self._options)
+                self._finder = LoopFinder(self._session, self._session.guard)
             self._finder.install()
         except Exception as error:
             say_once(f"the script runs without being recorded: {type(error).__name__}: {error}")
@@ -46,7 +48,11 @@ class _Recording:
             return []
         if self._finder is not None:
             self._finder.remove()
-        return inline.stop() if self._tracer is None else self._tracer.stop()
+        if self._tracer is not None:
+            return self._tracer.stop()
+        inline.stop()
+        # A script that knows of inline recording may have stopped it itself.
+        return [] if self._session is None else self._session.written
 
 
 def run(

@@ -126,7 +126,7 @@ class Session:
         if self.guard.tripped:
             self._take_out()
             return self._iterations
-        if capturing_now():
+        if self._closed or capturing_now():
             return self._iterations
         try:
             now_ns = self.now()

@@ -150,6 +150,9 @@ class Tracer:
         """
         if self._over:
             return
+        if self.guard.error is not None:
+            self._give_up(self.guard.error)
+            return
         try:
             self._leave_step()
             self._number = self._number + 1 if number is None else number
@@ -301,9 +304,11 @@ class Tracer:
         recorded, self._recorded = self._recorded, []
         was_recording, self._recording = self._recording, False
         if not was_recording:
-            # Only warmed up: started and stopped, so that the next one finds a clean profiler.
-            profiler.start_trace()
-            profiler.stop_trace()
+            # Only warmed up: started and stopped, so that the next one finds a clean profiler; unless
+            # the job has started one of its own since, which that would end.
+            if not _job_profiles_itself():
+                profiler.start_trace()
+                profiler.stop_trace()
             return
         process = this_process()
         if self._snapshot:
@@ -351,14 +356,14 @@ class Tracer:
             return None
         return opened
 
-    def _give_up(self, error: Exception) -> None:
+    def _give_up(self, error: BaseException) -> None:
+        """Stops because of `error`; the steps that were recorded are written all the same."""
         self.guard.trip(error)
+        with contextlib.suppress(Exception):
+            self._end_cycle()
         with contextlib.suppress(Exception):
             if self._ranges is not None:
                 self._ranges.remove()
-        with contextlib.suppress(Exception):
-            if self._profiler is not None and self._recording:
-                self._profiler.stop_trace()
         self._profiler = None
         self._finish()
 
@@ -386,11 +391,15 @@ def _script_name() -> str:
     return (script.parent.name if script.stem == "__main__" else script.stem) or "trace"
 
 
-def _refuse_second_profiler() -> None:
-    """Raises when the job is profiling itself: starting another profiler would end its own."""
+def _job_profiles_itself() -> bool:
     from torch.autograd import profiler
 
-    if getattr(profiler, "_is_profiler_enabled", False):
+    return bool(getattr(profiler, "_is_profiler_enabled", False))
+
+
+def _refuse_second_profiler() -> None:
+    """Raises when the job is profiling itself: starting another profiler would end its own."""
+    if _job_profiles_itself():
         raise RuntimeError("the job already runs a profiler of its own, and only one can record")
 
 
