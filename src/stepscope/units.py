@@ -39,6 +39,17 @@ def bandwidth_text(bytes_per_second: float | None) -> str:
     return f"{_four_digits(bytes_per_second / 1e9)} GB/s"
 
 
+def flops_text(count: float | None, *, per_second: bool = False) -> str:
+    """Operations with a decimal prefix: `4_411_000_000` → `4.411 GFLOP`; integers count alike."""
+    if count is None or math.isnan(count):
+        return NOT_MEASURED
+    unit = "FLOP/s" if per_second else "FLOP"
+    for power, prefix in ((15, "P"), (12, "T"), (9, "G"), (6, "M"), (3, "k")):
+        if abs(count) >= 10**power:
+            return f"{_four_digits(count / 10**power)} {prefix}{unit}"
+    return f"{count:.0f} {unit}"
+
+
 def ratio_text(ratio: float | None) -> str:
     """A ratio in per cent: `0.5551` → `55.5 %`."""
     if ratio is None or math.isnan(ratio):

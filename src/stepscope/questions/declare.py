@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Type = Literal["int", "float", "text", "bool"]
-Unit = Literal["", "ns", "bytes", "bytes/s", "ratio", "count"]
-Drawing = Literal["table", "stacked bars", "tree", "line", "text"]
+Unit = Literal["", "ns", "bytes", "bytes/s", "flop", "flop/s", "ratio", "count"]
+Drawing = Literal["table", "stacked bars", "tree", "line", "text", "roofline"]
 Need = Literal["host", "device"]
 
 
@@ -31,7 +31,7 @@ class Column:
         name: its name; the unit is in it (`_ns`, `_bytes`, `_ratio`) wherever it has one.
         type: int, float, text or bool.
         meaning: one line for people: what the value is.
-        unit: ns, bytes, bytes/s, ratio (1 is 100 %), count, or empty.
+        unit: ns, bytes, bytes/s, flop, flop/s, ratio (1 is 100 %), count, or empty.
         shown: whether the terminal shows it when nobody asked for columns.
     """
 

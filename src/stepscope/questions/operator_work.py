@@ -101,22 +101,42 @@ class DeviceWork:
     modules: tuple[str, ...]
     rows: dict[str, Array]
 
-    def sums(self, group: Array, count: int, *columns: str) -> list[Array]:
-        """Integer sums of columns for each group."""
-        result = []
-        for column in columns:
-            total = np.zeros(count, dtype=np.int64)
-            np.add.at(total, group, self.rows[column])
-            result.append(total)
-        return result
+    def parts(self, group: Array) -> list[Part]:
+        """The rows summed by group and variant, those with the most device time of a group first.
 
-    def weighted(self, group: Array, count: int, per_call: Array) -> Array:
-        """Sum over calls of a value of their variants, for each group; NaN where any is NaN."""
-        weight = self.rows["weight"]
-        chosen = weight > 0
-        values = weight[chosen] * per_call[self.rows["variant"][chosen]]
-        total: Array = np.bincount(group[chosen], weights=values, minlength=count)
-        return total
+        Args:
+            group: a number from 0 for each row.
+        """
+        distinct, which = distinct_rows(group, self.rows["variant"])
+        sums = (
+            np.bincount(which, weights=self.rows[name], minlength=len(distinct)).tolist()
+            for name in _SUMMED
+        )
+        parts = [
+            Part(*keys, round(events), round(device_ns), round(shared), weight, area, round(told))
+            for keys, events, device_ns, shared, weight, area, told in zip(
+                ((int(one[0]), int(one[1])) for one in distinct), *sums, strict=True
+            )
+        ]
+        return sorted(parts, key=lambda part: (part.group, -part.device_ns, part.variant))
+
+    @property
+    def device_ns(self) -> int:
+        """Summed duration of all device work."""
+        return int(self.rows["device_ns"].sum())
+
+
+class Part(NamedTuple):
+    """What a group of rows has of a variant; see DeviceWork for the sums."""
+
+    group: int
+    variant: int
+    events: int
+    device_ns: int
+    shared_ns: int
+    weight: float
+    occupancy_ns: float
+    occupied_ns: float
 
 
 _SUMMED = ("events", "device_ns", "shared_ns", "weight", "occupancy_ns", "occupied_ns")

@@ -18,6 +18,7 @@ from stepscope.units import (
     bandwidth_text,
     bytes_text,
     count_text,
+    flops_text,
     ratio_text,
     time_text,
 )
@@ -29,6 +30,8 @@ _UNIT_TEXT = {
     "ns": time_text,
     "bytes": bytes_text,
     "bytes/s": bandwidth_text,
+    "flop": flops_text,
+    "flop/s": lambda value: flops_text(value, per_second=True),
     "ratio": ratio_text,
     "count": count_text,
 }

@@ -1,0 +1,133 @@
+"""Limits that were measured on this machine, and the user's own file of devices: where they are kept.
+
+Both are TOML in the form of `hardware.toml`, in the folder `stepscope` of the user's configuration
+(`XDG_CONFIG_HOME`, else `~/.config`): `hardware.toml` is written by the user and comes before the rows
+that StepScope brings along, `measured.toml` by `stepscope calibrate`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepscope.costs.hardware import Hardware, load_hardware, parse_hardware
+from stepscope.errors import StepScopeError, UsageError
+
+_RECALIBRATE = "measure this machine with: stepscope calibrate"
+
+
+def config_folder() -> Path:
+    """Where the user's configuration of StepScope is."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if base else Path.home() / ".config") / "stepscope"
+
+
+def measured_path() -> Path:
+    """The file of measured limits."""
+    return config_folder() / "measured.toml"
+
+
+def limits_named(limits: str) -> Hardware:
+    """Devices by the kind of limits that was asked for.
+
+    Args:
+        limits: `datasheet` for the user's own file and the rows that StepScope brings along,
+            `measured` for what `stepscope calibrate` wrote.
+
+    Raises:
+        UsageError: nothing was measured yet, or a file cannot be read or is wrong.
+    """
+    if limits == "measured":
+        path = measured_path()
+        if not path.is_file():
+            raise UsageError(
+                f"no measured limits: there is no {path}",
+                hint=f"{_RECALIBRATE}, on the machine that the recording comes from",
+                slug="not-calibrated",
+            )
+        return parse_hardware(path.read_text("utf-8"))
+    own = config_folder() / "hardware.toml"
+    return load_hardware(own if own.is_file() else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Limits of a device as they were measured.
+
+    Args:
+        device: name that its driver reports.
+        sm_count: multiprocessors; None for a CPU.
+        vector: operations per second without tensor cores, by element type.
+        matrix: operations per second of matrix products, by element type.
+        memory_bytes_per_s: bytes read and written per second by a copy in its memory.
+        host_bytes_per_s: bytes per second from and to the host's pinned memory, slower direction.
+        source: how it was measured, in one line.
+    """
+
+    device: str
+    sm_count: int | None
+    vector: Mapping[str, float]
+    matrix: Mapping[str, float]
+    memory_bytes_per_s: float
+    host_bytes_per_s: float | None
+    source: str
+
+
+def measured_text(found: Measured) -> str:
+    """A measurement as a row of a hardware file."""
+    lines = [
+        "[[device]]",
+        f"name = {_text(f'{found.device} (measured)')}",
+        f"match = [{_text(found.device)}]",
+    ]
+    if found.sm_count is not None:
+        lines.append(f"sm_count = {found.sm_count}")
+    lines += [
+        f"vector = {_tera(found.vector)}",
+        f"matrix = {_tera(found.matrix)}",
+        f"memory_gb_per_s = {found.memory_bytes_per_s / 1e9:.4g}",
+    ]
+    if found.host_bytes_per_s is not None:
+        # Files give links as sheets do, both directions together.
+        lines.append(f"host_gb_per_s = {2 * found.host_bytes_per_s / 1e9:.4g}")
+    lines.append(f"source = {_text(found.source)}")
+    return "\n".join(lines) + "\n"
+
+
+def store_measured(found: Measured, path: Path | None = None) -> Path:
+    """Writes a measurement; what was measured of other devices is kept.
+
+    Raises:
+        StepScopeError: the file cannot be written.
+        UsageError: the file that is there is none of this form.
+    """
+    target = path or measured_path()
+    try:
+        before = target.read_text("utf-8") if target.is_file() else ""
+        parse_hardware(before)
+        own = f"name = {_text(f'{found.device} (measured)')}"
+        kept = [row for row in before.split("[[device]]")[1:] if own not in row]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
+        rows = [measured_text(found), *(f"[[device]]{row.rstrip()}\n" for row in kept)]
+        unfinished.write_text("# Written by `stepscope calibrate`.\n\n" + "\n".join(rows), "utf-8")
+        unfinished.replace(target)
+    except OSError as error:
+        raise StepScopeError(
+            f"{target}: cannot be written ({error.strerror or error})",
+            hint="set XDG_CONFIG_HOME to a folder that you may write to",
+            slug="cannot-write",
+        ) from None
+    return target
+
+
+def _tera(peaks: Mapping[str, float]) -> str:
+    listed = ", ".join(f"{name} = {value / 1e12:.4g}" for name, value in peaks.items())
+    return f"{{ {listed} }}" if listed else "{}"
+
+
+def _text(value: str) -> str:
+    cleaned = "".join(c if c.isprintable() else " " for c in value)
+    return '"' + cleaned.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,215 @@
+"""`efficiency`: which part of the device's peak the model's arithmetic reached."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepscope.questions.attainable import (
+    CAUSAL,
+    LIMITS,
+    NO_PEAK,
+    conventions,
+    roofs_of,
+)
+from stepscope.questions.declare import Column, Parameter, question
+from stepscope.questions.rows import answer_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.attainable import Roofs
+    from stepscope.questions.operator_work import DeviceWork, Part
+    from stepscope.questions.scope import Scope
+
+NO_MODULE = "(no module)"
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process"),
+    Column("span", "int", "which of the rank's recordings, from 0", shown=False),
+    Column("device", "int", "index of the device in its process", shown=False),
+    Column("step", "int", "number of the step, as the program counts"),
+    Column("module", "text", "module, with all modules below it"),
+    Column("time_ns", "int", "duration of the step; device time of the module", "ns"),
+    Column("device_ns", "int", "summed duration of its device work", "ns"),
+    Column(
+        "mfu_ratio", "float", "model FLOPs utilisation: products' ideal time over time", "ratio"
+    ),
+    Column("attainable_ratio", "float", "attainable time as a part of device time", "ratio"),
+    Column("coverage_ratio", "float", "FLOP coverage: part of device time counted", "ratio"),
+    Column("flops", "float", "operations of all that is counted", "flop"),
+    Column("matrix_flops", "float", "operations of products alone", "flop", shown=False),
+    Column("flop_per_s", "float", "operations a second of time", "flop/s"),
+    Column("dtype", "text", "element type of most of the products' operations"),
+    Column("peak_flop_per_s", "float", "the device's peak for that type", "flop/s", shown=False),
+    Column("device_name", "text", "device that it ran on", shown=False),
+    Column("uncounted", "text", "what is not counted, with its part of device time"),
+    Column("finding", "text", "what is wrong with this row, where something is"),
+)
+
+
+@question(
+    "efficiency",
+    "Which part of the device's peak did the model's arithmetic reach?",
+    _COLUMNS,
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "what a row is: a step, or a module with all below it",
+            default="step",
+            choices=("step", "module"),
+        ),
+        LIMITS,
+        CAUSAL,
+    ),
+    needs="device",
+    fills="Record with record_shapes=True: without shapes no work can be counted.",
+    affected_by=("launch_without_kernel", "unlinked_kernel_fraction", "graph_replay_unattributed"),
+)
+def efficiency(
+    scope: Scope, by: str = "step", limits: str = "datasheet", causal: str = "masked"
+) -> pa.Table:
+    """**MFU**, model FLOPs utilisation, is the time that all products of matrices (GEMM,
+    convolution, attention) take at the device's dense peak of their types, over the time that
+    passed: a step's duration with all waiting in it, or a module's device time. Where all
+    products have one type this is the usual definition, their FLOPs a second over the peak
+    (Chowdhery et al., "PaLM", appendix B). Operations that ran are counted, those of a
+    recomputation included, from recorded shapes and not from the number of parameters. float32
+    compares with TF32's peak where the kernel's name shows that it ran on tensor cores.
+
+    **attainable_ratio** is the roofline's: the time that all counted work takes at the limits of
+    arithmetic or memory, over its device time. **FLOP coverage** is the part of the device time
+    whose work is counted; below 100 % the true MFU is higher, and `uncounted` lists the operators
+    with the most time that are not.
+
+    A utilisation above 100 % is no number but an error: it is not shown and `finding` says by how
+    much. Either the limits are not this device's, or device work is missing from the recording.
+    Work known only as a lower bound, and convolutions by Winograd or FFT, which do less than the
+    formula counts, raise no such error.
+
+    With `--by module`, a module's row holds the modules below it and its backward, over their
+    device time; `(no module)` is the rest. Each rank, recording and device stands apart.
+    """
+    import numpy as np
+
+    from stepscope.questions.operator_calls import Codes
+    from stepscope.questions.operator_work import device_work_of
+
+    found = device_work_of(scope, conventions(causal))
+    roofs = roofs_of(found.variants, limits)
+    codes = Codes()
+    keys = zip(*(found.rows[name].tolist() for name in ("rank", "span", "device", by)), strict=True)
+    group = codes.all(keys)
+    parts: dict[tuple[int, int, int, int], list[Part]] = {key: [] for key in codes.of}  # type: ignore[misc]
+    listed: list[Any] = list(codes.of)
+    for part in found.parts(group if len(group) else np.zeros(0, np.int64)):
+        parts[listed[part.group]].append(part)
+    if by == "step":
+        rows = _of_steps(scope, found, roofs, parts)
+    else:
+        rows = _of_modules(found, roofs, parts)
+    names = [c.name for c in _COLUMNS if c.name != ("module" if by == "step" else "step")]
+    return answer_rows(_COLUMNS, names, rows)
+
+
+def _of_steps(
+    scope: Scope,
+    found: DeviceWork,
+    roofs: Roofs,
+    parts: dict[tuple[int, int, int, int], list[Part]],
+) -> list[list[Any]]:
+    steps = scope.sql("SELECT rank, span, step, end_ns - start_ns AS time_ns FROM step")
+    listed = zip(*(steps.column(c).to_pylist() for c in steps.column_names), strict=True)
+    times = {(rank, span, step): time for rank, span, step, time in listed}
+    return [
+        [rank, span, device, step, *_figures(times[rank, span, step], own, found, roofs)]
+        for (rank, span, device, step), own in sorted(parts.items())
+        if (rank, span, step) in times
+    ]
+
+
+def _of_modules(
+    found: DeviceWork, roofs: Roofs, parts: dict[tuple[int, int, int, int], list[Part]]
+) -> list[list[Any]]:
+    whole: dict[tuple[int, int, int, str], list[Part]] = {}
+    for (rank, span, device, module), own in sorted(parts.items()):
+        path = found.modules[module].split(".") if module >= 0 else [NO_MODULE]
+        for depth in range(len(path)):
+            key = (rank, span, device, ".".join(path[: depth + 1]))
+            whole.setdefault(key, []).extend(own)
+    rows = [
+        [*key, *_figures(sum(part.device_ns for part in own), own, found, roofs)]
+        for key, own in whole.items()
+    ]
+    return sorted(rows, key=lambda row: (row[:3], row[3] == NO_MODULE, -row[5], row[3]))
+
+
+class _Utilisation(NamedTuple):
+    ratio: float | None
+    finding: str | None
+
+
+def utilisation(time_ns: int, parts: list[Part], roofs: Roofs) -> _Utilisation:
+    """Model FLOPs utilisation of parts in a time, None where it is not known, and what is wrong."""
+    products = [p for p in parts if p.weight and roofs.matrix_flops[p.variant] > 0]
+    ideal = sum(p.weight * float(roofs.matrix_ns[p.variant]) for p in products)
+    if not any(roofs.counted[p.variant] for p in parts):
+        return _Utilisation(None, "no work is counted")
+    if ideal != ideal:  # NaN
+        return _Utilisation(None, NO_PEAK)
+    if not time_ns:
+        return _Utilisation(None, None)
+    sure = sum(
+        p.weight * float(roofs.matrix_ns[p.variant])
+        for p in products
+        if not roofs.inexact[p.variant]
+    )
+    if sure > time_ns:
+        return _Utilisation(
+            None,
+            f"error: {100 * sure / time_ns:.0f} % of the peak is impossible; the limits are not "
+            "this device's, or device work is missing from the recording",
+        )
+    if ideal > time_ns:
+        return _Utilisation(None, "the work is not known well enough to tell")
+    return _Utilisation(ideal / time_ns, None)
+
+
+def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -> list[Any]:
+    from stepscope.questions.roofline import totals
+
+    device_ns = sum(part.device_ns for part in parts)
+    total = totals(parts, roofs)
+    used = utilisation(time_ns, parts, roofs)
+    by_type: dict[tuple[str | None, int | None], float] = {}
+    matrix_flops = 0.0
+    uncounted: dict[str, int] = {}
+    for part in parts:
+        if not roofs.counted[part.variant]:
+            name = found.variants[part.variant].name
+            uncounted[name] = uncounted.get(name, 0) + part.device_ns
+        elif roofs.matrix_flops[part.variant] > 0:
+            roof = roofs.of[part.variant]
+            flops = part.weight * float(roofs.matrix_flops[part.variant])
+            matrix_flops += flops
+            by_type[roof.dtype, roof.peak] = by_type.get((roof.dtype, roof.peak), 0.0) + flops
+    dtype, peak = max(by_type, key=lambda key: by_type[key]) if by_type else (None, None)
+    counted = device_ns - sum(uncounted.values())
+    known = total.attainable_ns is not None and total.bounded_ns > 0
+    attainable = total.attainable_ns / total.bounded_ns if known else None  # type: ignore[operator]
+    most = sorted(uncounted.items(), key=lambda item: (-item[1], item[0]))[:3]
+    return [
+        time_ns,
+        device_ns,
+        used.ratio,
+        attainable if attainable is None or attainable <= 1 else None,
+        counted / device_ns if device_ns else None,
+        None if total.flops is None else float(round(total.flops)),
+        float(round(matrix_flops)),
+        None if total.flops is None or not time_ns else total.flops / time_ns * 1e9,
+        dtype,
+        peak,
+        found.variants[parts[0].variant].device.name,
+        ", ".join(f"{name} {100 * ns / device_ns:.1f} %" for name, ns in most if device_ns) or None,
+        used.finding,
+    ]

@@ -1,0 +1,235 @@
+"""`roofline`: how close operators, kernels and modules ran to what the device can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepscope.questions.attainable import CAUSAL, LIMITS, conventions, roofs_of
+from stepscope.questions.declare import Column, Parameter, question
+from stepscope.questions.rows import answer_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.attainable import Roofs
+    from stepscope.questions.operator_work import DeviceWork, Part
+    from stepscope.questions.scope import Scope
+
+NO_MODULE = "(no module)"
+ABOVE = "above 100 % of the peak: these limits are not this device's, or the work is counted wrong"
+CACHED = "faster than the memory: most of it came from a cache"
+HELPER = "work is counted with the kernels that it helps"
+
+_COLUMNS = (
+    Column("name", "text", "operator, kernel or module"),
+    Column("input_dims", "text", "shapes of the operator's inputs, as a JSON list"),
+    Column("input_types", "text", "types of the operator's inputs, as a JSON list", shown=False),
+    Column("dtype", "text", "element type whose peak bounds the arithmetic"),
+    Column("count", "int", "calls of the operator; runs of the kernel", "count"),
+    Column("device_ns", "int", "summed duration of its kernels, copies and fills", "ns"),
+    Column("share_ratio", "float", "its part of all device work", "ratio"),
+    Column("bound", "text", "what limits it: compute, memory, link or host link"),
+    Column("attainable_ratio", "float", "attainable time as a part of device time", "ratio"),
+    Column("attainable_ns", "int", "time that the same work takes at the limit", "ns", shown=False),
+    Column("flops", "float", "operations (a multiply-add is 2)", "flop"),
+    Column("moved_bytes", "float", "least bytes to read and write", "bytes", shown=False),
+    Column("intensity", "float", "operations a byte"),
+    Column("flop_per_s", "float", "operations a second of device time", "flop/s"),
+    Column("bytes_per_s", "float", "bytes a second of device time", "bytes/s"),
+    Column("peak_flop_per_s", "float", "the device's peak for the type", "flop/s", shown=False),
+    Column(
+        "peak_bytes_per_s", "float", "bandwidth of what bounds its bytes", "bytes/s", shown=False
+    ),
+    Column("counted_ratio", "float", "part of its time whose work is counted", "ratio", False),
+    Column("device_name", "text", "device that it ran on", shown=False),
+    Column("note", "text", "what to know about these numbers"),
+)
+
+
+@question(
+    "roofline",
+    "How close did each operator and kernel run to what the device can do?",
+    _COLUMNS,
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "what a row is: an operator with its input shapes, a kernel, or a module",
+            default="operator",
+            choices=("operator", "kernel", "module"),
+        ),
+        LIMITS,
+        CAUSAL,
+    ),
+    needs="device",
+    drawing="roofline",
+    fills="Record with record_shapes=True: without shapes no work can be counted.",
+    affected_by=("launch_without_kernel", "unlinked_kernel_fraction", "graph_replay_unattributed"),
+)
+def roofline(
+    scope: Scope, by: str = "operator", limits: str = "datasheet", causal: str = "masked"
+) -> pa.Table:
+    """Operations and bytes of each call come from its name and its recorded inputs, by the formulas
+    of `stepscope.costs`; nothing is measured by counters and nothing is guessed. Conventions: a
+    multiply-add is 2 operations; causal attention counts the pairs that the mask allows
+    (`--causal full` counts all, as torch's FlopCounterMode does); bytes are the least that must
+    move, every input read once and every result written once.
+
+    **Attainable time** is the roofline's: operations over the device's peak for their type, or
+    bytes over the memory's bandwidth, whichever is longer; that also names the **bound**. Products
+    compare with the tensor cores' peak of their type, float32 with TF32's where the kernel's name
+    shows that it ran there. A collective compares with the link between devices, a copy from or
+    to the host with the host's link. `attainable_ratio` is attainable time over device time, of
+    the calls that have both: 100 % is as fast as the device can. A row bound by compute never
+    reaches more: such a ratio is not shown and the note says so. A row bound by memory can, where
+    its data lay in a cache. A device that is in no table has no known peak: nothing is compared.
+
+    Each kernel is charged to the innermost operator with a formula that encloses its launch, so
+    that no work counts twice, and device times add up to all device work. A row without a formula
+    or recorded inputs says so and keeps its time: `counted_ratio` is the part that is counted.
+    With `--by kernel` a call's work goes to its kernels of the right kind, shared by duration
+    where there are several; a kernel that only helps (a change of layout) has none. With `--by
+    module` a row is a module without the modules below it.
+
+    TraceLens, for the same trace, adds one operation for each element of a biased product, leaves
+    out the logarithms that attention stores for backward, counts 8 operations for each element of
+    a normalisation where the formula here has its own, and has no formula for many operators
+    listed here. Its times are unions of a call's kernels, these are sums.
+
+    `--plot FILE.svg` on the command line draws the roofline.
+    """
+    from stepscope.questions.operator_work import device_work_of
+
+    found = device_work_of(scope, conventions(causal))
+    roofs = roofs_of(found.variants, limits)
+    rows = sorted(
+        (_row(group, parts, found, roofs, by) for group, parts in _groups(found, roofs, by)),
+        key=lambda row: (-row[_PLACE["device_ns"]], row[0]),
+    )
+    names = [c.name for c in _COLUMNS if by == "operator" or not c.name.startswith("input_")]
+    kept = [_PLACE[name] for name in names]
+    return answer_rows(_COLUMNS, names, ([row[place] for place in kept] for row in rows))
+
+
+_PLACE = {column.name: place for place, column in enumerate(_COLUMNS)}
+
+
+class _Group(NamedTuple):
+    name: str
+    dims: str | None
+    types: str | None
+    dtype: str | None
+    device: str | None
+
+
+def _groups(found: DeviceWork, roofs: Roofs, by: str) -> list[tuple[_Group, list[Part]]]:
+    """What each row of the answer is made of."""
+    import numpy as np
+
+    from stepscope.questions.operator_calls import Codes, distinct_rows
+
+    codes = Codes()
+    column = {"operator": "variant", "kernel": "kernel", "module": "module"}[by]
+    pairs, which = distinct_rows(found.rows["variant"], found.rows[column])
+
+    def group(variant: int, other: int) -> _Group:
+        own = found.variants[variant]
+        dtype, device = roofs.of[variant].dtype, own.device.name
+        if by == "operator":
+            return _Group(own.name, own.dims, own.types, dtype, device)
+        if by == "kernel":
+            return _Group(found.kernels[other], None, None, dtype, device)
+        name = found.modules[other] if other >= 0 else NO_MODULE
+        return _Group(name, None, None, None, device)
+
+    code = codes.all(group(*pair) for pair in pairs)
+    parts: list[list[Part]] = [[] for _ in codes.of]
+    for part in found.parts(code[which] if len(code) else np.zeros(0, np.int64)):
+        parts[part.group].append(part)
+    listed: list[Any] = list(codes.of)
+    return list(zip(listed, parts, strict=True))
+
+
+class Totals(NamedTuple):
+    """Sums over parts; None where nothing is known."""
+
+    flops: float | None
+    counted_ns: int
+    moved: float | None
+    moved_ns: int
+    attainable_ns: float | None
+    bounded_ns: int
+    inexact: bool
+
+
+def totals(parts: list[Part], roofs: Roofs) -> Totals:
+    """Sums of the work of parts, each with the device time of the parts that it is known for."""
+
+    def known(column: Any) -> tuple[float | None, int]:
+        chosen = [p for p in parts if column[p.variant] == column[p.variant]]  # not NaN
+        if not any(part.weight for part in chosen):
+            return None, 0
+        total = sum(part.weight * float(column[part.variant]) for part in chosen)
+        return total, sum(part.device_ns for part in chosen)
+
+    return Totals(
+        *known(roofs.flops),
+        *known(roofs.bytes),
+        *known(roofs.attainable_ns),
+        any(bool(roofs.inexact[part.variant]) for part in parts),
+    )
+
+
+def _row(group: _Group, parts: list[Part], found: DeviceWork, roofs: Roofs, by: str) -> list[Any]:
+    device_ns = sum(part.device_ns for part in parts)
+    total = totals(parts, roofs)
+    count = sum(part.events for part in parts)
+    if by == "operator":
+        count = round(sum(part.weight for part in parts))
+    notes = [roofs.of[part.variant].note for part in parts]
+    weights: dict[str, float] = {}
+    for part in parts:
+        roof = roofs.of[part.variant]
+        if roof.bound:
+            time = roof.attainable_ns * part.weight
+            weights[roof.bound] = weights.get(roof.bound, 0.0) + time
+    ratio = None
+    bound = max(weights, key=lambda name: weights[name]) if weights else None
+    if total.attainable_ns is not None and total.bounded_ns:
+        ratio = total.attainable_ns / total.bounded_ns
+        if ratio > 1 and bound == "compute":
+            ratio, notes = None, notes if total.inexact else [ABOVE, *notes]
+        elif ratio > 1:
+            notes = [CACHED, *notes] if bound == "memory" else notes
+    helps = total.flops is None and any(roofs.counted[part.variant] for part in parts)
+    if helps:
+        bound, notes = None, [HELPER, *notes]
+    first = roofs.of[parts[0].variant]
+    whole = found.device_ns
+    counted = sum(part.device_ns for part in parts if roofs.counted[part.variant])
+    return [
+        group.name,
+        group.dims,
+        group.types,
+        group.dtype,
+        count,
+        device_ns,
+        device_ns / whole if whole else None,
+        bound,
+        ratio,
+        None if total.attainable_ns is None else round(total.attainable_ns),
+        None if total.flops is None else float(round(total.flops)),
+        None if total.moved is None else float(round(total.moved)),
+        _over(total.flops, total.moved),
+        _over(total.flops, total.counted_ns, 1e9),
+        _over(total.moved, total.moved_ns, 1e9),
+        first.peak,
+        first.bandwidth,
+        counted / device_ns if device_ns else None,
+        group.device,
+        "; ".join(dict.fromkeys(note for note in notes if note)) or None,
+    ]
+
+
+def _over(value: float | None, by: float | None, scale: float = 1.0) -> float | None:
+    return value / by * scale if value is not None and by else None
