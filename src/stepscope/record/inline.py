@@ -102,11 +102,10 @@ def done() -> bool:
 
 
 def recapture() -> bool:
-    """Whether a CUDA graph has to be captured again now; ask once per iteration.
+    """Whether a CUDA graph has to be captured again now; ask once per iteration, before the replay.
 
-    if inline.recapture():
-        graph = capture()
-    graph.replay()
+    >>> recapture()  # nothing is recorded
+    False
     """
     session = _session
     return session is not None and session.recapture()

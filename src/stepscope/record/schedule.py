@@ -52,7 +52,7 @@ class Schedule:
     ...     roles.append(schedule.turn.role)
     ...     if schedule.turn.role == "survey":
     ...         schedule.surveyed(1)
-    ...     schedule.advance(measured=True)
+    ...     _ = schedule.advance(measured=True)
     >>> roles
     ['warmup', 'survey', 'armed', 'armed', 'armed']
     """
