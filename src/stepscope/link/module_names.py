@@ -17,7 +17,7 @@ class ModuleName:
 
 _SCRIPT_CALL = re.compile(r"([^.()]+)\(([^()]*)\)::(?:\([^()]*\)|<[^<>]*>|[^.<(])*")
 _LIGHTNING = re.compile(r"^\[pl\]\[module\]\s*([\w.]+)\s*:\s*(\S+)$")
-_PREFIX = re.compile(r"^module:\s*(\S+)$")
+_PREFIX = re.compile(r"^(?:module:|nn\.Module:)\s*(\S+)$")
 
 
 def hierarchy_module(text: str) -> ModuleName | None:
@@ -48,8 +48,8 @@ def hierarchy_module(text: str) -> ModuleName | None:
 def range_module(name: str) -> ModuleName | None:
     """The module that a range names, or None.
 
-    Two styles name one: PyTorch Lightning's `[pl][module]torch.nn.modules.linear.Linear: net.head`
-    and StepScope's own `module:net.head`.
+    Three styles name one: PyTorch Lightning's `[pl][module]torch.nn.modules.linear.Linear: net.head`,
+    `nn.Module: net.head` as StepScope's own recordings have it, and `module:net.head`.
     """
     found = _LIGHTNING.match(name)
     if found:
