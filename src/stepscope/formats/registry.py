@@ -13,6 +13,8 @@ from stepscope.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.kineto import peek as kineto_peek
 from stepscope.formats.kineto import reader as kineto_reader
+from stepscope.formats.nvprof import database as nvprof_database
+from stepscope.formats.nvprof import reader as nvprof_reader
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import Facts, RankTables
@@ -46,6 +48,13 @@ FORMATS: tuple[Format, ...] = (
         sniff=kineto_reader.looks_like_kineto,
         peek=kineto_peek.peek,
         read=kineto_reader.read,
+    ),
+    Format(
+        name="nvprof",
+        title="database of nvprof (nvprof -o FILE), best with the markers of PyProf",
+        sniff=nvprof_database.looks_like_nvprof,
+        peek=nvprof_reader.peek,
+        read=nvprof_reader.read,
     ),
 )
 

@@ -1,0 +1,268 @@
+"""Markers, runtime and driver calls of a database of nvprof as canonical rows of host events."""
+
+from __future__ import annotations
+
+import json
+import os.path
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepscope.formats import vocabulary
+from stepscope.formats.nvprof import callbacks
+from stepscope.formats.nvprof.calls import Inputs
+from stepscope.formats.nvprof.database import Database
+from stepscope.formats.nvprof.device_rows import LATEST_NS
+from stepscope.formats.nvprof.gradients import derive_inputs
+from stepscope.formats.nvprof.markers import Marker, parse_marker
+from stepscope.formats.nvprof.ranges import Range, name_operators, nest
+from stepscope.formats.tables import ReadReport
+
+Row = dict[str, Any]
+
+_INSTANT, _BEGIN, _END = 1, 2, 4
+_THREAD_OBJECT = 2
+OVERHEAD = "overhead"
+_OVERHEADS = {
+    1: "Driver Compiler",
+    1 << 16: "Buffer Flush",
+    2 << 16: "Instrumentation",
+    3 << 16: "Resource",
+}
+WRAPPED = "pyprof"
+"""Category of Python functions that PyProf wrapped."""
+
+
+@dataclass(slots=True)
+class Threads:
+    """Numbers threads by process and thread id, in order of appearance."""
+
+    of: dict[tuple[int | None, int | str], int] = field(default_factory=dict)
+
+    def number(self, pid: int | None, tid: int | str) -> int:
+        """The number of a thread."""
+        if isinstance(tid, int):
+            tid &= 0xFFFFFFFF  # CUPTI writes the same id with and without a sign
+        return self.of.setdefault((pid, tid), len(self.of))
+
+    def of_object(self, kind: int | None, identity: Any) -> int:
+        """The number of the thread that an activity names: process id, then thread id."""
+        if kind == _THREAD_OBJECT and isinstance(identity, bytes) and len(identity) >= 12:
+            pid, tid = struct.unpack("<iq", identity[:12])
+            return self.number(pid, tid)
+        return self.number(None, 0)
+
+
+class Texts:
+    """Numbers distinct values in order of appearance."""
+
+    def __init__(self) -> None:
+        self.of: dict[Any, int] = {}
+
+    def number(self, value: Any) -> int | None:
+        """The number of a value; None for None."""
+        return None if value is None else self.of.setdefault(value, len(self.of))
+
+
+@dataclass(slots=True)
+class HostRows:
+    """Rows of the host, and what they point to.
+
+    Times are as recorded; every event has `start_ns` and `dur_ns`.
+    """
+
+    events: list[Row] = field(default_factory=list)
+    instants: list[Row] = field(default_factory=list)
+    threads: Threads = field(default_factory=Threads)
+    inputs: Texts = field(default_factory=Texts)
+    stacks: Texts = field(default_factory=Texts)
+
+
+def host_rows(database: Database, report: ReadReport, *, python_stack: bool = True) -> HostRows:
+    """Everything that took time on a thread of the host.
+
+    Args:
+        database: where it is read from.
+        report: told what is damaged.
+        python_stack: whether Python functions and call stacks are kept.
+    """
+    rows = HostRows()
+    parsed: dict[int | None, Marker] = {}
+    ranges = _ranges(database, report, rows, parsed)
+    nest(ranges)
+    name_operators(ranges)
+    derive_inputs(ranges)
+    for one in ranges:
+        row = _of_range(one, rows, python_stack=python_stack)
+        if row is not None:
+            rows.events.append(row)
+    _add_calls(database, report, rows, "CUPTI_ACTIVITY_KIND_RUNTIME", "cuda_runtime")
+    _add_calls(database, report, rows, "CUPTI_ACTIVITY_KIND_DRIVER", "cuda_driver")
+    _add_overhead(database, report, rows)
+    return rows
+
+
+def _ranges(
+    database: Database, report: ReadReport, rows: HostRows, parsed: dict[int | None, Marker]
+) -> list[Range]:
+    """Pairs the begin and end of each marker; one that never ends, ends with its thread's last."""
+    columns = ("flags", "timestamp", "id", "objectKind", "objectId", "name")
+    listed = [
+        row
+        for row in database.rows("CUPTI_ACTIVITY_KIND_MARKER", columns)
+        if row[0] is not None and row[1] is not None and 0 <= row[1] < LATEST_NS
+    ]
+    listed.sort(key=lambda row: row[1])
+    open_: dict[int | None, Range] = {}
+    found: list[Range] = []
+    last: dict[int, int] = {}
+    for flags, time, number, kind, identity, name in listed:
+        if flags & _END:
+            ended = open_.pop(number, None)
+            if ended is None:
+                report.note("unmatched_end")
+                report.dropped += 1
+                continue
+            ended.end_ns = time
+            last[ended.thread] = max(last.get(ended.thread, 0), time)
+            continue
+        thread = rows.threads.of_object(kind, identity)
+        last[thread] = max(last.get(thread, 0), time)
+        if name not in parsed:
+            parsed[name] = parse_marker(database.string(name))
+        marker = parsed[name]
+        if flags & _BEGIN:
+            begun = Range(marker, thread, time, -1)
+            found.append(begun)
+            open_[number] = begun
+        elif flags & _INSTANT:
+            rows.instants.append({"time_ns": time, "name": marker.name, "thread": thread})
+    for one in found:
+        if one.end_ns < 0:
+            report.note("unfinished")
+            report.repaired += 1
+            one.end_ns = last[one.thread]
+    return found
+
+
+def _of_range(one: Range, rows: HostRows, *, python_stack: bool) -> Row | None:
+    marker = one.marker
+    row: Row = {
+        "thread": one.thread,
+        "start_ns": one.start_ns,
+        "dur_ns": one.end_ns - one.start_ns,
+        "input_id": rows.inputs.number(one.inputs),
+        "stack_id": rows.stacks.number(_frames(one)) if python_stack else None,
+    }
+    if one.operator is not None:
+        row |= {
+            "category": "cpu_op",
+            "kind": "operator",
+            "name": one.operator,
+            "role": vocabulary.host_role("operator", one.operator),
+            "sequence_number": _sequence(one),
+        }
+        if one.from_forward:
+            row["other_args"] = json.dumps({"inputs": "from the forward call"})
+        elif marker.sort == "call":
+            row["other_args"] = _python(marker)
+        return row
+    if marker.sort == "call" and python_stack:
+        return row | {
+            "category": WRAPPED,
+            "kind": "python",
+            "name": marker.name,
+            "other_args": _python(marker),
+        }
+    if marker.sort == "module" and python_stack:
+        return row | {
+            "category": WRAPPED,
+            "kind": "python",
+            "role": "module",
+            "name": f"nn.Module: {marker.module}",
+            "other_args": json.dumps({"made": marker.name}),
+        }
+    if marker.sort == "range":
+        kind = vocabulary.host_kind("annotation", marker.name)
+        return row | {
+            "category": "user_annotation",
+            "kind": kind,
+            "name": marker.name,
+            "role": vocabulary.host_role(kind, marker.name),
+        }
+    return None
+
+
+def _python(marker: Marker) -> str:
+    return json.dumps({"mod": marker.module, "op": marker.function})
+
+
+def _sequence(one: Range) -> int | None:
+    """Autograd's number; within a node it is always 0, which is nobody's."""
+    number = one.marker.sequence
+    within = any(above.operator and "Backward" in above.operator for above in one.above())
+    return None if number == 0 and (within or one.parent is None) else number
+
+
+def _frames(one: Range) -> str | None:
+    """The call stack as table `call_stack` has it: innermost first."""
+    if not one.frames:
+        return None
+    return ";".join(os.path.normpath(frame) if frame else frame for frame in reversed(one.frames))
+
+
+def _add_calls(
+    database: Database, report: ReadReport, rows: HostRows, table: str, category: str
+) -> None:
+    names = callbacks.RUNTIME if category == "cuda_runtime" else callbacks.DRIVER
+    columns = ("cbid", "start", "end", "processId", "threadId", "correlationId")
+    for number, start, end, pid, tid, correlation in database.rows(table, columns):
+        if not _in_order(start, end, report):
+            continue
+        name = names.get(number, f"{category} call {number}")
+        rows.events.append(
+            {
+                "category": category,
+                "kind": "runtime",
+                "name": name,
+                "role": vocabulary.host_role("runtime", name),
+                "thread": rows.threads.number(pid, tid or 0),
+                "start_ns": start,
+                "dur_ns": end - start,
+                "correlation": correlation,
+            }
+        )
+
+
+def _add_overhead(database: Database, report: ReadReport, rows: HostRows) -> None:
+    """What CUPTI itself took, on a track of its own: it overlaps the calls that it slowed down."""
+    columns = ("overheadKind", "start", "end")
+    for kind, start, end in database.rows("CUPTI_ACTIVITY_KIND_OVERHEAD", columns):
+        if not _in_order(start, end, report):
+            continue
+        rows.events.append(
+            {
+                "category": "overhead",
+                "kind": "overhead",
+                "name": _OVERHEADS.get(kind, "Overhead"),
+                "thread": rows.threads.number(None, OVERHEAD),
+                "start_ns": start,
+                "dur_ns": end - start,
+            }
+        )
+
+
+def _in_order(start: int | None, end: int | None, report: ReadReport) -> bool:
+    if start is not None and end is not None and 0 <= start <= end < LATEST_NS:
+        return True
+    report.note("no_time")
+    report.dropped += 1
+    return False
+
+
+def input_rows(inputs: dict[Inputs, int]) -> list[Row]:
+    """Rows of table `operator_input`."""
+    return [
+        {"input_id": number, "dims": one.dims, "types": one.types, "values": one.values}
+        for one, number in inputs.items()
+    ]

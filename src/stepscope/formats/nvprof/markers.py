@@ -1,0 +1,196 @@
+"""What the text of a marker says: a call that PyProf wrapped, a stack, a module, an operator, a range.
+
+PyProf writes Python literals into its markers: where a call stands (`traceMarker`), which module it
+belongs to (`strRepr`) and what it was given (`args`). torch's `emit_nvtx` writes the operator and
+its autograd number (`mm, seq = 72`), and the shapes where it was told to. Anything else is a range
+of the program's own. Literals are parsed within limits and never evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Sort = Literal["call", "stack", "module", "operator", "range"]
+
+_LONGEST_LITERAL = 1 << 17
+_DEEPEST = 24
+_MOST_FRAMES = 512
+_MOST_ARGUMENTS = 4096
+_PYPROF = re.compile(r"\s*\{\s*'(?:mod|traceMarker|funcStack)'")
+_SEQUENCE = re.compile(
+    r"(?P<name>[^,]{1,512}), (?:op_id = \d{1,18}, )?seq = (?P<seq>\d{1,18})(?P<rest>,.*)?\Z",
+    re.DOTALL,
+)
+_SIZES = re.compile(r", sizes = (\[.*?\])(?:, input_op_ids\b.*)?\Z", re.DOTALL)
+_QUALIFIED = re.compile(
+    r"(?:aten|prim|prims|quantized|c10d|nccl|gloo|torch::\w+|torchvision)::[\w:]+\Z"
+)
+_BARE = re.compile(r"_*[a-z]\w*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a call was given: a tensor's shape and type, or a scalar or a list of them.
+
+    Args:
+        name: its keyword; empty for what was given by position.
+        kind: `tensor`, `ndarray`, or the Python type of a scalar or list.
+        shape: of a tensor, else None.
+        value: element type of a tensor (`float32`), else the value.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...] | None
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What a marker says.
+
+    Args:
+        sort: what it marks.
+        name: the operator as torch spells it today (`aten::mm`, `MmBackward`), the wrapped function
+            (`torch.nn.functional.linear`), the module with what it was made with, or the text itself.
+        module: where a wrapped function comes from (`torch.nn.functional`).
+        function: its name there (`linear`).
+        arguments: what it was given.
+        sequence: autograd's number of an operator.
+        sizes: shapes of an operator's inputs, as JSON, where torch wrote them.
+        frames: a call stack, outermost first.
+    """
+
+    sort: Sort
+    name: str
+    module: str = ""
+    function: str = ""
+    arguments: tuple[Argument, ...] = ()
+    sequence: int | None = None
+    sizes: str | None = None
+    frames: tuple[str, ...] = ()
+
+
+def parse_marker(text: str) -> Marker:
+    """What a marker's text says; one that cannot be parsed is a range of that name.
+
+    >>> parse_marker("mm, seq = 72").name
+    'aten::mm'
+    >>> parse_marker("{'mod': 'torch', 'op': 'relu', 'args': []}").name
+    'torch.relu'
+    """
+    if _PYPROF.match(text):
+        literal = _literal(text)
+        if isinstance(literal, dict):
+            found = _stack(literal) or _module(literal) or _call(literal)
+            if found is not None:
+                return found
+        return Marker("range", text)
+    numbered = _SEQUENCE.match(text)
+    if numbered:
+        sizes = _SIZES.match(numbered["rest"] or "")
+        return Marker(
+            "operator",
+            _today(numbered["name"]),
+            sequence=int(numbered["seq"]),
+            sizes=_shapes(sizes[1]) if sizes else None,
+        )
+    if _QUALIFIED.match(text):
+        return Marker("operator", text)
+    return Marker("range", text)
+
+
+def base_name(operator: str) -> str:
+    """An operator's name without namespace and without the mark of working in place.
+
+    >>> base_name("aten::add_")
+    'add'
+    """
+    base = operator.rpartition("::")[2]
+    return base[:-1] if base.endswith("_") and not base.endswith("__") else base
+
+
+def _today(name: str) -> str:
+    """Until torch 1.7 the names of operators had no namespace; nodes of autograd have none today."""
+    return f"aten::{name}" if _BARE.match(name) else name
+
+
+def _literal(text: str) -> Any:
+    """A Python literal, or None for what is none, too long or too deep. Nothing is evaluated."""
+    if len(text) > _LONGEST_LITERAL or _depth(text) > _DEEPEST:
+        return None
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return None
+
+
+def _depth(text: str) -> int:
+    """Brackets and signs that may nest, counted without regard to quotes: never too few."""
+    deepest = depth = signs = 0
+    for character in text:
+        if character in "([{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in ")]}":
+            depth -= 1
+        signs = signs + 1 if character in "+-~" else 0
+        deepest = max(deepest, signs)
+    return deepest
+
+
+def _stack(literal: dict[Any, Any]) -> Marker | None:
+    frames = literal.get("traceMarker")
+    if not isinstance(frames, list):
+        return None
+    return Marker("stack", "", frames=tuple(str(f) for f in frames[:_MOST_FRAMES]))
+
+
+def _module(literal: dict[Any, Any]) -> Marker | None:
+    module, made = literal.get("mod"), literal.get("strRepr")
+    if not isinstance(module, str) or not isinstance(made, str):
+        return None
+    return Marker("module", f"{module}({made})" if made else module, module=module)
+
+
+def _call(literal: dict[Any, Any]) -> Marker | None:
+    module, function, given = (literal.get(key) for key in ("mod", "op", "args"))
+    if not isinstance(module, str) or not isinstance(function, str) or not isinstance(given, list):
+        return None
+    arguments = tuple(_argument(one) for one in given[:_MOST_ARGUMENTS])
+    return Marker("call", f"{module}.{function}", module, function, arguments)
+
+
+def _argument(one: Any) -> Argument:
+    if not isinstance(one, dict):
+        return Argument("", "", None, None)
+    name, kind = (one.get(key) if isinstance(one.get(key), str) else "" for key in ("name", "type"))
+    shape = _shape(one.get("shape"))
+    if kind in ("tensor", "ndarray") and shape is not None:
+        dtype = one.get("dtype")
+        return Argument(str(name), kind, shape, dtype if isinstance(dtype, str) else "")
+    return Argument(str(name), str(kind), None, one.get("value"))
+
+
+def _shape(sizes: Any) -> tuple[int, ...] | None:
+    if not isinstance(sizes, (tuple, list)):
+        return None
+    plain = all(type(size) is int and 0 <= size < 1 << 48 for size in sizes)
+    return tuple(sizes) if plain else None
+
+
+def _shapes(text: str) -> str | None:
+    """The shapes that torch wrote, as JSON; None for anything but lists of numbers."""
+    literal = _literal(text)
+    if not isinstance(literal, list):
+        return None
+
+    def plain(item: Any) -> bool:
+        return (type(item) is int and item >= 0) or (
+            isinstance(item, list) and all(plain(part) for part in item)
+        )
+
+    return str(literal) if all(plain(item) for item in literal) else None

@@ -1,0 +1,185 @@
+"""Reads a database of nvprof into the canonical tables.
+
+Databases are small beside traces of other tools, since nvprof was run over a few steps; rows go
+through Python one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from stepscope.errors import DamagedSourceError, SourceError
+from stepscope.formats import tables
+from stepscope.formats.container import Member
+from stepscope.formats.damage import is_harmless, line
+from stepscope.formats.nvprof.database import Database, opened
+from stepscope.formats.nvprof.device_rows import device_events, devices
+from stepscope.formats.nvprof.host_rows import OVERHEAD, HostRows, host_rows, input_rows
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.tables import Facts, RankTables, ReadReport
+
+Row = dict[str, Any]
+
+_EPOCH_NS = 1 << 59
+"""Times above it (1988) are since 1970; below it they are since the machine's start."""
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file, or one member of an archive, as the recording of one rank.
+
+    Raises:
+        SourceError: it cannot be opened, is damaged, or holds no activity.
+        DamagedSourceError: it needed repair and `options.strict` is set.
+    """
+    options = options or ReadOptions()
+    report = ReadReport()
+    with opened(member) as database:
+        if database.damage is not None:
+            report.note(database.damage)
+        device_rows = device_events(database, report)
+        host = host_rows(database, report, python_stack=options.python_stack)
+        known = devices(database)
+        version = database.rows("Version", ("version",))
+    if not device_rows and not host.events:
+        raise SourceError(
+            f"{member.label}: this nvprof database holds no activity",
+            hint="record without --profile-from-start off, or call torch.cuda.profiler.start()",
+            slug="no-recording",
+        )
+    starts = [row["start_ns"] for row in device_rows] + [row["start_ns"] for row in host.events]
+    origin = min(starts)
+    report.kept = len(device_rows) + len(host.events) + len(host.instants)
+    if options.strict:
+        _check_strict(member, report)
+    for row in (*device_rows, *host.events):
+        row["start_ns"] -= origin
+    for row in host.instants:
+        row["time_ns"] -= origin
+    if options.progress is not None:
+        options.progress(member.size)
+    return RankTables(
+        facts=_facts(host, origin, version),
+        report=report,
+        host_event=_table(host.events, tables.HOST_EVENT),
+        device_event=_table(device_rows, tables.DEVICE_EVENT),
+        thread=_threads(host),
+        stream=_streams(device_rows),
+        device=_devices(known, device_rows),
+        operator_input=_table(input_rows(host.inputs.of), tables.OPERATOR_INPUT),
+        call_stack=_table(
+            ({"stack_id": number, "frames": text} for text, number in host.stacks.of.items()),
+            tables.CALL_STACK,
+        ),
+        instant=_instants(host),
+    )
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of itself, or None when it holds no activity.
+
+    Raises:
+        SourceError: it cannot be opened or is damaged.
+    """
+    with opened(member) as database:
+        firsts = [
+            min(times)
+            for table, column in (
+                ("CUPTI_ACTIVITY_KIND_RUNTIME", "start"),
+                ("CUPTI_ACTIVITY_KIND_DRIVER", "start"),
+                ("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "start"),
+                ("CUPTI_ACTIVITY_KIND_KERNEL", "start"),
+                ("CUPTI_ACTIVITY_KIND_MARKER", "timestamp"),
+            )
+            if (times := _column(database, table, column))
+        ]
+    if not firsts:
+        return None
+    return Facts(start_epoch_ns=min(firsts), tool="nvprof")
+
+
+def _column(database: Database, table: str, column: str) -> list[int]:
+    return [value for (value,) in database.rows(table, (column,)) if value is not None]
+
+
+def _check_strict(member: Member, report: ReadReport) -> None:
+    costly = [damage for damage in report.damage if not is_harmless(damage)]
+    if costly:
+        told = "; ".join(line(damage, report.damage[damage]) for damage in costly)
+        raise DamagedSourceError(
+            f"{member.label}: damaged: {told}",
+            hint="read it without --strict to use what is intact",
+            slug="damaged-source",
+        )
+
+
+def _facts(host: HostRows, origin: int, version: list[tuple[Any, ...]]) -> Facts:
+    pids = {pid for pid, _ in host.threads.of if pid is not None}
+    number = version[0][0] if version else None
+    return Facts(
+        pid=pids.pop() if len(pids) == 1 else None,
+        start_epoch_ns=origin if origin >= _EPOCH_NS else None,
+        tool="nvprof",
+        tool_version=None if number is None else f"database version {number}",
+    )
+
+
+def _table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
+    """Rows as a table; what a row does not have is NULL."""
+    listed = list(rows)
+    columns = []
+    for field in schema:
+        values = [row.get(field.name) for row in listed]
+        if pa.types.is_dictionary(field.type):
+            columns.append(pa.array(values, pa.string()).dictionary_encode())
+        else:
+            columns.append(pa.array(values, field.type))
+    return pa.table(columns, schema=schema)
+
+
+def _threads(host: HostRows) -> pa.Table:
+    rows = [
+        {
+            "thread": number,
+            "pid": "" if pid is None else str(pid),
+            "tid": str(tid),
+            "process_name": None,
+            "thread_name": None,
+            "kind": "track" if tid == OVERHEAD else "thread",
+        }
+        for (pid, tid), number in host.threads.of.items()
+    ]
+    return _table(rows, tables.THREAD)
+
+
+def _streams(device_rows: list[Row]) -> pa.Table:
+    pairs = sorted({(row["device"], row["stream"]) for row in device_rows})
+    return _table(({"device": d, "stream": s, "name": None} for d, s in pairs), tables.STREAM)
+
+
+def _devices(known: list[Row], device_rows: list[Row]) -> pa.Table:
+    used = {row["device"] for row in device_rows}
+    rows = [row | {"used": row["device"] in used} for row in known]
+    listed = {row["device"] for row in known}
+    rows += [{"device": d, "kind": "cuda", "used": True} for d in sorted(used - listed)]
+    return _table(rows, tables.DEVICE)
+
+
+def _instants(host: HostRows) -> pa.Table:
+    spelled = {number: pair for pair, number in host.threads.of.items()}
+    rows = []
+    for one in host.instants:
+        pid, tid = spelled[one["thread"]]
+        rows.append(
+            {
+                "time_ns": one["time_ns"],
+                "category": "user_annotation",
+                "name": one["name"],
+                "pid": "" if pid is None else str(pid),
+                "tid": str(tid),
+                "args": None,
+            }
+        )
+    return _table(rows, tables.INSTANT)
