@@ -36,6 +36,7 @@ CAUSAL = Parameter(
 NO_PEAK = "no peak known"
 FEWER = "Winograd or FFT: fewer operations than the formula counts"
 _HOST_COPIES = ("HtoD", "DtoH")
+_HALVES = ("float16", "bfloat16")
 _TRANSFORMS = ("winograd", "fft2d", "fft_", "_fft")
 
 
@@ -107,6 +108,8 @@ class Limiter:
         if has_transform(variant.kernel):
             notes.append(FEWER)
         peak = limits.peak(dtype, work.unit)
+        if peak is None and work.unit == "vector" and dtype in _HALVES:
+            peak = limits.peak("float32", "vector")  # torch computes such elements in float32
         compute = work.flops / peak * 1e9 if peak else (nan if work.flops else 0.0)
         if work.flops and not peak:
             notes.insert(0, NO_PEAK if dtype is None else f"{NO_PEAK} for {dtype}")

@@ -113,10 +113,8 @@ class DeviceWork:
             for name in _SUMMED
         )
         parts = [
-            Part(*keys, round(events), round(device_ns), round(shared), weight, area, round(told))
-            for keys, events, device_ns, shared, weight, area, told in zip(
-                ((int(one[0]), int(one[1])) for one in distinct), *sums, strict=True
-            )
+            Part(one[0], one[1], round(events), round(device_ns), round(shared), *rest)
+            for one, events, device_ns, shared, *rest in zip(distinct, *sums, strict=True)
         ]
         return sorted(parts, key=lambda part: (part.group, -part.device_ns, part.variant))
 

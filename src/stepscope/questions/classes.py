@@ -1,0 +1,99 @@
+"""`classes`: how the device's time divides among kinds of work, over all and by module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.questions.declare import Column, Parameter, question
+from stepscope.questions.rows import answer_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.scope import Scope
+
+NO_MODULE = "(no module)"
+
+_COLUMNS = (
+    Column("module", "text", "innermost module that the work belongs to"),
+    Column("class", "text", "class of work"),
+    Column("count", "int", "kernels, copies and fills", "count"),
+    Column("device_ns", "int", "their summed duration", "ns"),
+    Column("share_ratio", "float", "part of all device work", "ratio"),
+    Column("forward_ns", "int", "the forward's part", "ns"),
+    Column("backward_ns", "int", "the backward's part", "ns"),
+    Column("main_kernel", "text", "kernel with the most time in it"),
+)
+
+
+@question(
+    "classes",
+    "How does the device's time divide among kinds of work?",
+    _COLUMNS,
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "what a row is: a class of work, or a module's work of a class",
+            default="class",
+            choices=("class", "module"),
+        ),
+    ),
+    needs="device",
+    drawing="stacked bars",
+    fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
+    affected_by=("launch_without_kernel", "unlinked_kernel_fraction", "graph_replay_unattributed"),
+)
+def classes(scope: Scope, by: str = "class") -> pa.Table:
+    """Every kernel, copy and fill belongs to one class, so that classes add up to all device work:
+    GEMM, convolution, attention, normalisation, element-wise, reduction (also softmax, losses,
+    pooling and scans), communication, copy (also fills, changes of layout, gathering and
+    scattering, embedding look-ups), optimizer, other.
+
+    The operator that launched it decides where it has a formula: a change of layout that a
+    convolution launches is convolution, a cuBLAS kernel that it launches is too. Where there is no
+    operator, as in the replay of a CUDA graph, the kernel's name decides. Communication kernels,
+    copies and fills are always what they are. What an optimizer's step launches is its own,
+    except products of matrices and communication.
+
+    Times are sums of durations over all asked ranks, as in `kernels`.
+    """
+    import numpy as np
+
+    from stepscope.costs import CLASSES
+    from stepscope.questions.operator_calls import distinct_rows
+    from stepscope.questions.operator_work import DIRECTIONS, classes_of, device_work_of
+
+    found = device_work_of(scope)
+    rows, place = found.rows, classes_of(found)
+    module = rows["module"] if by == "module" else np.full(len(place), -1, np.int64)
+    keys, group = distinct_rows(module, place)
+
+    def summed(column: str, direction: str = "") -> list[int]:
+        chosen = rows["direction"] == DIRECTIONS.index(direction) if direction else True
+        weights = np.where(chosen, rows[column], 0)
+        return [round(x) for x in np.bincount(group, weights=weights, minlength=len(keys)).tolist()]
+
+    pairs, which = distinct_rows(group, rows["kernel"])
+    times = np.bincount(which, weights=rows["device_ns"], minlength=len(pairs)).tolist()
+    longest: dict[int, tuple[float, str]] = {}
+    for (key, kernel), time in zip(pairs, times, strict=True):
+        candidate = (time, found.kernels[kernel])
+        longest[key] = max(longest.get(key, candidate), candidate)
+    whole = found.device_ns
+    columns: list[list[Any]] = [
+        summed("events"),
+        device := summed("device_ns"),
+        [ns / whole if whole else None for ns in device],
+        summed("device_ns", "forward"),
+        summed("device_ns", "backward"),
+        [longest[key][1] for key in range(len(keys))],
+    ]
+    named = [(found.modules[m] if m >= 0 else NO_MODULE, CLASSES[c]) for m, c in keys]
+    listed = sorted(
+        ([*name, *values] for name, *values in zip(named, *columns, strict=True)),
+        key=lambda row: (-row[3], row[0], row[1]),
+    )
+    if by == "module":
+        return answer_rows(_COLUMNS, [c.name for c in _COLUMNS], listed)
+    return answer_rows(_COLUMNS, [c.name for c in _COLUMNS[1:]], [row[1:] for row in listed])

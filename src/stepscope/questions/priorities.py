@@ -1,0 +1,123 @@
+"""`priorities`: which kernels are most worth making faster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.questions.attainable import CAUSAL, LIMITS, conventions, roofs_of
+from stepscope.questions.declare import Column, question
+from stepscope.questions.rows import answer_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.scope import Scope
+
+UNKNOWN_GAP = 0.3
+"""Part of its time that a kernel is taken to have to gain where nothing is known of it: TraceLens'
+middle estimate for operators without an efficiency."""
+
+_COLUMNS = (
+    Column("priority", "float", "0 to 100: 100 is the kernel most worth making faster"),
+    Column("kernel", "text", "name of the kernel"),
+    Column("class", "text", "class of its work"),
+    Column("operator", "text", "operator that spends most time in it"),
+    Column("count", "int", "how often it ran", "count"),
+    Column("device_ns", "int", "summed duration", "ns"),
+    Column("share_ratio", "float", "part of all device work", "ratio"),
+    Column("occupancy_ratio", "float", "estimated achieved occupancy, by duration", "ratio"),
+    Column("attainable_ratio", "float", "attainable time as a part of its time", "ratio"),
+    Column("bound", "text", "what limits it: compute, memory, link or host link"),
+    Column("saving_ns", "int", "time that would go if it ran at the limit", "ns"),
+    Column("basis", "text", "what the priority is judged by: limit, occupancy or time alone"),
+)
+
+
+@question(
+    "priorities",
+    "Which kernels are most worth making faster?",
+    _COLUMNS,
+    parameters=(LIMITS, CAUSAL),
+    needs="device",
+    fills="Record with torch.profiler.ProfilerActivity.CUDA and record_shapes=True.",
+    affected_by=("stream_overlap", "duration_overrun", "launch_without_kernel"),
+)
+def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") -> pa.Table:
+    """NVIDIA's Visual Profiler orders kernels by "optimization importance, based on execution time
+    and achieved occupancy", from 100 down. This ranking has the same form and looks at the
+    distance from the limit first.
+
+    A kernel's importance is its device time times the part of it that could go:
+
+    * where its work is counted and the device's limits are known (`limit`), all above the
+      roofline's attainable time;
+    * else, where its occupancy is known (`occupancy`), 1 less the occupancy: a full device may
+      still be slow, so this ranks and promises nothing;
+    * else (`time`), three tenths, TraceLens' estimate for operators of unknown efficiency.
+
+    `priority` is the importance in per cent of the largest. `saving_ns` is given for the first
+    kind alone: the time that would go at 100 % of the limit, which no kernel reaches, so it is an
+    upper bound. It is a sum of kernel durations: where kernels overlap or the host is late, the
+    step gains less. Copies, fills and communication are no kernels to optimise: `copies` and
+    `roofline` have them.
+    """
+    import numpy as np
+
+    from stepscope.costs import CLASSES
+    from stepscope.questions.operator_work import classes_of, device_work_of
+    from stepscope.questions.roofline import totals
+
+    found = device_work_of(scope, conventions(causal))
+    roofs = roofs_of(found.variants, limits)
+    rows = found.rows
+    computing = rows["work"] == 0
+    group = np.where(computing, rows["kernel"], len(found.kernels))
+    class_of_kernel: dict[int, tuple[int, int]] = {}
+    for kernel, place, ns in zip(
+        group.tolist(), classes_of(found).tolist(), rows["device_ns"].tolist(), strict=True
+    ):
+        class_of_kernel[kernel] = max(class_of_kernel.get(kernel, (-1, 0)), (ns, place))
+    parts: list[list[Any]] = [[] for _ in range(len(found.kernels) + 1)]
+    for part in found.parts(group):
+        parts[part.group].append(part)
+    whole = found.device_ns
+    judged = []
+    for kernel, own in enumerate(parts[:-1]):
+        if not own:
+            continue
+        device_ns = sum(part.device_ns for part in own)
+        total = totals(own, roofs)
+        occupied = sum(part.occupied_ns for part in own)
+        occupancy = sum(part.occupancy_ns for part in own) / occupied if occupied else None
+        attained = saving = bound = None
+        gap, basis = (UNKNOWN_GAP, "time") if occupancy is None else (1 - occupancy, "occupancy")
+        if total.attainable_ns is not None and total.bounded_ns:
+            attained = min(1.0, total.attainable_ns / total.bounded_ns)
+            bound = roofs.of[own[0].variant].bound or None
+            saving = max(0, total.bounded_ns - round(total.attainable_ns))
+            gap, basis = 1 - attained, "limit"
+        judged.append(
+            (
+                device_ns * max(0.0, gap),
+                [
+                    found.kernels[kernel],
+                    CLASSES[class_of_kernel[kernel][1]],
+                    found.variants[own[0].variant].name,
+                    sum(part.events for part in own),
+                    device_ns,
+                    device_ns / whole if whole else None,
+                    occupancy,
+                    attained,
+                    bound,
+                    saving,
+                    basis,
+                ],
+            )
+        )
+    judged.sort(key=lambda one: (-one[0], -one[1][4], one[1][0]))
+    most = judged[0][0] if judged and judged[0][0] > 0 else 1.0
+    return answer_rows(
+        _COLUMNS,
+        [column.name for column in _COLUMNS],
+        ([100 * importance / most, *row] for importance, row in judged),
+    )

@@ -1,0 +1,263 @@
+"""`tensor-cores`: which work could run on tensor cores, which does, and why the rest does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepscope.questions.declare import Column, Parameter, question
+from stepscope.questions.rows import answer_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.costs import Limits, TensorCoreUse
+    from stepscope.questions.operator_work import DeviceWork, Variant
+    from stepscope.questions.scope import Scope
+
+_GENERATIONS = ("Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell")
+_MAKES = (
+    ("Volta", ("v100", "titan v")),
+    ("Turing", ("t4", "rtx 20", "quadro rtx")),
+    ("Ampere", ("a100", "a10", "a10g", "a30", "a40", "a800", "rtx 30", "rtx a")),
+    ("Ada", ("l4", "l40", "l40s", "rtx 40")),
+    ("Hopper", ("h100", "h200", "h800", "h20", "gh200")),
+    ("Blackwell", ("b100", "b200", "gb200", "b300", "gb300", "rtx 50")),
+)
+HELPERS = "helper kernels that multiply nothing (layout, reduction of parts)"
+UNTOLD = "the kernel's name does not tell"
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process"),
+    Column("device", "int", "index of the device in its process"),
+    Column("device_name", "text", "device that it ran on"),
+    Column("operator", "text", "operator that launched the kernels"),
+    Column("input_dims", "text", "shapes of its inputs, as a JSON list"),
+    Column("kernel", "text", "name of the kernel"),
+    Column("kernel_ns", "int", "summed duration of kernels", "ns"),
+    Column("share_ratio", "float", "its part of all kernels' time", "ratio"),
+    Column("eligible_ns", "int", "time of kernels that could use tensor cores", "ns"),
+    Column("eligible_ratio", "float", "their part of kernel time", "ratio"),
+    Column("used_ns", "int", "time of kernels that do use them", "ns"),
+    Column("used_ratio", "float", "their part of kernel time", "ratio"),
+    Column(
+        "unknown_ns", "int", "eligible time whose kernels' names do not tell", "ns", shown=False
+    ),
+    Column("generation", "text", "whose instructions the kernel uses"),
+    Column("dtype", "text", "element type of the operator's inputs", shown=False),
+    Column("why_not", "text", "why eligible time is not on tensor cores, the longest first"),
+    Column("slowed_by", "text", "what keeps used tensor cores from their speed"),
+)
+_FORMS = {
+    "device": ("rank", "device", "device_name"),
+    "operator": ("operator", "input_dims", "dtype", "device_name"),
+    "kernel": ("kernel", "generation", "dtype", "device_name"),
+}
+
+
+@question(
+    "tensor-cores",
+    "Which work could run on tensor cores, which does, and why not the rest?",
+    _COLUMNS,
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "what a row is: a device, an eligible operator with its shapes, or one of their kernels",
+            default="device",
+            choices=tuple(_FORMS),
+        ),
+    ),
+    needs="device",
+    fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA, and record_shapes=True.",
+    affected_by=("launch_without_kernel", "unlinked_kernel_fraction", "graph_replay_unattributed"),
+)
+def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
+    """A kernel is *eligible* when it was launched by an operator whose work tensor cores could do
+    (products of matrices, convolutions, attention, recurrent cells), or uses them. It *uses* them
+    when its name says so, by the conventions of its library, from Volta to Blackwell, and AMD's
+    matrix cores likewise; where there is no operator, as in the replay of a CUDA graph, a kernel
+    whose name says that it multiplies matrices is eligible. Shares are of the time of all kernels,
+    copies left out.
+
+    The TensorBoard plugin has the same two shares; its list of operators lacks attention and its
+    list of kernels flash attention, cuBLASLt's `nvjet` and everything from Hopper on.
+
+    **why_not** says for eligible time that is not on tensor cores what keeps it from them:
+
+    * the element type: float32 without TF32 (where the device has it) or mixed precision, float64;
+    * sizes that are no multiple of 16 bytes in memory: 8 elements of 16 bits, 4 of float32;
+    * a kernel without tensor cores for what could have had one: a product with a vector or a very
+      small one, or a library's choice;
+    * helper kernels of an eligible operator, which multiply nothing.
+
+    **slowed_by** names what is on tensor cores and below their speed: kernels whose operands are
+    aligned to a single element, as odd sizes force (an odd sequence length in attention written as
+    `bmm`), and kernels of an older generation than the device.
+    """
+    from stepscope.questions.operator_work import device_work_of
+
+    found = device_work_of(scope)
+    names = [c.name for c in _COLUMNS if c.name in _FORMS[by] or c.name not in _KEYS]
+    groups: dict[tuple[Any, ...], _Sum] = {}
+    whole = 0
+    for key, piece, ns in _pieces(found, by):
+        whole += ns
+        if by == "device" or piece.eligible:
+            groups.setdefault(key, _Sum()).add(piece, ns)
+    listed = sorted(groups.items(), key=lambda item: (-item[1].eligible, str(item[0])))
+    if by == "device":
+        listed = sorted(groups.items())
+    return answer_rows(_COLUMNS, names, (_row(key, own, by, whole, names) for key, own in listed))
+
+
+_KEYS = frozenset(name for names in _FORMS.values() for name in names)
+
+
+class _Piece(NamedTuple):
+    eligible: bool
+    used: bool | None
+    why: str
+    slow: str
+
+
+class _Sum:
+    def __init__(self) -> None:
+        self.kernel = self.eligible = self.used = self.unknown = 0
+        self.why: dict[str, int] = {}
+        self.slow: dict[str, int] = {}
+
+    def add(self, piece: _Piece, ns: int) -> None:
+        self.kernel += ns
+        if not piece.eligible:
+            return
+        self.eligible += ns
+        if piece.used:
+            self.used += ns
+        elif piece.used is None and piece.why == UNTOLD:
+            self.unknown += ns
+        if piece.why:
+            self.why[piece.why] = self.why.get(piece.why, 0) + ns
+        if piece.slow:
+            self.slow[piece.slow] = self.slow.get(piece.slow, 0) + ns
+
+
+def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, int]]:
+    """Kernel time with what is known of it, by the key of its row."""
+    import numpy as np
+
+    from stepscope.costs import load_hardware, tensor_core_use
+    from stepscope.questions.operator_calls import distinct_rows
+
+    rows = found.rows
+    kernels = rows["work"] < 2
+    zero = np.zeros(int(kernels.sum()), np.int64)
+    rank, device = (rows[name][kernels] if by == "device" else zero for name in ("rank", "device"))
+    columns = [rank, device, rows["variant"][kernels], rows["kernel"][kernels]]
+    distinct, which = distinct_rows(*columns)
+    times = np.bincount(which, weights=rows["device_ns"][kernels], minlength=len(distinct))
+    hardware, result = load_hardware(), []
+    for (in_rank, on, number, kernel), ns in zip(distinct, times.tolist(), strict=True):
+        variant, name = found.variants[number], found.kernels[kernel]
+        dtype = None if variant.work is None else variant.work.dtype
+        use = tensor_core_use(name, dtype)
+        limits = hardware.find(variant.device.name, variant.device.sm_count)
+        device_name = variant.device.name
+        key: tuple[Any, ...] = (in_rank, on, device_name)
+        if by == "operator":
+            key = (variant.name, variant.dims, dtype, device_name)
+        elif by == "kernel":
+            key = (name, use.generation, dtype, device_name)
+        result.append((key, _judge(variant, name, use, limits), round(ns)))
+    return result
+
+
+def _judge(variant: Variant, kernel: str, use: TensorCoreUse, limits: Limits | None) -> _Piece:
+    """What is known of a kernel of a call."""
+    from stepscope.costs import is_eligible, kernel_class, misaligned
+    from stepscope.questions.operator_work import PRODUCTS
+
+    work = variant.work
+    family = "" if work is None else work.family
+    called = is_eligible(variant.name) or family in ("gemm", "convolution", "attention", "rnn")
+    alone = variant.why == "no operator known" and kernel_class(kernel) in PRODUCTS
+    if not (called or alone or use.used):
+        return _Piece(False, use.used, "", "")
+    if use.used:
+        return _Piece(True, True, "", _slowness(variant, kernel, use))
+    if use.rule == "helpers that multiply nothing" or (
+        use.used is None and kernel_class(kernel) not in PRODUCTS
+    ):
+        return _Piece(True, False, HELPERS, "")
+    dtype = None if work is None else work.dtype
+    if dtype in ("float32", "complex64"):
+        has = limits is not None and "tf32" in limits.matrix
+        cure = "TF32 is off, and so is mixed precision" if has else "mixed precision is off"
+        return _Piece(True, use.used, f"{dtype}: {cure}", "")
+    if dtype in ("float64", "complex128"):
+        return _Piece(True, use.used, f"{dtype}", "")
+    if use.used is None:
+        return _Piece(True, None, UNTOLD, "")
+    wrong = misaligned(variant.name, variant.dims, variant.types, variant.strides)
+    if wrong:
+        sizes = ", ".join(f"{w.dimension} = {w.size}" for w in wrong)
+        return _Piece(True, False, f"{sizes}: no multiple of {wrong[0].multiple}", "")
+    if use.rule == "matrix times vector and other small products":
+        return _Piece(True, False, "product with a vector, or a very small one", "")
+    return _Piece(True, False, "the library chose a kernel without", "")
+
+
+def _slowness(variant: Variant, kernel: str, use: TensorCoreUse) -> str:
+    from stepscope.costs import alignment, misaligned
+
+    if alignment(kernel) == 1:
+        wrong = misaligned(variant.name, variant.dims, variant.types, variant.strides)
+        sizes = ", ".join(f"{w.dimension} = {w.size}" for w in wrong)
+        why = f" ({sizes}: no multiple of {wrong[0].multiple})" if wrong else ""
+        return f"operands aligned to one element{why}"
+    own = generation_of(variant.device.name)
+    if own in _GENERATIONS and use.generation in _GENERATIONS:
+        behind = _GENERATIONS.index(own) - _GENERATIONS.index(use.generation)
+        # Ada has Ampere's instructions, with FP8 in addition.
+        if behind > 0 and (use.generation, own) != ("Ampere", "Ada"):
+            return f"kernel made for {use.generation}, device is {own}"
+    return ""
+
+
+def generation_of(device: str | None) -> str | None:
+    """The generation of a device by its product name; None where the name does not tell.
+
+    >>> generation_of("NVIDIA H100 80GB HBM3"), generation_of("NVIDIA A10G")
+    ('Hopper', 'Ampere')
+    """
+    words = (device or "").lower().replace("-", " ").split()
+    text = f" {' '.join(words)}"
+    for generation, makes in _MAKES:
+        for make in makes:
+            exact = not make.startswith(("rtx", "quadro", "titan"))
+            if (make in words) if exact else (f" {make}" in text):
+                return generation
+    return None
+
+
+def _row(key: tuple[Any, ...], own: _Sum, by: str, whole: int, names: list[str]) -> list[Any]:
+    base = own.kernel if by == "device" else whole
+    values: dict[str, Any] = dict(zip(_FORMS[by], key, strict=True))
+    values |= {
+        "kernel_ns": own.kernel,
+        "share_ratio": own.kernel / whole if whole else None,
+        "eligible_ns": own.eligible,
+        "eligible_ratio": own.eligible / base if base else None,
+        "used_ns": own.used,
+        "used_ratio": own.used / base if base else None,
+        "unknown_ns": own.unknown,
+        "why_not": _listed(own.why, own.eligible, by),
+        "slowed_by": _listed(own.slow, own.eligible, by),
+    }
+    return [values[name] for name in names]
+
+
+def _listed(reasons: dict[str, int], whole: int, by: str) -> str | None:
+    ranked = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:4]
+    if by != "device" and len(ranked) == 1:
+        return ranked[0][0]
+    return "; ".join(f"{why} ({100 * ns / whole:.1f} %)" for why, ns in ranked if whole) or None
