@@ -19,6 +19,11 @@ ERRORS: dict[str, str] = {
         "A member of the archive is compressed in a way that StepScope does not know. Unpack it with "
         "the program that made it and give the files."
     ),
+    "bad-inline-profile": (
+        "A file of inline measurements or phases is no whole JSON document, or holds nothing that was "
+        "measured. It was cut in copying or changed by hand, or the job ended too early; copy it again "
+        "or record again."
+    ),
     "bad-number-list": "Ranks and steps are written as numbers and ranges: `3`, `0,2-5`.",
     "bad-parameter": "A parameter of a question has a value of another type than it declares.",
     "bad-plan": "The plan of an inline measurement cannot be used; the message names the line.",

@@ -16,6 +16,7 @@ import pytest
 
 from stepscope.cli.main import main
 from stepscope.store.literal import complete_rows
+from stepscope.store.schema import STORE_VERSION
 
 ROWS = {
     "source": [{"rank": 0, "path": "a.json", "events_kept": 4}, {"rank": 1, "path": "b.json"}],
@@ -49,7 +50,7 @@ def write_store(directory: Path, rows) -> Path:
             pq.write_table(
                 table.filter(pc.equal(table["rank"], rank)), folder / f"{name}.0.parquet"
             )
-    (directory / "store.json").write_text(json.dumps({"version": 1}))
+    (directory / "store.json").write_text(json.dumps({"version": STORE_VERSION}))
     return directory
 
 

@@ -11,6 +11,7 @@ from stepscope.errors import DamagedSourceError, StoreError, UsageError
 from stepscope.questions import every
 from stepscope.questions.trace import Trace
 from stepscope.store.open import Store
+from stepscope.store.schema import STORE_VERSION
 
 ROWS = {
     "step": [
@@ -103,7 +104,7 @@ def directory_of(store_directory: Path, **source) -> Path:
     tables = complete_rows({"source": [source]})
     for name in ("rank", "source"):
         pq.write_table(tables[name], folder / f"{name}.0.parquet")
-    (store_directory / "store.json").write_text(json.dumps({"version": 1}))
+    (store_directory / "store.json").write_text(json.dumps({"version": STORE_VERSION}))
     return store_directory
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from stepscope.errors import SourceError
 from stepscope.formats.container import Member
+from stepscope.formats.inline import phases
+from stepscope.formats.inline import reader as inline
 from stepscope.formats.kineto import peek as kineto_peek
 from stepscope.formats.kineto import reader as kineto_reader
 from stepscope.formats.nvprof import database as nvprof_database
@@ -32,6 +34,8 @@ class Format:
         sniff: whether a file with these first bytes can be one.
         peek: what a file says of itself, without reading its events; None when it holds none.
         read: its rows.
+        timed: whether its events have moments. Recordings without come after those that have, and
+            take no part in guessing whose rank is whose.
     """
 
     name: str
@@ -39,9 +43,27 @@ class Format:
     sniff: Callable[[bytes], bool]
     peek: Callable[[Member], Facts | None]
     read: Callable[[Member, ReadOptions], RankTables]
+    timed: bool = True
 
 
 FORMATS: tuple[Format, ...] = (
+    # Before Kineto, which takes any JSON to look for events in it.
+    Format(
+        name="inline",
+        title="inline measurements (.prof.json) of StepScope or HugeCTR",
+        sniff=inline.looks_like_inline,
+        peek=inline.peek,
+        read=inline.read,
+        timed=False,
+    ),
+    Format(
+        name="phases",
+        title="phases of training steps (.phases.json) of StepScope",
+        sniff=phases.looks_like_phases,
+        peek=phases.peek,
+        read=phases.read,
+        timed=False,
+    ),
     Format(
         name="kineto",
         title="trace of torch.profiler (Kineto), or another in Chrome's trace format",

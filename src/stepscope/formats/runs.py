@@ -150,11 +150,16 @@ def _with_ranks(found: list[tuple[Member, Format]], run: Run) -> list[Recording]
             hint="give a folder with traces that torch.profiler wrote",
             slug="no-recording",
         )
-    ranked = _ranks(peeked)
+    # Apart, so that a guess for files of one kind never depends on files of another.
+    ranked = dict[int, tuple[int, str]]()
+    for timed in (True, False):
+        chosen = [at for at, (_, known, _) in enumerate(peeked) if known.timed is timed]
+        ranked.update(zip(chosen, _ranks([peeked[at] for at in chosen]), strict=True))
     order = sorted(
         range(len(ranked)),
         key=lambda at: (
             ranked[at][0],
+            not peeked[at][1].timed,
             peeked[at][2].start_epoch_ns or 0,
             _natural(peeked[at][0].label),
         ),

@@ -174,6 +174,39 @@ COUNTER = pa.schema(
     ]
 )
 
+INLINE_TIMING = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("label", pa.string()),
+        ("occurrence", pa.int32()),
+        ("device", pa.int32()),
+        ("stream", pa.int64()),
+        ("start_index", pa.int32()),
+        ("end_index", pa.int32()),
+        ("iteration", pa.int64()),
+        ("start_offset_ns", pa.int64()),
+        ("dur_ns", pa.int64()),
+        ("armed", pa.bool_()),
+        ("averaged", pa.bool_()),
+        ("clock", pa.string()),
+    ]
+)
+PHASE = pa.schema(
+    [
+        ("phase", pa.string()),
+        ("steps", pa.int64()),
+        ("mean_ns", pa.float64()),
+        ("median_ns", pa.float64()),
+        ("p95_ns", pa.float64()),
+        ("largest_ns", pa.int64()),
+        ("device_mean_ns", pa.float64()),
+        ("peak_bytes", pa.int64()),
+        ("peak_of", pa.string()),
+        ("verdict", pa.string()),
+        ("next_step", pa.string()),
+    ]
+)
+
 
 @dataclass(slots=True)
 class ReadReport:
@@ -247,3 +280,5 @@ class RankTables:
     flow: pa.Table = field(default_factory=FLOW.empty_table)
     instant: pa.Table = field(default_factory=INSTANT.empty_table)
     counter: pa.Table = field(default_factory=COUNTER.empty_table)
+    inline_timing: pa.Table = field(default_factory=INLINE_TIMING.empty_table)
+    phase: pa.Table = field(default_factory=PHASE.empty_table)

@@ -36,3 +36,5 @@ class LinkedTables:
     flow: pa.Table
     instant: pa.Table
     counter: pa.Table
+    inline_timing: pa.Table
+    phase: pa.Table

@@ -43,6 +43,8 @@ def link_rank(tables: RankTables) -> LinkedTables:
         flow=tables.flow,
         instant=tables.instant,
         counter=tables.counter,
+        inline_timing=tables.inline_timing,
+        phase=tables.phase,
         **linked,
     )
 

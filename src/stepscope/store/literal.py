@@ -170,6 +170,11 @@ def _fill_the_rest(rows: Rows) -> None:
         row.setdefault("rank_rule", "single")
     for row in rows["source"]:
         _fill_source(row)
+    for row in rows["inline_timing"]:
+        row.setdefault("kind", "event")
+        row.setdefault("averaged", False)
+    for row in rows["phase"]:
+        row.setdefault("steps", 1)
 
 
 _FILLS: tuple[Callable[[Rows], None], ...] = (

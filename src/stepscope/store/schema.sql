@@ -50,7 +50,7 @@ COMMENT ON COLUMN rank.start_epoch_ns IS 'Unix time of this rank''s first event 
 COMMENT ON COLUMN rank.clock_offset_ns IS 'what is added to this rank''s times to align them with the run''s (ns)';
 COMMENT ON COLUMN rank.clock_uncertainty_ns IS 'how far the alignment may be off (ns); NULL when it was not estimated';
 COMMENT ON COLUMN rank.resolution_ns IS 'smallest step of the recorded times (ns): 1000 for files in whole microseconds';
-COMMENT ON COLUMN rank.rank_rule IS 'how the rank was found: flag, distributedInfo, nccl, file name, order or single';
+COMMENT ON COLUMN rank.rank_rule IS 'how the rank was found: flag, distributedInfo, nccl, recorder, file name, order or single';
 
 CREATE TABLE device (
     rank INTEGER NOT NULL, device INTEGER NOT NULL, kind VARCHAR NOT NULL, name VARCHAR, used BOOLEAN NOT NULL,
@@ -357,3 +357,46 @@ COMMENT ON COLUMN kernel_metric.metric IS 'name of the metric, as the tool spell
 COMMENT ON COLUMN kernel_metric.value IS 'value';
 COMMENT ON COLUMN kernel_metric.unit IS 'unit, as the tool spells it';
 COMMENT ON COLUMN kernel_metric.tool IS 'tool that measured it';
+
+CREATE TABLE inline_timing (
+    rank INTEGER NOT NULL, span SMALLINT NOT NULL, kind VARCHAR NOT NULL, label VARCHAR NOT NULL,
+    occurrence INTEGER NOT NULL, device INTEGER, stream BIGINT, start_index INTEGER, end_index INTEGER,
+    iteration BIGINT, start_offset_ns BIGINT, dur_ns BIGINT NOT NULL CHECK (dur_ns >= 0),
+    armed BOOLEAN, averaged BOOLEAN NOT NULL, clock VARCHAR
+);
+COMMENT ON TABLE inline_timing IS 'One row is one measurement of one labelled event of a training iteration, or of a whole iteration.';
+COMMENT ON COLUMN inline_timing.rank IS 'rank it was measured on';
+COMMENT ON COLUMN inline_timing.span IS 'recording it was measured in';
+COMMENT ON COLUMN inline_timing.kind IS 'event, or iteration for a whole one';
+COMMENT ON COLUMN inline_timing.label IS 'what was measured, as the plan or the job calls it';
+COMMENT ON COLUMN inline_timing.occurrence IS 'which of the label''s events in an iteration on its stream, from 0';
+COMMENT ON COLUMN inline_timing.device IS 'index of the device; NULL for a whole iteration';
+COMMENT ON COLUMN inline_timing.stream IS 'stream; -1 when it was timed on the host of a job that has a device';
+COMMENT ON COLUMN inline_timing.start_index IS 'place of its start among all starts and ends of an iteration, from 0';
+COMMENT ON COLUMN inline_timing.end_index IS 'place of its end among them';
+COMMENT ON COLUMN inline_timing.iteration IS 'iteration in which it was measured, as the recorder counts; NULL where the file does not say';
+COMMENT ON COLUMN inline_timing.start_offset_ns IS 'its begin, from the begin of the iteration on the same device (ns)';
+COMMENT ON COLUMN inline_timing.dur_ns IS 'duration (ns)';
+COMMENT ON COLUMN inline_timing.armed IS 'for a whole iteration: whether an event was measured in it; NULL where the file does not say';
+COMMENT ON COLUMN inline_timing.averaged IS 'the file has this average alone, and not the measurements behind it';
+COMMENT ON COLUMN inline_timing.clock IS 'clock that measured: host, or the kind of the device';
+
+CREATE TABLE phase (
+    rank INTEGER NOT NULL, span SMALLINT NOT NULL, phase VARCHAR NOT NULL, steps BIGINT NOT NULL,
+    mean_ns DOUBLE NOT NULL, median_ns DOUBLE, p95_ns DOUBLE, largest_ns BIGINT, device_mean_ns DOUBLE,
+    peak_bytes BIGINT, peak_of VARCHAR, verdict VARCHAR, next_step VARCHAR
+);
+COMMENT ON TABLE phase IS 'One row is a phase of the training step, over all counted steps of a rank; phase step is the whole of it.';
+COMMENT ON COLUMN phase.rank IS 'rank it was measured on';
+COMMENT ON COLUMN phase.span IS 'recording it was measured in';
+COMMENT ON COLUMN phase.phase IS 'step, input_wait, host_to_device, forward, backward, optimizer or residual';
+COMMENT ON COLUMN phase.steps IS 'steps that were counted';
+COMMENT ON COLUMN phase.mean_ns IS 'mean time on the host per step (ns), over all counted steps';
+COMMENT ON COLUMN phase.median_ns IS 'median over the kept steps (ns)';
+COMMENT ON COLUMN phase.p95_ns IS '95th percentile over the kept steps (ns)';
+COMMENT ON COLUMN phase.largest_ns IS 'longest of any step (ns)';
+COMMENT ON COLUMN phase.device_mean_ns IS 'mean time on the device per step (ns); NULL where no device was marked';
+COMMENT ON COLUMN phase.peak_bytes IS 'for phase step: most memory in use (bytes)';
+COMMENT ON COLUMN phase.peak_of IS 'for phase step: whose memory peak_bytes is: an allocator''s or the process''s';
+COMMENT ON COLUMN phase.verdict IS 'for phase step: what the recorder saw hold this rank back, with its evidence';
+COMMENT ON COLUMN phase.next_step IS 'for phase step: what the recorder says to try next';

@@ -1,0 +1,113 @@
+"""Opens the small JSON documents that recorders leave at the end of a job.
+
+They are read whole, unlike traces: a document that breaks off says nothing that can be relied on,
+because what was measured lies in one object with its units and columns.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from stepscope.errors import DamagedSourceError, SourceError
+from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.tables import Facts, ReadReport
+
+LARGEST_BYTES = 1 << 28
+"""A document is some 60 bytes per measurement; one of more than 256 MiB is none."""
+
+MOST_NS = 1 << 62
+NS_PER_MS = 1_000_000
+_INT32 = 1 << 31
+
+
+def load(member: Member) -> Any:
+    """The document.
+
+    Raises:
+        SourceError: it cannot be opened, is too large, or is no JSON.
+    """
+    with member.open() as stream:
+        text = stream.read(LARGEST_BYTES + 1)
+    if len(text) > LARGEST_BYTES:
+        raise _refused(member, f"larger than {LARGEST_BYTES >> 20} MiB")
+    try:
+        return json.loads(strip_bom(text).decode("utf-8", errors="replace"))
+    except (ValueError, RecursionError) as error:
+        raise _refused(member, f"no whole JSON document: {error}") from None
+
+
+def _refused(member: Member, reason: str) -> SourceError:
+    return SourceError(
+        f"{member.label}: {reason}",
+        hint="it was cut or changed after it was written; copy it again, or record again",
+        slug="bad-inline-profile",
+    )
+
+
+def facts_of(document: Any, tool: str) -> Facts:
+    """What a document says of the process that wrote it."""
+    facts = Facts(tool=tool)
+    if not isinstance(document, dict):
+        return facts
+    facts.rank = whole(document.get("rank"), below=_INT32)
+    if facts.rank is not None:
+        facts.rank_rule = "recorder"
+    facts.world_size = whole(document.get("world_size"), below=_INT32)
+    facts.local_rank = whole(document.get("local_rank"), below=_INT32)
+    facts.pid = whole(document.get("pid"))
+    facts.start_epoch_ns = whole(document.get("start_epoch_ns"))
+    host = document.get("host_name")
+    facts.host = host if isinstance(host, str) else None
+    version = document.get("version")
+    facts.tool_version = str(version) if isinstance(version, int | str) else None
+    return facts
+
+
+def check_strict(member: Member, report: ReadReport, options: ReadOptions) -> None:
+    """Refuses a damaged document where damage is an error.
+
+    Raises:
+        DamagedSourceError: something was dropped and `options.strict` is set.
+    """
+    if options.strict and report.damage:
+        raise DamagedSourceError(
+            f"{member.label}: damaged ({', '.join(sorted(report.damage))})",
+            hint="leave out --strict to read what is intact",
+            slug="damaged-source",
+        )
+
+
+def whole(value: Any, *, below: int = MOST_NS) -> int | None:
+    """A whole number of at least 0, or None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < below:
+        return None
+    return value
+
+
+def index(value: Any) -> int | None:
+    """A number that may be below 0 (HugeCTR's and ours for "the host"), of 32 bits; or None."""
+    if isinstance(value, bool) or not isinstance(value, int) or not -_INT32 <= value < _INT32:
+        return None
+    return value
+
+
+def number(value: Any) -> float | None:
+    """A finite number, or None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def milliseconds(value: Any) -> int | None:
+    """Milliseconds as whole ns; None where there is no number, or none that fits."""
+    found = number(value)
+    if found is None or not abs(found) * NS_PER_MS < MOST_NS:
+        return None
+    return round(found * NS_PER_MS)

@@ -1,0 +1,260 @@
+"""Reads inline measurements: one file per process, in any of the shapes that there have been.
+
+* `timeline` by `device_N` and `stream_N`, with averages, as HugeCTR's notebook showed results and as
+  StepScope writes them, with raw samples beside the averages;
+* HugeCTR's own files: `events` with `measured_times_ms`, beside `iter_time_ms`;
+* those of its first version: a list of events with `layer_name` and `name`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from stepscope.errors import SourceError
+from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.inline import document
+from stepscope.formats.inline.document import index, milliseconds, whole
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.tables import INLINE_TIMING, Facts, RankTables, ReadReport
+
+WHOLE_ITERATION = "iteration"
+
+_OURS = re.compile(rb'"format"\s*:\s*"stepscope\.inline"')
+_MARKS = (b'"avg_measured_time_ms"', b'"measured_times_ms"', b'"iter_time_ms"')
+_NUMBERED = re.compile(r"[A-Za-z]+_(-?\d{1,18})$")
+_METADATA = (
+    "complete",
+    "mode",
+    "warmup",
+    "repetitions",
+    "iterations_run",
+    "overhead",
+    "bookkeeping_ns_per_iteration",
+    "not_measured",
+    "avg_iter_time_ms",
+)
+
+Row = dict[str, Any]
+
+
+def looks_like_inline(head: bytes) -> bool:
+    """Whether a file's first bytes could be inline measurements."""
+    if strip_bom(head).lstrip(b" \t\r\n")[:1] not in (b"{", b"["):
+        return False
+    if b'"traceEvents"' in head or b'"ph"' in head:
+        return False
+    return _OURS.search(head) is not None or any(mark in head for mark in _MARKS)
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of itself.
+
+    Raises:
+        SourceError: it is no whole JSON document.
+    """
+    return _facts(document.load(member))
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file as the recording of one rank.
+
+    Raises:
+        SourceError: it is no whole JSON document, or holds no measurements.
+        DamagedSourceError: parts of it could not be used and `options.strict` is set.
+    """
+    loaded = document.load(member)
+    report = ReadReport()
+    found = _Rows(report)
+    if isinstance(loaded, list):
+        found.listed(loaded)
+    elif isinstance(loaded, dict):
+        if "events" in loaded:
+            found.listed(loaded["events"])
+        if "timeline" in loaded:
+            found.timeline(loaded["timeline"])
+        found.iterations(loaded)
+    if not found.rows:
+        raise SourceError(
+            f"{member.label}: no inline measurements in it",
+            hint="the job ended before the first event was measured, or the file was changed",
+            slug="bad-inline-profile",
+        )
+    document.check_strict(member, report, options or ReadOptions())
+    report.kept = len(found.rows)
+    return RankTables(
+        facts=_facts(loaded),
+        report=report,
+        inline_timing=pa.Table.from_pylist(found.rows, schema=INLINE_TIMING),
+    )
+
+
+def _facts(loaded: Any) -> Facts:
+    ours = isinstance(loaded, dict) and loaded.get("format") == "stepscope.inline"
+    facts = document.facts_of(loaded, "stepscope" if ours else "HugeCTR")
+    if isinstance(loaded, dict):
+        facts.metadata = {key: loaded[key] for key in _METADATA if key in loaded}
+    return facts
+
+
+class _Rows:
+    """Rows of `inline_timing`; what cannot be one is counted and left out."""
+
+    def __init__(self, report: ReadReport) -> None:
+        self.rows: list[Row] = []
+        self._report = report
+        self._occurrences: dict[tuple[object, ...], int] = {}
+
+    def timeline(self, timeline: Any) -> None:
+        """Events by `device_N` and `stream_N`."""
+        for device_key, streams in self._items(timeline):
+            for stream_key, events in self._items(streams):
+                for event in self._objects(events):
+                    self._event(
+                        event,
+                        label=event.get("label"),
+                        device=_number_in(device_key),
+                        stream=_number_in(stream_key),
+                    )
+
+    def listed(self, events: Any) -> None:
+        """HugeCTR's events; in its first version the layer's name is apart."""
+        for event in self._objects(events):
+            name = event.get("event_name", event.get("name"))
+            layer = event.get("layer_name")
+            if isinstance(layer, str) and isinstance(name, str):
+                name = f"{layer}.{name}"
+            self._event(
+                event,
+                label=name,
+                device=index(event.get("device_id")),
+                stream=_stream(event.get("stream")),
+            )
+
+    def iterations(self, loaded: Row) -> None:
+        """Whole iterations: ours with their numbers, HugeCTR's as a list of ms."""
+        before = len(self.rows)
+        listed = loaded.get("iterations", [])
+        for one in listed if isinstance(listed, list) else []:
+            parts = one if isinstance(one, list) and len(one) == 3 else (None, None, None)
+            time_ns = whole(parts[2])
+            if time_ns is None or not isinstance(parts[1], bool):
+                self._drop()
+                continue
+            self._iteration(time_ns, iteration=whole(parts[0]), armed=parts[1])
+        times = loaded.get("iter_time_ms", [])
+        for time_ms in times if isinstance(times, list) else [times]:
+            self._iteration(milliseconds(time_ms))
+        if len(self.rows) == before and loaded.get("avg_iter_time_ms") is not None:
+            self._iteration(milliseconds(loaded["avg_iter_time_ms"]), averaged=True)
+
+    def _iteration(self, time_ns: int | None, **columns: Any) -> None:
+        if time_ns is None or time_ns < 0:
+            self._drop()
+            return
+        self.rows.append(
+            {
+                "kind": "iteration",
+                "label": WHOLE_ITERATION,
+                "occurrence": 0,
+                "dur_ns": time_ns,
+                "averaged": False,
+                **columns,
+            }
+        )
+
+    def _event(self, event: Row, *, label: Any, device: int | None, stream: int | None) -> None:
+        if not isinstance(label, str):
+            self._drop()
+            return
+        occurrence = whole(
+            event.get("occurrence", event.get("met_times_within_this_stream")), below=1 << 31
+        )
+        if occurrence is None:
+            key = (label, device, stream)
+            occurrence = self._occurrences.get(key, 0)
+            self._occurrences[key] = occurrence + 1
+        clock = event.get("clock")
+        same = {
+            "kind": "event",
+            "label": label,
+            "occurrence": occurrence,
+            "device": device,
+            "stream": stream,
+            "start_index": index(event.get("start_index")),
+            "end_index": index(event.get("end_index")),
+            "clock": clock if isinstance(clock, str) else None,
+        }
+        for measured in self._measurements(event):
+            if measured["dur_ns"] is None or measured["dur_ns"] < 0:
+                self._drop()
+            else:
+                self.rows.append({**same, **measured})
+
+    def _measurements(self, event: Row) -> Iterator[Row]:
+        if isinstance(event.get("samples"), list):
+            for sample in event["samples"]:
+                parts = sample if isinstance(sample, list) and len(sample) == 3 else [None] * 3
+                offset = parts[2] if _is_int(parts[2]) else None
+                yield {
+                    "iteration": whole(parts[0]),
+                    "dur_ns": whole(parts[1]),
+                    "start_offset_ns": offset,
+                    "averaged": False,
+                }
+        elif isinstance(event.get("measured_times_ms"), list):
+            offsets = event.get("iter_start_to_event_start_times_ms")
+            offsets = offsets if isinstance(offsets, list) else []
+            for place, time_ms in enumerate(event["measured_times_ms"]):
+                yield {
+                    "dur_ns": milliseconds(time_ms),
+                    "start_offset_ns": milliseconds(offsets[place])
+                    if place < len(offsets)
+                    else None,
+                    "averaged": False,
+                }
+        elif event.get("avg_measured_time_ms") is not None:
+            yield {
+                "dur_ns": milliseconds(event["avg_measured_time_ms"]),
+                "start_offset_ns": milliseconds(event.get("avg_iter_start_to_event_start_time_ms")),
+                "averaged": True,
+            }
+
+    def _items(self, value: Any) -> Iterable[tuple[str, Any]]:
+        if isinstance(value, dict):
+            return value.items()
+        self._drop()
+        return ()
+
+    def _objects(self, value: Any) -> Iterator[Row]:
+        if not isinstance(value, list):
+            self._drop()
+            return
+        for one in value:
+            if isinstance(one, dict):
+                yield one
+            else:
+                self._drop()
+
+    def _drop(self) -> None:
+        self._report.dropped += 1
+        self._report.note("wrong_type")
+
+
+def _number_in(key: str) -> int | None:
+    """`device_0` → 0."""
+    found = _NUMBERED.match(key)
+    return int(found.group(1)) if found else None
+
+
+def _stream(value: Any) -> int | None:
+    """HugeCTR writes `stream_3` or the number alone."""
+    return _number_in(value) if isinstance(value, str) else index(value)
+
+
+def _is_int(value: Any) -> bool:
+    in_range = isinstance(value, int) and abs(value) < document.MOST_NS
+    return in_range and not isinstance(value, bool)
