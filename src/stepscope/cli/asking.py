@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import click
@@ -35,6 +36,7 @@ def question_command(question: Question) -> click.Command:
         parquet: str | None,
         no_cache: bool,
         strict: bool,
+        plot: str | None = None,
         **parameters: Any,
     ) -> None:
         from stepscope.questions.trace import open_trace
@@ -46,14 +48,15 @@ def question_command(question: Question) -> click.Command:
             open_trace(source, cache=not no_cache, strict=strict, progress=progress) as trace,
         ):
             progress.finish()
-            answer = trace.ask(
-                question.name,
-                rank=ranks,
-                step=steps,
-                top=top,
-                columns=column_names(columns),
-                **parameters,
-            )
+            asked: dict[str, Any] = {"rank": ranks, "step": steps, **parameters}
+            answer = trace.ask(question.name, top=top, columns=column_names(columns), **asked)
+            if plot is not None:
+                from stepscope.report.roofline_plot import write_plot
+
+                # All of it is drawn, whatever part of it is shown.
+                drawn = answer if top is None and columns is None else trace.ask(question.name, **asked)
+                write_plot(drawn, Path(plot))
+                click.echo(f"{plot}: written", err=True)
         put_answer(
             answer,
             as_json=as_json,
@@ -81,6 +84,9 @@ def _kept_lists(text: str) -> str:
 
 def _with_options(run: Any, question: Question) -> Any:
     run = form_options(reading_options(run))
+    if question.drawing == "roofline":
+        plot = click.option("--plot", metavar="FILE", help="Also draw it: an .svg or a .png file.")
+        run = plot(run)
     run = click.option("--columns", metavar="A,B,...", help="These columns alone, in this order.")(
         run
     )

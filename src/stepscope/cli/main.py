@@ -22,6 +22,7 @@ from stepscope.questions import names as question_names
 COMMANDS = {
     "import": "import_source",
     "demo": "demo",
+    "calibrate": "calibrate",
     "sql": "sql",
     "schema": "schema",
     "check": "check",

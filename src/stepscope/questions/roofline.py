@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.questions.attainable import CAUSAL, LIMITS, conventions, roofs_of
+from stepscope.questions.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
 from stepscope.questions.declare import Column, Parameter, question
 from stepscope.questions.rows import answer_rows
 
@@ -28,7 +28,11 @@ _COLUMNS = (
     Column("count", "int", "calls of the operator; runs of the kernel", "count"),
     Column("device_ns", "int", "summed duration of its kernels, copies and fills", "ns"),
     Column("share_ratio", "float", "its part of all device work", "ratio"),
-    Column("bound", "text", "what limits it: compute, memory, link or host link"),
+    Column(
+        "bound",
+        "text",
+        "what limits it: compute, memory, link or host link; or that no peak is known",
+    ),
     Column("attainable_ratio", "float", "attainable time as a part of device time", "ratio"),
     Column("attainable_ns", "int", "time that the same work takes at the limit", "ns", shown=False),
     Column("flops", "float", "operations (a multiply-add is 2)", "flop"),
@@ -205,6 +209,8 @@ def _row(group: _Group, parts: list[Part], found: DeviceWork, roofs: Roofs, by: 
     if helps:
         bound, notes = None, [HELPER, *notes]
     first = roofs.of[parts[0].variant]
+    if bound is None and first.note.startswith(NO_PEAK):
+        bound = NO_PEAK
     whole = found.device_ns
     counted = sum(part.device_ns for part in parts if roofs.counted[part.variant])
     return [

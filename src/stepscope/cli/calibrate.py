@@ -1,0 +1,83 @@
+"""`stepscope calibrate`: measures what this machine can do, for rooflines against its own limits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from stepscope.units import bandwidth_text, flops_text, ratio_text
+
+if TYPE_CHECKING:
+    from stepscope.costs import Limits
+    from stepscope.costs.calibration import Measured
+
+
+@click.command(
+    name="calibrate", short_help="Measures what this machine's GPU or CPU can do, and keeps it."
+)
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="What to measure; auto takes a GPU where there is one.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.0, 60.0),
+    default=0.5,
+    show_default=True,
+    help="Time to spend on each limit, about.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what is measured and keep nothing.")
+def command(device: str, seconds: float, dry_run: bool) -> None:
+    """Measures what this machine's GPU or CPU can do, and keeps it.
+
+    Times products of matrices in each element type, vector arithmetic and copies with torch, and
+    writes the best of several runs to measured.toml in the folder stepscope of your configuration.
+    `--limits measured` compares with these instead of data sheets. Measure on an idle machine.
+    """
+    from stepscope.cli.calibrate_device import measure
+    from stepscope.costs import load_hardware
+    from stepscope.costs.calibration import store_measured
+
+    found = measure(device, seconds)
+    known = load_hardware().find(found.device, found.sm_count)
+    sys.stdout.write("\n".join(result_lines(found, known)) + "\n")
+    if not dry_run:
+        path = store_measured(found)
+        sys.stdout.write(
+            f"\nKept in {path}\nCompare with it: stepscope roofline SRC --limits measured\n"
+        )
+
+
+def result_lines(found: Measured, known: Limits | None) -> Iterator[str]:
+    """A measurement as lines, beside the data sheet where one is known."""
+    yield found.device
+    rows: list[tuple[str, str, float, int | None]] = [
+        *(
+            (f"{unit} {dtype}", flops_text(rate, per_second=True), rate, sheet.get(dtype))
+            for unit, rates, sheet in (
+                ("matrix", found.matrix, known.matrix if known else {}),
+                ("vector", found.vector, known.vector if known else {}),
+            )
+            for dtype, rate in rates.items()
+        ),
+        (
+            "memory",
+            bandwidth_text(found.memory_bytes_per_s),
+            found.memory_bytes_per_s,
+            known.memory_bytes_per_s if known else None,
+        ),
+    ]
+    if found.host_bytes_per_s is not None:
+        sheet = known.host_bytes_per_s if known else None
+        rows.append(
+            ("host link", bandwidth_text(found.host_bytes_per_s), found.host_bytes_per_s, sheet)
+        )
+    for name, text, rate, peak in rows:
+        beside = f"  {ratio_text(rate / peak):>8} of the data sheet" if peak else ""
+        yield f"  {name:<18} {text:>16}{beside}"
