@@ -22,6 +22,8 @@ _WIDTH, _HEIGHT = 900, 560
 _LEFT, _RIGHT, _TOP, _BOTTOM = 92, 24, 46, 64
 _COLOURS = ("#1f6f8b", "#c8553d", "#5b8c3a", "#8a5a9e", "#b8860b", "#44546a", "#a23b72", "#2a7f62")
 _MOST_POINTS = 400
+_LEAST_SHARE = 0.0005
+"""Rows with less of the device time are left out: they would stretch the axes and hide the rest."""
 
 
 @dataclass(frozen=True, slots=True)
