@@ -28,6 +28,7 @@ ALL = (
     "efficiency",
     "tensor_cores",
     "priorities",
+    "prof",
     "annotations",
     "checks",
     "sources",

@@ -76,6 +76,7 @@ class HostRows:
     threads: Threads = field(default_factory=Threads)
     inputs: Texts = field(default_factory=Texts)
     stacks: Texts = field(default_factory=Texts)
+    backward_threads: set[int] = field(default_factory=set)
 
 
 def host_rows(database: Database, report: ReadReport, *, python_stack: bool = True) -> HostRows:
@@ -92,6 +93,7 @@ def host_rows(database: Database, report: ReadReport, *, python_stack: bool = Tr
     nest(ranges)
     name_operators(ranges)
     derive_inputs(ranges)
+    rows.backward_threads = {one.thread for one in ranges if _is_node(one)}
     for one in ranges:
         row = _of_range(one, rows, python_stack=python_stack)
         if row is not None:
@@ -160,7 +162,7 @@ def _of_range(one: Range, rows: HostRows, *, python_stack: bool) -> Row | None:
             "kind": "operator",
             "name": one.operator,
             "role": vocabulary.host_role("operator", one.operator),
-            "sequence_number": _sequence(one),
+            "sequence_number": _sequence(one, rows),
         }
         if one.from_forward:
             row["other_args"] = json.dumps({"inputs": "from the forward call"})
@@ -197,11 +199,15 @@ def _python(marker: Marker) -> str:
     return json.dumps({"mod": marker.module, "op": marker.function})
 
 
-def _sequence(one: Range) -> int | None:
-    """Autograd's number; within a node it is always 0, which is nobody's."""
+def _is_node(one: Range) -> bool:
+    return one.operator is not None and vocabulary.host_role("operator", one.operator) == "backward"
+
+
+def _sequence(one: Range, rows: HostRows) -> int | None:
+    """Autograd's number; what is no node on a thread of the backward has 0, which is nobody's."""
     number = one.marker.sequence
-    within = any(above.operator and "Backward" in above.operator for above in one.above())
-    return None if number == 0 and (within or one.parent is None) else number
+    nobody = number == 0 and one.thread in rows.backward_threads and not _is_node(one)
+    return None if nobody else number
 
 
 def _frames(one: Range) -> str | None:

@@ -1,0 +1,247 @@
+"""`prof`: PyProf's table, one row a kernel: what launched it, on what, and what it had to do."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from stepscope.questions.declare import Column, question
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.prof_origin import Origins
+    from stepscope.questions.recording import Array
+    from stepscope.questions.scope import Scope
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process", shown=False),
+    Column("idx", "int", "number of the kernel, from 1, in order of begin"),
+    Column("seq", "int", "autograd's number of the nearest operator that has one", shown=False),
+    Column("altseq", "int", "that of the outermost operator around it, where another", shown=False),
+    Column("tid", "text", "host thread that launched it", shown=False),
+    Column(
+        "layer", "text", "module, or else the program's own ranges, outermost first", shown=False
+    ),
+    Column("trace", "text", "call stack of the operator, outermost first", shown=False),
+    Column("dir", "text", "fprop, bprop or optim; empty where it is not known"),
+    Column("sub", "int", "which kernel of its number and direction it is, from 0", shown=False),
+    Column("mod", "text", "where the operation comes from", shown=False),
+    Column("op", "text", "operation as the program called it; in backward, that of the forward"),
+    Column("kernel", "text", "name of the kernel, without namespaces and parameters"),
+    Column("params", "text", "shapes, types and values that the innermost operator was given"),
+    Column("sil", "int", "duration of the kernel (ns)"),
+    Column("tc", "text", "tensor cores: 1 used, 0 not used, - not eligible, na not known"),
+    Column("device", "int", "index of the device", shown=False),
+    Column("stream", "int", "stream id", shown=False),
+    Column("grid", "text", "blocks of the grid: x,y,z", shown=False),
+    Column("block", "text", "threads of a block: x,y,z", shown=False),
+    Column("flops", "int", "floating-point operations; 0 where another kernel did them", "flop"),
+    Column("bytes", "int", "least bytes to read and write; 0 where another kernel did", "bytes"),
+)
+
+_KERNELS = """
+    SELECT
+        kernel.name, kernel.dur_ns, kernel.device, kernel.stream,
+        coalesce(kernel.operator_id, -1) AS operator_id,
+        coalesce(kernel.operator_id, launch.parent_id, -1) AS base_id,
+        kernel.span, thread.tid, module.path AS module,
+        CASE kernel.direction
+            WHEN 'forward' THEN 'fprop' WHEN 'backward' THEN 'bprop' WHEN 'optimizer' THEN 'optim'
+        END AS dir,
+        grid_x || coalesce(',' || grid_y, '') || coalesce(',' || grid_z, '') AS grid,
+        block_x || coalesce(',' || block_y, '') || coalesce(',' || block_z, '') AS block
+    FROM (
+        SELECT * FROM device_event
+        WHERE rank = $rank AND kind IN ('computation', 'communication')
+    ) AS kernel
+    LEFT JOIN (
+        SELECT id, parent_id, thread FROM host_event WHERE rank = $rank AND kind = 'runtime'
+    ) AS launch ON launch.id = kernel.launch_id
+    LEFT JOIN (SELECT * FROM thread WHERE rank = $rank) AS thread
+        ON (thread.span, thread.thread) = (kernel.span, launch.thread)
+    LEFT JOIN (SELECT * FROM module WHERE rank = $rank) AS module
+        ON (module.span, module.module_id) = (kernel.span, kernel.module_id)
+    ORDER BY kernel.start_ns, kernel.id
+"""
+
+_STACKS = "SELECT span, stack_id, frames FROM call_stack WHERE rank = $rank"
+
+_NAMESPACES = re.compile(r"\(anonymous namespace\)::|\b(?:at|native|cuda|c10)::")
+_ENDS = re.compile(r"[<(]")
+_OF_TORCH = re.compile(r"(?:^|/)(?:torch|apex|pyprof2?)/")
+
+
+@question(
+    "prof",
+    "What launched each kernel, with what shapes, and what did it have to do?",
+    _COLUMNS,
+    needs="device",
+    fills=(
+        "Record with torch.profiler.ProfilerActivity.CPU and CUDA, and record_shapes=True, or under "
+        "nvprof with PyProf and torch.autograd.profiler.emit_nvtx()."
+    ),
+    affected_by=("launch_without_kernel", "unlinked_kernel_fraction", "graph_replay_unattributed"),
+)
+def prof(scope: Scope) -> pa.Table:
+    """The table of NVIDIA's PyProf, from traces of torch.profiler as well as from nvprof databases
+    that PyProf annotated: one row a kernel, in order of begin, copies and fills left out. Choose and
+    order columns with `-c`, set the width with `-w`; `--csv` and `--spaces` are for other programs.
+
+    **op** and **mod** are the outermost function that PyProf wrapped around the launch (`linear` of
+    `torch.nn.functional`), else the outermost operator (`linear` of `aten`); a kernel of the
+    backward has those of its forward operator. **params** are what the innermost operator was given.
+
+    **flops** and **bytes** are counted by the formulas of StepScope's work models: a multiply-add is
+    2 operations, bytes are the least that must be moved. The work of a call stands at the kernel
+    that did it and is 0 at the call's other kernels, so that the columns add up; it is empty where
+    it cannot be counted. Inputs of backward calls in nvprof databases, which PyProf could not
+    record, follow from those of the forward call.
+
+    **dir** is empty where nothing tells; PyProf called everything `fprop` that it did not find to be
+    backward. **altseq** is the outermost operator's number where an operator within it has its own.
+    **tc** is 1 when the kernel's name says that it uses tensor cores, 0 when it does not and the
+    operation could, `-` when it could not, `na` when the name or the operation is not known.
+    """
+    import pyarrow as pa
+
+    tables = [_of_rank(scope, rank) for rank in scope.ranks]
+    whole = pa.concat_tables(tables)
+    numbers = pa.array(range(1, whole.num_rows + 1), pa.int64())
+    return whole.append_column("idx", numbers)
+
+
+def _of_rank(scope: Scope, rank: int) -> pa.Table:
+    import numpy as np
+    import pyarrow as pa
+
+    from stepscope.questions.prof_origin import origins
+    from stepscope.questions.prof_work import kernel_work
+
+    kernels = scope.sql(_KERNELS, {"rank": rank})
+    count = kernels.num_rows
+    found = origins(scope, rank, kernels.column("base_id").to_numpy())
+    work = kernel_work(
+        scope,
+        rank,
+        kernels.column("operator_id").to_numpy(),
+        kernels.column("name"),
+        kernels.column("dur_ns").to_numpy(),
+    )
+    module, operation = _operations(found)
+    columns = {
+        "rank": pa.array(np.full(count, rank, np.int64)),
+        "seq": _numbers(found.sequence),
+        "altseq": _numbers(found.other_sequence),
+        "tid": kernels.column("tid"),
+        "layer": _layers(kernels.column("module"), found),
+        "trace": _traces(scope, rank, kernels.column("span").to_numpy(), found.stack),
+        "dir": kernels.column("dir"),
+        "sub": _sub(found.sequence, kernels.column("dir")),
+        "mod": module,
+        "op": operation,
+        "kernel": _mapped(kernels.column("name"), short_name),
+        "params": _taken(work.texts, work.params),
+        "sil": kernels.column("dur_ns"),
+        "tc": pa.array(work.tensor_cores, pa.string()),
+        "device": kernels.column("device"),
+        "stream": kernels.column("stream"),
+        "grid": kernels.column("grid"),
+        "block": kernels.column("block"),
+        "flops": _numbers(work.flops),
+        "bytes": _numbers(work.bytes),
+    }
+    return pa.table(columns)
+
+
+def short_name(kernel: str) -> str:
+    """A kernel's name as PyProf has it: without result, namespaces of torch, and parameters.
+
+    >>> short_name("void at::native::(anonymous namespace)::softmax<float>(float*, int)")
+    'softmax'
+    """
+    plain = _NAMESPACES.sub("", kernel.removeprefix("void "))
+    return _ENDS.split(plain, maxsplit=1)[0].strip() or kernel
+
+
+def _numbers(values: Array) -> pa.Array:
+    """Integers, with NULL for what is below 0."""
+    import pyarrow as pa
+
+    return pa.array(values, pa.int64(), mask=values < 0)
+
+
+def _taken(texts: list[str | None], place: Array) -> pa.Array:
+    """A text for each place, NULL for -1."""
+    import pyarrow as pa
+
+    return pa.array(texts, pa.string()).take(pa.array(place, pa.int64(), mask=place < 0))
+
+
+def _mapped(column: Any, change: Any) -> pa.Array:
+    from stepscope.questions.operator_calls import coded
+
+    place, texts = coded(column)
+    return _taken([change(text) for text in texts], place)
+
+
+def _operations(found: Origins) -> tuple[pa.Array, pa.Array]:
+    """Columns `mod` and `op`."""
+    import numpy as np
+
+    place = np.where(found.function >= 0, found.function, found.outer)
+    place = np.where(place >= 0, place, found.inner)
+    split = [_split(name) for name in found.names]
+    return _taken([m for m, _ in split], place), _taken([o for _, o in split], place)
+
+
+def _split(name: str) -> tuple[str | None, str]:
+    """`aten::linear` and `torch.nn.functional.linear` as where they come from and what they are."""
+    for separator in ("::", "."):
+        module, found, operation = name.rpartition(separator)
+        if found and module and operation:
+            return module, operation
+    return None, name
+
+
+def _layers(modules: Any, found: Origins) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return pc.coalesce(modules.combine_chunks(), _taken(list(found.paths), found.ranges))
+
+
+def _sub(sequence: Array, direction: Any) -> pa.Array:
+    """How many kernels of the same number and direction came before."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    from stepscope.questions.operator_calls import coded, distinct_rows
+
+    way, _ = coded(pc.fill_null(direction, ""))
+    _, group = distinct_rows(sequence, way)
+    order = np.argsort(group, kind="stable")
+    ordered = group[order]
+    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
+    lengths = np.diff(np.append(begins, len(ordered)))
+    within = np.empty(len(group), dtype=np.int64)
+    within[order] = np.arange(len(group)) - np.repeat(begins, lengths)
+    return _numbers(np.where(sequence >= 0, within, -1))
+
+
+def _traces(scope: Scope, rank: int, span: Array, stack: Array) -> pa.Array:
+    import numpy as np
+
+    from stepscope.questions.operator_calls import distinct_rows
+
+    rows = scope.sql(_STACKS, {"rank": rank}).to_pylist()
+    if not rows:
+        return _taken([None], np.full(len(stack), -1))
+    frames = {(row["span"], row["stack_id"]): _program(row["frames"]) for row in rows}
+    pairs, which = distinct_rows(span.astype(np.int64), stack)
+    return _taken([frames.get((one, number)) for one, number in pairs], which)
+
+
+def _program(frames: str) -> str | None:
+    """The frames of the program's own files, outermost first."""
+    own = [frame for frame in frames.split(";")[::-1] if not _OF_TORCH.search(frame)]
+    return ",".join(own) or None
