@@ -58,11 +58,15 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         scanner.boundary = slices.boundary
         rows = EventRows(scanner, python_stack=options.python_stack)
         try:
-            # While the rows of one group are taken, the next is loaded.
-            with ThreadPoolExecutor(1, "stepscope-rows") as taker:
+            # While the rows of one group are taken, the next is loaded. Not in this thread: Ctrl-C
+            # would end up inside DuckDB, which takes it for a file that cannot be read.
+            with (
+                ThreadPoolExecutor(1, "stepscope-load") as loader,
+                ThreadPoolExecutor(1, "stepscope-rows") as taker,
+            ):
                 taken: Future[None] | None = None
                 for group in _groups(slices):
-                    loaded = scanner.load(group)
+                    loaded = loader.submit(scanner.load, group).result()
                     group.clear()
                     if taken is not None:
                         taken.result()
