@@ -58,6 +58,12 @@ ERRORS: dict[str, str] = {
         "The file that describes devices and their limits cannot be used. It is TOML with "
         "`[[device]]` rows, like the one that StepScope brings along."
     ),
+    "no-answer": (
+        "`stepscope trigger` calls all ranks of a running job before it orders a step. Not all of them "
+        "answered in time, or the step that was asked for would have been over before the order came. "
+        "Nothing was recorded. The directory must be the one the job listens to, on a file system "
+        "that all ranks see."
+    ),
     "no-device": "The demo was asked to train on a device that torch does not see.",
     "no-inline-profile": (
         "There is no result of an inline measurement in what was given: a `.prof.json` file, or the "
@@ -81,6 +87,11 @@ ERRORS: dict[str, str] = {
     "not-a-trace": (
         "The file is no trace: an execution trace, an `.nsys-rep`, a picture, or JSON without "
         "`traceEvents`. The message says what it looks like."
+    ),
+    "not-recorded": (
+        "Not every rank recorded the steps that `stepscope trigger` ordered; the message says why. A "
+        "rank that was past the step already needs a longer `--lead`. Files that were written are "
+        "listed."
     ),
     "not-writable": "The store cannot be written where it was asked for.",
     "output-exists": (

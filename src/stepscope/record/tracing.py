@@ -58,6 +58,8 @@ class Tracer:
         max_mb: recording ends at the next step when it has taken this much memory, and a trace
             whose text is larger than this is not written (MiB).
         start_step: number of the first step, for a run that was resumed.
+        step_in_name: whether the first recorded step's number is in the file's name; always with
+            several cycles.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Tracer:
         memory_snapshot: bool = False,
         max_mb: int = 2048,
         start_step: int = 0,
+        step_in_name: bool = False,
     ) -> None:
         self.out = Path(out)
         self.name = name or _script_name()
@@ -97,6 +100,7 @@ class Tracer:
         self._snapshot = memory_snapshot
         self._max_bytes = max_mb * _MIB
         self._number = start_step
+        self._step_in_name = step_in_name or repeat > 1
         self._index = -1
         self._discovery: Discovery | None = None
         self._ranges: ModuleRanges | None = None
@@ -110,6 +114,11 @@ class Tracer:
         self._writers: list[threading.Thread] = []
         self._over = False
         self._finalizer: util.Finalize | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether no further step is recorded; the files may still be on their way."""
+        return self._over
 
     def __enter__(self) -> Tracer:
         self.start()
@@ -180,6 +189,7 @@ class Tracer:
         deadline = time.monotonic() + wait_seconds
         for writer in self._writers:
             writer.join(max(0.0, deadline - time.monotonic()))
+        self._forget_exit()
         return self.written
 
     # The names by which a found loop (see `loop.LoopFinder`) tells of its iterations.
@@ -345,8 +355,7 @@ class Tracer:
             _memory_history(on=False)
 
     def _file(self, process: Process, recorded: list[int]) -> str:
-        several = self._cycles is not None and self._cycles.repeat > 1
-        return trace_name(self.name, process, recorded[0] if several else None)
+        return trace_name(self.name, process, recorded[0] if self._step_in_name else None)
 
     def _open_range(self, name: str) -> AbstractContextManager[Any] | None:
         try:
@@ -374,9 +383,13 @@ class Tracer:
         if self._discovery is not None:
             self._discovery.remove()
             self._discovery = None
+        self._forget_exit()
+
+    def _forget_exit(self) -> None:
         if self._finalizer is not None and not any(one.is_alive() for one in self._writers):
             atexit.unregister(self.stop)
             self._finalizer.cancel()
+            self._finalizer = None
 
 
 def _record_function(name: str) -> Any:

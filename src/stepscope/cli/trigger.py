@@ -1,0 +1,88 @@
+"""`stepscope trigger`: has a running job record a trace of a few steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stepscope.errors import StepScopeError
+
+
+@click.command(name="trigger", short_help="Has a running job record a trace of a few steps.")
+@click.argument("job_dir", type=click.Path(path_type=Path))
+@click.option(
+    "--steps", type=click.IntRange(1, 100), default=5, show_default=True, help="Steps to record."
+)
+@click.option(
+    "--at",
+    type=click.IntRange(min=1),
+    metavar="STEP",
+    help="First recorded step. By default one that all ranks reach a few seconds from now.",
+)
+@click.option("--ranks", metavar="LIST", help='Who records: "0,8", "0-3", "local:0". Default: all.')
+@click.option("--memory", is_flag=True, help="Record allocations too.")
+@click.option("--stack", is_flag=True, help="Record call stacks too; traces become large.")
+@click.option(
+    "--lead",
+    type=click.FloatRange(min=0),
+    default=3.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the request may take to reach the slowest rank; more on a slow file system.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the ranks have to answer.",
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the files; 0 to leave at once.",
+)
+def command(
+    job_dir: Path,
+    steps: int,
+    at: int | None,
+    ranks: str | None,
+    memory: bool,
+    stack: bool,
+    lead: float,
+    timeout: float,
+    wait: float,
+) -> None:
+    """Has a running job record a trace of a few steps, the same on all ranks.
+
+    JOB_DIR is the directory that the job listens to (`stepscope.record.trigger.on_demand`). Prints the
+    files that were written. Exit code 1 when a rank did not answer, or did not record.
+    """
+    from stepscope.record.request import agree, new_request, wait_until_done
+
+    wanted = new_request(steps=steps, at_step=at, ranks=ranks, memory=memory, stack=stack)
+    order = agree(job_dir, wanted, lead_seconds=lead, timeout_seconds=timeout)
+    click.echo(f"recording {steps} step{'s'[: steps != 1]} from step {order.at_step}", err=True)
+    if wait == 0:
+        return
+    answers = wait_until_done(job_dir, order, timeout_seconds=wait)
+    for answer in answers:
+        for file in answer.files:
+            click.echo(file)
+    missed = [
+        f"rank {answer.rank} {answer.state}{f' ({answer.why})' if answer.why else ''}"
+        for answer in answers
+        if answer.state not in ("written", "not-chosen")
+    ]
+    if missed:
+        raise StepScopeError(
+            f"not every rank recorded step {order.at_step}: {'; '.join(missed[:4])}"
+            + (f"; and {len(missed) - 4} more" if len(missed) > 4 else ""),
+            hint="a longer --lead gives slow file systems more time; --wait waits longer for files",
+            slug="not-recorded",
+        )

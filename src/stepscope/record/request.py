@@ -1,0 +1,280 @@
+"""Asking a running job for a trace, through files in a directory that its ranks can see.
+
+1. Whoever asks writes `request.json` with a new id and without a step: the call.
+2. Every rank answers with a file of its own, `rank=00003.json`: which step it is in, and how long its
+   steps take.
+3. When all have answered, the request is written again, now with a step that lies ahead of all of
+   them: the order. Each rank starts when it gets there.
+
+So the ranks agree without comparing clocks and without a message of ours in the job's own
+communication. Nothing is written while nobody asks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from stepscope.errors import StepScopeError
+from stepscope.record.output import write_whole
+
+REQUEST = "request.json"
+WARMUP = 1
+"""Steps before the first recorded one in which the profiler already runs."""
+MOST_STEPS = 100
+FINAL = frozenset({"written", "skipped", "not-chosen", "failed", "ended"})
+"""States after which a rank says no more about a request."""
+
+_MOST_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a job.
+
+    Args:
+        id: tells requests apart.
+        steps: how many are recorded.
+        at_step: the first recorded step; None while the ranks have not said where they are.
+        ranks: who records, as in `ranks.chosen`; None for all.
+        memory: whether allocations are recorded.
+        stack: whether call stacks are recorded.
+
+    Raises:
+        ValueError: a field is not what it should be.
+    """
+
+    id: str
+    steps: int = 5
+    at_step: int | None = None
+    ranks: str | None = None
+    memory: bool = False
+    stack: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not 0 < len(self.id) <= 64:
+            raise ValueError("id is a text of at most 64 characters")
+        if not _whole(self.steps) or not 1 <= self.steps <= MOST_STEPS:
+            raise ValueError(f"steps is a number from 1 to {MOST_STEPS}")
+        if self.at_step is not None and (not _whole(self.at_step) or self.at_step < 1):
+            raise ValueError("at_step is the number of a step, from 1")
+        if self.ranks is not None and not isinstance(self.ranks, str):
+            raise ValueError('ranks is a text like "0,8"')
+        if not isinstance(self.memory, bool) or not isinstance(self.stack, bool):
+            raise ValueError("memory and stack are true or false")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a rank says about a request.
+
+    Args:
+        id: of the request.
+        rank, world_size, host, pid: who answers.
+        step: in which step it was when it wrote this.
+        step_seconds: how long its steps take lately, the median.
+        state: `here`, `armed`, `recording`, or one of `FINAL`.
+        why: in words, where it is not what was asked for.
+        files: what it has written.
+    """
+
+    id: str
+    rank: int
+    world_size: int
+    host: str
+    pid: int
+    step: int
+    step_seconds: float
+    state: str
+    why: str = ""
+    files: tuple[str, ...] = ()
+
+
+def new_request(**wanted: Any) -> Request:
+    """A request with an id of its own; `wanted` are the fields of `Request`.
+
+    Raises:
+        ValueError: a field is not what it should be.
+    """
+    return Request(uuid.uuid4().hex, **wanted)
+
+
+def read_request(directory: Path) -> Request:
+    """The request that lies in a directory.
+
+    Raises:
+        OSError: there is none, or it cannot be read.
+        ValueError: it is not a request.
+    """
+    content = _read_json(directory / REQUEST)
+    known = {field.name for field in fields(Request)}
+    if not isinstance(content, dict) or "id" not in content or not set(content) <= known:
+        raise ValueError("it is not an object with the fields of a request")
+    return Request(**content)
+
+
+def write_request(directory: Path, request: Request) -> None:
+    """Puts a request into the directory, whole, instead of the one before."""
+    _write_json(directory / REQUEST, asdict(request))
+
+
+def write_answer(directory: Path, answer: Answer) -> None:
+    """Puts a rank's answer into the directory; a directory that has gone is not made again."""
+    if not directory.is_dir():
+        raise FileNotFoundError(str(directory))
+    _write_json(directory / f"rank={answer.rank:05}.json", asdict(answer))
+
+
+def read_answers(directory: Path, request: Request) -> dict[int, Answer]:
+    """The answers to this request by rank; files of other requests, or damaged ones, are none."""
+    answers = {}
+    for path in sorted(directory.glob("rank=*.json")):
+        try:
+            content = _read_json(path)
+            if content["id"] == request.id:
+                answer = Answer(**{**content, "files": tuple(content["files"])})
+                answers[answer.rank] = answer
+        except (OSError, ValueError, TypeError, KeyError):
+            continue
+    return answers
+
+
+def agree(
+    directory: Path,
+    request: Request,
+    *,
+    lead_seconds: float = 3.0,
+    timeout_seconds: float = 60.0,
+    sleep: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
+) -> Request:
+    """Calls the ranks, and orders a step that lies ahead of all of them.
+
+    Args:
+        directory: the one the job listens to.
+        request: what is wanted; a step in it is taken when it lies far enough ahead.
+        lead_seconds: how long the order may take to get to the slowest rank.
+        timeout_seconds: how long the ranks have to answer.
+        sleep, now: tests give their own.
+
+    Returns:
+        The request with its step.
+
+    Raises:
+        StepScopeError: ranks did not answer, or the step that was asked for is too near.
+        OSError: the directory cannot be written.
+    """
+    if not directory.is_dir():
+        raise StepScopeError(
+            f"there is no directory {directory}",
+            hint="give the one that the job listens to; it makes it when it starts",
+            slug="no-answer",
+        )
+    called = now()
+    write_request(directory, replace(request, at_step=None))
+    answers = _everybody(directory, request, called + timeout_seconds, sleep, now)
+    # An answer is at most as old as the call.
+    away = max(
+        answer.step + math.ceil((now() - called + lead_seconds) / max(answer.step_seconds, 1e-6))
+        for answer in answers
+    )
+    earliest = away + WARMUP + 1
+    if request.at_step is not None and request.at_step < earliest:
+        raise StepScopeError(
+            f"step {request.at_step} is too near: the ranks are in steps up to "
+            f"{max(answer.step for answer in answers)}",
+            hint=f"ask for step {earliest} or a later one, or leave --at out",
+            slug="no-answer",
+        )
+    order = replace(request, at_step=request.at_step or earliest)
+    write_request(directory, order)
+    return order
+
+
+def wait_until_done(
+    directory: Path,
+    request: Request,
+    *,
+    timeout_seconds: float,
+    sleep: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
+) -> list[Answer]:
+    """The ranks' last words about an order, as far as they have come when the time is over."""
+    deadline = now() + timeout_seconds
+    while True:
+        answers = read_answers(directory, request)
+        size = max((answer.world_size for answer in answers.values()), default=1)
+        done = len(answers) >= size and all(one.state in FINAL for one in answers.values())
+        if done or now() >= deadline:
+            return [answers[rank] for rank in sorted(answers)]
+        sleep(0.2)
+
+
+def _everybody(
+    directory: Path,
+    request: Request,
+    deadline: float,
+    sleep: Callable[[float], None],
+    now: Callable[[], float],
+) -> list[Answer]:
+    while True:
+        answers = read_answers(directory, request)
+        size = max((answer.world_size for answer in answers.values()), default=0)
+        if answers and len(answers) >= size:
+            return list(answers.values())
+        if now() >= deadline:
+            break
+        sleep(0.1)
+    if not answers:
+        raise StepScopeError(
+            f"{directory}: no rank answered",
+            hint="is this the directory that the job listens to, and has it taken its first steps?",
+            slug="no-answer",
+        )
+    missing = [str(rank) for rank in range(size) if rank not in answers]
+    raise StepScopeError(
+        f"{directory}: {len(missing)} of {size} ranks did not answer: {_some(missing)}",
+        hint="all of them must see this directory; nothing was recorded",
+        slug="no-answer",
+    )
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
+
+
+def _whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _read_json(path: Path) -> Any:
+    # Whatever lies there: a pipe would block, and a huge file is not ours.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError("it is not a file")
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise ValueError("it is far too large")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    text = json.dumps(content).encode()
+
+    def write(file: BinaryIO) -> None:
+        file.write(text)
+
+    write_whole(path, write)
