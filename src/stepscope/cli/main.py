@@ -26,6 +26,7 @@ COMMANDS = {
     "sql": "sql",
     "schema": "schema",
     "check": "check",
+    "trigger": "trigger",
     "questions": "list_questions",
 }
 """Subcommands that are not questions, and their files in `stepscope.cli`. Each file has a click
