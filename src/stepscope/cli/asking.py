@@ -33,7 +33,9 @@ def question_command(question: Question) -> click.Command:
         columns: str | None,
         as_json: bool,
         as_csv: bool,
+        as_spaces: bool,
         parquet: str | None,
+        width: int | None,
         no_cache: bool,
         strict: bool,
         plot: str | None = None,
@@ -42,7 +44,7 @@ def question_command(question: Question) -> click.Command:
         from stepscope.questions.trace import open_trace
         from stepscope.report.text import MOST_ROWS
 
-        check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
+        check_form(as_json=as_json, as_csv=as_csv, as_spaces=as_spaces, parquet=parquet)
         with (
             progress_on() as progress,
             open_trace(source, cache=not no_cache, strict=strict, progress=progress) as trace,
@@ -54,14 +56,18 @@ def question_command(question: Question) -> click.Command:
                 from stepscope.report.roofline_plot import write_plot
 
                 # All of it is drawn, whatever part of it is shown.
-                drawn = answer if top is None and columns is None else trace.ask(question.name, **asked)
+                drawn = (
+                    answer if top is None and columns is None else trace.ask(question.name, **asked)
+                )
                 write_plot(drawn, Path(plot))
                 click.echo(f"{plot}: written", err=True)
         put_answer(
             answer,
             as_json=as_json,
             as_csv=as_csv,
+            as_spaces=as_spaces,
             parquet=parquet,
+            width=width,
             most=MOST_ROWS if top is None else None,
             # Words for the whole summary make no sense of a part of it.
             whole=columns is not None or (top is not None and question.name == "summary"),
@@ -83,13 +89,27 @@ def _kept_lists(text: str) -> str:
 
 
 def _with_options(run: Any, question: Question) -> Any:
-    run = form_options(reading_options(run))
+    run = reading_options(run)
+    run = click.option(
+        "--spaces",
+        "as_spaces",
+        is_flag=True,
+        help="Answer as values between single spaces, for awk.",
+    )(run)
+    run = form_options(run)
     if question.drawing == "roofline":
         plot = click.option("--plot", metavar="FILE", help="Also draw it: an .svg or a .png file.")
         run = plot(run)
-    run = click.option("--columns", metavar="A,B,...", help="These columns alone, in this order.")(
-        run
-    )
+    run = click.option(
+        "-w",
+        "--width",
+        type=click.IntRange(min=20),
+        metavar="N",
+        help="In words, fit into N columns of text.",
+    )(run)
+    run = click.option(
+        "-c", "--columns", metavar="A,B,...", help="These columns alone, in this order."
+    )(run)
     run = click.option(
         "--top",
         type=click.INT,

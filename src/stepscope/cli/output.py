@@ -1,4 +1,4 @@
-"""Puts an answer where it was asked for: on stdout as words, JSON or CSV, or into a Parquet file."""
+"""Puts an answer where it was asked for: on stdout as words or data, or into a Parquet file."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ _PIECE = 1 << 16
 """Characters that are written at once."""
 
 
-def check_form(*, as_json: bool, as_csv: bool, parquet: str | None) -> None:
+def check_form(
+    *, as_json: bool, as_csv: bool, as_spaces: bool = False, parquet: str | None
+) -> None:
     """Refuses two forms at once, before anything is computed.
 
     Raises:
         UsageError: more than one of them was asked for.
     """
-    if as_json + as_csv + (parquet is not None) > 1:
+    if as_json + as_csv + as_spaces + (parquet is not None) > 1:
         raise UsageError(
             "an answer has one form",
-            hint="choose one of --json, --csv and --parquet FILE",
+            hint="choose one of --json, --csv, --spaces and --parquet FILE",
             slug="two-forms",
         )
 
@@ -35,7 +37,9 @@ def put_answer(
     *,
     as_json: bool = False,
     as_csv: bool = False,
+    as_spaces: bool = False,
     parquet: str | None = None,
+    width: int | None = None,
     most: int | None = None,
     whole: bool = False,
 ) -> None:
@@ -45,7 +49,9 @@ def put_answer(
         table: the answer.
         as_json: as one JSON object.
         as_csv: as CSV.
+        as_spaces: as lines of values between single spaces.
         parquet: into this file.
+        width: in words, columns of text to fit into; None for those that stdout has.
         most: in words, at most so many rows; None for all.
         whole: in words, every column that the answer has.
 
@@ -57,6 +63,11 @@ def put_answer(
     elif as_csv:
         _write(table.to_csv())
         _tell_apart(table)
+    elif as_spaces:
+        from stepscope.report.text import spaced_text
+
+        _write(spaced_text(table))
+        _tell_apart(table)
     elif parquet is not None:
         table.to_parquet(parquet)
         click.echo(f"{parquet}: {len(table)} rows", err=True)
@@ -64,7 +75,8 @@ def put_answer(
     else:
         from stepscope.report.text import answer_lines, print_lines, text_width
 
-        lines = answer_lines(table, width=text_width(sys.stdout), most=most, whole=whole)
+        fit = width or text_width(sys.stdout)
+        lines = answer_lines(table, width=fit, most=most, whole=whole)
         print_lines(lines, sys.stdout)
 
 

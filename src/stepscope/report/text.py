@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
-from stepscope.questions.text_grid import Line, grid_lines
+from stepscope.questions.text_grid import Line, grid_lines, printable
 
 if TYPE_CHECKING:
     from stepscope.questions.table import Table
@@ -49,6 +49,21 @@ def answer_lines(
 
         return summary_lines(table, width=width)
     return grid_lines(table, width=width, most=most, whole=whole)
+
+
+def spaced_text(table: Table) -> str:
+    """An answer as lines for `awk`: a line of column names, then values between single spaces.
+
+    Spaces within a value become `_`, what was not measured is `-`.
+    """
+    lines = [" ".join(table.arrow.column_names)]
+    lines += [" ".join(_word(value) for value in row.values()) for row in table.rows()]
+    return "\n".join(lines) + "\n"
+
+
+def _word(value: object) -> str:
+    text = "_".join(printable("" if value is None else str(value)).split())
+    return text or "-"
 
 
 def print_lines(lines: Iterable[Line], stream: TextIO) -> None:
