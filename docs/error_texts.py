@@ -19,6 +19,9 @@ ERRORS: dict[str, str] = {
         "A member of the archive is compressed in a way that StepScope does not know. Unpack it with "
         "the program that made it and give the files."
     ),
+    "bad-chart-name": (
+        "Charts are written as PNG or SVG, chosen by the name's ending: `-o timeline.svg`."
+    ),
     "bad-inline-profile": (
         "A file of inline measurements or phases is no whole JSON document, or holds nothing that was "
         "measured. It was cut in copying or changed by hand, or the job ended too early; copy it again "
@@ -69,16 +72,40 @@ ERRORS: dict[str, str] = {
         "There is no result of an inline measurement in what was given: a `.prof.json` file, or the "
         "directory that the measurement wrote to."
     ),
+    "no-matplotlib": (
+        "A plot as PNG is drawn by matplotlib: `pip install 'stepscope[plots]'`. An SVG needs nothing."
+    ),
     "no-permission": "The file or folder may not be read by this user.",
     "no-recording": (
         "There is no trace in what was given. StepScope reads what `torch.profiler` exports "
         "(`.json`, `.json.gz`, also in zip and tar archives), and folders of it."
+    ),
+    "no-model": (
+        "`stepscope plan` takes a recording, or a model as `train.py:Model` or `package.module:Model`, "
+        "where `Model` is a module or makes one when it is called without arguments."
+    ),
+    "no-modules": (
+        "`stepscope plan` was given a recording that names no modules of the model. `stepscope record "
+        "--trace` keeps their paths; or name the model itself."
+    ),
+    "no-runs": (
+        "`scaling` compares several runs: one source for each number of processes, and as many names as "
+        "sources where names are given."
     ),
     "no-script": "The script to run under StepScope is missing, or none was given.",
     "no-such-file": "There is no file or folder of this name.",
     "no-such-member": "The archive has no member of this name.",
     "no-torch": "The demo trains a small model and needs torch. Everything else works without it.",
     "no-trace-written": "torch.profiler ended without having written its trace.",
+    "not-calibrated": (
+        "`--limits measured` compares with what `stepscope calibrate` measured, and nothing was "
+        "measured yet. Run it on the machine that the recording comes from; the file it names can be "
+        "copied to another."
+    ),
+    "nothing-to-draw": (
+        "No row of the roofline has operations, bytes and device time. The column `note` says why; "
+        "mostly the recording was made without `record_shapes=True`."
+    ),
     "not-a-file": "StepScope reads a file more than once, which a pipe or a device does not allow.",
     "not-a-store": (
         "A store is a directory with a `store.json`, made by `stepscope import SRC -o DIR`. A "
@@ -98,6 +125,11 @@ ERRORS: dict[str, str] = {
         "The output of an import exists and is no store. StepScope replaces only stores; give a "
         "directory that is empty or does not exist yet."
     ),
+    "profiles-of-one-rank": (
+        "Charts of a result of `parse_result` are about one run, in which each rank has one profile. "
+        "Recordings of several runs in one folder have to be moved apart."
+    ),
+    "plot-kind": "`--plot` draws an SVG or a PNG; the end of the file's name says which.",
     "rank-of-many": "One rank was given for several recordings. It can be given for a single one.",
     "source-unreadable": "The system failed to read the file: look at the disk it lies on.",
     "sql-error": "DuckDB cannot run the query; its reason follows. `stepscope schema` lists tables.",
@@ -112,6 +144,10 @@ ERRORS: dict[str, str] = {
     ),
     "store-version": "The store was made by a StepScope with other tables. Make it anew.",
     "system": "The operating system refused something; its reason is in the message.",
+    "two-ways-to-record": (
+        "`stepscope record` records in one way at a time: a trace, a plan with `--inline`, or `--phases`. "
+        "Options such as `--active` and `--stack` are about traces."
+    ),
     "two-forms": "An answer has one form: `--json`, `--csv` or `--parquet FILE`.",
     "unknown-choice": "An option has a value that the question does not declare.",
     "unknown-column": (

@@ -16,28 +16,62 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stepscope.errors import StepScopeError
+    from stepscope.questions.scaling import scaling
     from stepscope.questions.table import Table
     from stepscope.questions.trace import Trace
     from stepscope.questions.trace import open_trace as open  # noqa: A004  # read as stepscope.open
+    from stepscope.record import inline
+    from stepscope.record.annotate import region, traced
+    from stepscope.record.result import parse_result, print_result
+    from stepscope.record.tracing import trace
+    from stepscope.report.scaling_chart import scaling_chart
+    from stepscope.report.timeline_chart import timeline_chart
     from stepscope.store.build import import_source
 
 __version__ = "0.1.0"
-__all__ = ["StepScopeError", "Table", "Trace", "__version__", "import_source", "open"]
+__all__ = [
+    "StepScopeError",
+    "Table",
+    "Trace",
+    "__version__",
+    "import_source",
+    "inline",
+    "open",
+    "parse_result",
+    "print_result",
+    "region",
+    "scaling",
+    "scaling_chart",
+    "timeline_chart",
+    "trace",
+    "traced",
+]
 
-_HOMES = {
+_HOMES: dict[str, tuple[str, str | None]] = {
     "StepScopeError": ("stepscope.errors", "StepScopeError"),
     "Table": ("stepscope.questions.table", "Table"),
     "Trace": ("stepscope.questions.trace", "Trace"),
     "import_source": ("stepscope.store.build", "import_source"),
+    "inline": ("stepscope.record.inline", None),
     "open": ("stepscope.questions.trace", "open_trace"),
+    "parse_result": ("stepscope.record.result", "parse_result"),
+    "print_result": ("stepscope.record.result", "print_result"),
+    "region": ("stepscope.record.annotate", "region"),
+    "scaling": ("stepscope.questions.scaling", "scaling"),
+    "scaling_chart": ("stepscope.report.scaling_chart", "scaling_chart"),
+    "timeline_chart": ("stepscope.report.timeline_chart", "timeline_chart"),
+    "trace": ("stepscope.record.tracing", "trace"),
+    "traced": ("stepscope.record.annotate", "traced"),
 }
+"""Public name → module, and its name there; None for the module itself."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home, attribute = _HOMES[name]
-    value = getattr(import_module(home), attribute)
+    module = import_module(home)
+    value = module if attribute is None else getattr(module, attribute)
     globals()[name] = value
     return value
 

@@ -22,6 +22,10 @@ from stepscope.questions import names as question_names
 COMMANDS = {
     "import": "import_source",
     "demo": "demo",
+    "record": "record",
+    "plan": "plan",
+    "scaling": "scaling",
+    "timeline-chart": "timeline_chart",
     "calibrate": "calibrate",
     "sql": "sql",
     "schema": "schema",

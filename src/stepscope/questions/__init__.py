@@ -30,6 +30,8 @@ ALL = (
     "priorities",
     "prof",
     "annotations",
+    "inline",
+    "phases",
     "checks",
     "sources",
 )

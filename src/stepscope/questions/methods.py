@@ -354,6 +354,226 @@ class QuestionMethods(ABC):
             step=step,
         )
 
+    def classes(
+        self,
+        *,
+        by: Literal["class", "module"] = "class",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """How does the device's time divide among kinds of work?
+
+        Args:
+            by: what a row is: a class of work, or a module's work of a class.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: module, class, count, device_ns, share_ratio, forward_ns, backward_ns,
+        main_kernel.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "classes",
+            by=by,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def roofline(
+        self,
+        *,
+        by: Literal["operator", "kernel", "module"] = "operator",
+        limits: Literal["datasheet", "measured"] = "datasheet",
+        causal: Literal["masked", "full"] = "masked",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """How close did each operator and kernel run to what the device can do?
+
+        Args:
+            by: what a row is: an operator with its input shapes, a kernel, or a module.
+            limits: peaks to compare with: data sheets (and your own file), or what `stepscope
+                calibrate` measured.
+            causal: pairs that causal attention is counted for: those that its mask allows, or
+                all of them.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: name, input_dims, input_types, dtype, count, device_ns, share_ratio, bound,
+        attainable_ratio, attainable_ns, flops, moved_bytes, intensity, flop_per_s, bytes_per_s,
+        peak_flop_per_s, peak_bytes_per_s, counted_ratio, device_name, note.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "roofline",
+            by=by,
+            limits=limits,
+            causal=causal,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def efficiency(
+        self,
+        *,
+        by: Literal["step", "module"] = "step",
+        limits: Literal["datasheet", "measured"] = "datasheet",
+        causal: Literal["masked", "full"] = "masked",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which part of the device's peak did the model's arithmetic reach?
+
+        Args:
+            by: what a row is: a step, or a module with all below it.
+            limits: peaks to compare with: data sheets (and your own file), or what `stepscope
+                calibrate` measured.
+            causal: pairs that causal attention is counted for: those that its mask allows, or
+                all of them.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: rank, span, device, step, module, time_ns, device_ns, mfu_ratio,
+        attainable_ratio, coverage_ratio, flops, matrix_flops, flop_per_s, dtype,
+        peak_flop_per_s, device_name, uncounted, finding.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "efficiency",
+            by=by,
+            limits=limits,
+            causal=causal,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def tensor_cores(
+        self,
+        *,
+        by: Literal["device", "operator", "kernel"] = "device",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which work could run on tensor cores, which does, and why not the rest?
+
+        Args:
+            by: what a row is: a device, an eligible operator with its shapes, or one of their
+                kernels.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: rank, device, device_name, operator, input_dims, kernel, kernel_ns,
+        share_ratio, eligible_ns, eligible_ratio, used_ns, used_ratio, unknown_ns, generation,
+        dtype, why_not, slowed_by.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "tensor-cores",
+            by=by,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def priorities(
+        self,
+        *,
+        limits: Literal["datasheet", "measured"] = "datasheet",
+        causal: Literal["masked", "full"] = "masked",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which kernels are most worth making faster?
+
+        Args:
+            limits: peaks to compare with: data sheets (and your own file), or what `stepscope
+                calibrate` measured.
+            causal: pairs that causal attention is counted for: those that its mask allows, or
+                all of them.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: priority, kernel, class, operator, count, device_ns, share_ratio,
+        occupancy_ratio, attainable_ratio, bound, saving_ns, basis.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "priorities",
+            limits=limits,
+            causal=causal,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def prof(
+        self,
+        *,
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """What launched each kernel, with what shapes, and what did it have to do?
+
+        Args:
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: rank, idx, seq, altseq, tid, layer, trace, dir, sub, mod, op, kernel, params,
+        sil, tc, device, stream, grid, block, flops, bytes.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "prof",
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
     def annotations(
         self,
         *,
@@ -381,6 +601,71 @@ class QuestionMethods(ABC):
         return self.ask(
             "annotations",
             all=all,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def inline(
+        self,
+        *,
+        by: Literal["rank", "label"] = "rank",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """How long do the measured events of an iteration take, and how sure is that?
+
+        Args:
+            by: each rank by itself, or the average and the maximum over ranks.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: label, rank, ranks, n, average_ns, max_ns, slowest_rank, mean_ns, median_ns,
+        std_ns, relative_std_ratio, p5_ns, p95_ns, ci95_low_ns, ci95_high_ns, stable,
+        start_offset_ns, share_ratio, start_index, end_index, inside, occurrence, device,
+        stream, clock, kind, span.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "inline",
+            by=by,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def phases(
+        self,
+        *,
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which phase of the step takes the time, over the whole run?
+
+        Args:
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: rank, phase, steps, mean_ns, share_ratio, median_ns, p95_ns, largest_ns,
+        device_mean_ns, over_fastest_ratio, peak_bytes, peak_of, verdict, next_step, span.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "phases",
             top=top,
             columns=columns,
             rank=rank,

@@ -66,7 +66,17 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         SourceError: it is no whole JSON document, or holds no measurements.
         DamagedSourceError: parts of it could not be used and `options.strict` is set.
     """
-    loaded = document.load(member)
+    tables = tables_of(document.load(member), member.label)
+    document.check_strict(member, tables.report, options or ReadOptions())
+    return tables
+
+
+def tables_of(loaded: Any, label: str) -> RankTables:
+    """The measurements of a document that is in memory already.
+
+    Raises:
+        SourceError: it holds no measurements; `label` is what the message calls it.
+    """
     report = ReadReport()
     found = _Rows(report)
     if isinstance(loaded, list):
@@ -79,11 +89,10 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         found.iterations(loaded)
     if not found.rows:
         raise SourceError(
-            f"{member.label}: no inline measurements in it",
+            f"{label}: no inline measurements in it",
             hint="the job ended before the first event was measured, or the file was changed",
             slug="bad-inline-profile",
         )
-    document.check_strict(member, report, options or ReadOptions())
     report.kept = len(found.rows)
     return RankTables(
         facts=_facts(loaded),

@@ -1,0 +1,33 @@
+"""`stepscope timeline-chart`: the measured events of an iteration as a picture."""
+
+from __future__ import annotations
+
+import click
+
+from stepscope.cli.choices import source_argument
+
+
+@click.command(
+    name="timeline-chart", short_help="Draws the measured events of an iteration, as they run."
+)
+@source_argument
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Where to draw it: a .png or a .svg file.",
+)
+@click.option("--title", metavar="TEXT", help="Written above the chart.")
+def command(source: str, output: str, title: str | None) -> None:
+    """Draws the measured events of an iteration, one line each, in the order in which they run.
+
+    SRC holds inline measurements: what `stepscope record --inline` wrote.
+    """
+    from stepscope.report.figures import check_name, save_figure
+    from stepscope.report.timeline_chart import timeline_chart
+
+    check_name(output)
+    written = save_figure(timeline_chart(source, title=title), output)
+    click.echo(f"{written}: drawn", err=True)

@@ -1,0 +1,96 @@
+"""`inline`: how long the labelled events of an iteration take, and how sure that is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.questions.declare import Column, Parameter, question
+from stepscope.questions.inline_events import MEASURED
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.questions.scope import Scope
+
+_PER_RANK = """
+    SELECT
+        label, rank, n, mean_ns, median_ns, std_ns, relative_std_ratio, p5_ns, p95_ns,
+        ci95_low_ns, ci95_high_ns, stable, start_offset_ns, share_ratio, start_index, end_index,
+        inside, occurrence, device, stream, clock, kind, span
+    FROM measured
+    ORDER BY kind = 'event', rank, span, start_index, label, occurrence, device, stream
+"""
+
+# HugeCTR's notebook also counts a label once per device and stream on which it was measured.
+_OVER_RANKS = """
+    SELECT
+        label, occurrence, count(DISTINCT rank) AS ranks,
+        avg(mean_ns) AS average_ns, max(mean_ns) AS max_ns,
+        arg_max(rank, mean_ns) AS slowest_rank,
+        avg(share_ratio) AS share_ratio, avg(start_offset_ns) AS start_offset_ns,
+        bool_and(stable) AS stable, min(start_index) AS start_index, min(inside) AS inside, kind
+    FROM measured
+    GROUP BY kind, label, occurrence
+    ORDER BY kind = 'event', start_index, label, occurrence
+"""
+
+
+@question(
+    "inline",
+    "How long do the measured events of an iteration take, and how sure is that?",
+    (
+        Column("label", "text", "what was measured; iteration for a whole one"),
+        Column("rank", "int", "rank it was measured on"),
+        Column("ranks", "int", "ranks it was measured on", "count"),
+        Column("n", "int", "measurements; NULL where the file has an average alone", "count"),
+        Column("average_ns", "float", "average over ranks of their means", "ns"),
+        Column("max_ns", "float", "largest of the ranks' means", "ns"),
+        Column("slowest_rank", "int", "rank with that mean"),
+        Column("mean_ns", "float", "mean duration", "ns"),
+        Column("median_ns", "float", "median duration", "ns"),
+        Column("std_ns", "float", "standard deviation of the durations", "ns", shown=False),
+        Column("relative_std_ratio", "float", "standard deviation over mean", "ratio"),
+        Column("p5_ns", "float", "5th percentile", "ns", shown=False),
+        Column("p95_ns", "float", "95th percentile", "ns"),
+        Column("ci95_low_ns", "float", "95 % interval of the mean, low end", "ns", shown=False),
+        Column("ci95_high_ns", "float", "95 % interval of the mean, high end", "ns", shown=False),
+        Column("stable", "bool", "the relative standard deviation is below 2 %"),
+        Column("start_offset_ns", "float", "median begin, from the iteration's begin", "ns"),
+        Column("share_ratio", "float", "mean over the mean of whole iterations", "ratio"),
+        Column("start_index", "int", "place of its start among all starts and ends", shown=False),
+        Column("end_index", "int", "place of its end among them", shown=False),
+        Column("inside", "text", "measured event around it on its stream", shown=False),
+        Column("occurrence", "int", "which of the label's events in an iteration", shown=False),
+        Column("device", "int", "index of the device", shown=False),
+        Column("stream", "int", "stream; -1 for the host of a job with a device", shown=False),
+        Column("clock", "text", "host, or the kind of the device", shown=False),
+        Column("kind", "text", "event or iteration", shown=False),
+        Column("span", "int", "which of the rank's recordings it is", shown=False),
+    ),
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "each rank by itself, or the average and the maximum over ranks",
+            default="rank",
+            choices=("rank", "label"),
+        ),
+    ),
+    fills="Record with a plan: stepscope record --inline PLAN -- train.py",
+)
+def inline(scope: Scope, by: str = "rank") -> pa.Table:
+    """One row is an event (label, occurrence, device, stream) of a rank, in the order of execution,
+    after one row for the whole iteration. With `--by label`, one row is a label over all ranks: the
+    average of their means, and the largest, which is the one that the other ranks wait for.
+
+    Whole iterations are those in which nothing was measured, where there are such. The 95 % interval
+    is Student's, of the mean, and takes the measurements for independent; `stable` says that their
+    standard deviation is below 2 % of the mean. Where it is not, take the median, and more
+    repetitions. Shares of events that lie inside one another overlap: `inside` names the event
+    around. Each event was measured in other iterations than its neighbours, so shares of a step do
+    not add up to exactly one even where events follow each other without a gap.
+
+    HugeCTR's own viewer shows the averages alone.
+    """
+    rows = _PER_RANK if by == "rank" else _OVER_RANKS
+    return scope.sql(f"WITH {MEASURED} {rows}")

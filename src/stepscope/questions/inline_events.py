@@ -1,0 +1,69 @@
+"""What measured events amount to, per rank and over ranks: one query for all questions that ask.
+
+Whole iterations are those in which nothing was measured, where there are such: measuring costs a
+little, and they are what the job is like without it.
+"""
+
+from __future__ import annotations
+
+STABLE_BELOW = 0.02
+"""Relative standard deviation below which a measurement counts as stable."""
+
+_Z = 1.959964
+_DEGREES = "(n - 1)"
+STUDENT_T = f"""
+    CASE {_DEGREES}
+        WHEN 1 THEN 12.7062 WHEN 2 THEN 4.3027 WHEN 3 THEN 3.1824 WHEN 4 THEN 2.7764
+        ELSE {_Z} + {(_Z**3 + _Z) / 4} / {_DEGREES}
+            + {(5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / 96} / {_DEGREES}**2
+            + {(3 * _Z**7 + 19 * _Z**5 + 17 * _Z**3 - 15 * _Z) / 384} / {_DEGREES}**3
+    END
+"""
+"""The 97.5 % point of Student's distribution for `n` measurements: from tables up to 4 degrees of
+freedom, then the expansion around the normal point (Hill 1970; Abramowitz and Stegun 26.7.5)."""
+
+MEASURED = f"""
+    counted AS (
+        SELECT * FROM inline_timing
+        WHERE kind = 'event' OR armed IS DISTINCT FROM true OR (rank, span) NOT IN (
+            SELECT (rank, span) FROM inline_timing
+            WHERE kind = 'iteration' AND armed IS DISTINCT FROM true
+        )
+    ),
+    described AS (
+        SELECT
+            rank, span, kind, device, stream, label, occurrence,
+            min(start_index) AS start_index, min(end_index) AS end_index,
+            nullif(count(*) FILTER (WHERE NOT averaged), 0) AS n,
+            avg(dur_ns) AS mean_ns,
+            CASE WHEN n > 0 THEN median(dur_ns) END AS median_ns,
+            CASE WHEN n > 1 THEN stddev_samp(dur_ns) END AS std_ns,
+            CASE WHEN n > 0 THEN quantile_cont(dur_ns, 0.05) END AS p5_ns,
+            CASE WHEN n > 0 THEN quantile_cont(dur_ns, 0.95) END AS p95_ns,
+            median(start_offset_ns) AS start_offset_ns,
+            min(clock) AS clock
+        FROM counted
+        GROUP BY rank, span, kind, device, stream, label, occurrence
+    ),
+    measured AS (
+        SELECT
+            *,
+            std_ns / nullif(mean_ns, 0) AS relative_std_ratio,
+            mean_ns - {STUDENT_T} * std_ns / sqrt(n) AS ci95_low_ns,
+            mean_ns + {STUDENT_T} * std_ns / sqrt(n) AS ci95_high_ns,
+            std_ns / nullif(mean_ns, 0) < {STABLE_BELOW} AS stable,
+            mean_ns / nullif(max(mean_ns) FILTER (WHERE kind = 'iteration')
+                OVER (PARTITION BY rank, span), 0) AS share_ratio,
+            (
+                SELECT arg_max(around.label, around.start_index) FROM described AS around
+                WHERE around.rank = described.rank AND around.span = described.span
+                    AND around.device IS NOT DISTINCT FROM described.device
+                    AND around.stream IS NOT DISTINCT FROM described.stream
+                    AND around.start_index < described.start_index
+                    AND around.end_index > described.end_index
+            ) AS inside
+        FROM described
+    )
+"""
+"""Subqueries, the last of which, `measured`, has a row per rank, span, device, stream, label and
+occurrence, and one per rank and span for whole iterations."""

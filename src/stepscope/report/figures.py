@@ -1,0 +1,97 @@
+"""Figures of matplotlib: made without a screen, safe for any text, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+from stepscope.errors import StepScopeError, UsageError
+
+SUFFIXES = (".png", ".svg")
+
+# Colour-blind safe (Tol's "muted" with its grey last), and dark enough for thin bars on white.
+COLOURS = (
+    "#332288", "#88ccee", "#44aa99", "#117733", "#999933", "#ddcc77", "#cc6677", "#882255",
+    "#aa4499", "#6699cc", "#661100", "#0077bb",
+)  # fmt: skip
+GREY = "#bbbbbb"
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure of a size in inches; no window is opened and no global state is touched.
+
+    Raises:
+        StepScopeError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise StepScopeError(
+            "charts are drawn by matplotlib, which is not installed",
+            hint="pip install 'stepscope[plots]'",
+            slug="no-matplotlib",
+        ) from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Refuses a name that ends in neither .png nor .svg, before anything is computed.
+
+    Raises:
+        UsageError: it does.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in SUFFIXES:
+        raise UsageError(
+            f"{target}: a chart is a .png or a .svg file",
+            hint=f"for example {target.with_suffix('.svg').name}",
+            slug="bad-chart-name",
+        )
+
+
+def save_figure(figure: Any, path: str | os.PathLike[str]) -> Path:
+    """Writes a figure as PNG or SVG, by the name's ending; returns where it is.
+
+    Raises:
+        StepScopeError: the file cannot be written. Nothing is left behind then.
+        UsageError: the name ends in neither .png nor .svg.
+    """
+    target = Path(path)
+    check_name(target)
+    suffix = target.suffix.lower()
+    import matplotlib
+
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
+    # Text stays text: smaller, searchable, and the same file for the same figure.
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "stepscope"}
+    kept = {"metadata": {"Date": None}} if suffix == ".svg" else {}
+    try:
+        with warnings.catch_warnings(), matplotlib.rc_context(settings):
+            # Labels may be in scripts that the font lacks: they get boxes, and need no warning each.
+            warnings.simplefilter("ignore")
+            figure.savefig(unfinished, format=suffix[1:], dpi=100, **kept)
+        unfinished.replace(target)
+    except OSError as error:
+        raise StepScopeError(
+            f"{target}: cannot be written ({error.strerror or error})",
+            hint="choose a folder that exists, that you may write to, and that has space left",
+            slug="cannot-write",
+        ) from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return target
+
+
+def plain_text(text: str, most: int = 56) -> str:
+    """A label as matplotlib can draw it in one line: no line breaks, no formulas, not too long.
+
+    >>> plain_text("a\\nb$c", 10)
+    'a b\\\\$c'
+    """
+    clean = "".join(character if character.isprintable() else " " for character in text)
+    if len(clean) > most:
+        ahead = most // 3
+        clean = f"{clean[:ahead]}…{clean[-(most - ahead - 1) :]}"
+    return clean.replace("$", r"\$")

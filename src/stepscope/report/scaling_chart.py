@@ -1,0 +1,117 @@
+"""Runs on different numbers of processes beside each other: the whole iteration, and what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stepscope.questions.scaling import WHOLE, Source, scaling
+from stepscope.questions.table import Table
+from stepscope.report.figures import COLOURS, GREY, new_figure, plain_text
+from stepscope.units import time_text
+
+MOST_LABELS = 12
+_BAR = 0.26
+_OTHERS = "all others"
+
+Row = dict[str, Any]
+
+
+def scaling_chart(
+    results: Sequence[Source] | Table,
+    names: Sequence[str] | None = None,
+    *,
+    title: str | None = None,
+) -> Any:
+    """Draws, for each run, the whole iteration beside what was measured in it, stacked: once the
+    averages over ranks, and once the maxima, which are what the other ranks wait for.
+
+    Events inside another measured event are not stacked: their time is in that one's already. The
+    12 largest labels have a colour each, and the others share one.
+
+    Args:
+        results: a result of `parse_result`, a path or an open trace for each run; or a table of
+            `scaling`.
+        names: what to call the runs.
+        title: above the chart.
+
+    Returns:
+        A matplotlib `Figure`; a notebook shows it, and `figure.savefig(path)` keeps it.
+
+    Raises:
+        SourceError: a run has nothing measured in it.
+        StepScopeError: matplotlib is not installed.
+    """
+    table = results if isinstance(results, Table) else scaling(results, names=names)
+    rows = table.rows()
+    runs = list(dict.fromkeys((row["ranks"], row["run"]) for row in rows))
+    runs.sort(key=lambda run: run[0])
+    outermost = [row for row in rows if row["label"] != WHOLE and row["inside"] is None]
+    largest: dict[str, float] = {}
+    for row in outermost:
+        largest[row["label"]] = max(largest.get(row["label"], 0.0), row["average_ns"])
+    shown = sorted(largest, key=lambda label: -largest[label])[:MOST_LABELS]
+    shown = [label for label in largest if label in shown]  # in the order of execution
+
+    figure = new_figure(max(7.5, 4.6 + 1.5 * len(runs)), 5.2)
+    axes = figure.subplots()
+    ticks: list[tuple[float, str]] = []
+    for place, run in enumerate(runs):
+        of_run = [row for row in outermost if (row["ranks"], row["run"]) == run]
+        whole = [row for row in rows if row["label"] == WHOLE and row["run"] == run[1]]
+        for row in whole:
+            height = row["average_ns"] / 1e6
+            axes.bar(place - _BAR, height, _BAR * 0.92, color="#555555")
+            text = time_text(row["average_ns"])
+            axes.text(place - _BAR, height, text, ha="center", va="bottom", fontsize=6.5)
+        _stack(axes, place, of_run, "average_ns", shown)
+        _stack(axes, place + _BAR, of_run, "max_ns", shown)
+        for offset, words in ((-_BAR, "whole"), (0.0, "average"), (_BAR, "maximum")):
+            ticks.append((place + offset, words))
+        processes = f"{run[0]} process{'' if run[0] == 1 else 'es'}"
+        axes.annotate(
+            f"{plain_text(run[1], 24)}\n{processes}",
+            (place, 0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, -20),
+            textcoords="offset points",
+            ha="center",
+            va="top",
+            fontsize=8,
+            annotation_clip=False,
+        )
+    _legend(axes, shown, others=len(largest) > len(shown))
+    axes.set_xticks([at for at, _ in ticks], [words for _, words in ticks], fontsize=6.5)
+    # Room for the names of the runs, which hang below the ticks.
+    axes.set_xlabel(" \n ", fontsize=9)
+    axes.set_xlim(-0.6, len(runs) - 0.4)
+    axes.set_ylabel("ms per iteration", fontsize=8)
+    axes.tick_params(axis="y", labelsize=7)
+    axes.tick_params(axis="x", length=0)
+    axes.grid(axis="y", linewidth=0.4, color="#dddddd")
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    if title:
+        axes.set_title(plain_text(title, 90), fontsize=9, loc="left")
+    return figure
+
+
+def _stack(axes: Any, x: float, rows: Sequence[Row], column: str, shown: Sequence[str]) -> None:
+    bottom = 0.0
+    others = sum(row[column] for row in rows if row["label"] not in shown)
+    parts = [(label, row) for label in shown for row in rows if row["label"] == label]
+    heights = [(COLOURS[shown.index(label)], row[column]) for label, row in parts]
+    for colour, value_ns in [*heights, (GREY, others)]:
+        axes.bar(x, value_ns / 1e6, _BAR * 0.92, bottom=bottom, color=colour)
+        bottom += value_ns / 1e6
+
+
+def _legend(axes: Any, shown: Sequence[str], *, others: bool) -> None:
+    axes.bar(0, 0, color="#555555", label="whole iteration")
+    if others:
+        axes.bar(0, 0, color=GREY, label=_OTHERS)
+    # As the stack stands: the first to run at the bottom.
+    for number in range(len(shown) - 1, -1, -1):
+        axes.bar(0, 0, color=COLOURS[number], label=plain_text(shown[number], 44))
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=6.5, frameon=False)
