@@ -56,7 +56,10 @@ _ADVICE: dict[str, str] = {
     "unfinished Nsight Systems recording": (
         "finish it with the same version of Nsight Systems: QdstrmImporter -i FILE, then nsys export --type sqlite"
     ),
-    "SQLite database": "give the export of Nsight Systems (nsys export --type sqlite) or of nvprof",
+    "SQLite database": "give the database that nvprof wrote (nvprof -o FILE), or a trace of torch.profiler",
+    "Nsight Systems export": (
+        "exports of Nsight Systems are not read yet; give a trace of torch.profiler, or a database of nvprof"
+    ),
     "Nsight Compute report": "convert it first: ncu --import REPORT --csv --page raw > report.csv",
     "Perfetto trace": (
         "this is Perfetto's own format; export JSON instead, "
@@ -108,7 +111,7 @@ def what_is(head: bytes, name: str = "") -> str:
         return "file of zeros"
     for magic, kind in _MAGIC:
         if head.startswith(magic):
-            return kind
+            return _kind_of_database(head) if kind == "SQLite database" else kind
     if head[257:262] == b"ustar":
         return "tar archive"
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
@@ -133,6 +136,13 @@ def advice(kind: str) -> str:
         'give the recording itself, not a picture of it'
     """
     return _ADVICE.get(kind, _OTHERWISE)
+
+
+def _kind_of_database(head: bytes) -> str:
+    """SQLite keeps the text of each `CREATE TABLE`, mostly at the beginning."""
+    if b"TARGET_INFO_" in head or b"StringIds" in head:
+        return "Nsight Systems export"
+    return "SQLite database"
 
 
 def _kind_of_json(start: bytes) -> str:

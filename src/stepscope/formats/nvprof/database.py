@@ -101,14 +101,18 @@ class Database:
                 if left < 0:
                     raise damaged(self.label, "more rows than it has room for")
                 yield from rows
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
             raise damaged(self.label, str(error)) from None
 
 
 def damaged(label: str, reason: str) -> SourceError:
-    """The error for a database that cannot be read to its end."""
+    """The error for a database that cannot be read to its end.
+
+    The reason may repeat names from the file: only what can be printed is.
+    """
+    printable = "".join(letter for letter in reason[:200] if letter.isprintable())
     return SourceError(
-        f"{label}: damaged nvprof database ({reason})",
+        f"{label}: damaged nvprof database ({printable})",
         hint="copy it again; if it was never whole, record again and let the program end by itself",
         slug="database-damaged",
     )
