@@ -19,6 +19,9 @@ from stepscope.errors import StepScopeError, UsageError
 if TYPE_CHECKING:
     import torch
 
+CPU_SIZE = 1536
+CPU_BYTES = 1 << 28
+"""What is multiplied and copied on a CPU: enough to leave its caches, little enough to be quick."""
 _RUNS = 5
 _FMA_STEPS = 4096
 _FMA = """
@@ -115,7 +118,7 @@ def _copy(torch: Any, source: torch.Tensor, target: torch.Tensor) -> Callable[[]
 
 
 def _cpu(torch: Any, seconds: float) -> Measured:
-    size = 1536
+    size = CPU_SIZE
     flops = 2.0 * size**3
     # Products use the same units as other arithmetic on a CPU: they are its vector peak.
     vector = {
@@ -126,8 +129,8 @@ def _cpu(torch: Any, seconds: float) -> Measured:
     narrow = best_rate(_product(torch, "cpu", torch.bfloat16, size), flops, seconds)
     if narrow > vector["float32"]:
         matrix["bfloat16"] = narrow
-    data = torch.zeros(1 << 28, dtype=torch.uint8)
-    moved = best_rate(_copy(torch, data, torch.zeros_like(data)), 2.0 * (1 << 28), seconds)
+    data = torch.zeros(CPU_BYTES, dtype=torch.uint8)
+    moved = best_rate(_copy(torch, data, torch.zeros_like(data)), 2.0 * CPU_BYTES, seconds)
     return Measured(
         processor_name(),
         None,
@@ -135,7 +138,10 @@ def _cpu(torch: Any, seconds: float) -> Measured:
         matrix,
         moved,
         None,
-        _source(torch, f"torch.mm of {size} x {size}, copies of 256 MiB, the best of several"),
+        _source(
+            torch,
+            f"torch.mm of {size} x {size}, copies of {CPU_BYTES >> 20} MiB, the best of several",
+        ),
     )
 
 

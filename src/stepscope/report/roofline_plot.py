@@ -95,8 +95,9 @@ def picture_of(table: Table) -> Picture:
             hint=table.note or "record with record_shapes=True, and see the column `note`",
             slug="nothing-to-draw",
         )
+    large = [point for point in points if point.share >= _LEAST_SHARE] or points
     return Picture(
-        f"Roofline of {', '.join(devices)}", tuple(points[:_MOST_POINTS]), tuple(ceilings)
+        f"Roofline of {', '.join(devices)}", tuple(large[:_MOST_POINTS]), tuple(ceilings)
     )
 
 
