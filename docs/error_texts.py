@@ -48,6 +48,10 @@ ERRORS: dict[str, str] = {
         "`--strict` was given, and a file had to be mended, lost events, or ends too early. Without "
         "`--strict` everything that is intact is used, and the answers say what was lost."
     ),
+    "database-damaged": (
+        "A database of nvprof cannot be read: it was copied in part, or the profiler was killed while it "
+        "wrote. Copy it again, or profile again."
+    ),
     "directory": "A folder was given where one file is read.",
     "disk-full": (
         "The disk was full before the store was whole; what was written has been removed. Free some "
@@ -157,6 +161,7 @@ ERRORS: dict[str, str] = {
     "unknown-parameter": "The question has no such parameter.",
     "unknown-question": "There is no such question. `stepscope questions` lists them.",
     "unknown-rank": "The recording has no such rank. The message says which there are.",
+    "unknown-rule": "`findings --id` names a rule that there is not; [findings](findings.md) has them.",
     "unknown-step": "The recording has no such step. The message says which there are.",
     "unknown-table": "There is no such table. `stepscope schema` lists them.",
     "worker-ended": (

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 from check_texts import CHECKS
 from error_texts import ERRORS
+from findings_page import findings_page
 from python_methods import methods_module
 
 from stepscope.cli.main import commands
@@ -58,6 +59,7 @@ def all_pages() -> dict[Path, str]:
         docs / "schema.md": schema_page(),
         docs / "errors.md": errors_page(),
         docs / "checks.md": checks_page(),
+        docs / "findings.md": MADE + findings_page(),
     }
     for question in questions:
         pages[docs / "questions" / f"{question.name}.md"] = question_page(question)
@@ -117,6 +119,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [Python](python.md)\n"
         "* [The tables](schema.md), for SQL of your own\n"
         "* [Data-quality checks and invariants](checks.md)\n"
+        "* [Rules behind the findings](findings.md)\n"
         "* [Errors](errors.md)\n"
     )
 

@@ -32,6 +32,7 @@ ALL = (
     "annotations",
     "inline",
     "phases",
+    "findings",
     "checks",
     "sources",
 )

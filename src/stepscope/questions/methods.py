@@ -672,6 +672,40 @@ class QuestionMethods(ABC):
             step=step,
         )
 
+    def findings(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """What is worth changing, and what would it save?
+
+        Args:
+            id: findings of one rule alone.
+            top: the first so many rows alone.
+            columns: these columns alone, in this order.
+            rank: of this rank or these ranks alone.
+            step: of this step or these steps alone.
+
+        Columns: id, severity, title, saving_low_ns, saving_high_ns, saving_share_ratio, per,
+        confidence, advice, metric, value, unit, rank, step, window_start_ns, window_end_ns,
+        evidence, query, failing_checks.
+
+        Raises:
+            UsageError: a rank, step, column or choice that does not exist.
+        """
+        return self.ask(
+            "findings",
+            id=id,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
     def checks(
         self,
         *,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.questions.attribution import LABELLED_WORK
-from stepscope.questions.breakdown import PARTS, break_down, mean_parts
+from stepscope.questions.breakdown import PARTS, Breakdown, break_down, mean_parts
 from stepscope.questions.device_share import device_totals
 from stepscope.questions.kernel_use import KernelUse, use_of_kernels, whole_window
 from stepscope.questions.recording import (
@@ -72,6 +72,8 @@ class Times:
     step_ns: list[int] = field(default_factory=list)
     """Times of all complete steps."""
     parts_ns: list[Array] = field(default_factory=list)
+    broken: list[Breakdown] = field(default_factory=list)
+    """The steps of each recording and what their time went to, incomplete ones included."""
     device_spans_ns: list[Array] = field(default_factory=list)
     """The split of each recording's time from the device's first work to its last."""
     measured: tuple[bool, ...] = (False,) * len(PARTS)
@@ -121,6 +123,7 @@ def measure_times(scope: Scope) -> Times:
                 complete = broken.steps["complete"]
                 chosen = complete if complete.any() else np.ones_like(complete)
                 parts = broken.parts_ns[chosen]
+                times.broken.append(broken)
                 times.parts_ns.append(parts)
                 times.device_spans_ns.append(broken.device_span_ns)
                 times.steps += len(complete)

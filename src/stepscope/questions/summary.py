@@ -21,12 +21,16 @@ Row = dict[str, Any]
 
 TOP = 10
 """Operators, kernels and modules that are listed."""
+TOP_FINDINGS = 5
+ALL_RULES_UP_TO = 500_000
+"""Events up to which all rules are run; above, the quick ones alone, to answer within a second."""
 
 _COLUMNS = (
     Column(
         "section",
         "text",
-        "verdict, recorded, step time, breakdown, device, operators, kernels, modules or checks",
+        "verdict, recorded, step time, breakdown, device, findings, operators, kernels, modules or "
+        "checks",
     ),
     Column("item", "text", "what the row is about"),
     Column("rank", "int", "rank, where the row is about one"),
@@ -75,6 +79,9 @@ def summary(scope: Scope) -> pa.Table:
     Where steps are not marked, the verdict is on the time from the device's first work to its last,
     since the device waits for nobody before a program begins or after it is done.
 
+    **Findings** are the five of `findings` that could save most. In a recording of more than half a
+    million events only rules that the step times suffice for are run; `findings` runs them all.
+
     **Step times** are of all complete steps of all ranks and recordings asked about (all steps where
     none is complete); percentiles are interpolated linearly. Where steps are not marked there are
     none, and the breakdown is of the whole recording.
@@ -105,6 +112,7 @@ def summary(scope: Scope) -> pa.Table:
         ("step time", list(_step_time(times)) if _has_steps(scope) else []),
         ("breakdown", list(_breakdown(times))),
         ("device", list(_device(times))),
+        ("findings", list(_worth_changing(scope, times))),
         ("operators", operators),
         ("kernels", top_kernels(scope, TOP)),
         ("modules", top_modules(scope, TOP)),
@@ -271,6 +279,27 @@ def _device(times: Times) -> Iterator[Row]:
         "time_ns": times.device["unlinked_ns"],
         "share_ratio": times.device["unlinked_ns"] / work if work else None,
     }
+
+
+def _worth_changing(scope: Scope, times: Times) -> Iterator[Row]:
+    """The findings that could save most, with what they could save at most."""
+    from stepscope.questions.findings.engine import find_all
+    from stepscope.questions.findings.facts import Facts
+    from stepscope.questions.findings.rules import every
+
+    events = scope.value("SELECT sum(events_kept) FROM source") or 0
+    facts = Facts(scope, times)
+    rules = [rule for rule in every() if rule.quick or events <= ALL_RULES_UP_TO]
+    worth = [found for found in find_all(facts, rules) if found.finding.saving_ns is not None]
+    for found in worth[:TOP_FINDINGS]:
+        high = (found.finding.saving_ns or (0.0, 0.0))[1]
+        yield {
+            "item": found.rule.id,
+            "rank": found.finding.rank,
+            "time_ns": round(high),
+            "share_ratio": facts.part_of_step(high),
+            "text": found.finding.title,
+        }
 
 
 def _check(check: Row) -> Row:

@@ -54,6 +54,7 @@ def summary_lines(table: Table, *, width: int) -> list[Line]:
         Line(""),
         *_recorded(sections, width),
         *_breakdown(sections, width),
+        *_worth_changing(sections, width),
     ]
     below = _checks(sections.get("checks", []), width)
     lists = [(title, sections[name]) for name, title in _LISTS.items() if sections.get(name)]
@@ -187,6 +188,21 @@ def _breakdown(sections: dict[str, list[Row]], width: int) -> list[Line]:
             names = ", ".join(_ACTIVITIES[item] for item in items if item != "total")
             wrapped = _wrapped(f"{words}: {names}", width - 2)
             lines += [Line(f"  {text}", "note") for text in wrapped]
+    return lines
+
+
+def _worth_changing(sections: dict[str, list[Row]], width: int) -> list[Line]:
+    rows = sections.get("findings", [])
+    if not rows:
+        return []
+    of = "a step" if "step time" in sections else "the recording"
+    head = f"Findings, likeliest saving first, with what {of} could save at most"
+    lines = [Line(shortened(head, width), "head")]
+    for row in rows:
+        saving = f"  {time_text(row['time_ns']):>12}{ratio_text(row['share_ratio']):>9}  "
+        room = max(12, width - len(saving))
+        title = textwrap.shorten(printable(row["text"]), room, placeholder=" …")
+        lines.append(Line(f"{saving}{title}"))
     return lines
 
 

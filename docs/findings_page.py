@@ -1,0 +1,42 @@
+"""The page on the rules behind `findings`, from their declarations."""
+
+from __future__ import annotations
+
+import inspect
+
+from stepscope.questions.findings.declare import Rule, Threshold
+from stepscope.questions.findings.rules import every
+from stepscope.units import bytes_text, count_text, ratio_text, time_text
+
+WORDS = {"ns": time_text, "ratio": ratio_text, "count": count_text, "bytes": bytes_text}
+
+
+def findings_page() -> str:
+    parts = [
+        "# Rules\n",
+        "What [`findings`](questions/findings.md) looks for: one rule each, with the thresholds that it "
+        "goes by and where they come from. `stepscope findings SRC --id RULE` asks for one alone. A "
+        "source of `ours` is a choice of StepScope's, with its reason.\n",
+    ]
+    for rule in every():
+        parts += section(rule)
+    return "\n".join(parts)
+
+
+def section(rule: Rule) -> list[str]:
+    lines = [f"## {rule.id}\n", f"{rule.looks_for}\n", f"{inspect.cleandoc(rule.explanation)}\n"]
+    lines += [f"* {threshold_line(threshold)}" for threshold in rule.thresholds]
+    for words, checks in (
+        ("Silent when these checks fail", rule.silent_with),
+        ("Of low confidence when these checks fail", rule.unreliable_with),
+    ):
+        if checks:
+            links = ", ".join(f"[`{check}`](checks.md#{check})" for check in checks)
+            lines.append(f"* {words}: {links}.")
+    return [*lines, ""]
+
+
+def threshold_line(threshold: Threshold) -> str:
+    """The name and number of a threshold, and where it comes from."""
+    name = f"{threshold.name[:1].upper()}{threshold.name[1:]}"
+    return f"{name}: **{WORDS[threshold.unit](threshold.value)}** ({threshold.source})."

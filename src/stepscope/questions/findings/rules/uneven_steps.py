@@ -1,0 +1,84 @@
+"""`uneven-steps`: some steps take much longer than most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stepscope.questions.breakdown import PARTS
+from stepscope.questions.findings.declare import Finding, Threshold, rule
+from stepscope.questions.findings.facts import Facts, Row, first
+from stepscope.units import ratio_text, time_text
+
+_SHARE = Threshold(
+    "how much the mean step is above the median, of the median",
+    0.05,
+    "ratio",
+    "ours: three times the spread of quiet runs",
+)
+_STEPS = Threshold("steps after the first", 4, "count", "ours: fewer have no median to speak of")
+
+
+@rule(
+    "uneven-steps",
+    "Steps that take much longer than the median one.",
+    _SHARE,
+    _STEPS,
+    saves="waiting",
+    unreliable_with=("duration_overrun", "negative_dur", "zero_ts"),
+    silent_with=("truncated",),
+    quick=True,
+)
+def uneven_steps(facts: Facts) -> Iterator[Finding]:
+    """The complete steps of all recordings but the first of each, which `first-step` is about. Which
+    part of the breakdown grows most in the steps above the median is said with it.
+
+    What could be saved is how much their mean is above their median, if long steps were like the
+    others; at least half of that.
+    """
+    if not facts.has_steps:
+        return
+    rows: list[Row] = []
+    for broken in facts.times.broken:
+        for row in np.flatnonzero(broken.steps["complete"]).tolist()[1:]:
+            parts = broken.parts_ns[row]
+            rows.append(
+                {
+                    "rank": broken.rank,
+                    "step": int(broken.steps["step"][row]),
+                    "step_ns": int(parts.sum()),
+                    **{f"{part}_ns": int(ns) for part, ns in zip(PARTS, parts, strict=True)},
+                    "window_ns": (
+                        int(broken.steps["start_ns"][row]),
+                        int(broken.steps["end_ns"][row]),
+                    ),
+                }
+            )
+    if len(rows) < _STEPS.value:
+        return
+    lengths = np.array([row["step_ns"] for row in rows])
+    median, mean = float(np.median(lengths)), float(lengths.mean())
+    if not median or mean / median - 1 <= _SHARE.value:
+        return
+    rows.sort(key=lambda row: -row["step_ns"])
+    usual = {part: float(np.median([row[f"{part}_ns"] for row in rows])) for part in PARTS}
+    longest = rows[0]
+    grown = max(PARTS, key=lambda part: longest[f"{part}_ns"] - usual[part])
+    yield Finding(
+        title=f"Steps are uneven: the longest takes {time_text(longest['step_ns'])}, the median "
+        f"{time_text(median)}; it has more {grown}",
+        metric="how much the mean step is above the median, of the median",
+        value=mean / median - 1,
+        unit="ratio",
+        saving_ns=((mean - median) / 2, mean - median),
+        confidence="high",
+        evidence=first({k: v for k, v in row.items() if k != "window_ns"} for row in rows),
+        rank=longest["rank"],
+        step=longest["step"],
+        window_ns=longest["window_ns"],
+        advice=f"Look at step {longest['step']} beside a usual one (`stepscope steps`): {grown} has "
+        f"{ratio_text(longest[f'{grown}_ns'] / longest['step_ns'])} of it. Sizes that change, "
+        "checkpoints and logging, garbage collection and slow batches come and go like this.",
+        query="stepscope steps SRC --json",
+    )
