@@ -63,7 +63,7 @@ def demangled(name: str) -> str:
     except (_UnreadableError, IndexError, RecursionError, ValueError):
         return name
     rest = name[reader.at :]
-    if (rest and not rest.startswith((".", "@"))) or "\x01" in found:  # clones have a suffix
+    if (rest and not rest.startswith((".", "@"))) or "\x01" in found or not found:
         return name
     return found
 
@@ -243,7 +243,7 @@ class _Reader:
     def source_name(self) -> str:
         length = self.number()
         found = self.text[self.at : self.at + length]
-        if len(found) != length:
+        if not length or len(found) != length:
             raise _UnreadableError
         self.at += length
         if found.startswith("_GLOBAL__N"):
