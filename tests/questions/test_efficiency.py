@@ -75,3 +75,14 @@ def test_a_module_holds_the_modules_below_it(answer):
     assert found["net"]["mfu_ratio"] == pytest.approx(2 * IDEAL_NS / 12_000)
     assert found["net.fc"]["mfu_ratio"] == pytest.approx(IDEAL_NS / 8000)
     assert found["(no module)"]["time_ns"] == 16_000
+
+
+def test_conventions_and_the_source_of_limits_are_told_beside_the_numbers(answer):
+    rows = product(4000, step=7) | STEP
+    note = answer("efficiency", rows).note
+    assert "multiply-add = 2 operations" in note
+    assert "only the pairs that a causal mask allows" in note
+    assert "Limits: NVIDIA H100 SXM (NVIDIA H100 Tensor Core GPU data sheet" in note
+    assert "all query-key pairs" in answer("efficiency", rows, causal="full").note
+    unknown = answer("efficiency", rows | {"device": [ODD]}).note
+    assert unknown.endswith("No peak known: A device of next year.")

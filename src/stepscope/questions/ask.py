@@ -10,6 +10,7 @@ import duckdb
 
 from stepscope.errors import UsageError
 from stepscope.questions.declare import Parameter, Question
+from stepscope.questions.rows import note_of
 from stepscope.questions.scope import Scope
 from stepscope.questions.selection import check_name
 from stepscope.questions.table import Table
@@ -78,9 +79,10 @@ def ask(
     if columns is not None:
         _check_columns(columns, question)
     with reading(store), Scope(store, ranks, steps) as scope:
-        rows = as_declared(question, question.answer(scope, **asked))
+        told = question.answer(scope, **asked)
+        rows = as_declared(question, told)
         sources = scope.sql(SOURCES)
-        note = _note(question, scope) if rows.num_rows == 0 else ""
+        note = note_of(told) if rows.num_rows else _note(question, scope)
         checks = scope.sql(_FAILED_CHECKS).to_pylist()
     if columns is not None:
         for name in columns:

@@ -92,6 +92,18 @@ class Limiter:
             self._known[device] = self._hardware.find(device.name, device.sm_count)
         return self._known[device]
 
+    def note(self, asked: Conventions) -> str:
+        """The conventions and limits that answers were made with, for people."""
+        known = [limits for limits in self._known.values() if limits is not None]
+        sources = dict.fromkeys(f"{limits.name} ({limits.source})" for limits in known)
+        unknown = sorted(
+            {d.name or "a device without name" for d, x in self._known.items() if not x}
+        )
+        lines = [f"Conventions: {asked.describe()}."]
+        lines += [f"Limits: {'; '.join(sources)}."] if sources else []
+        lines += [f"No peak known: {', '.join(unknown)}."] if unknown else []
+        return " ".join(lines)
+
     def roof(self, variant: Variant) -> Roof:
         """What bounds a call."""
         work, limits = variant.work, self.of(variant.device)
@@ -138,6 +150,7 @@ class Roofs:
     """
 
     of: tuple[Roof, ...]
+    note: str
     flops: Array
     matrix_flops: Array
     bytes: Array
@@ -148,8 +161,10 @@ class Roofs:
     inexact: Array
 
 
-def roofs_of(variants: tuple[Variant, ...], limits: str) -> Roofs:
+def roofs_of(variants: tuple[Variant, ...], limits: str, asked: Conventions) -> Roofs:
     """The roofs of variants, in their order. Uncounted work is NaN in every column but `counted`.
+
+    `asked` are the conventions that the variants' work was counted by.
 
     Raises:
         UsageError: measured limits are asked for and there are none.
@@ -164,6 +179,7 @@ def roofs_of(variants: tuple[Variant, ...], limits: str) -> Roofs:
 
     return Roofs(
         of=found,
+        note=limiter.note(asked),
         flops=column([nan if w is None else w.flops for w in works]),
         matrix_flops=column([nan if w is None else w.flops * (w.unit == "matrix") for w in works]),
         bytes=column([nan if w is None or w.bytes is None else w.bytes for w in works]),

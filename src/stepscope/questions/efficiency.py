@@ -12,7 +12,7 @@ from stepscope.questions.attainable import (
     roofs_of,
 )
 from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.rows import answer_rows
+from stepscope.questions.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +36,7 @@ _COLUMNS = (
     ),
     Column("attainable_ratio", "float", "attainable time as a part of device time", "ratio"),
     Column("coverage_ratio", "float", "FLOP coverage: part of device time counted", "ratio"),
+    Column("finding", "text", "what is wrong with this row, where something is"),
     Column("flops", "float", "operations of all that is counted", "flop"),
     Column("matrix_flops", "float", "operations of products alone", "flop", shown=False),
     Column("flop_per_s", "float", "operations a second of time", "flop/s"),
@@ -43,7 +44,6 @@ _COLUMNS = (
     Column("peak_flop_per_s", "float", "the device's peak for that type", "flop/s", shown=False),
     Column("device_name", "text", "device that it ran on", shown=False),
     Column("uncounted", "text", "what is not counted, with its part of device time"),
-    Column("finding", "text", "what is wrong with this row, where something is"),
 )
 
 
@@ -95,8 +95,9 @@ def efficiency(
     from stepscope.questions.operator_calls import Codes
     from stepscope.questions.operator_work import device_work_of
 
-    found = device_work_of(scope, conventions(causal))
-    roofs = roofs_of(found.variants, limits)
+    asked = conventions(causal)
+    found = device_work_of(scope, asked)
+    roofs = roofs_of(found.variants, limits, asked)
     codes = Codes()
     keys = zip(*(found.rows[name].tolist() for name in ("rank", "span", "device", by)), strict=True)
     group = codes.all(keys)
@@ -109,7 +110,7 @@ def efficiency(
     else:
         rows = _of_modules(found, roofs, parts)
     names = [c.name for c in _COLUMNS if c.name != ("module" if by == "step" else "step")]
-    return answer_rows(_COLUMNS, names, rows)
+    return noted(answer_rows(_COLUMNS, names, rows), roofs.note)
 
 
 def _of_steps(
@@ -204,6 +205,7 @@ def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -
         used.ratio,
         attainable if attainable is None or attainable <= 1 else None,
         counted / device_ns if device_ns else None,
+        used.finding,
         None if total.flops is None else float(round(total.flops)),
         float(round(matrix_flops)),
         None if total.flops is None or not time_ns else total.flops / time_ns * 1e9,
@@ -211,5 +213,4 @@ def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -
         peak,
         found.variants[parts[0].variant].device.name,
         ", ".join(f"{name} {100 * ns / device_ns:.1f} %" for name, ns in most if device_ns) or None,
-        used.finding,
     ]

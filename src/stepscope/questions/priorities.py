@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.questions.attainable import CAUSAL, LIMITS, conventions, roofs_of
 from stepscope.questions.declare import Column, question
-from stepscope.questions.rows import answer_rows
+from stepscope.questions.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,8 +67,9 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
     from stepscope.questions.operator_work import classes_of, device_work_of
     from stepscope.questions.roofline import totals
 
-    found = device_work_of(scope, conventions(causal))
-    roofs = roofs_of(found.variants, limits)
+    asked = conventions(causal)
+    found = device_work_of(scope, asked)
+    roofs = roofs_of(found.variants, limits, asked)
     rows = found.rows
     computing = rows["work"] == 0
     group = np.where(computing, rows["kernel"], len(found.kernels))
@@ -116,8 +117,9 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
         )
     judged.sort(key=lambda one: (-one[0], -one[1][4], one[1][0]))
     most = judged[0][0] if judged and judged[0][0] > 0 else 1.0
-    return answer_rows(
+    answered = answer_rows(
         _COLUMNS,
         [column.name for column in _COLUMNS],
         ([100 * importance / most, *row] for importance, row in judged),
     )
+    return noted(answered, roofs.note)

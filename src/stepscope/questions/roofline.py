@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.questions.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
 from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.rows import answer_rows
+from stepscope.questions.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,15 +104,18 @@ def roofline(
     """
     from stepscope.questions.operator_work import device_work_of
 
-    found = device_work_of(scope, conventions(causal))
-    roofs = roofs_of(found.variants, limits)
+    asked = conventions(causal)
+    found = device_work_of(scope, asked)
+    roofs = roofs_of(found.variants, limits, asked)
     rows = sorted(
         (_row(group, parts, found, roofs, by) for group, parts in _groups(found, roofs, by)),
         key=lambda row: (-row[_PLACE["device_ns"]], row[0]),
     )
     names = [c.name for c in _COLUMNS if by == "operator" or not c.name.startswith("input_")]
     kept = [_PLACE[name] for name in names]
-    return answer_rows(_COLUMNS, names, ([row[place] for place in kept] for row in rows))
+    return noted(
+        answer_rows(_COLUMNS, names, ([row[place] for place in kept] for row in rows)), roofs.note
+    )
 
 
 _PLACE = {column.name: place for place, column in enumerate(_COLUMNS)}

@@ -31,3 +31,13 @@ def answer_rows(
         ],
         names=list(names),
     )
+
+
+def noted(rows: pa.Table, note: str) -> pa.Table:
+    """Rows with a note for people: by which conventions numbers were made, say."""
+    return rows.replace_schema_metadata({"note": note})
+
+
+def note_of(rows: pa.Table) -> str:
+    """The note that a question gave its rows, empty if none."""
+    return str((rows.schema.metadata or {}).get(b"note", b"").decode("utf-8"))

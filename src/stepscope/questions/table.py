@@ -34,7 +34,8 @@ class Table:
         sources: the files it was answered from, in order of rank and span.
         checks: data-quality checks that found something and bear on this answer, as rows of the
             store's table `data_check`.
-        note: why the answer is empty and which recording option would fill it; empty otherwise.
+        note: the conventions by which its numbers were made, where there are any; of an empty
+            answer, why it is empty and which recording option would fill it.
     """
 
     question: Question
@@ -105,7 +106,7 @@ class Table:
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """One JSON object: `question`, `sources`, `columns` (name, type, unit, meaning), `rows`
-        (objects), `checks`, and `note` when there are no rows to show.
+        (objects), `checks`, and `note` where there is one.
 
         Integers are exact; what was not measured is null, and so is a number that is none.
         """
