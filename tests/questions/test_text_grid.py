@@ -135,3 +135,15 @@ def test_sentences_are_wrapped_and_not_shortened():
 )
 def test_values_are_read_with_their_unit(value, column, text):
     assert value_text(value, column) == text
+
+
+def test_a_time_and_its_share_have_different_heads():
+    from stepscope.questions.declare import Column
+    from stepscope.questions.text_grid import heads
+
+    columns = [
+        Column("used_ns", "int", "time used", "ns"),
+        Column("used_ratio", "float", "its share", "ratio"),
+        Column("idle_ratio", "float", "share idle", "ratio"),
+    ]
+    assert heads(columns) == ["used", "used share", "idle"]

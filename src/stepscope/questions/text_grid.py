@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
@@ -72,6 +73,15 @@ def label(column: Column) -> str:
     return column.name.removesuffix(endings.get(column.unit, ""))
 
 
+def heads(columns: Sequence[Column]) -> list[str]:
+    """What stands above columns shown side by side: of `used_ns` and `used_ratio` one says share."""
+    plain = [label(column) for column in columns]
+    return [
+        f"{head} share" if column.unit == "ratio" and plain.count(head) > 1 else head
+        for head, column in zip(plain, columns, strict=True)
+    ]
+
+
 def printable(text: str) -> str:
     """The text on one line, without characters that would steer a terminal."""
     return " ".join(text.split()).translate(_CONTROL)
@@ -128,7 +138,7 @@ def grid_lines(table: Table, *, width: int, most: int | None, whole: bool = Fals
     lines = [] if table.question.name == "sql" else [Line(title, "title")]
     if rows:
         cells = [[_cell(row, column, table) for column in columns] for row in rows]
-        labels = [label(c) for c in columns]
+        labels = heads(columns)
         widths = _widths(columns, labels, cells, width)
         fitting = len(columns) if whole else _fitting(widths, width)
         lines.append(Line(_joined(labels, columns, widths, fitting), "head"))
