@@ -123,7 +123,7 @@ def _fitting(
     asked: Array, works: list[Work | None], kernel: Array, kernel_names: list[str]
 ) -> Array:
     """Which kernels are of the class of their call's work, by their names."""
-    names = [kernel_class(name) for name in kernel_names]
+    names = [_class_of_work(name) for name in kernel_names]
     pairs, which = distinct_rows(asked, kernel)
 
     def fits(call: int, name: str) -> bool:
@@ -133,6 +133,12 @@ def _fitting(
         return name in PRODUCTS if work.family in _MATRIX else name == class_of(work.family, "")
 
     return np.array([fits(call, names[one]) for call, one in pairs], bool)[which]
+
+
+def _class_of_work(kernel: str) -> str:
+    """A kernel's class; none for those that only prepare products or add their parts up."""
+    helps = tensor_core_use(kernel).rule == "helpers that multiply nothing"
+    return "" if helps else kernel_class(kernel)
 
 
 def _main(call: Array, fits: Array, duration: Array) -> Array:
