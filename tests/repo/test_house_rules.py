@@ -57,6 +57,12 @@ def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def _is_generated(path: Path) -> bool:
+    """Pages that list every question grow with the questions; their sources keep to the rule."""
+    with path.open(encoding="utf-8") as text:
+        return "Made by docs/generate.py" in text.readline()
+
+
 def test_the_rules_look_at_files() -> None:
     assert ROOT / "src/stepscope/__init__.py" in SOURCES
     assert Path(__file__) in MODULES
@@ -67,6 +73,7 @@ def test_no_file_grows_beyond_600_lines() -> None:
         _name(path): len(path.read_text(encoding="utf-8").splitlines())
         for path in TEXTS
         if path.name not in ("LICENSE", "package-lock.json")
+        and not _is_generated(path)
         and not path.is_relative_to(ROOT / "docs" / "reference")
         and not path.is_relative_to(ROOT / "src/stepscope/report/web")
     }
