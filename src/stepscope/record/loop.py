@@ -40,9 +40,11 @@ class LoopFinder:
         driven: what is told. While its `driver` says that the script tells it itself (by
             `inline.iterate`), nothing is told twice.
         guard: keeps our exceptions out of the job.
+        steps: whether optimizers' steps are listened to; without, only the batches are.
     """
 
-    def __init__(self, driven: Driven, guard: Guard) -> None:
+    def __init__(self, driven: Driven, guard: Guard, *, steps: bool = True) -> None:
+        self._steps = steps
         self._driven = driven
         self._guard = guard
         self._optimizer: Any = lambda: None
@@ -55,7 +57,8 @@ class LoopFinder:
         from torch.optim.optimizer import register_optimizer_step_pre_hook
         from torch.utils.data import dataloader
 
-        self._handle = register_optimizer_step_pre_hook(self._guard.wrap(self._adopt))
+        if self._steps:
+            self._handle = register_optimizer_step_pre_hook(self._guard.wrap(self._adopt))
         self._batches = Patch(dataloader._BaseDataLoaderIter, "__next__", self._next)
         self._batches.install()
 

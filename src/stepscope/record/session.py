@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing import util
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Session:
         plan: what to measure one event at a time; None for phases only.
         model: the outermost module; None to find it in the first iteration.
         optimizer: the optimizer, or several; None to find them in the first iteration.
+        roots: the modules whose calls are the forward, where the model itself is not called.
         out: directory of the files.
         phases: whether every step's phases are measured.
         now: the host's clock (ns); tests give their own.
@@ -57,6 +58,7 @@ class Session:
         *,
         model: Any = None,
         optimizer: Any = None,
+        roots: Sequence[Any] | None = None,
         out: str | Path = ".",
         phases: bool = True,
         now: Callable[[], int] = time.perf_counter_ns,
@@ -98,6 +100,7 @@ class Session:
         self._closed = False
         self._said_stop = False
         self._model_given = model
+        self._roots_given = roots
         # Processes of multiprocessing leave without atexit, but run their own finalizers.
         atexit.register(self.close)
         self._finalizer = util.Finalize(None, self.close, exitpriority=10)
@@ -303,7 +306,7 @@ class Session:
         if self._discovery is not None:
             self._discovery.install(self.guard)
         if self._model_given is not None:
-            self._listen([self._model_given])
+            self._listen(list(self._roots_given or [self._model_given]))
 
     def _discovered(self) -> None:
         discovery, self._discovery = self._discovery, None
@@ -323,7 +326,7 @@ class Session:
     def _listen(self, roots: list[Any]) -> None:
         """Installs what stays for the whole recording: the phases, and copies to a device."""
         model = self._model()
-        self._model_given = None
+        self._model_given = self._roots_given = None
         device = next((one.device for one in model.parameters()), None) if model else None
         clock = self._clock or clock_for(device)
         if clock.kind != "host" if self._wants_copies is None else self._wants_copies:

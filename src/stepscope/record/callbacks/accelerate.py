@@ -1,0 +1,73 @@
+"""For loops with Hugging Face Accelerate, which has no callbacks: the loop goes over `steps`.
+
+with StepScopeSteps(accelerator, "runs/a", steps=3, model=model) as recording:
+    for batch in recording.steps(loader):
+        with accelerator.accumulate(model):
+            ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from accelerate import Accelerator  # type: ignore[import-not-found,unused-ignore]
+
+from stepscope.record.callbacks.steps import StepRecording
+
+T = TypeVar("T")
+
+
+class StepScopeSteps:
+    """Records training steps of a loop; the other options are those of `StepRecording`.
+
+    A step is an optimizer step: with gradient accumulation it ends where the accelerator synchronises
+    gradients, and has a range `micro_step` for each of its batches.
+
+    Args:
+        accelerator: the loop's.
+        out: directory of everything that is written.
+        model: what `accelerator.prepare` gave; None to find it in the first step.
+        start_step: number of the first optimizer step, for a run that was resumed.
+    """
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        out: str | Path = "stepscope-out",
+        *,
+        model: Any = None,
+        start_step: int = 0,
+        **options: Any,
+    ) -> None:
+        self.recording = StepRecording(out, **options)
+        self._accelerator = accelerator
+        self._model = model
+        self._number = start_step
+
+    def __enter__(self) -> StepScopeSteps:
+        self.recording.begin(self._number, self._model)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.recording.end()
+
+    def steps(self, loader: Iterable[T]) -> Iterator[T]:
+        """The batches of a loader; called again for every epoch."""
+        for batch in loader:
+            if self._accelerator.gradient_accumulation_steps > 1:
+                self.recording.micro_step_begins()
+            try:
+                yield batch
+            finally:
+                self.recording.micro_step_ends()
+            if self._accelerator.sync_gradients:
+                self._number += 1
+                self.recording.step(self._number)
