@@ -96,9 +96,9 @@ def reason_for_flops(own, other):
     if own["op"] == "dropout" and pyprof * 2 == flops * 5:
         return "PyProf counts 5 for an element of dropout, we 2"
     if own["op"] == "__add__" and pyprof != flops:
-        return "PyProf counts half an operation for each element of each argument"
+        return "PyProf counts half an operation for each element of operands and result"
     if own["op"] == "add_" and pyprof * 4 == flops * 3:
-        return "PyProf counts half an operation for each element of each argument"
+        return "PyProf counts half an operation for each element of operands and result"
     return None
 
 
@@ -118,7 +118,7 @@ def test_every_difference_in_flops_has_a_reason(ours, theirs):
         "PyProf counts 0 for embeddings": 147_000,
         "PyProf knows no inputs here": 37_868_078,
         "PyProf counts 5 for an element of dropout, we 2": -3_360_000,
-        "PyProf counts half an operation for each element of each argument": 6_653_239,
+        "PyProf counts half an operation for each element of operands and result": 6_653_239,
     }
 
 
