@@ -164,8 +164,10 @@ def _read(source: Source, name: str, progress: Progress | None) -> _Run:
         answer = trace.ask("inline")
         rows = answer.rows()
         if not any(row["kind"] == "event" for row in rows):
-            answer = trace.ask("phases")
-            rows = [_as_event(place, row) for place, row in enumerate(answer.rows())]
+            by_phase = trace.ask("phases")
+            if len(by_phase):
+                answer = by_phase
+                rows = [_as_event(place, row) for place, row in enumerate(answer.rows())]
         if not rows:
             raise SourceError(
                 f"{name}: neither inline measurements nor phases in it",

@@ -1,0 +1,147 @@
+"""`stepscope inline`, `scaling`, `timeline-chart` and `plan`, as a shell sees them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+LABEL = "fc<b>1</b>\nforward"
+
+
+def _profile(rank, size, dur_ns):
+    event = {
+        "label": LABEL,
+        "start_index": 0,
+        "end_index": 1,
+        "samples": [[number, dur_ns + number, 1000] for number in range(8)],
+    }
+    return {
+        "format": "stepscope.inline",
+        "host_name": "h",
+        "rank": rank,
+        "world_size": size,
+        "timeline": {"device_0": {"stream_0": [event]}},
+        "iterations": [[0, False, 10 * dur_ns]],
+    }
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """Folders `one` (1 process) and `two` (2, twice as slow)."""
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
+    for name, size, dur_ns in (("one", 1, 100_000), ("two", 2, 200_000)):
+        (tmp_path / name).mkdir()
+        for rank in range(size):
+            path = tmp_path / name / f"h.{rank}.prof.json"
+            path.write_text(json.dumps(_profile(rank, size, dur_ns)))
+    return tmp_path
+
+
+def test_inline_measurements_are_asked_like_a_trace(run, runs):
+    answer = json.loads(run("inline", str(runs / "two"), "--json").out)
+    assert [(row["label"], row["rank"], row["n"]) for row in answer["rows"]] == [
+        ("iteration", 0, 1),
+        ("iteration", 1, 1),
+        (LABEL, 0, 8),
+        (LABEL, 1, 8),
+    ]
+
+
+def test_scaling_names_what_stops(run, runs):
+    done = run("scaling", str(runs / "one"), str(runs / "two"))
+    assert done.code == 0
+    assert "Stop scaling (weak-scaling efficiency below 80.0 %)" in done.out
+    assert "     2  iteration\n" in done.out
+    assert "     2  fc<b>1</b> forward\n" in done.out  # a label cannot begin a line of its own
+    done = run("scaling", str(runs / "one"), str(runs / "two"), "--below", "0.3")
+    assert "Nothing stops scaling" in done.out
+
+
+def test_scaling_as_data_is_data_alone(run, runs):
+    done = run(
+        "scaling", str(runs / "one"), str(runs / "two"), "--name", "a", "--name", "b", "--json"
+    )
+    rows = json.loads(done.out)["rows"]
+    assert [(row["run"], row["ranks"]) for row in rows] == [("a", 1), ("b", 2)] * 2
+    assert rows[1]["weak_efficiency_ratio"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_charts_are_drawn(run, runs, suffix):
+    pytest.importorskip("matplotlib")
+    timeline, scaling = runs / f"t.{suffix}", runs / f"s.{suffix}"
+    assert run("timeline-chart", str(runs / "two"), "-o", str(timeline)).code == 0
+    assert run("scaling", str(runs / "one"), str(runs / "two"), "-o", str(scaling)).code == 0
+    assert timeline.stat().st_size > 1000
+    assert scaling.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "slug"),
+    [
+        (("timeline-chart", "one", "-o", "t.pdf"), 2, "bad-chart-name"),
+        (("scaling", "one", "-o", "s.txt"), 2, "bad-chart-name"),
+        (("scaling", "one", "--name", "a", "--name", "b"), 2, "no-runs"),
+        (("scaling", "absent"), 1, "no-such-file"),
+        (("plan", "absent"), 2, "no-model"),
+        (("plan", "absent.py:Model"), 2, "no-model"),
+        (("plan", "no_such_module_of_ours:Model"), 2, "no-model"),
+        (("plan", "json:absent"), 2, "no-model"),
+        (("plan", "json:dumps"), 2, "no-model"),
+        (("plan", "one"), 1, "no-modules"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_two_lines(run, runs, monkeypatch, arguments, code, slug):
+    monkeypatch.chdir(runs)
+    done = run(*arguments)
+    assert done.code == code
+    assert f"[{slug}]" in done.err
+    assert done.err.count("\n") == 2
+
+
+def test_a_plan_of_a_recording_names_its_heaviest_modules_first(run, make_store):
+    modules = [
+        {"rank": 0, "module_id": 0, "path": "Model", "depth": 0},
+        {"rank": 0, "module_id": 1, "parent_id": 0, "path": "small", "depth": 1},
+        {"rank": 0, "module_id": 2, "parent_id": 0, "path": "large.fc", "depth": 1},
+    ]
+    events = [
+        {"name": f"nn.Module: {module}", "role": "module", "kind": "annotation",
+         "module_id": module, "direction": "forward", "start_ns": 0, "dur_ns": dur}
+        for module, dur in ((1, 10), (2, 500))
+    ]  # fmt: skip
+    rows = {"module": modules, "host_event": events}
+    done = run("plan", make_store(rows), "--repetitions", "7")
+    assert done.code == 0, done.err
+    assert done.out.splitlines() == [
+        "warmup = 10",
+        "repetitions = 7",
+        "events = [",
+        '    "input_wait",',
+        '    "forward",',
+        '    "backward",',
+        '    "optimizer.step",',
+        '    "large.fc.forward",',
+        '    "small.forward",',
+        "]",
+    ]
+
+
+@pytest.mark.torch
+def test_a_plan_of_a_model_names_its_modules_and_can_be_read(run, tmp_path):
+    pytest.importorskip("torch")
+    from stepscope.record.plan import read_plan
+
+    script = tmp_path / "net.py"
+    script.write_text(
+        "from torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.body = nn.Sequential(nn.Linear(2, 2), nn.ReLU())\n"
+    )
+    plan = tmp_path / "plan.toml"
+    assert run("plan", f"{script}:Net", "-o", str(plan)).code == 0
+    labels = [entry.label.text for entry in read_plan(plan).entries]
+    assert labels[4:8] == ["body.forward", "body.backward", "body.0.forward", "body.0.backward"]

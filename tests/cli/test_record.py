@@ -1,0 +1,108 @@
+"""`stepscope record`: the script is what it would be alone, and what was recorded is shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.torch
+pytest.importorskip("torch")
+
+TRAINING = """
+import sys
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = torch.utils.data.TensorDataset(torch.ones(240, 8), torch.zeros(240, 1))
+for x, y in torch.utils.data.DataLoader(data, batch_size=4):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+print("arguments", sys.argv[1:], __name__)
+if "--leave" in sys.argv:
+    sys.exit(int(sys.argv[-1]))
+"""
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "train.py").write_text(TRAINING)
+    (tmp_path / "plan.toml").write_text(
+        'warmup = 3\nrepetitions = 3\nevents = ["forward", "backward"]\n'
+    )
+    return tmp_path
+
+
+def _recorded(spawn, job, *arguments):
+    return spawn("record", "-o", str(job / "out"), *arguments, STEPSCOPE_CACHE=str(job / "cache"))
+
+
+def test_a_plan_is_measured_in_a_script_that_knows_nothing_of_it(spawn, job):
+    plan = str(job / "plan.toml")
+    done = _recorded(spawn, job, "--inline", plan, "--", str(job / "train.py"), "--epochs", "1")
+    assert done.code == 0, done.err
+    assert "arguments ['--epochs', '1'] __main__" in done.out
+    (profile,) = (job / "out").glob("*.0.prof.json")
+    assert json.loads(profile.read_text())["complete"] is True
+    assert "How long do the measured events of an iteration take" in done.out
+    assert "Which phase of the step takes the time" in done.out
+    assert "Rank 0: " in done.out  # the verdict, whole
+    assert f"wrote {profile}" in done.err
+
+
+def test_by_default_a_few_steps_are_traced_and_summed_up(spawn, job):
+    done = _recorded(spawn, job, "--active", "2", "--", str(job / "train.py"))
+    assert done.code == 0, done.err
+    assert [path.name for path in (job / "out").iterdir()] == ["train-0-of-1.json.gz"]
+    assert "Steps      2 (ProfilerStep" in done.out
+
+
+def test_a_script_that_exits_keeps_its_code_and_its_recording(spawn, job):
+    done = _recorded(spawn, job, "--phases", "--", str(job / "train.py"), "--leave", "7")
+    assert done.code == 7
+    assert "Which phase of the step takes the time" in done.out
+
+
+def test_a_script_that_raises_shows_its_own_traceback_alone(spawn, job):
+    script = job / "raises.py"
+    script.write_text("import torch\ndef inner():\n    raise ValueError('mine')\ninner()\n")
+    done = _recorded(spawn, job, "--", str(script))
+    assert done.code == 1
+    assert "ValueError: mine" in done.err
+    assert f'File "{script}", line 4' in done.err
+    assert "runpy" not in done.err
+    assert "stepscope/cli" not in done.err
+    assert "nothing was recorded" in done.err
+
+
+def test_a_module_is_run_by_its_name(spawn, job, monkeypatch):
+    monkeypatch.chdir(job)
+    done = _recorded(spawn, job, "--no-summary", "--", "-m", "train", "-x")
+    assert done.code == 0, done.err
+    assert "arguments ['-x'] __main__" in done.out
+    assert "Steps" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "slug"),
+    [
+        (("--inline", "PLAN", "--trace", "--", "train.py"), "two-ways-to-record"),
+        (("--phases", "--stack", "--", "train.py"), "two-ways-to-record"),
+        (("--phases",), "no-script"),
+        (("--", "absent.py"), "no-script"),
+        (("--inline", "absent.toml", "--", "train.py"), "bad-plan"),
+    ],
+)
+def test_a_wrong_call_runs_nothing(run, job, monkeypatch, arguments, slug):
+    monkeypatch.chdir(job)
+    done = run("record", *(a.replace("PLAN", "plan.toml") for a in arguments))
+    assert done.code == 2
+    assert f"[{slug}]" in done.err
+    assert "arguments" not in done.out
+    assert not (job / "stepscope-out").exists()
+    assert sys.argv[0] != "train.py"

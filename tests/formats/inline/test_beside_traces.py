@@ -1,0 +1,73 @@
+"""A folder with traces and with what the job measured of itself: ranks must not be mixed up."""
+
+from __future__ import annotations
+
+import json
+
+from stepscope.formats.runs import find_run
+
+
+def _trace(epoch_us, **distributed):
+    document = {
+        "traceEvents": [
+            {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1,
+             "ts": epoch_us, "dur": 1, "args": {}}
+        ]
+    }  # fmt: skip
+    if distributed:
+        document["distributedInfo"] = distributed
+    return json.dumps(document)
+
+
+def _profile(rank, epoch_ns=1):
+    return json.dumps(
+        {
+            "format": "stepscope.inline",
+            "rank": rank,
+            "start_epoch_ns": epoch_ns,
+            "timeline": {"device_0": {"stream_0": [{"label": "a", "samples": [[1, 5, 0]]}]}},
+        }
+    )
+
+
+def _found(folder):
+    run = find_run(folder)
+    assert run.skipped == []
+    return [(one.member.path.name, one.rank, one.span, one.rule) for one in run.recordings]
+
+
+def test_a_profile_is_a_further_recording_of_its_rank_and_comes_last(tmp_path):
+    (tmp_path / "b.json").write_text(_trace(900, rank=0, backend="gloo"))
+    (tmp_path / "a.json").write_text(_trace(900, rank=1, backend="gloo"))
+    (tmp_path / "h.0.prof.json").write_text(_profile(0, epoch_ns=1))
+    (tmp_path / "h.1.prof.json").write_text(_profile(1, epoch_ns=1))
+    assert _found(tmp_path) == [
+        ("b.json", 0, 0, "distributedInfo"),
+        ("h.0.prof.json", 0, 1, "recorder"),
+        ("a.json", 1, 0, "distributedInfo"),
+        ("h.1.prof.json", 1, 1, "recorder"),
+    ]
+
+
+def test_profiles_take_no_rank_from_traces_that_are_ordered_by_name(tmp_path):
+    (tmp_path / "first.json").write_text(_trace(900))
+    (tmp_path / "second.json").write_text(_trace(900))
+    (tmp_path / "h.0.prof.json").write_text(_profile(0))
+    (tmp_path / "h.1.prof.json").write_text(_profile(1))
+    assert [(name, rank) for name, rank, _, _ in _found(tmp_path)] == [
+        ("first.json", 0),
+        ("h.0.prof.json", 0),
+        ("second.json", 1),
+        ("h.1.prof.json", 1),
+    ]
+
+
+def test_a_profile_without_a_rank_does_not_unsettle_the_names_of_traces(tmp_path):
+    (tmp_path / "rank7.json").write_text(_trace(900))
+    (tmp_path / "circe.prof.json").write_text(
+        '{"host_name": "circe", "iter_time_ms": [1], "events": []}'
+    )
+    assert [(name, rank, rule) for name, rank, _, rule in _found(tmp_path)] == [
+        ("circe.prof.json", 0, "order"),
+        ("rank7.json", 7, "file name"),
+    ]

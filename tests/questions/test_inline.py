@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.questions import find
+from stepscope.questions.ask import ask
+from stepscope.record.statistics import describe
+from stepscope.store.open import Store
+
+FC = {"label": "fc1.forward", "device": 0, "stream": 0, "start_index": 1, "end_index": 2}
+OUTER = {"label": "forward", "device": 0, "stream": 0, "start_index": 0, "end_index": 3}
+
+
+def _iteration(dur_ns, **columns):
+    return {"kind": "iteration", "label": "iteration", "dur_ns": dur_ns, **columns}
+
+
+def test_mean_median_and_percentiles_are_of_the_measurements(diff):
+    diff(
+        "inline",
+        {
+            "inline_timing": [
+                {**FC, "dur_ns": dur, "start_offset_ns": 7} for dur in (*range(0, 200, 10), 410)
+            ]
+        },
+        """
+        label,rank,n,mean_ns,median_ns,p5_ns,p95_ns,start_offset_ns
+        fc1.forward,0,21,110.0,100.0,10.0,190.0,7.0
+        """,
+    )
+
+
+def test_the_interval_is_students(answer):
+    """Of 10, 20, 30: deviation 10, t(2) = 4.3027, so 20 ± 4.3027 · 10 / √3."""
+    rows = {"inline_timing": [{**FC, "dur_ns": dur} for dur in (10, 20, 30)]}
+    (row,) = answer("inline", rows).rows()
+    half = 4.3027 * 10 / math.sqrt(3)
+    assert row["ci95_low_ns"] == pytest.approx(20 - half)
+    assert row["ci95_high_ns"] == pytest.approx(20 + half)
+    assert row["std_ns"] == pytest.approx(10)
+
+
+def test_below_two_per_cent_of_deviation_it_is_stable(diff):
+    diff(
+        "inline",
+        {
+            "inline_timing": [
+                *({**FC, "label": "steady", "dur_ns": dur} for dur in (1000, 1010, 1020)),
+                *({**FC, "label": "unsteady", "dur_ns": dur} for dur in (1000, 1030, 1060)),
+                {**FC, "label": "once", "dur_ns": 5},
+            ]
+        },
+        """
+        label,n,stable
+        once,1,
+        steady,3,True
+        unsteady,3,False
+        """,
+    )
+
+
+def test_events_come_as_they_run_and_know_what_is_around_them(diff):
+    diff(
+        "inline",
+        {
+            "inline_timing": [
+                {**FC, "dur_ns": 25},
+                {**OUTER, "dur_ns": 50},
+                # on another stream nothing is around it
+                {**FC, "label": "copy", "stream": 7, "dur_ns": 1},
+                {**FC, "label": "backward", "start_index": 4, "end_index": 5, "dur_ns": 9},
+                _iteration(100),
+            ]
+        },
+        """
+        label,mean_ns,share_ratio,inside
+        iteration,100.0,1.0,
+        forward,50.0,0.5,
+        copy,1.0,0.01,
+        fc1.forward,25.0,0.25,forward
+        backward,9.0,0.09,
+        """,
+    )
+
+
+def test_iterations_in_which_nothing_was_measured_count_where_there_are_such(diff):
+    diff(
+        "inline",
+        {
+            "inline_timing": [
+                _iteration(100, armed=False),
+                _iteration(900, armed=True),
+                _iteration(300, armed=True, rank=1),
+                _iteration(400, rank=2),
+            ]
+        },
+        """
+        rank,n,mean_ns
+        0,1,100.0
+        1,1,300.0
+        2,1,400.0
+        """,
+    )
+
+
+def test_an_average_alone_has_no_statistics(diff):
+    diff(
+        "inline",
+        {"inline_timing": [{**FC, "dur_ns": 30, "averaged": True}]},
+        """
+        label,n,mean_ns,median_ns,std_ns,p95_ns,ci95_low_ns,stable
+        fc1.forward,,30.0,,,,,
+        """,
+    )
+
+
+def test_by_label_sets_the_average_over_ranks_beside_the_slowest(diff):
+    diff(
+        "inline",
+        {
+            "inline_timing": [
+                {**FC, "rank": 0, "dur_ns": 10},
+                {**FC, "rank": 0, "dur_ns": 30},
+                {**FC, "rank": 1, "dur_ns": 40},
+                {**FC, "rank": 1, "occurrence": 1, "dur_ns": 7},
+                _iteration(100, rank=0),
+                _iteration(200, rank=1),
+            ]
+        },
+        """
+        label,ranks,average_ns,max_ns,slowest_rank,share_ratio,occurrence
+        iteration,2,150.0,200.0,1,1.0,0
+        fc1.forward,2,30.0,40.0,1,0.2,0
+        fc1.forward,1,7.0,7.0,1,0.035,1
+        """,
+        by="label",
+        columns=(
+            "label",
+            "ranks",
+            "average_ns",
+            "max_ns",
+            "slowest_rank",
+            "share_ratio",
+            "occurrence",
+        ),
+    )
+
+
+def test_recordings_of_one_rank_are_kept_apart(diff):
+    diff(
+        "inline",
+        {
+            "inline_timing": [
+                {**FC, "span": 0, "dur_ns": 10},
+                {**FC, "span": 1, "dur_ns": 30},
+                _iteration(100, span=1, armed=True),
+                _iteration(50, span=0, armed=False),
+            ]
+        },
+        """
+        label,span,mean_ns,share_ratio
+        iteration,0,50.0,1.0
+        iteration,1,100.0,1.0
+        fc1.forward,0,10.0,0.2
+        fc1.forward,1,30.0,0.3
+        """,
+    )
+
+
+def test_a_trace_without_measurements_says_how_to_get_them(answer):
+    table = answer("inline", {"host_event": [{"name": "aten::mm"}]})
+    assert len(table) == 0
+    assert "stepscope record --inline" in table.note
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(1, 10**9), min_size=2, max_size=40))
+def test_statistics_are_those_of_the_recorder(values):
+    """Two implementations, one in SQL and one in the recorded job, of the same definitions."""
+    with Store.from_rows({"inline_timing": [{**FC, "dur_ns": value} for value in values]}) as store:
+        (row,) = ask(find("inline"), store).rows()
+    expected = describe(values)
+    for name in ("mean", "median", "std", "p5", "p95", "ci95_low", "ci95_high"):
+        assert row[f"{name}_ns"] == pytest.approx(getattr(expected, name), rel=1e-6, abs=1e-3), name
+    assert row["n"] == expected.n

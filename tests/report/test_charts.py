@@ -1,0 +1,177 @@
+"""Charts are held to what they draw, read from the figure; how they look is for people to judge."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from stepscope.errors import SourceError, StepScopeError, UsageError
+from stepscope.questions.trace import Trace
+from stepscope.report import figures
+from stepscope.report.figures import plain_text, save_figure
+from stepscope.report.scaling_chart import scaling_chart
+from stepscope.report.timeline_chart import timeline_chart
+from stepscope.store.open import Store
+
+pytest.importorskip("matplotlib")
+
+HOSTILE = "</text><script>alert(1)</script>\n$\\frac{1}{0}$ \x00\x1b[31m & \u202e 测试"
+
+
+def _profile(rank, *events, whole_ms=10.0):
+    return {
+        "host_name": "h",
+        "rank": rank,
+        "avg_iter_time_ms": whole_ms,
+        "timeline": {"device_0": {"stream_0": list(events)}},
+    }
+
+
+def _event(label, start, end, ms, at_ms):
+    return {
+        "label": label,
+        "start_index": start,
+        "end_index": end,
+        "avg_measured_time_ms": ms,
+        "avg_iter_start_to_event_start_time_ms": at_ms,
+    }
+
+
+FIRST = _event("fc1", 0, 1, 2.0, 1.0)
+SECOND = _event("fc2", 2, 3, 3.0, 4.0)
+
+
+def _bars(figure):
+    """(y, x, width, height) of every drawn bar, without those of the legend."""
+    (axes,) = figure.axes
+    boxes = [patch.get_bbox() for patch in axes.patches]
+    return [
+        (round(box.y0, 3), round(box.x0, 3), round(box.width, 3), round(box.height, 3))
+        for box in boxes
+        if box.width and box.height
+    ]
+
+
+def test_events_are_drawn_in_order_where_they_run():
+    figure = timeline_chart([_profile(0, SECOND, FIRST)])
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["fc1", "fc2"]
+    assert [(x, width) for _, x, width, _ in _bars(figure)] == [(1.0, 2.0), (4.0, 3.0)]
+    texts = [text.get_text() for text in axes.texts]
+    assert "whole iteration 10.00 ms" in texts
+    assert "2.000 ms" in texts
+
+
+def test_each_rank_has_a_bar_of_its_own():
+    figure = timeline_chart([_profile(0, FIRST), _profile(1, _event("fc1", 0, 1, 6.0, 1.5))])
+    assert [(x, width) for _, x, width, _ in _bars(figure)] == [(1.0, 2.0), (1.5, 6.0)]
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == [
+        "rank 0",
+        "rank 1",
+    ]
+
+
+def test_many_ranks_share_one_bar_of_their_average():
+    figure = timeline_chart(
+        [_profile(rank, _event("fc1", 0, 1, 2.0 + rank, 1.0)) for rank in range(9)]
+    )
+    ((_, x, width, _),) = _bars(figure)
+    assert (x, width) == (1.0, 6.0)
+
+
+def test_of_many_events_the_longest_are_drawn_and_the_others_are_counted():
+    events = [_event(f"e{n}", 2 * n, 2 * n + 1, 0.01 * (n + 1), 0.1 * n) for n in range(65)]
+    (axes,) = timeline_chart([_profile(0, *events)]).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"e{n}" for n in range(5, 65)]
+    assert "5 shorter events are not drawn" in axes.get_xlabel()
+
+
+def test_nothing_to_draw_is_an_error_with_a_cure():
+    with (
+        Trace(Store.from_rows({"host_event": [{"name": "aten::mm"}]})) as trace,
+        pytest.raises(SourceError, match="no measured events"),
+    ):
+        timeline_chart(trace)
+
+
+def test_two_profiles_of_one_rank_are_no_run():
+    with pytest.raises(UsageError, match="two inline profiles of rank 0"):
+        timeline_chart([_profile(0, FIRST), _profile(0, FIRST)])
+
+
+def test_scaling_sets_the_whole_beside_stacked_averages_and_maxima():
+    one = [_profile(0, FIRST, SECOND)]
+    slow = _event("fc1", 0, 1, 4.0, 1.0)
+    two = [_profile(0, FIRST, SECOND), _profile(1, slow, SECOND, whole_ms=20.0)]
+    figure = scaling_chart([one, two], ["one", "two"])
+    # y, height: whole; average: fc1, fc2 above it; maximum: likewise
+    assert [(y, height) for y, _, _, height in _bars(figure)] == [
+        (0.0, 10.0),
+        (0.0, 2.0), (2.0, 3.0),
+        (0.0, 2.0), (2.0, 3.0),
+        (0.0, 15.0),
+        (0.0, 3.0), (3.0, 3.0),
+        (0.0, 4.0), (4.0, 3.0),
+    ]  # fmt: skip
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert "one\n1 process" in texts
+    assert "two\n2 processes" in texts
+
+
+def test_what_lies_inside_a_measured_event_is_not_stacked_twice():
+    outer = _event("forward", 0, 3, 5.0, 0.0)
+    inner = _event("fc1", 1, 2, 2.0, 1.0)
+    bars = _bars(scaling_chart([[_profile(0, outer, inner)]]))
+    assert [height for _, _, _, height in bars] == [10.0, 5.0, 5.0]
+
+
+def test_small_labels_share_one_part_of_the_stack():
+    events = [_event(f"e{n}", 2 * n, 2 * n + 1, 1.0 + n, 0.0) for n in range(14)]
+    figure = scaling_chart([[_profile(0, *events)]])
+    legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert legend[:2] == ["whole iteration", "all others"]
+    assert legend[2:] == [f"e{n}" for n in range(13, 1, -1)]
+    assert 3.0 in [height for _, _, _, height in _bars(figure)]  # 1 + 2
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_labels_of_any_kind_make_a_sound_picture(tmp_path, suffix):
+    profiles = [_profile(0, {**FIRST, "label": HOSTILE}, {**SECOND, "label": "x" * 10_000})]
+    for number, figure in enumerate(
+        [timeline_chart(profiles, title=HOSTILE), scaling_chart([profiles], [HOSTILE])]
+    ):
+        path = save_figure(figure, tmp_path / f"{number}{suffix}")
+        if suffix == ".png":
+            assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+        else:
+            tree = ElementTree.parse(path)  # noqa: S314  # we wrote it
+            assert not [node for node in tree.iter() if node.tag.endswith("script")]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_same_figure_is_the_same_svg(tmp_path):
+    first = save_figure(timeline_chart([_profile(0, FIRST)]), tmp_path / "a.svg").read_bytes()
+    second = save_figure(timeline_chart([_profile(0, FIRST)]), tmp_path / "b.svg").read_bytes()
+    assert first == second
+
+
+def test_a_chart_that_cannot_be_written_leaves_nothing(tmp_path):
+    figure = timeline_chart([_profile(0, FIRST)])
+    with pytest.raises(StepScopeError, match="cannot be written"):
+        save_figure(figure, tmp_path / "absent" / "a.svg")
+    with pytest.raises(UsageError, match=r"\.png or a \.svg"):
+        save_figure(figure, tmp_path / "a.pdf")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    with pytest.raises(StepScopeError) as refused:
+        figures.new_figure(1, 1)
+    assert "stepscope[plots]" in refused.value.hint
+
+
+def test_long_labels_keep_both_ends():
+    assert plain_text("a" * 20 + "b" * 20, 12) == "aaaa…bbbbbbb"
+    assert plain_text("plain.label") == "plain.label"
