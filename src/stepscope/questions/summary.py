@@ -285,11 +285,11 @@ def _worth_changing(scope: Scope, times: Times) -> Iterator[Row]:
     """The findings that could save most, with what they could save at most."""
     from stepscope.questions.findings.engine import find_all
     from stepscope.questions.findings.facts import Facts
-    from stepscope.questions.findings.rules import every
+    from stepscope.questions.findings.rules import every, quick
 
     events = scope.value("SELECT sum(events_kept) FROM source") or 0
     facts = Facts(scope, times)
-    rules = [rule for rule in every() if rule.quick or events <= ALL_RULES_UP_TO]
+    rules = every() if events <= ALL_RULES_UP_TO else quick()
     worth = [found for found in find_all(facts, rules) if found.finding.saving_ns is not None]
     for found in worth[:TOP_FINDINGS]:
         high = (found.finding.saving_ns or (0.0, 0.0))[1]

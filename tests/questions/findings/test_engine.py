@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepscope.errors import UsageError
-from stepscope.questions.findings.rules import ALL, every
+from stepscope.questions.findings.rules import ALL, QUICK, every, quick
 
 from .job import A100, V100, Job
 
@@ -33,6 +33,11 @@ def test_a_threshold_is_found_by_its_name() -> None:
     assert rule.threshold("DataLoader's part of the step") == 0.05
     with pytest.raises(KeyError):
         rule.threshold("patience")
+
+
+def test_the_quick_rules_are_rules() -> None:
+    assert {rule.id.replace("-", "_") for rule in quick()} == set(QUICK)
+    assert set(QUICK) <= set(ALL)
 
 
 @pytest.mark.parametrize("rows", PARTS_OF_A_STORE)

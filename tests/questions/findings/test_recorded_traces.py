@@ -83,3 +83,4 @@ def test_the_host_wait_of_the_b200_is_the_known_one(cache: None) -> None:
     with stepscope.open(TRACES / "eager_b200_rank0of8") as trace:
         (row,) = trace.ask("findings").rows()
     assert (row["saving_high_ns"], row["per"]) == (72_470_093, "recording")
+    assert row["window_start_ns"] is None

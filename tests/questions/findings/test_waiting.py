@@ -24,6 +24,7 @@ def test_a_loader_that_the_device_waits_for_is_found(findings: Any) -> None:
         == "Input-bound: 30.0 % of the step (300.0 µs) goes to waiting for the DataLoader"
     )
     assert (row["value"], row["unit"], row["severity"]) == (0.3, "ratio", "high")
+    assert (row["window_start_ns"], row["window_end_ns"]) == (0, 2_000_000)
     assert (row["saving_low_ns"], row["saving_high_ns"]) == (300_000, 300_000)
     assert row["evidence"][0]["dataloader_ns"] == 300_000
 

@@ -87,7 +87,7 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
 def _row(facts: Facts, found: Found) -> dict[str, Any]:
     finding = found.finding
     low, high = finding.saving_ns or (None, None)
-    start, end = finding.window_ns or (None, None)
+    start, end = finding.window_ns or facts.window_ns or (None, None)
     return {
         "id": found.rule.id,
         "severity": found.severity,

@@ -55,7 +55,7 @@ class Finding:
         evidence: rows that show it, the most telling first.
         rank: rank it is about; None for all.
         step: step it was seen in; None for all.
-        window_ns: begin and end of where it was seen, since the run's start; None for all steps.
+        window_ns: begin and end of where it was seen, since the run's start; None for all counted steps.
         severity: None to follow from the saving.
     """
 
@@ -84,7 +84,6 @@ class Rule:
     thresholds: tuple[Threshold, ...]
     unreliable_with: tuple[str, ...]
     silent_with: tuple[str, ...]
-    quick: bool
     saves: Literal["kernel time", "waiting"]
     explanation: str
 
@@ -107,7 +106,6 @@ def rule(
     saves: Literal["kernel time", "waiting"],
     unreliable_with: tuple[str, ...] = (),
     silent_with: tuple[str, ...] = (),
-    quick: bool = False,
 ) -> Callable[[Callable[[Facts], Iterator[Finding]]], Rule]:
     """Declares the decorated function as a rule.
 
@@ -118,7 +116,6 @@ def rule(
         saves: `kernel time`, whose saving is worth less where the device waits anyway, or `waiting`.
         unreliable_with: checks that, when they fail, make its findings no more than a hint.
         silent_with: checks that, when they fail, would make it wrong.
-        quick: it needs the step times alone, so that the summary can afford it.
 
     The function's docstring becomes the explanation: what counts, and how the saving is bounded.
     """
@@ -131,7 +128,6 @@ def rule(
             thresholds=thresholds,
             unreliable_with=unreliable_with,
             silent_with=silent_with,
-            quick=quick,
             saves=saves,
             explanation=find.__doc__ or "",
         )

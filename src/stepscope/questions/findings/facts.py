@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.costs import Limits, load_hardware
 from stepscope.questions.breakdown import PARTS
 from stepscope.questions.overview import Times, measure_times
 from stepscope.questions.recording import WORK, rank_batches
 from stepscope.units import ratio_text, time_text
 
 if TYPE_CHECKING:
+    from stepscope.costs import Limits
     from stepscope.questions.findings.groups import Group
     from stepscope.questions.findings.sequence import Sequence
     from stepscope.questions.gaps import Gaps
@@ -86,6 +86,17 @@ class Facts:
     def steps(self) -> int:
         """How many steps the mean is over."""
         return max(1, sum(len(parts) for parts in self.times.parts_ns))
+
+    @cached_property
+    def window_ns(self) -> tuple[int, int] | None:
+        """From the begin of the first counted step to the end of the last; None without steps."""
+        counted = [_counted(broken.steps) for broken in self.times.broken]
+        if not self.has_steps or not counted:
+            return None
+        return (
+            min(int(steps["start_ns"].min()) for steps in counted),
+            max(int(steps["end_ns"].max()) for steps in counted),
+        )
 
     def time(self, *parts: str) -> int:
         """Mean time of activities in a step (ns); 0 where not measured."""
@@ -201,6 +212,8 @@ class Facts:
     @cached_property
     def limits(self) -> Limits | None:
         """What the devices can do, where all are the same and known."""
+        from stepscope.costs import load_hardware
+
         known = {(row["name"], row["sm_count"]) for row in self.devices}
         return load_hardware().find(*next(iter(known))) if len(known) == 1 else None
 

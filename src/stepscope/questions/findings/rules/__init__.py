@@ -37,6 +37,16 @@ ALL = (
     "data_quality",
 )
 
+QUICK = (
+    "input_bound",
+    "exposed_communication",
+    "low_utilization",
+    "uneven_steps",
+    "first_step",
+    "data_quality",
+)
+"""Rules that the step times and the checks suffice for, so that a summary can afford them."""
+
 
 def find(name: str) -> Rule:
     """A rule by its id.
@@ -54,6 +64,11 @@ def find(name: str) -> Rule:
 def every() -> tuple[Rule, ...]:
     """All rules."""
     return tuple(find(file) for file in ALL)
+
+
+def quick() -> tuple[Rule, ...]:
+    """The quick ones; the others are not even imported."""
+    return tuple(find(file) for file in QUICK)
 
 
 def chosen(name: str | None) -> tuple[Rule, ...]:

@@ -15,7 +15,6 @@ _CHECKS = Threshold("failed checks", 0, "count", "the data-quality checks' own t
     "Data-quality checks with a warning or an error.",
     _CHECKS,
     saves="waiting",
-    quick=True,
 )
 def data_quality(facts: Facts) -> Iterator[Finding]:
     """What `stepscope checks` says in full. It saves nothing; it says which of the other findings and

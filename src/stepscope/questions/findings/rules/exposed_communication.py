@@ -22,7 +22,6 @@ _SHARE = Threshold(
     saves="waiting",
     unreliable_with=("duration_overrun", "zero_ts"),
     silent_with=("no_gpu_events",),
-    quick=True,
 )
 def exposed_communication(facts: Facts) -> Iterator[Finding]:
     """The time in which communication kernels ran, or the host was in a collective, and nothing

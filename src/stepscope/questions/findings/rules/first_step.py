@@ -26,7 +26,6 @@ _STEPS = Threshold("steps", 3, "count", "ours: fewer have no median to speak of"
     _STEPS,
     saves="waiting",
     silent_with=("truncated",),
-    quick=True,
 )
 def first_step(facts: Facts) -> Iterator[Finding]:
     """The first complete step of a recording against the median of its others. Nothing is saved by

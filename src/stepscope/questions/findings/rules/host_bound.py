@@ -102,5 +102,5 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
         confidence="low" if unknown else "medium",
         evidence=first(facts.host(_CALLS)),
         advice=advice,
-        query="stepscope idle SRC",
+        query="stepscope findings SRC --id host-bound --json",
     )

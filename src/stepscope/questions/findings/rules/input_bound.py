@@ -21,7 +21,6 @@ _SHARE = Threshold(
     _SHARE,
     saves="waiting",
     unreliable_with=("duration_overrun", "negative_dur", "zero_ts"),
-    quick=True,
 )
 def input_bound(facts: Facts) -> Iterator[Finding]:
     """The time in `DataLoader.__next__` in which nothing ran on a device and no runtime call went on.

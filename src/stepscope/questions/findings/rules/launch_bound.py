@@ -56,5 +56,5 @@ def launch_bound(facts: Facts) -> Iterator[Finding]:
         ),
         advice="Launch less: torch.compile(mode='reduce-overhead') or CUDA graphs "
         "(torch.cuda.make_graphed_callables), fused or foreach optimizers, a larger batch.",
-        query="stepscope idle SRC",
+        query="stepscope findings SRC --id launch-bound --json",
     )

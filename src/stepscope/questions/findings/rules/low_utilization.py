@@ -27,7 +27,6 @@ _OTHER = Threshold(
     saves="waiting",
     unreliable_with=("unlinked_kernel_fraction",),
     silent_with=("launch_without_kernel", "graph_replay_unattributed", "no_gpu_events"),
-    quick=True,
 )
 def low_utilization(facts: Facts) -> Iterator[Finding]:
     """Utilisation is the part of the steps in which at least one kernel runs. What is lost is counted

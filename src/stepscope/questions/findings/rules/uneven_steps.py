@@ -28,7 +28,6 @@ _STEPS = Threshold("steps after the first", 4, "count", "ours: fewer have no med
     saves="waiting",
     unreliable_with=("duration_overrun", "negative_dur", "zero_ts"),
     silent_with=("truncated",),
-    quick=True,
 )
 def uneven_steps(facts: Facts) -> Iterator[Finding]:
     """The complete steps of all recordings but the first of each, which `first-step` is about. Which
