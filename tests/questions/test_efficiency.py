@@ -56,6 +56,22 @@ def test_nothing_counted_is_no_utilisation(answer):
     assert row["finding"] == "no work is counted"
 
 
+def test_products_that_are_not_counted_are_no_utilisation_of_nought(answer):
+    relu = ("aten::relu", [[8]], ["float"], 100, {"step": 7, "name": "elementwise_kernel"})
+    (row,) = answer("efficiency", calls([relu]) | STEP).rows()
+    assert (row["mfu_ratio"], row["finding"]) == (0, None)
+    rows = calls([relu, ("my::mm", [[4]], ["float"], 100, {"step": 7})]) | STEP
+    (row,) = answer("efficiency", rows).rows()
+    assert (row["mfu_ratio"], row["finding"]) == (None, "no product of matrices is counted")
+
+
+def test_a_dot_in_a_modules_name_is_no_module_above_it(answer):
+    mm = ("aten::mm", [[1024, 1024]] * 2, ["c10::BFloat16"] * 2, 4000, {"module_id": 0})
+    rows = calls([mm], module=[{"module_id": 0, "path": "stage 1.5"}])
+    (row,) = answer("efficiency", rows, by="module").rows()
+    assert row["module"] == "stage 1.5"
+
+
 def test_a_module_holds_the_modules_below_it(answer):
     mm = ("aten::mm", [[1024, 1024]] * 2, ["c10::BFloat16"] * 2)
     rows = calls(

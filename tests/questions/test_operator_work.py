@@ -216,6 +216,16 @@ def test_a_communication_kernel_is_a_call_of_its_own(make_scope):
     assert variant.work.link_bytes == 100 * 4 * 2 * 3 // 4
 
 
+def test_a_device_without_a_name_is_like_the_others_where_all_are_alike(make_scope):
+    named = {"device": 0, "name": "AMD Instinct MI300X", "sm_count": 304}
+    work = {"device_event": [kernel(None, 1, device=2)]}
+    (variant,) = device_work_of(make_scope({"device": [named], **work})).variants
+    assert variant.device == ("AMD Instinct MI300X", 304)
+    two = [named, {**named, "device": 1, "name": "AMD Instinct MI210"}]
+    (variant,) = device_work_of(make_scope({"device": two, **work})).variants
+    assert variant.device.name is None
+
+
 def test_only_the_asked_steps_and_ranks_count(make_scope):
     rows = {
         "step": [{"step": 1, "start_ns": 0, "end_ns": 9}, {"step": 2, "start_ns": 9, "end_ns": 99}],

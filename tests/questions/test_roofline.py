@@ -71,6 +71,26 @@ def test_winograd_does_less_than_the_formula_counts_and_proves_no_limit_wrong(an
     assert "above 100 %" not in row["note"]
 
 
+def test_winograd_in_several_kernels_is_known_by_any_of_them(answer):
+    conv = (
+        "aten::cudnn_convolution_backward_input",
+        [[], [8, 64, 32, 32], [64, 64, 3, 3], [], [], [], [], [], [], []],
+        ["GenericList", "float", "float", *["GenericList"] * 3, "Int", "Bool", "Bool", "Bool"],
+        1000,
+        {"name": "volta_sgemm_64x64_nt"},
+    )
+    rows = calls([conv]) | {"device": [V100]}
+    for number, part in enumerate(("Filter", "Data")):
+        name = f"void cudnn::winograd_nonfused::winogradForward{part}4x4<float, float>"
+        rows["device_event"].append(
+            {"id": 2000 + number, "name": name, "dur_ns": 10, "operator_id": 0}
+        )
+    (row,) = answer("roofline", rows).rows()
+    assert row["count"] == 1
+    assert "Winograd" in row["note"]
+    assert "above 100 %" not in row["note"]
+
+
 def test_faster_than_memory_is_possible_from_a_cache(answer):
     relu = ("aten::relu", [[1 << 20]], ["float"], 1000, {"name": "elementwise_kernel"})
     (row,) = answer("roofline", calls([relu])).rows()

@@ -37,7 +37,6 @@ NO_PEAK = "no peak known"
 FEWER = "Winograd or FFT: fewer operations than the formula counts"
 _HOST_COPIES = ("HtoD", "DtoH")
 _HALVES = ("float16", "bfloat16")
-_TRANSFORMS = ("winograd", "fft2d", "fft_", "_fft")
 
 
 def conventions(causal: str) -> Conventions:
@@ -66,12 +65,6 @@ class Roof:
     attainable_ns: float
     bound: str
     note: str = ""
-
-
-def has_transform(kernel: str) -> bool:
-    """Whether a kernel convolves in a transformed space, where fewer multiplications do."""
-    name = kernel.lower()
-    return any(word in name for word in _TRANSFORMS)
 
 
 class Limiter:
@@ -117,7 +110,7 @@ class Limiter:
         notes = list(work.notes)
         if work.bound == "lower":
             notes.append("only part of the work is recorded")
-        if has_transform(variant.kernel):
+        if variant.transformed:
             notes.append(FEWER)
         peak = limits.peak(dtype, work.unit)
         if peak is None and work.unit == "vector" and dtype in _HALVES:
@@ -194,8 +187,7 @@ def roofs_of(variants: tuple[Variant, ...], limits: str, asked: Conventions) -> 
         counted=np.array([w is not None for w in works], dtype=bool),
         inexact=np.array(
             [
-                variant.work is not None
-                and (variant.work.bound == "lower" or has_transform(variant.kernel))
+                variant.work is not None and (variant.work.bound == "lower" or variant.transformed)
                 for variant in variants
             ],
             dtype=bool,

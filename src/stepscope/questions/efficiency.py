@@ -108,7 +108,8 @@ def efficiency(
     if by == "step":
         rows = _of_steps(scope, found, roofs, parts)
     else:
-        rows = _of_modules(found, roofs, parts)
+        paths = scope.sql("SELECT DISTINCT path FROM module").column("path").to_pylist()
+        rows = _of_modules(found, roofs, parts, frozenset(paths))
     names = [c.name for c in _COLUMNS if c.name != ("module" if by == "step" else "step")]
     return noted(answer_rows(_COLUMNS, names, rows), roofs.note)
 
@@ -130,14 +131,18 @@ def _of_steps(
 
 
 def _of_modules(
-    found: DeviceWork, roofs: Roofs, parts: dict[tuple[int, int, int, int], list[Part]]
+    found: DeviceWork,
+    roofs: Roofs,
+    parts: dict[tuple[int, int, int, int], list[Part]],
+    known: frozenset[str],
 ) -> list[list[Any]]:
     whole: dict[tuple[int, int, int, str], list[Part]] = {}
     for (rank, span, device, module), own in sorted(parts.items()):
-        path = found.modules[module].split(".") if module >= 0 else [NO_MODULE]
-        for depth in range(len(path)):
-            key = (rank, span, device, ".".join(path[: depth + 1]))
-            whole.setdefault(key, []).extend(own)
+        path = found.modules[module] if module >= 0 else NO_MODULE
+        words = path.split(".")
+        above = {".".join(words[:depth]) for depth in range(1, len(words))} & known
+        for name in (path, *above):
+            whole.setdefault((rank, span, device, name), []).extend(own)
     rows = [
         [*key, *_figures(sum(part.device_ns for part in own), own, found, roofs)]
         for key, own in whole.items()
@@ -156,6 +161,8 @@ def utilisation(time_ns: int, parts: list[Part], roofs: Roofs) -> _Utilisation:
     ideal = sum(p.weight * float(roofs.matrix_ns[p.variant]) for p in products)
     if not any(roofs.counted[p.variant] for p in parts):
         return _Utilisation(None, "no work is counted")
+    if not products and not all(roofs.counted[p.variant] for p in parts):
+        return _Utilisation(None, "no product of matrices is counted")
     if ideal != ideal:  # NaN
         return _Utilisation(None, NO_PEAK)
     if not time_ns:

@@ -46,6 +46,7 @@ DIRECTIONS = ("", "forward", "backward", "optimizer")
 PRODUCTS = frozenset({"GEMM", "convolution", "attention"})
 """Classes of kernels that multiply matrices."""
 
+_TRANSFORMS = ("winograd", "fft2d", "fft_", "_fft")
 _MATRIX_FAMILIES = frozenset({"gemm", "convolution", "attention", "rnn"})
 
 
@@ -70,6 +71,7 @@ class Variant:
         kernel: the kernel that did most of it.
         device: kind of device it ran on.
         copy_kind: direction of the copy where the call is one, else empty.
+        transformed: whether it convolves in a transformed space, where fewer multiplications do.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Variant:
     kernel: str
     device: Device
     copy_kind: str = ""
+    transformed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,11 @@ def _is_product(kernel: str) -> bool:
     return kernel_class(kernel) in PRODUCTS and use.rule != "helpers that multiply nothing"
 
 
+def _has_transform(kernel: str) -> bool:
+    name = kernel.lower()
+    return any(word in name for word in _TRANSFORMS)
+
+
 def _of_rank(
     scope: Scope,
     rank: int,
@@ -272,10 +280,12 @@ def _of_rank(
     copied = np.full(len(alike), -1, dtype=np.int64)
     copied[call[told >= 0]] = told[told >= 0]
 
+    transforms = np.array([_has_transform(name) for name in kernel_names], bool)[kernel]
+    transformed = np.bincount(call, weights=transforms, minlength=len(alike)) > 0
     things: list[Any] = list(what.of)
 
     def variant(one: tuple[int, ...]) -> Variant:
-        thing_number, kernel_number, device_number, copied_number = one
+        thing_number, kernel_number, device_number, copied_number, in_transform = one
         name, row, work, why = _told(things[thing_number], rows, works, collective_rows)
         return Variant(
             name,
@@ -287,9 +297,12 @@ def _of_rank(
             kernel_names[kernel_number],
             kinds_of_device[device_number],
             copy_kinds[copied_number] if copied_number >= 0 else "",
+            bool(in_transform) and work is not None and work.family == "convolution",
         )
 
-    distinct, which = distinct_rows(thing, main_kernel, device, copied[call])
+    distinct, which = distinct_rows(
+        thing, main_kernel, device, copied[call], transformed.astype(np.int64)[call]
+    )
     variant_code = variants.all(variant(one) for one in distinct)
     module, module_names = coded(events.column("module"))
     module_code = np.array([modules(name) if name else -1 for name in module_names], np.int64)
@@ -371,8 +384,13 @@ def _devices(scope: Scope, rank: int, events: Any) -> tuple[Array, list[Device]]
     rows = scope.sql("SELECT device, name, sm_count FROM device WHERE rank = $rank", {"rank": rank})
     listed = zip(*(rows.column(c).to_pylist() for c in rows.column_names), strict=True)
     known = {number: Device(name, sm_count) for number, name, sm_count in listed}
+    # Recorders of AMD's devices number them by node in one place and by process in another: where all
+    # that the process saw are alike, one without a name is like them.
+    named = {device for device in known.values() if device.name is not None}
+    other = named.pop() if len(named) == 1 else Device(None, None)
     numbers, which = np.unique(events.column("device").to_numpy(), return_inverse=True)
-    return which.reshape(-1), [known.get(n, Device(None, None)) for n in numbers.tolist()]
+    found = (known.get(number, other) for number in numbers.tolist())
+    return which.reshape(-1), [other if device.name is None else device for device in found]
 
 
 def _grouped(columns: dict[str, Array]) -> dict[str, Array]:
