@@ -17,6 +17,7 @@ from check_texts import CHECKS
 from error_texts import ERRORS
 from findings_page import findings_page
 from python_methods import methods_module
+from work_page import work_page
 
 from stepscope.cli.main import commands
 from stepscope.formats.damage import CLASSES
@@ -60,6 +61,7 @@ def all_pages() -> dict[Path, str]:
         docs / "errors.md": errors_page(),
         docs / "checks.md": checks_page(),
         docs / "findings.md": MADE + findings_page(),
+        docs / "work.md": MADE + work_page(),
     }
     for question in questions:
         pages[docs / "questions" / f"{question.name}.md"] = question_page(question)
@@ -120,6 +122,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [The tables](schema.md), for SQL of your own\n"
         "* [Data-quality checks and invariants](checks.md)\n"
         "* [Rules behind the findings](findings.md)\n"
+        "* [What work is counted, and what devices can do](work.md)\n"
         "* [Errors](errors.md)\n"
     )
 

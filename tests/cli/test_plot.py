@@ -1,0 +1,40 @@
+"""`--plot` draws the roofline beside the answer, whatever part of the answer is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import write_store
+from tests.questions.launched import calls
+
+from stepscope.cli.main import main
+
+MM = ("aten::mm", [[1024, 1024]] * 2, ["c10::BFloat16"] * 2)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    small = ("aten::mm", [[512, 512]] * 2, ["c10::BFloat16"] * 2)
+    return str(write_store(tmp_path / "store", calls([(*MM, 4000, {}), (*small, 3000, {})])))
+
+
+def test_all_rows_are_drawn_where_one_column_of_one_is_shown(recording, tmp_path, capsys):
+    target = tmp_path / "roof.svg"
+    code = main(
+        ["roofline", recording, "--csv", "--top", "1", "--columns", "bound", "--plot", str(target)]
+    )
+    told = capsys.readouterr()
+    assert (code, told.out) == (0, "bound\ncompute\n")
+    assert "roof.svg: written" in told.err
+    assert target.read_text().count("<title>") == 2
+
+
+def test_other_questions_have_no_plot(recording, capsys):
+    assert main(["kernels", recording, "--plot", "roof.svg"]) == 2
+    assert "--plot" in capsys.readouterr().err
+
+
+def test_a_plot_of_a_wrong_kind_is_a_wrong_call(recording, tmp_path, capsys):
+    assert main(["roofline", recording, "--plot", str(tmp_path / "roof.pdf")]) == 2
+    assert "plot-kind" in capsys.readouterr().err
