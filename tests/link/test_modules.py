@@ -149,7 +149,9 @@ def test_hierarchy_names_its_innermost_module(text, module):
     assert hierarchy_module(text) == module
 
 
-@pytest.mark.parametrize("name", ["nn.Module: layers.0.attn", "module:layers.0.attn"])
+@pytest.mark.parametrize(
+    "name", ["nn.Module: layers.0.attn", "module:layers.0.attn", "layer:layers.0.attn"]
+)
 def test_paths_of_our_own_recordings_are_understood(name):
     assert range_module(name) == ModuleName(("layers", "0", "attn"), None)
 

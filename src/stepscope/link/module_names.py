@@ -17,7 +17,7 @@ class ModuleName:
 
 _SCRIPT_CALL = re.compile(r"([^.()]+)\(([^()]*)\)::(?:\([^()]*\)|<[^<>]*>|[^.<(])*")
 _LIGHTNING = re.compile(r"^\[pl\]\[module\]\s*([\w.]+)\s*:\s*(\S+)$")
-_PREFIX = re.compile(r"^(?:module:|nn\.Module:)\s*(\S+)$")
+_PREFIX = re.compile(r"^(?:module:|nn\.Module:|layer:)\s*(\S+)$")
 
 
 def hierarchy_module(text: str) -> ModuleName | None:
@@ -48,8 +48,9 @@ def hierarchy_module(text: str) -> ModuleName | None:
 def range_module(name: str) -> ModuleName | None:
     """The module that a range names, or None.
 
-    Three styles name one: PyTorch Lightning's `[pl][module]torch.nn.modules.linear.Linear: net.head`,
-    `nn.Module: net.head` as StepScope's own recordings have it, and `module:net.head`.
+    Four styles name one: PyTorch Lightning's `[pl][module]torch.nn.modules.linear.Linear: net.head`,
+    `nn.Module: net.head` as StepScope's own recordings have it, `module:net.head`, and `layer:net.head`
+    as PyProf asks for.
     """
     found = _LIGHTNING.match(name)
     if found:

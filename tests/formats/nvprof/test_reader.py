@@ -158,6 +158,75 @@ def test_a_broadcast_is_undone_and_its_gradient_accumulated(nvprof):
     assert given["aten::add_"][0] == [[4], [4], []]
 
 
+def test_gradients_of_a_convolution_get_their_shapes_from_the_forward(nvprof):
+    given = (
+        tensor(2, 3, 8, 8), tensor(4, 3, 3, 3), scalar(None), scalar((2, 2)), scalar(1),
+        scalar((1, 1)), scalar(1),
+    )  # fmt: skip
+    nvprof.ranges(
+        (0, 20, call("torch", "conv2d", *given)),
+        (1, 19, "conv2d, seq = 4"),
+        (2, 18, "cudnn_convolution, seq = 4"),
+    ).ranges(
+        (50, 90, "CudnnConvolutionBackward, seq = 4"),
+        (51, 89, "cudnn_convolution_backward, seq = 0"),
+        (52, 60, "cudnn_convolution_backward_input, seq = 0"),
+        (61, 70, "cudnn_convolution_backward_weight, seq = 0"),
+        thread=AUTOGRAD,
+    )
+    tables = nvprof.read()
+    found = inputs(tables)
+    grad = [2, 4, 4, 4]
+    assert found["aten::cudnn_convolution_backward_input"][0] == [[], grad, [4, 3, 3, 3]]
+    assert found["aten::cudnn_convolution_backward_weight"][0] == [[], grad, [2, 3, 8, 8]]
+    sizes = [json.loads(row["values"])[0] for row in tables.operator_input.to_pylist()]
+    assert {"[2, 3, 8, 8]", "[4, 3, 3, 3]"} <= set(sizes)
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "nodes", "derived"),
+    [
+        ("bmm", (tensor(2, 3, 4), tensor(2, 4, 5)), ("BmmBackward", "bmm"), [[2, 4, 3], [2, 3, 5]]),
+        (
+            "addmm", (tensor(5), tensor(3, 4), tensor(4, 5)), ("AddmmBackward", "mm"),
+            [[4, 3], [3, 5]],
+        ),
+        ("mul", (tensor(3, 1), tensor(1, 5)), ("MulBackward0", "mul"), [[3, 5], [3, 5]]),
+        ("relu", (tensor(3, 4),), ("ReluBackward0", "threshold_backward"), [[3, 4], [3, 4], []]),
+        (
+            "_softmax", (tensor(3, 4), scalar(1)), ("SoftmaxBackward", "_softmax_backward_data"),
+            [[3, 4], [3, 4], [], [3, 4]],
+        ),
+        (
+            "embedding", (tensor(9, 4), tensor(2, 3, dtype="int64")),
+            ("EmbeddingBackward", "embedding_dense_backward"), [[2, 3, 4], [2, 3], [], [], []],
+        ),
+        (
+            "nll_loss_forward", (tensor(6, 9), tensor(6, dtype="int64")),
+            ("NllLossForwardBackward", "nll_loss_backward"), None,
+        ),
+        ("mm", (tensor(3), tensor(3)), ("MmBackward", "mm"), None),
+        ("bmm", (tensor(3, 4), tensor(4, 5)), ("BmmBackward", "bmm"), None),
+        ("cos", (tensor(3, 4),), ("CosBackward", "sin"), None),
+    ],
+)  # fmt: skip
+def test_each_kind_of_node_calls_what_torchs_derivatives_say(
+    nvprof, function, given, nodes, derived
+):
+    node, called = nodes
+    nvprof.ranges((0, 20, call("torch", function, *given)), (1, 19, f"{function}, seq = 3")).ranges(
+        (50, 90, f"{node}, seq = 3"), (51, 60, f"{called}, seq = 0"), thread=AUTOGRAD
+    )
+    tables = nvprof.read()
+    texts = {row["input_id"]: row["dims"] for row in tables.operator_input.to_pylist()}
+    (found,) = [
+        texts.get(row["input_id"])
+        for row in tables.host_event.to_pylist()
+        if row["thread"] == 1 and row["name"] == f"aten::{called}"
+    ]
+    assert found == (None if derived is None else json.dumps(derived))
+
+
 def test_a_node_without_a_known_forward_is_given_nothing(nvprof):
     nvprof.ranges((50, 90, "MmBackward, seq = 9"), (51, 60, "mm, seq = 0"), thread=AUTOGRAD)
     assert inputs(nvprof.read()) == {}

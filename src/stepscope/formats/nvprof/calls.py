@@ -8,6 +8,7 @@ listed here. Element types are spelled as Kineto spells them, scalars are texts.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +99,7 @@ _IN_PYTHON: dict[tuple[str, str], tuple[str, ...]] = {
 }  # fmt: skip
 """Order of the arguments of Python functions that differ from the operator of their name."""
 
+_INTEGER = re.compile(r"\d{1,9}\Z")
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 _LISTED = frozenset({"cat", "stack"})
 _IN_PLACE = frozenset(
@@ -164,6 +166,20 @@ def tensor_type(inputs: Inputs, position: int) -> str:
     """The element type of an input as it is spelled here; empty where it is not known."""
     types = json.loads(inputs.types) if inputs.types else []
     return str(types[position]) if position < len(types) else ""
+
+
+def integers_at(inputs: Inputs, position: int, count: int, default: int) -> tuple[int, ...] | None:
+    """`count` integers that an input has as a number or a list; defaults where it was not given.
+
+    None where it is something else.
+    """
+    values = json.loads(inputs.values) if inputs.values else []
+    text = str(values[position]) if position < len(values) else ""
+    words = text.strip("[]").replace(",", " ").split()
+    if not all(_INTEGER.match(word) for word in words):
+        return None
+    found = tuple(int(word) for word in words) or (default,)
+    return found * count if len(found) == 1 else found if len(found) == count else None
 
 
 def made_inputs(*given: tuple[tuple[int, ...] | list[list[int]], str, Any]) -> Inputs:

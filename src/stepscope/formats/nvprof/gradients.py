@@ -13,7 +13,13 @@ import math
 import re
 from collections.abc import Callable, Iterable
 
-from stepscope.formats.nvprof.calls import Inputs, made_inputs, tensor_shape, tensor_type
+from stepscope.formats.nvprof.calls import (
+    Inputs,
+    integers_at,
+    made_inputs,
+    tensor_shape,
+    tensor_type,
+)
 from stepscope.formats.nvprof.markers import base_name
 from stepscope.formats.nvprof.ranges import Range
 
@@ -33,6 +39,8 @@ _ENCLOSING: dict[str, tuple[str, ...]] = {
     "_fused_dropout": ("dropout",),
     "native_layer_norm": ("layer_norm",),
     "nll_loss_forward": ("nll_loss",),
+    "cudnn_convolution": ("conv1d", "conv2d", "conv3d"),
+    "cudnn_batch_norm": ("batch_norm",),
 }
 """Operators that hand what they were given on to another one."""
 
@@ -232,6 +240,41 @@ def _nll(known: Inputs) -> Calls | None:
     return {"nll_loss_backward": [given]}
 
 
+def _convolution(known: Inputs) -> Calls | None:
+    x, w, kind = tensor_shape(known, 0), tensor_shape(known, 1), tensor_type(known, 0)
+    if x is None or w is None or len(x) != len(w) or len(x) < 3:
+        return None
+    axes = len(x) - 2
+    stride, padding, dilation = (
+        integers_at(known, position, axes, default)
+        for position, default in ((3, 1), (4, 0), (5, 1))
+    )
+    if stride is None or padding is None or dilation is None or 0 in stride:
+        return None
+    sizes = zip(x[2:], w[2:], stride, padding, dilation, strict=True)
+    positions = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in sizes]
+    if min(positions) < 1:
+        return None
+    grad = ((x[0], w[0], *positions), kind, None)
+    return {
+        "cudnn_convolution_backward_input": [
+            made_inputs(((), "ScalarList", x), grad, (w, kind, None))
+        ],
+        "cudnn_convolution_backward_weight": [
+            made_inputs(((), "ScalarList", w), grad, (x, kind, None))
+        ],
+    }
+
+
+def _batch_norm(known: Inputs) -> Calls | None:
+    x, weight, kind = tensor_shape(known, 0), tensor_shape(known, 1), tensor_type(known, 0)
+    if x is None or weight is None:
+        return None
+    scale = (weight, tensor_type(known, 1), None)
+    given = made_inputs((x, kind, None), (x, kind, None), *[scale] * 5)
+    return {"cudnn_batch_norm_backward": [given]}
+
+
 _RULES: dict[str, Callable[[Inputs], Calls | None]] = {
     "Mm": _products,
     "Addmm": lambda known: _products(known, 1 if tensor_shape(known, 2) else 0),
@@ -246,6 +289,8 @@ _RULES: dict[str, Callable[[Inputs], Calls | None]] = {
     "NativeLayerNorm": _layer_norm,
     "Embedding": _embedding,
     "NllLoss": _nll,
+    "CudnnConvolution": _convolution,
+    "CudnnBatchNorm": _batch_norm,
 }
 
 
