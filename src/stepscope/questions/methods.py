@@ -454,8 +454,8 @@ class QuestionMethods(ABC):
             step: of this step or these steps alone.
 
         Columns: rank, span, device, step, module, time_ns, device_ns, mfu_ratio,
-        attainable_ratio, coverage_ratio, flops, matrix_flops, flop_per_s, dtype,
-        peak_flop_per_s, device_name, uncounted, finding.
+        attainable_ratio, coverage_ratio, finding, flops, matrix_flops, flop_per_s, dtype,
+        peak_flop_per_s, device_name, uncounted.
 
         Raises:
             UsageError: a rank, step, column or choice that does not exist.
