@@ -193,10 +193,15 @@ class Facts:
             sum(int(g.length[g.cause == HOST_WAIT].sum()) for g in self.gaps.values()) / self.steps
         )
 
-    @property
+    @cached_property
     def counted(self) -> str:
-        """SQL: the rows of an event table that the mean step is made of."""
-        return COUNTED if self.has_steps else "true"
+        """SQL: the rows of an event table that the mean step is made of, also outside of the scope."""
+        conditions = [COUNTED] if self.has_steps else []
+        if self.scope.steps is not None:
+            conditions.append(f"step IN ({', '.join(map(str, self.scope.steps)) or 'NULL'})")
+        if self.scope.ranks != self.scope.store.ranks:
+            conditions.append(f"rank IN ({', '.join(map(str, self.scope.ranks))})")
+        return " AND ".join(conditions) or "true"
 
     @property
     def enough_work(self) -> bool:

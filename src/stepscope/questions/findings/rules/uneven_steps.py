@@ -12,7 +12,7 @@ from stepscope.questions.findings.facts import Facts, Row, first
 from stepscope.units import ratio_text, time_text
 
 _SHARE = Threshold(
-    "how much the mean step is above the median, of the median",
+    "how much more a mean step waits than the median one, of the median step",
     0.05,
     "ratio",
     "ours: three times the spread of quiet runs",
@@ -30,11 +30,13 @@ _STEPS = Threshold("steps after the first", 4, "count", "ours: fewer have no med
     silent_with=("truncated",),
 )
 def uneven_steps(facts: Facts) -> Iterator[Finding]:
-    """The complete steps of all recordings but the first of each, which `first-step` is about. Which
-    part of the breakdown grows most in the steps above the median is said with it.
+    """The complete steps of all recordings but the first of each, which `first-step` is about, without
+    the time in which kernels run: a step that has more to compute (the last of accumulated gradients)
+    is longer with good reason. Which part of the breakdown grows most in the longest step is said
+    with it.
 
-    What could be saved is how much their mean is above their median, if long steps were like the
-    others; at least half of that.
+    What could be saved is how much the mean of this time is above its median, if long steps were like
+    the others; at least half of that where the device waits for input, copies or other ranks.
     """
     if not facts.has_steps:
         return
@@ -57,21 +59,23 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
     if len(rows) < _STEPS.value:
         return
     lengths = np.array([row["step_ns"] for row in rows])
-    median, mean = float(np.median(lengths)), float(lengths.mean())
-    if not median or mean / median - 1 <= _SHARE.value:
+    waits = lengths - np.array([row["kernel_ns"] for row in rows])
+    median, more = float(np.median(lengths)), float(waits.mean() - np.median(waits))
+    if not median or more / median <= _SHARE.value:
         return
-    rows.sort(key=lambda row: -row["step_ns"])
+    rows.sort(key=lambda row: row["step_ns"] - row["kernel_ns"], reverse=True)
     usual = {part: float(np.median([row[f"{part}_ns"] for row in rows])) for part in PARTS}
     longest = rows[0]
-    grown = max(PARTS, key=lambda part: longest[f"{part}_ns"] - usual[part])
+    grown = max(PARTS[1:], key=lambda part: longest[f"{part}_ns"] - usual[part])
+    sure = grown in ("dataloader", "memcpy", "communication")
     yield Finding(
-        title=f"Steps are uneven: the longest takes {time_text(longest['step_ns'])}, the median "
+        title=f"Steps are uneven: step {longest['step']} takes {time_text(longest['step_ns'])}, the median "
         f"{time_text(median)}; it has more {grown}",
-        metric="how much the mean step is above the median, of the median",
-        value=mean / median - 1,
+        metric="how much more a mean step waits than the median one, of the median step",
+        value=more / median,
         unit="ratio",
-        saving_ns=((mean - median) / 2, mean - median),
-        confidence="high",
+        saving_ns=(more / 2 if sure else 0, more),
+        confidence="high" if sure else "medium",
         evidence=first({k: v for k, v in row.items() if k != "window_ns"} for row in rows),
         rank=longest["rank"],
         step=longest["step"],
