@@ -117,6 +117,8 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "Where a training step's time goes, and how far that is from the hardware's limit.\n\n"
         "## Questions\n\n" + table(["question", "asks"], rows) + "\n"
         "## Reference\n\n"
+        "* [Recording](recording.md) from inside a training job\n"
+        "* [Inline measurements](scaling.md): reading, drawing, comparing\n"
         "* [The command line](cli.md)\n"
         "* [Python](python.md)\n"
         "* [The tables](schema.md), for SQL of your own\n"
