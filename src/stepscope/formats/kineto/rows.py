@@ -245,7 +245,7 @@ class EventRows:
                 continue
             values = ", ".join(f"first({self._argument(name)})" for name in names)
             for row in self._rows(
-                f"SELECT {hashed} AS hash, {values} FROM event WHERE {where} AND {hashed} IS NOT NULL GROUP BY 1"
+                f"SELECT {hashed} AS hash, {values} FROM event WHERE {where} AND {hashed} IS NOT NULL GROUP BY 1 ORDER BY min(rowid)"
             ):
                 known.setdefault(row[0], row[1:])
 
