@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import signal
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import BinaryIO
@@ -86,3 +89,24 @@ def test_stopping_the_job_is_not_swallowed() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         Guard("x").wrap(interrupted)()
+
+
+def test_a_process_killed_in_the_middle_of_a_file_leaves_none_under_its_name(
+    tmp_path: Path,
+) -> None:
+    code = """
+import os, signal, sys
+from pathlib import Path
+from stepscope.record.output import write_whole
+
+def half(file):
+    file.write(b'{"timeline": {')
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+write_whole(Path(sys.argv[1]) / "host.0.prof.json", half)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert list(tmp_path.glob("*.json")) == []
+    assert len(list(tmp_path.iterdir())) == 1

@@ -6,6 +6,9 @@ import errno
 import gzip
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -260,3 +263,65 @@ def test_an_exception_in_the_job_is_the_jobs_and_the_trace_is_kept(tmp_path: Pat
         run()
     assert len(_steps(_read(tracer.written[0]))) == 2
     assert untouched(model)
+
+
+@pytest.mark.parametrize("where", ["prepare_trace", "start_trace", "stop_trace"])
+def test_another_subscriber_of_the_devices_tools_costs_one_warning(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    stop = torch.profiler.profile.stop_trace
+
+    def refused(self: Any) -> None:
+        if where == "stop_trace":
+            stop(self)
+        raise RuntimeError("CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
+
+    expected = train(make_model(), batches(8))
+    model = make_model()
+    tracer = trace(tmp_path, model=model, active=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(f"torch.profiler.profile.{where}", refused)
+        tracer.start()
+        with pytest.warns(RecordingWarning, match="MULTIPLE_SUBSCRIBERS") as caught:
+            assert train(model, tracer.iterate(batches(8))) == expected
+        assert tracer.stop() == []
+    assert len(caught) == 1
+    assert tracer.over
+    assert untouched(model)
+
+
+KILLED = """
+import os, shutil, signal, sys, torch
+from stepscope.record import trace_file
+from stepscope.record.tracing import trace
+
+def killed(source, target, length):
+    target.write(source.read(400))
+    target.fileobj.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+trace_file.shutil.copyfileobj = killed
+model = torch.nn.Linear(8, 4)
+with trace(sys.argv[1], name="job", model=model, active=1) as tracer:
+    for batch in tracer.iterate([torch.ones(2, 8)] * 6):
+        model(batch).sum().backward()
+"""
+
+
+def test_a_job_killed_while_it_writes_leaves_the_trace_before_as_it_was(tmp_path: Path) -> None:
+    (before,) = _trace(tmp_path, active=1)
+    whole = before.read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)},
+        check=False,
+        timeout=120,
+        capture_output=True,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert before.read_bytes() == whole
+    assert [path for path in tmp_path.glob("*.json.gz") if path != before] == []
+    # It had begun: what was half written lies beside it, hidden, under a name that nobody reads.
+    assert [path.name[:20] for path in tmp_path.glob(".*.part")] == [".job-0-of-1.json.gz."]
