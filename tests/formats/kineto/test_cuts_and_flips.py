@@ -49,6 +49,17 @@ def test_flipped_bytes_cost_only_the_events_they_hit(fuzz, small):
     assert outcome.worst >= 0.99
 
 
+@pytest.mark.parametrize("key", [b"dur", b"ts", b"ph"])
+def test_key_in_another_case_beside_damage_costs_no_other_event(fuzz, small, tmp_path, key):
+    text = bytearray(small.text)
+    at = text.index(b'"%s"' % key, 40_000) + 1
+    damage = text.index(b"[1, 2, 3]", at)
+    text[at] ^= 0x20  # what a flipped bit makes of a letter
+    text[damage + 1] = 0xFF
+    tables = fuzz.read_bytes(bytes(text), tmp_path)
+    assert fuzz.fraction_untouched(small, tables, [at, damage + 1]) == 1
+
+
 def test_flipped_bytes_of_a_gzip_file_raise_nothing(fuzz, small):
     assert fuzz.run_packed(small, 15, seed=13, flips=5).tracebacks == 0
 

@@ -26,6 +26,10 @@ from stepscope.formats.kineto.mend import mend
 from stepscope.formats.kineto.slices import Slice, split_at_event
 from stepscope.formats.tables import ReadReport
 
+INSERTED_EVENTS = 8192
+DAMAGED_PIECES = 6
+"""After so many damaged pieces without an intact one between them, slices are mended whole."""
+
 MEND_BYTES = 64 << 10
 """A damaged slice is halved down to this before the slow way reads it event by event."""
 
@@ -155,6 +159,7 @@ class EventScanner:
         self._exact = False
         self._loose = False
         self._again = False
+        self._damaged_pieces = 0
         self.ended = False
         """Whether the trace's own end was seen before the file's."""
         self._plan = ("", "")
@@ -219,6 +224,7 @@ class EventScanner:
             return
         try:
             self._insert_texts([self._inside(piece.text) for piece in group])
+            self._damaged_pieces = 0
         except duckdb.Error as error:
             if not self._loose and _WRONG_TYPE.search(str(error)):
                 # A value of a type that its field does not have elsewhere: from here on every
@@ -233,7 +239,12 @@ class EventScanner:
             self._insert_damaged(group[0])
 
     def _insert_damaged(self, piece: Slice) -> None:
-        halves = split_at_event(piece, self.boundary) if len(piece.text) > MEND_BYTES else None
+        # Where every piece is damaged (paths of Windows in each call stack), halving finds no intact
+        # one and costs more than mending at once.
+        rare = self._damaged_pieces < DAMAGED_PIECES
+        halves = (
+            split_at_event(piece, self.boundary) if rare and len(piece.text) > MEND_BYTES else None
+        )
         if halves is not None:
             self._insert(list(halves))
             return
@@ -251,10 +262,11 @@ class EventScanner:
         self._pending.truncated |= mended.truncated
         for damage, offset in mended.notes:
             self._pending.note(damage, offset)
-            # The trace's own end: what follows is left over from a longer file before it.
-            self.ended |= damage == "extra_data"
-        for start in range(0, len(events), 1024):
-            self._insert_conformed(events[start : start + 1024], piece.offset)
+        # The trace's own end: what follows is left over from a longer file before it.
+        self.ended |= mended.end is not None
+        self._damaged_pieces += 1
+        for start in range(0, len(events), INSERTED_EVENTS):
+            self._insert_conformed(events[start : start + INSERTED_EVENTS], piece.offset)
 
     def _insert_conformed(self, events: list[dict[str, Any]], offset: int) -> None:
         text = json.dumps(events).encode()[1:-1]
@@ -406,7 +418,10 @@ class EventScanner:
         for raw in sorted(events):
             known = fields.KNOWN_EVENT.get(raw.lower())
             if known is None:
-                if len(self._event_extras) < MOST_EXTRAS:
+                twin = next((key for key in self._event_extras if key.lower() == raw.lower()), None)
+                if twin is not None:
+                    self._respell_as(raw, twin)
+                elif len(self._event_extras) < MOST_EXTRAS:
                     self._event_extras[raw] = None
             else:
                 self._respell_as(raw, known)
@@ -416,7 +431,9 @@ class EventScanner:
         return len(self.keys), len(self.extras), len(self._event_extras), len(self._respell)
 
     def _respell_as(self, raw: str, ours: str) -> None:
-        if raw != ours:
+        # An event's own keys are never respelled: an argument whose name differs only in case, or a
+        # damaged key, would take its time or duration from every event of the file.
+        if raw != ours and fields.KNOWN_EVENT.get(raw.lower()) != raw:
             self._respell[json.dumps(raw).encode() + b":"] = json.dumps(ours).encode() + b":"
 
     def _lost_digits(self) -> bool:
