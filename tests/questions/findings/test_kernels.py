@@ -270,19 +270,25 @@ def test_low_occupancy_counts_for_kernels_other_than_products(findings: Any) -> 
         assert findings(Job().kernel(kernel, 600_000, **columns).rows(), "low-occupancy") == []
 
 
-def checkpoint(*, inside_backward: int) -> dict[str, Any]:
-    job = Job(steps=1).kernel("work", 900_000)
-    job.event("CheckpointFunctionBackward", 100_000, 500_000, device_ns=300_000)
-    job.event(
-        "autograd::engine::evaluate_function: MmBackward0",
-        300_000,
-        200_000,
-        device_ns=inside_backward,
-    )
-    return job.rows()
+def backward(*, again_ns: int, rest_ns: int) -> dict[str, Any]:
+    job = Job().kernel("forward", 300_000, operator="aten::addmm")
+    job.kernel("forward", again_ns, operator="aten::addmm", direction="backward")
+    job.kernel("gradient", rest_ns, operator="aten::mm", direction="backward")
+    rows = job.rows()
+    for number, row in enumerate(rows["host_event"]):
+        if row["name"] == "aten::addmm":
+            row["sequence_number"] = number
+    return rows
 
 
-def test_a_checkpoint_is_charged_for_its_forward_alone(findings: Any) -> None:
-    (row,) = findings(checkpoint(inside_backward=200_000), "recomputation")
+def test_numbered_operators_in_backward_are_a_forward_that_runs_again(findings: Any) -> None:
+    (row,) = findings(backward(again_ns=100_000, rest_ns=400_000), "recomputation")
     assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (100_000, 0, 100_000)
-    assert findings(checkpoint(inside_backward=290_000), "recomputation") == []
+    assert row["evidence"] == [
+        {"operator": "aten::addmm", "kernels_per_step": 1.0, "time_ns": 100_000.0}
+    ]
+
+
+def test_a_little_and_gradients_of_gradients_are_not(findings: Any) -> None:
+    assert findings(backward(again_ns=10_000, rest_ns=400_000), "recomputation") == []
+    assert findings(backward(again_ns=300_000, rest_ns=100_000), "recomputation") == []

@@ -13,65 +13,75 @@ _SHARE = Threshold(
     "ratio",
     "ours: below it memory is worth more",
 )
+_BACKWARD = Threshold(
+    "recomputed forward over the rest of backward",
+    1.0,
+    "ratio",
+    "ours: gradients take twice their forward; what is more belongs to gradients of gradients",
+)
 
-_ANY = """
-    SELECT count(*) AS calls FROM host_event
-    WHERE kind = 'operator' AND name = 'CheckpointFunctionBackward'
-"""
-_RECOMPUTED = """
-    WITH again AS (
-        SELECT rank, span, id, thread, start_ns, start_ns + dur_ns AS end_ns, device_ns
-        FROM host_event
-        WHERE kind = 'operator' AND name = 'CheckpointFunctionBackward' AND {counted}
-            AND device_ns IS NOT NULL
-    ),
-    backward AS (
-        SELECT again.rank, again.id, sum(inner_node.device_ns) AS device_ns
-        FROM again JOIN host_event AS inner_node
-            ON inner_node.rank = again.rank AND inner_node.span = again.span
-            AND inner_node.thread = again.thread AND inner_node.kind = 'operator'
-            AND inner_node.name LIKE 'autograd::engine::evaluate_function: %'
-            AND inner_node.start_ns >= again.start_ns
-            AND inner_node.start_ns + inner_node.dur_ns <= again.end_ns
-        GROUP BY again.rank, again.id
+_LAUNCHED = """
+    WITH launched AS (
+        SELECT op.name, work.dur_ns,
+            coalesce(op.sequence_number >= 0 AND op.name LIKE 'aten::%', false) AS again
+        FROM (
+            SELECT * FROM device_event
+            WHERE kind = 'computation' AND direction = 'backward' AND {counted}
+        ) AS work
+        JOIN host_event AS op ON op.rank = work.rank AND op.id = work.operator_id
     )
 """
-_TIME = "sum(again.device_ns - coalesce(backward.device_ns, 0))"
-_FROM = "FROM again LEFT JOIN backward USING (rank, id)"
+_AGAIN = "sum(dur_ns) FILTER (again)"
 
 
 @rule(
     "recomputation",
     "Activation checkpoints, whose forward runs again in backward.",
     _SHARE,
+    _BACKWARD,
     saves="kernel time",
     unreliable_with=("unlinked_kernel_fraction",),
 )
 def recomputation(facts: Facts) -> Iterator[Finding]:
-    """The device work that `CheckpointFunctionBackward` (`torch.utils.checkpoint` with
-    use_reentrant=True) launched, less that of the backward nodes inside it: the forward that it runs
-    again. Checkpoints without re-entry leave no name in a recording and are not found.
+    """Autograd numbers the operators that it records, and in backward it records none. Operators that
+    carry a number all the same inside a backward node are a forward that `torch.utils.checkpoint`
+    runs again, with re-entry or without. Backward of backward (create_graph=True) numbers its
+    operators too: where these take longer than the rest of backward, the rule is silent.
 
-    At most this time can be saved, if memory allows; nothing is certain, since it may not.
+    At most their device time can be saved, if memory allows; nothing is certain, since it may not.
     """
-    found = facts.host(
-        f"{_RECOMPUTED} SELECT count(*) AS calls, {_TIME}::BIGINT AS time_ns {_FROM}"
+    if not facts.enough_work:
+        return
+    rows = facts.host(
+        f"{_LAUNCHED} SELECT name AS operator, count(*) AS kernels, sum(dur_ns)::BIGINT AS total_ns "
+        "FROM launched WHERE again GROUP BY name ORDER BY total_ns DESC, name"
     )
-    time_ns = (found[0]["time_ns"] or 0) / facts.steps
-    if facts.part_of_step(time_ns) <= _SHARE.value:
+    total_ns = sum(row["total_ns"] for row in rows)
+    again_ns = total_ns / facts.steps
+    if facts.part_of_step(again_ns) <= _SHARE.value:
+        return
+    rest = facts.host(f"{_LAUNCHED} SELECT sum(dur_ns)::BIGINT AS ns FROM launched WHERE NOT again")
+    if total_ns > _BACKWARD.value * (rest[0]["ns"] or 0):
         return
     yield Finding(
-        title=f"Activation checkpoints compute forward again for {facts.amount(time_ns)}",
+        title=f"Activation checkpoints compute forward again for {facts.amount(again_ns)}",
         metric="device time of recomputed forward, per step",
-        value=time_ns,
+        value=again_ns,
         unit="ns",
-        saving_ns=(0, time_ns),
+        saving_ns=(0, again_ns),
         confidence="medium",
-        evidence=first([{"checkpoints_per_step": found[0]["calls"] / facts.steps}]),
+        evidence=first(
+            {
+                "operator": row["operator"],
+                "kernels_per_step": row["kernels"] / facts.steps,
+                "time_ns": row["total_ns"] / facts.steps,
+            }
+            for row in rows
+        ),
         advice="Checkpoint fewer layers as memory allows, or only what is cheap to compute again "
-        "(selective checkpoints: torch.utils.checkpoint.create_selective_checkpoint_contexts).",
+        "(torch.utils.checkpoint.create_selective_checkpoint_contexts).",
         query=" ".join(
-            f"{_RECOMPUTED} SELECT {_TIME} / {facts.steps} {_FROM}".replace(
+            f"{_LAUNCHED} SELECT {_AGAIN} / {facts.steps} FROM launched".replace(
                 "{counted}", facts.counted
             ).split()
         ),
