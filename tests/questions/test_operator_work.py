@@ -242,6 +242,17 @@ def test_only_the_asked_steps_and_ranks_count(make_scope):
     assert everything.rows["step"].tolist().count(NO_STEP) == 1
 
 
+def test_a_rank_without_the_asked_step_has_no_part_in_it(make_scope):
+    rows = {
+        "step": [
+            {"rank": 0, "step": 1, "start_ns": 0, "end_ns": 9},
+            {"rank": 1, "step": 2, "start_ns": 0, "end_ns": 9},
+        ],
+        "device_event": [kernel(None, 1, step=1), kernel(None, 2, step=2, rank=1)],
+    }
+    assert charged(device_work_of(make_scope(rows, steps=[2]))) == {"(no operator)": (2, 1.0)}
+
+
 def test_nothing_recorded_is_nothing(make_scope):
     found = device_work_of(make_scope({}))
     assert found.device_ns == 0

@@ -157,7 +157,11 @@ def device_work_of(scope: Scope, conventions: Conventions | None = None) -> Devi
 
 def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:
     variants, kernels, modules = Codes(), Codes(), Codes()
-    parts = [_of_rank(scope, rank, conventions, variants, kernels, modules) for rank in scope.ranks]
+    parts = []
+    for rank, steps in _steps_of_ranks(scope).items():
+        # A scope of its own reads this rank's files alone: with all ranks' it would be quadratic.
+        with Scope(scope.store, [rank], steps) as own:
+            parts.append(_of_rank(own, rank, conventions, variants, kernels, modules))
     names = (*_KEYS, *_SUMMED)
     rows = {
         name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0, np.int64)
@@ -169,6 +173,14 @@ def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:
         tuple(modules.of),  # type: ignore[arg-type]
         rows,
     )
+
+
+def _steps_of_ranks(scope: Scope) -> dict[int, tuple[int, ...] | None]:
+    """The asked steps that each rank has, None where all are asked for."""
+    if scope.steps is None:
+        return dict.fromkeys(scope.ranks)
+    rows = scope.sql("SELECT DISTINCT rank, step FROM step ORDER BY ALL").to_pylist()
+    return {rank: tuple(row["step"] for row in rows if row["rank"] == rank) for rank in scope.ranks}
 
 
 _EVENTS = f"""
