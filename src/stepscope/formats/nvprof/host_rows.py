@@ -6,6 +6,7 @@ import json
 import os.path
 import struct
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from stepscope.formats import vocabulary
@@ -51,6 +52,11 @@ class Threads:
             pid, tid = struct.unpack("<iq", identity[:12])
             return self.number(pid, tid)
         return self.number(None, 0)
+
+
+@lru_cache(maxsize=65_536)
+def _role(kind: str, name: str) -> str | None:
+    return vocabulary.host_role(kind, name)
 
 
 class Texts:
@@ -154,14 +160,14 @@ def _of_range(one: Range, rows: HostRows, *, python_stack: bool) -> Row | None:
         "start_ns": one.start_ns,
         "dur_ns": one.end_ns - one.start_ns,
         "input_id": rows.inputs.number(one.inputs),
-        "stack_id": rows.stacks.number(_frames(one)) if python_stack else None,
+        "stack_id": rows.stacks.number(_frames(one.frames)) if python_stack else None,
     }
     if one.operator is not None:
         row |= {
             "category": "cpu_op",
             "kind": "operator",
             "name": one.operator,
-            "role": vocabulary.host_role("operator", one.operator),
+            "role": _role("operator", one.operator),
             "sequence_number": _sequence(one, rows),
         }
         if one.from_forward:
@@ -190,7 +196,7 @@ def _of_range(one: Range, rows: HostRows, *, python_stack: bool) -> Row | None:
             "category": "user_annotation",
             "kind": kind,
             "name": marker.name,
-            "role": vocabulary.host_role(kind, marker.name),
+            "role": _role(kind, marker.name),
         }
     return None
 
@@ -200,7 +206,7 @@ def _python(marker: Marker) -> str:
 
 
 def _is_node(one: Range) -> bool:
-    return one.operator is not None and vocabulary.host_role("operator", one.operator) == "backward"
+    return one.operator is not None and _role("operator", one.operator) == "backward"
 
 
 def _sequence(one: Range, rows: HostRows) -> int | None:
@@ -210,11 +216,12 @@ def _sequence(one: Range, rows: HostRows) -> int | None:
     return None if nobody else number
 
 
-def _frames(one: Range) -> str | None:
+@lru_cache(maxsize=4096)
+def _frames(frames: tuple[str, ...]) -> str | None:
     """The call stack as table `call_stack` has it: innermost first."""
-    if not one.frames:
+    if not frames:
         return None
-    return ";".join(os.path.normpath(frame) if frame else frame for frame in reversed(one.frames))
+    return ";".join(os.path.normpath(frame) if frame else frame for frame in reversed(frames))
 
 
 def _add_calls(
@@ -231,7 +238,7 @@ def _add_calls(
                 "category": category,
                 "kind": "runtime",
                 "name": name,
-                "role": vocabulary.host_role("runtime", name),
+                "role": _role("runtime", name),
                 "thread": rows.threads.number(pid, tid or 0),
                 "start_ns": start,
                 "dur_ns": end - start,

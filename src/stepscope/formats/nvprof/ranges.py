@@ -89,8 +89,7 @@ def name_operators(ranges: list[Range]) -> None:
         operator = operator_name(one.marker)
         if operator is None:
             continue
-        within = [below for below in one.below() if below.marker.sort in ("operator", "call")]
-        if not within:
+        if not any(below.marker.sort in ("operator", "call") for below in one.below()):
             one.operator, one.inputs = operator, call_inputs(one.marker, operator)
             continue
         for below in _own_operators(one):
