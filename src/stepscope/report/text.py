@@ -1,8 +1,8 @@
 """An answer in a terminal.
 
 Colour only where stdout is a terminal; elsewhere plain lines of a fixed width, so that `grep` and
-`less` get what they expect. The summary has a layout of its own, in `stepscope.report.summary_text`;
-every other answer is a grid.
+`less` get what they expect. The summary and the findings have layouts of their own, in
+`stepscope.report.summary_text` and `findings_text`; every other answer is a grid.
 """
 
 from __future__ import annotations
@@ -48,6 +48,10 @@ def answer_lines(
         from stepscope.report.summary_text import summary_lines
 
         return summary_lines(table, width=width)
+    if table.question.name == "findings" and not whole:
+        from stepscope.report.findings_text import findings_lines
+
+        return findings_lines(table, width=width, most=most)
     return grid_lines(table, width=width, most=most, whole=whole)
 
 

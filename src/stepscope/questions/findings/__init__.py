@@ -50,7 +50,9 @@ _COLUMNS = (
     "What is worth changing, and what would it save?",
     _COLUMNS,
     parameters=(Parameter("id", "text", "findings of one rule alone", default=None),),
-    affected_by=(),
+    drawing="text",
+    fills="No rule found anything large enough. Record host and device, steps and shapes "
+    "(record_shapes=True), so that all rules can look.",
 )
 def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # the option is --id
     """What rules find in the recording, the largest saving first: each with the number it rests on,

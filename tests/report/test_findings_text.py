@@ -1,0 +1,59 @@
+"""The findings as paragraphs: nothing unsaid, nothing too wide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepscope.questions import find
+from stepscope.questions.ask import ask
+from stepscope.report.text import answer_lines
+from stepscope.store.open import Store
+
+LOADING = {
+    "step": [{"step": n, "start_ns": n * 1000, "end_ns": n * 1000 + 1000} for n in range(2)],
+    "host_event": [
+        {"name": "enumerate(DataLoader)#_Iter.__next__", "kind": "annotation", "role": "dataloader",
+         "start_ns": n * 1000, "dur_ns": 300, "step": n}
+        for n in range(2)
+    ],
+    "data_check": [{"check": "zero_ts", "affects": "steps", "explanation": "lost times"}],
+}  # fmt: skip
+
+
+def text_of(rows: dict[str, Any], width: int = 80, **asked: Any) -> list[str]:
+    with Store.from_rows(rows) as store:
+        table = ask(find("findings"), store)
+    return [line.text for line in answer_lines(table, width=width, **asked)]
+
+
+def test_a_finding_says_what_it_saves_and_what_to_do() -> None:
+    lines = text_of(LOADING, width=200)
+    assert lines[0] == "What is worth changing, and what would it save?"
+    assert (
+        lines[2] == "1. Input-bound: 30.0 % of the step (300 ns) goes to waiting for the DataLoader"
+    )
+    assert lines[3].startswith(
+        "   [input-bound, high: saves up to 300 ns a step (30.0 %), confidence low] Give DataLoader"
+    )
+    assert "   ⚠ read with care: zero_ts" in lines
+    assert "2. The recording is not whole or not in order: zero_ts" in lines
+    assert lines[-1] == "Evidence and the queries behind these numbers: --json."
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_line_is_too_wide(width: int) -> None:
+    assert max(map(len, text_of(LOADING, width))) <= width
+
+
+def test_what_is_left_out_is_said() -> None:
+    assert text_of(LOADING, most=1)[-1].startswith("1 more: --top 2. Evidence")
+
+
+def test_nothing_found_is_said() -> None:
+    assert "No rule found anything large enough." in " ".join(text_of({"step": [{"end_ns": 9}]}))
+
+
+def test_chosen_columns_are_a_grid() -> None:
+    assert any(line.startswith("id ") for line in text_of(LOADING, width=200, whole=True))
