@@ -102,7 +102,8 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
                 overruns=int((raw_dur >= 0).sum()),
                 report=tables.report,
                 resolution_ns=resolution_ns,
-            )
+            ),
+            events=not (tables.inline_timing.num_rows or tables.phase.num_rows),
         ),
     }
     links = {

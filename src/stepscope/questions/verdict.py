@@ -219,7 +219,8 @@ def _nothing() -> Finding:
     return Finding(
         "nothing recorded",
         "Nothing recorded: there is no host or device event to judge by.",
-        "`stepscope sources` for what was read",
+        "`stepscope sources` for what was read; `stepscope inline` and `stepscope phases` for what a "
+        "job measured of itself",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from stepscope.formats.runs import find_run
+from stepscope.questions.trace import open_trace
 
 
 def _trace(epoch_us, **distributed):
@@ -71,3 +72,10 @@ def test_a_profile_without_a_rank_does_not_unsettle_the_names_of_traces(tmp_path
         ("circe.prof.json", 0, "order"),
         ("rank7.json", 7, "file name"),
     ]
+
+
+def test_measurements_are_not_said_to_lack_the_events_of_a_trace(tmp_path):
+    (tmp_path / "h.0.prof.json").write_text(_profile(0))
+    with open_trace(tmp_path, cache=False) as trace:
+        checks = trace.sql('SELECT "check" FROM data_check ORDER BY 1').rows()
+    assert [row["check"] for row in checks] == ["repaired", "truncated"]
