@@ -149,8 +149,9 @@ ERRORS: dict[str, str] = {
     "store-version": "The store was made by a StepScope with other tables. Make it anew.",
     "system": "The operating system refused something; its reason is in the message.",
     "two-ways-to-record": (
-        "`stepscope record` records in one way at a time: a trace, a plan with `--inline`, or `--phases`. "
-        "Options such as `--active` and `--stack` are about traces."
+        "`stepscope record` records in one way at a time: a trace, a plan with `--inline`, `--phases`, or "
+        "traces when `stepscope trigger` asks for them with `--on-demand`. Options such as `--active` and "
+        "`--stack` are about traces, and with `--on-demand` they are the trigger's."
     ),
     "two-forms": "An answer has one form: `--json`, `--csv` or `--parquet FILE`.",
     "unknown-choice": "An option has a value that the question does not declare.",

@@ -93,6 +93,8 @@ def test_a_module_is_run_by_its_name(spawn, job, monkeypatch):
     [
         (("--inline", "PLAN", "--trace", "--", "train.py"), "two-ways-to-record"),
         (("--phases", "--stack", "--", "train.py"), "two-ways-to-record"),
+        (("--phases", "--on-demand", "asked", "--", "train.py"), "two-ways-to-record"),
+        (("--on-demand", "asked", "--stack", "--", "train.py"), "two-ways-to-record"),
         (("--phases",), "no-script"),
         (("--", "absent.py"), "no-script"),
         (("--inline", "absent.toml", "--", "train.py"), "bad-plan"),
@@ -106,3 +108,40 @@ def test_a_wrong_call_runs_nothing(run, job, monkeypatch, arguments, slug):
     assert "arguments" not in done.out
     assert not (job / "stepscope-out").exists()
     assert sys.argv[0] != "train.py"
+
+
+ON_DEMAND = """
+import sys, time
+from pathlib import Path
+import torch
+from stepscope.record.request import new_request, write_request
+
+out, asked = Path(sys.argv[1]), Path(sys.argv[2])
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for number in range(1500):
+    optimizer.zero_grad()
+    model(torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+    time.sleep(0.01)
+    if number == 10:
+        write_request(asked, new_request(steps=1, at_step=250))
+    if list(out.glob("*.gz")):
+        break
+"""
+
+
+def test_a_script_that_knows_nothing_of_it_records_when_it_is_asked(spawn, job):
+    (job / "long.py").write_text(ON_DEMAND)
+    arguments = [str(job / "long.py"), str(job / "out"), str(job / "asked")]
+    done = _recorded(spawn, job, "--on-demand", str(job / "asked"), "--", *arguments)
+    assert done.code == 0, done.err
+    (trace,) = (job / "out").glob("*.json.gz")
+    assert trace.name == "long.step250-0-of-1.json.gz"
+    assert f"wrote {trace}" in done.err
+
+
+def test_a_script_that_nobody_asks_says_nothing(spawn, job):
+    asked = str(job / "asked")
+    done = _recorded(spawn, job, "--on-demand", asked, "--", str(job / "train.py"))
+    assert (done.code, done.err) == (0, "")

@@ -29,6 +29,12 @@ from stepscope.errors import StepScopeError, UsageError
 @click.option("--phases", is_flag=True, help="Measure the phases of every step alone.")
 @click.option("--trace", is_flag=True, help="Record a trace of a few steps, which is the default.")
 @click.option(
+    "--on-demand",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Record traces when `stepscope trigger DIR` asks for them.",
+)
+@click.option(
     "-o",
     "--out",
     default="stepscope-out",
@@ -55,6 +61,7 @@ def command(
     plan: str | None,
     phases: bool,
     trace: bool,
+    on_demand: Path | None,
     out: Path,
     no_summary: bool,
     **options: Any,
@@ -69,12 +76,13 @@ def command(
     from stepscope.record.plan import read_plan
     from stepscope.record.script import run
     from stepscope.record.tracing import Tracer
+    from stepscope.record.trigger import OnDemand
 
     given = {name: value for name, value in options.items() if value is not None}
-    if (plan is not None) + phases + trace > 1:
+    if (plan is not None) + phases + trace + (on_demand is not None) > 1:
         raise UsageError(
             "a script is recorded in one way",
-            hint="choose one of --inline PLAN, --phases and --trace",
+            hint="choose one of --inline PLAN, --phases, --trace and --on-demand DIR",
             slug="two-ways-to-record",
         )
     is_trace = plan is None and not phases
@@ -86,15 +94,25 @@ def command(
             slug="two-ways-to-record",
         )
     command_line = list(script)
+    said_by_trigger = set(given) - {"name", "start_step"}
+    if on_demand is not None and said_by_trigger:
+        raise UsageError(
+            f"--{min(said_by_trigger).replace('_', '-')} is not known before a trace is asked for",
+            hint="say it to stepscope trigger",
+            slug="two-ways-to-record",
+        )
     module = command_line[:1] == ["-m"]
     if module:
         del command_line[0]
-    tracer = None
+    tracer: Tracer | OnDemand | None = None
     if is_trace:
-        given["memory_snapshot"] = given.pop("snapshot", False)
         if command_line:
             given.setdefault("name", Path(command_line[0]).stem)
-        tracer = Tracer(out, **given)
+        if on_demand is not None:
+            tracer = OnDemand(on_demand, out=out, **given)
+        else:
+            given["memory_snapshot"] = given.pop("snapshot", False)
+            tracer = Tracer(out, **given)
     read = read_plan(plan) if plan is not None else None
     before = _files(out)
     code = 0
@@ -108,7 +126,9 @@ def command(
     except BaseException as error:
         _show(error)
         code = 1
-    _tell(out, before, written, no_summary=no_summary)
+    # Nobody may have asked for a trace, which is no failure.
+    if on_demand is None or (tracer is not None and tracer.written):
+        _tell(out, before, written, no_summary=no_summary)
     if code:
         raise click.exceptions.Exit(code)
 

@@ -16,13 +16,14 @@ from stepscope.record.loop import LoopFinder
 from stepscope.record.plan import Plan
 from stepscope.record.session import Session
 from stepscope.record.tracing import Tracer
+from stepscope.record.trigger import OnDemand
 from stepscope.record.trouble import Guard, say_once
 
 
 class _Recording:
     """What is started as soon as the script has imported torch."""
 
-    def __init__(self, plan: Plan | None, tracer: Tracer | None, options: dict[str, Any]) -> None:
+    def __init__(self, plan: Plan | None, tracer: Tracer | OnDemand | None, options: dict[str, Any]) -> None:
         self._plan = plan
         self._tracer = tracer
         self._options = options
@@ -60,7 +61,7 @@ def run(
     *,
     module: bool = False,
     plan: Plan | None = None,
-    tracer: Tracer | None = None,
+    tracer: Tracer | OnDemand | None = None,
     out: str | Path = "stepscope-out",
     phases: bool = True,
 ) -> list[Path]:
@@ -74,7 +75,7 @@ def run(
         command: the script's path, or the module's name, and its arguments.
         module: run `python -m module` rather than a file.
         plan: measure these events inline; None for the phases only.
-        tracer: record a trace instead.
+        tracer: record a trace instead, or listen for when one is asked for.
         out: directory of the inline files.
         phases: whether phases are timed.
 
