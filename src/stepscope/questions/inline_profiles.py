@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepscope.errors import UsageError
+from stepscope.formats.inline.document import sound
 from stepscope.formats.inline.reader import tables_of
 from stepscope.questions.trace import Trace
 from stepscope.store.open import Store
@@ -25,7 +26,7 @@ def trace_of_profiles(profiles: Sequence[Mapping[str, Any]]) -> Trace:
     rows: dict[str, list[dict[str, Any]]] = {"inline_timing": [], "rank": []}
     seen: set[int] = set()
     for place, profile in enumerate(profiles):
-        tables = tables_of(profile, f"profile {place}")
+        tables = tables_of(sound(profile), f"profile {place}")
         rank = place if tables.facts.rank is None else tables.facts.rank
         if rank in seen:
             raise UsageError(

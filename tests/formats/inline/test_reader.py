@@ -166,6 +166,13 @@ def test_labels_are_taken_as_they_are(read, label):
     assert tables.inline_timing["label"].to_pylist() == [label]
 
 
+def test_halves_of_characters_become_question_marks(read):
+    text = rb'{"host_name": "\ud800", "events": [{"event_name": "a\ud800b", "measured_times_ms": [1]}]}'
+    _, tables = read(text)
+    assert tables.inline_timing["label"].to_pylist() == ["a?b"]
+    assert tables.facts.host == "?"
+
+
 def test_what_has_a_wrong_type_is_counted_and_the_rest_is_kept(read):
     timeline = {
         "device_0": {

@@ -34,9 +34,18 @@ def load(member: Member) -> Any:
     if len(text) > LARGEST_BYTES:
         raise _refused(member, f"larger than {LARGEST_BYTES >> 20} MiB")
     try:
-        return json.loads(strip_bom(text).decode("utf-8", errors="replace"))
+        loaded = json.loads(strip_bom(text).decode("utf-8", errors="replace"))
+        return sound(loaded) if b"\\u" in text else loaded
     except (ValueError, RecursionError) as error:
         raise _refused(member, f"no whole JSON document: {error}") from None
+
+
+def sound(loaded: Any) -> Any:
+    """The document with question marks for halves of characters, which JSON can hold (`"\\ud800"`)
+    and no table can.
+    """
+    text = json.dumps(loaded, ensure_ascii=False)
+    return json.loads(text.encode("utf-8", errors="replace"))
 
 
 def _refused(member: Member, reason: str) -> SourceError:
