@@ -83,11 +83,9 @@ class Scope:
 
         A column that holds NULL comes as a masked array.
         """
-        cursor = self._cursor
-        arrays: dict[str, np.ndarray[Any, Any]] = interruptible(
-            cursor, lambda: cursor.execute(text, params).fetchnumpy()
-        )
-        return arrays
+        # Through Arrow: DuckDB's own way to NumPy imports pandas where there is one.
+        table = self.sql(text, params)
+        return {name: _as_numpy(table.column(name)) for name in table.column_names}
 
     def value(self, text: str, params: Any = None) -> Any:
         """Runs a query of one row and one column and returns its value, None for NULL."""
@@ -112,3 +110,14 @@ class Scope:
     ) -> None:
         """Closes it."""
         self.close()
+
+
+def _as_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+    if not column.null_count:
+        whole: np.ndarray[Any, Any] = column.to_numpy()
+        return whole
+    import numpy as np
+    import pyarrow as pa
+
+    nothing = "" if pa.types.is_string(column.type) else pa.scalar(0).cast(column.type)
+    return np.ma.MaskedArray(column.fill_null(nothing).to_numpy(), mask=column.is_null().to_numpy())
