@@ -1,4 +1,4 @@
-"""A small language model trained for a few steps under torch.profiler: the recording `demo` shows.
+"""A small language model trained here, measured inline and traced: the recordings `demo` shows.
 
 torch is imported when the training starts, so that the command line works without it.
 """
@@ -23,8 +23,14 @@ HEADS = 4
 LAYERS = 3
 CHARACTERS = 250
 """Per token: enough work for the data loader that the wait for it shows beside a small model's step."""
-WAIT_STEPS = 1
-WARMUP_STEPS = 1
+PLAN = {
+    "warmup": 2,
+    "repetitions": 3,
+    "unarmed_every": 0,
+    "events": ["input_wait", "forward", "blocks.0.attention.forward", "backward"],
+}
+"""Few repetitions of few events: a demonstration, not a measurement to go by."""
+MOST_INLINE_SECONDS = 6.0
 
 
 @dataclass(frozen=True)
@@ -33,23 +39,25 @@ class Recorded:
 
     Args:
         path: the trace.
+        inline: the inline measurements; None when they could not be written.
         device: the device it ran on, as torch names it.
         steps: recorded steps.
         seconds: from the first step to the written trace.
     """
 
     path: Path
+    inline: Path | None
     device: str
     steps: int
     seconds: float
 
 
-def record_training(path: Path, *, steps: int, device: str) -> Recorded:
-    """Trains and writes the profiler's trace to `path`.
+def record_training(folder: Path, *, steps: int, device: str) -> Recorded:
+    """Trains, measures a few events one per iteration, and traces the last steps.
 
     Args:
-        path: where the trace goes.
-        steps: how many steps are recorded, after one that only runs and one that warms the profiler up.
+        folder: where the recordings go.
+        steps: how many steps are traced, after those that are measured inline.
         device: `cpu`, `cuda`, or `auto` for a GPU where there is one.
 
     Raises:
@@ -58,40 +66,48 @@ def record_training(path: Path, *, steps: int, device: str) -> Recorded:
     """
     try:
         import torch
-        from torch.profiler import ProfilerActivity, profile, schedule
     except ImportError:
         raise StepScopeError(
             "the demo trains a model, and this Python has no torch",
             hint="pip install torch, or look at a trace you have: stepscope summary FILE",
             slug="no-torch",
         ) from None
+    from stepscope.record import inline
+    from stepscope.record.tracing import Tracer
+
     place = _choose_device(torch.cuda.is_available(), device)
     torch.manual_seed(0)
     model = _model().to(place)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-    batches = iter(_loader())
-    activities = [ProfilerActivity.CPU]
-    if place == "cuda":
-        activities.append(ProfilerActivity.CUDA)
+    loader = _loader()
     began = time.perf_counter()
-    with profile(
-        activities=activities,
-        schedule=schedule(wait=WAIT_STEPS, warmup=WARMUP_STEPS, active=steps, repeat=1),
-        on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(path)),
-        record_shapes=True,
-        with_stack=True,
-        with_modules=True,
-    ) as profiler:
-        for _ in range(WAIT_STEPS + WARMUP_STEPS + steps):
-            _train_step(model, optimizer, next(batches), place)
-            profiler.step()
-    if not path.is_file():
+    inline.start(PLAN, model=model, optimizer=optimizer, out=folder, phases=False)
+    taken = 0
+    for batch in inline.iterate(loader):
+        _train_step(model, optimizer, batch, place)
+        taken += 1
+        if inline.done() or time.perf_counter() - began > MOST_INLINE_SECONDS:
+            break
+    measured = inline.stop()
+    tracer = Tracer(folder, name="demo", active=steps, wait=0, model=model, start_step=taken)
+    with tracer:
+        for batch in tracer.iterate(loader):
+            if tracer.over:
+                break
+            _train_step(model, optimizer, batch, place)
+    if not tracer.written:
         raise StepScopeError(
-            f"torch.profiler wrote no trace to {path}",
+            f"no trace was written to {folder}",
             hint="look at the folder's permissions and free space, or choose one with --output DIR",
             slug="no-trace-written",
         )
-    return Recorded(path, place, steps, time.perf_counter() - began)
+    return Recorded(
+        tracer.written[0],
+        measured[0] if measured else None,
+        place,
+        steps,
+        time.perf_counter() - began,
+    )
 
 
 def _choose_device(has_gpu: bool, asked: str) -> str:
