@@ -107,8 +107,6 @@ def commands(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line (the process's own by default) and returns the exit code."""
     _accept_any_text(sys.stdout)
-    if arguments is None:
-        _leave_out_pandas()
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -144,19 +142,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         )
     return code
-
-
-_RUNS_OTHERS_CODE = frozenset({"record", "demo", "calibrate", "plan"})
-
-
-def _leave_out_pandas() -> None:
-    """Keeps Arrow from importing pandas, which it does wherever there is one.
-
-    It takes a quarter of a second, and no answer needs it. The process is ours alone, but for the
-    commands that run somebody's script.
-    """
-    if not _RUNS_OTHERS_CODE & set(sys.argv[1:2]):
-        sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
 
 
 def _run(arguments: Sequence[str] | None) -> int:
