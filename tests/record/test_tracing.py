@@ -287,7 +287,8 @@ def test_another_subscriber_of_the_devices_tools_costs_one_warning(
         with pytest.warns(RecordingWarning, match="MULTIPLE_SUBSCRIBERS") as caught:
             assert train(model, tracer.iterate(batches(8))) == expected
         assert tracer.stop() == []
-    assert len(caught) == 1
+    # torch may have something to say of its own when a profiler ends like this.
+    assert sum(one.category is RecordingWarning for one in caught) == 1
     assert tracer.over
     assert untouched(model)
 
