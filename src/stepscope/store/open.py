@@ -283,16 +283,17 @@ def _read_facts(directory: Path) -> dict[str, Any]:
 
 def _find_files(directory: Path) -> dict[str, dict[int, list[str]]]:
     """Table → rank → its files, one per span, in order of span."""
-    found: dict[str, dict[int, list[tuple[int, str]]]] = {}
+    found: dict[str, dict[int, list[tuple[tuple[int, ...], str]]]] = {}
     with os.scandir(directory) as folders:
         ranks = [(int(f.name[5:]), f.path) for f in folders if _is_rank_folder(f.name)]
     for rank, folder in sorted(ranks):
         with os.scandir(folder) as files:
             for file in files:
-                table, _, rest = file.name.partition(".")
-                span, _, suffix = rest.partition(".")
-                if suffix == "parquet" and span.isdecimal():
-                    found.setdefault(table, {}).setdefault(rank, []).append((int(span), file.path))
+                # table.span.parquet; a long table goes on in table.span.1.parquet, and so on.
+                table, *numbers, suffix = file.name.split(".")
+                if suffix == "parquet" and numbers and all(map(str.isdecimal, numbers)):
+                    place = tuple(map(int, numbers))
+                    found.setdefault(table, {}).setdefault(rank, []).append((place, file.path))
     return {
         table: {rank: [path for _, path in sorted(files)] for rank, files in by_rank.items()}
         for table, by_rank in found.items()

@@ -6,6 +6,7 @@ over. Ids are made unique within the rank here: those of span n begin at n Ã— 2â
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from stepscope.store.schema import TIME_COLUMNS, SchemaTable, schema_tables
 
 ROW_GROUP = 122_880
 """Rows per row group: DuckDB hands row groups to its threads, and this is the size it likes."""
+
+LONG_TABLE = 4 * ROW_GROUP
+WRITERS = 2
 
 SPAN_IDS = 1 << 40
 EVENT_IDS = frozenset({"id", "parent_id", "forward_id", "launch_id", "operator_id", "host_id"})
@@ -46,11 +50,30 @@ def write_tables(
     """
     folder = rank_folder(directory, rank)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, declared in schema_tables().items():
-        table = tables.pop(name, None)
-        if table is not None and table.num_rows:
-            _write(folder / f"{name}.{span}.parquet", declared, table, rank, span, shift_ns)
-        del table
+    with ThreadPoolExecutor(WRITERS) as pool:
+        for name, declared in schema_tables().items():
+            table = tables.pop(name, None)
+            if table is None or not table.num_rows:
+                continue
+            # Arrow encodes with one thread per file: a long table is two files, written at a time.
+            parts = WRITERS if table.num_rows >= LONG_TABLE else 1
+            rows = -(-table.num_rows // parts)
+            writing = [
+                pool.submit(
+                    _write,
+                    folder
+                    / (f"{name}.{span}.{part}.parquet" if part else f"{name}.{span}.parquet"),
+                    declared,
+                    table.slice(part * rows, rows),
+                    rank,
+                    span,
+                    shift_ns,
+                )
+                for part in range(parts)
+            ]
+            del table
+            for one in writing:
+                one.result()
 
 
 def _write(

@@ -41,6 +41,7 @@ class EventRows:
         self._connection = scanner.connection.cursor()
         self._table = ""
         self._keys: frozenset[str] = frozenset()
+        self._arrow_ready = False
         self.report = ReadReport()
         self._python_stack = python_stack
         self.host = Gathering()
@@ -59,6 +60,10 @@ class EventRows:
     def take(self, group: LoadedGroup) -> None:
         """Takes the rows of a group. May run while the scanner loads the next one."""
         self._table, self._keys = group.table, group.keys
+        if not self._arrow_ready:
+            # Arrow looks for pandas, and imports it, at its first conversion: better here, beside
+            # the loading of the next group, than when everything waits for it.
+            self._arrow_ready = bool(pa.array([0]).to_numpy().size)
         kinds = self._rows(
             "SELECT ph, cat, CASE WHEN cat IS NULL OR cat = '' THEN pid END, count(*), count(ts_ns), "
             f"count({self._argument('stream')}), count(id), bool_and(whole) FROM event GROUP BY ALL"
@@ -158,24 +163,22 @@ class EventRows:
             f"SELECT {', '.join(_HOST)}, ts_ns, dur_ns, {self._host_columns()} FROM event "
             f"WHERE {condition} AND {host}"
         )
-        if rows.num_rows:
-            self.host.add(rows)
-            self._take_texts(condition)
+        self.host.add(rows)
+        self._take_texts(rows)
         rows = self._arrow(
             f"SELECT {', '.join(_HOST)}, ts_ns, dur_ns, {self._device_columns()} FROM event "
             f"WHERE {condition} AND {device}"
         )
-        if rows.num_rows:
-            self.device.add(rows)
+        self.device.add(rows)
+        self._take_texts(rows)
 
     def _take_begin_end(self) -> None:
         rows = self._arrow(
             f"SELECT {', '.join(_HOST)}, ph, ts_ns, {self._host_columns()} FROM event "
             "WHERE ph IN ('B', 'E') AND ts_ns IS NOT NULL"
         )
-        if rows.num_rows:
-            self.begin_end.add(rows)
-            self._take_texts("ph IN ('B', 'E')")
+        self.begin_end.add(rows)
+        self._take_texts(rows)
 
     def _host_columns(self) -> str:
         collective = self._hash(fields.COLLECTIVE, needs="Collective name", other="dtype")
@@ -233,19 +236,23 @@ class EventRows:
             )
         )
 
-    def _take_texts(self, condition: str) -> None:
+    def _take_texts(self, rows: pa.Table) -> None:
         """Keeps what each new hash of inputs, stack or collective arguments stands for."""
         collective = self._hash(fields.COLLECTIVE, needs="Collective name", other="dtype")
-        for known, names, hashed, where in (
-            (self.inputs, fields.INPUTS, self._hash(fields.INPUTS), condition),
-            (self.stacks, ("Call stack",), self._hash(("Call stack",)), condition),
-            (self.collectives, fields.COLLECTIVE, collective, "true"),
+        for column, known, names, hashed in (
+            ("input_id", self.inputs, fields.INPUTS, self._hash(fields.INPUTS)),
+            ("stack_id", self.stacks, ("Call stack",), self._hash(("Call stack",))),
+            ("collective_id", self.collectives, fields.COLLECTIVE, collective),
         ):
-            if hashed == "NULL::UBIGINT":
+            if column not in rows.column_names:
                 continue
+            hashes = set(pc.unique(rows.column(column)).to_pylist())
+            if hashes <= known.keys() | {None}:
+                continue  # a step repeats: what a later group holds, an earlier one mostly had
             values = ", ".join(f"first({self._argument(name)})" for name in names)
             for row in self._rows(
-                f"SELECT {hashed} AS hash, {values} FROM event WHERE {where} AND {hashed} IS NOT NULL GROUP BY 1 ORDER BY min(rowid)"
+                f"SELECT {hashed} AS hash, {values} FROM event WHERE ph IN ('X', 'B', 'E') "
+                f"AND {hashed} IS NOT NULL GROUP BY 1 ORDER BY min(rowid)"
             ):
                 known.setdefault(row[0], row[1:])
 

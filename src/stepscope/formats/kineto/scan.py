@@ -182,10 +182,11 @@ class EventScanner:
         self._exact = self._exact or _has_long_decimals(group[0].text)
         self._look_up_keys([piece for piece in group if piece.new_keys])
         self._fill(group)
-        if not self._exact and self._lost_digits():
+        longest, with_extras = self._extent()
+        if not self._exact and longest >= EXACT_US * 1000:
             self._exact = True
             self._fill(group)
-        self._settle(group)
+        self._settle(group, with_extras=with_extras)
         self._files.texts.clear()
         return LoadedGroup(self._table, frozenset(self.keys))
 
@@ -201,7 +202,7 @@ class EventScanner:
             )
             self._insert(group)
 
-    def _settle(self, group: list[Slice]) -> None:
+    def _settle(self, group: list[Slice], *, with_extras: bool) -> None:
         """Counts what the group's last reading mended and what it did not know."""
         pending, report = self._pending, self._report
         report.add(pending)
@@ -210,9 +211,10 @@ class EventScanner:
             if wrong:
                 report.note("wrong_type", count=wrong)
         for piece in group:
-            body = piece.text.rstrip(b" \t\r\n")
-            if piece.last and body.endswith(b"\x00"):
+            if piece.last and piece.text.rstrip(b" \t\r\n").endswith(b"\x00"):
                 report.note("trailing_nuls", piece.offset + len(piece.text.rstrip(b"\x00 \t\r\n")))
+        if not with_extras:
+            return
         for key, count in self.connection.execute(
             f"SELECT key, count(*) FROM (SELECT unnest(json_keys(extras)) AS key FROM {self._table} "
             "WHERE extras IS NOT NULL) GROUP BY key"
@@ -436,9 +438,13 @@ class EventScanner:
         if raw != ours and fields.KNOWN_EVENT.get(raw.lower()) != raw:
             self._respell[json.dumps(raw).encode() + b":"] = json.dumps(ours).encode() + b":"
 
-    def _lost_digits(self) -> bool:
-        longest = self._one(f"SELECT max(abs(ts_ns)) FROM {self._table} WHERE NOT whole")
-        return longest is not None and longest >= EXACT_US * 1000
+    def _extent(self) -> tuple[int, bool]:
+        """The longest time with decimals (ns), and whether any event has unknown fields."""
+        found = self.connection.execute(
+            "SELECT coalesce(max(abs(ts_ns)) FILTER (WHERE NOT whole), 0), count(extras) > 0 "
+            f"FROM {self._table}"
+        ).fetchall()[0]
+        return int(found[0]), bool(found[1])
 
     def _texts(self, query: str) -> list[str]:
         return [row[0] for row in self.connection.execute(query).fetchall()]
