@@ -20,7 +20,7 @@ from stepscope.formats.kineto import metadata as trace_metadata
 from stepscope.formats.kineto.assemble import assemble
 from stepscope.formats.kineto.keys import KnownKeys
 from stepscope.formats.kineto.rows import EventRows
-from stepscope.formats.kineto.scan import EventScanner
+from stepscope.formats.kineto.scan import EventScanner, LoadedGroup
 from stepscope.formats.kineto.slices import SLICE_BYTES, EventSlices, Slice
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import advice, what_is
@@ -70,7 +70,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
                     group.clear()
                     if taken is not None:
                         taken.result()
-                    taken = taker.submit(rows.take, loaded)
+                    taken = taker.submit(_take_all, rows, loaded)
                     if options.progress is not None:
                         options.progress(slices.size)
                     if scanner.ended:
@@ -102,6 +102,11 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             slug="damaged-source",
         )
     return tables
+
+
+def _take_all(rows: EventRows, loaded: list[LoadedGroup]) -> None:
+    for group in loaded:
+        rows.take(group)
 
 
 def _groups(slices: EventSlices) -> Iterator[list[Slice]]:
