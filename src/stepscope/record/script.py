@@ -23,7 +23,9 @@ from stepscope.record.trouble import Guard, say_once
 class _Recording:
     """What is started as soon as the script has imported torch."""
 
-    def __init__(self, plan: Plan | None, tracer: Tracer | OnDemand | None, options: dict[str, Any]) -> None:
+    def __init__(
+        self, plan: Plan | None, tracer: Tracer | OnDemand | None, options: dict[str, Any]
+    ) -> None:
         self._plan = plan
         self._tracer = tracer
         self._options = options
