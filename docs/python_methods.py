@@ -18,6 +18,7 @@ COMMON = (
 
 def methods_module(questions: tuple[Question, ...]) -> str:
     methods = "\n".join(method(question) for question in questions)
+    common = "\n".join(f"    * `{name}`: {words}." for name, _, words in COMMON)
     return f'''"""One method per question. Made by docs/generate.py from the declarations; do not edit."""
 
 from __future__ import annotations
@@ -31,7 +32,15 @@ if TYPE_CHECKING:
 
 
 class QuestionMethods(ABC):
-    """What an open recording can be asked, as typed methods. `Trace` answers them."""
+    """What an open recording can be asked, as typed methods. `Trace` answers them.
+
+    Every method takes these:
+
+{common}
+
+    Raises:
+        UsageError: a rank, step, column or choice that does not exist.
+    """
 
     @abstractmethod
     def ask(self, question: str, **asked: Any) -> Table:
@@ -44,7 +53,7 @@ def method(question: Question) -> str:
     signature = [python_parameter(p) for p in question.parameters]
     signature += [f"{name}: {kind} = None" for name, kind, _ in COMMON]
     meanings = [(p.name, p.meaning) for p in question.parameters]
-    meanings += [(name, words) for name, _, words in COMMON]
+    names = [name for name, _ in meanings] + [name for name, _, _ in COMMON]
     lines = [
         f"def {question.method}(",
         "    self,",
@@ -53,24 +62,27 @@ def method(question: Question) -> str:
         ") -> Table:",
         f'    """{question.asks}',
         "",
-        "    Args:",
+        *(["    Args:"] if meanings else []),
         *(
             line
             for name, words in meanings
             for line in wrapped(f"{name}: {words}.", " " * 8, " " * 12)
         ),
-        "",
+        *([""] if meanings else []),
         *wrapped(f"Columns: {', '.join(c.name for c in question.columns)}.", " " * 4, " " * 4),
-        "",
-        "    Raises:",
-        "        UsageError: a rank, step, column or choice that does not exist.",
         '    """',
-        "    return self.ask(",
-        f'        "{question.name}",',
-        *(f"        {name}={name}," for name, _ in meanings),
-        "    )",
+        *call(question.name, names),
     ]
     return "".join(f"    {line}".rstrip() + "\n" for line in lines)
+
+
+def call(question: str, names: list[str]) -> list[str]:
+    """The call of `ask`, on one line where it fits, as the formatter has it."""
+    arguments = [quoted(question), *(f"{name}={name}" for name in names)]
+    line = f"    return self.ask({', '.join(arguments)})"
+    if len(line) <= 96:
+        return [line]
+    return ["    return self.ask(", *(f"        {argument}," for argument in arguments), "    )"]
 
 
 def shadowing(signature: str) -> str:

@@ -11,7 +11,18 @@ if TYPE_CHECKING:
 
 
 class QuestionMethods(ABC):
-    """What an open recording can be asked, as typed methods. `Trace` answers them."""
+    """What an open recording can be asked, as typed methods. `Trace` answers them.
+
+    Every method takes these:
+
+    * `top`: the first so many rows alone.
+    * `columns`: these columns alone, in this order.
+    * `rank`: of this rank or these ranks alone.
+    * `step`: of this step or these steps alone.
+
+    Raises:
+        UsageError: a rank, step, column or choice that does not exist.
+    """
 
     @abstractmethod
     def ask(self, question: str, **asked: Any) -> Table:
@@ -27,24 +38,9 @@ class QuestionMethods(ABC):
     ) -> Table:
         """Where does the step time go, and what to look at next?
 
-        Args:
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
-
         Columns: section, item, rank, time_ns, share_ratio, count, text.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "summary",
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("summary", top=top, columns=columns, rank=rank, step=step)
 
     def steps(
         self,
@@ -60,25 +56,11 @@ class QuestionMethods(ABC):
         Args:
             by: `step` for a row a step, `mean` for the mean over the complete steps of a
                 recording.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: rank, span, step, steps, start_ns, kernel_ns, memcpy_ns, memset_ns,
         communication_ns, runtime_ns, dataloader_ns, cpu_exec_ns, other_ns, total_ns, complete.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "steps",
-            by=by,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("steps", by=by, top=top, columns=columns, rank=rank, step=step)
 
     def device_time(
         self,
@@ -93,26 +75,12 @@ class QuestionMethods(ABC):
 
         Args:
             by: `device` for a row a device, `step` for a row a device and step.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: rank, span, device, step, span_ns, computation_ns, communication_ns,
         exposed_communication_ns, copy_ns, exposed_copy_ns, busy_ns, idle_ns, events,
         unlinked_ns, unlinked_ratio.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "device-time",
-            by=by,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("device-time", by=by, top=top, columns=columns, rank=rank, step=step)
 
     def operators(
         self,
@@ -127,26 +95,12 @@ class QuestionMethods(ABC):
 
         Args:
             by: what to tell apart: name, name and input shapes, or name and call stack.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: name, input_dims, input_types, call_stack, calls, device_self_ns,
         device_share_ratio, device_total_ns, device_events, host_self_ns, host_share_ratio,
         host_total_ns, host_mean_ns.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "operators",
-            by=by,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("operators", by=by, top=top, columns=columns, rank=rank, step=step)
 
     def kernels(
         self,
@@ -162,26 +116,12 @@ class QuestionMethods(ABC):
         Args:
             by: what to tell apart: name; name, launch properties and operator; or node of CUDA
                 graph.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: name, kind, graph_id, graph_node_id, grid, block, registers_per_thread,
         shared_memory_bytes, operator, count, total_ns, share_ratio, mean_ns, std_ns, min_ns,
         median_ns, max_ns, blocks_per_sm, occupancy_ratio.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "kernels",
-            by=by,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("kernels", by=by, top=top, columns=columns, rank=rank, step=step)
 
     def modules(
         self,
@@ -196,26 +136,12 @@ class QuestionMethods(ABC):
 
         Args:
             depth: deepest level to list: 0 lists the whole model alone.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: name, path, class, depth, parent_path, calls, device_total_ns, share_ratio,
         device_self_ns, forward_device_ns, backward_device_ns, host_total_ns, host_self_ns,
         forward_host_ns, backward_host_ns.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "modules",
-            depth=depth,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("modules", depth=depth, top=top, columns=columns, rank=rank, step=step)
 
     def copies(
         self,
@@ -230,26 +156,12 @@ class QuestionMethods(ABC):
 
         Args:
             by: what to tell apart: direction and host memory, or these and the size.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: direction, memory_kind, from_bytes, below_bytes, pageable, count, bytes,
         total_ns, share_ratio, mean_ns, min_ns, max_ns, bandwidth_bytes_per_s,
         min_bandwidth_bytes_per_s, max_bandwidth_bytes_per_s.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "copies",
-            by=by,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("copies", by=by, top=top, columns=columns, rank=rank, step=step)
 
     def launches(
         self,
@@ -264,27 +176,13 @@ class QuestionMethods(ABC):
 
         Args:
             by: a row a `kernel` name, a launch `call` name, or a `rank`.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: rank, name, call, kernels, launches, api_ns, api_mean_ns, api_median_ns,
         queued, queue_ns, queue_mean_ns, queue_median_ns, kernel_ns, kernel_mean_ns,
         kernel_median_ns, total_ns, total_mean_ns, total_median_ns, short_kernels, slow_calls,
         late_starts, unlinked.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "launches",
-            by=by,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("launches", by=by, top=top, columns=columns, rank=rank, step=step)
 
     def idle(
         self,
@@ -300,16 +198,9 @@ class QuestionMethods(ABC):
         Args:
             kernel_wait_ns: a gap shorter than this is the device's own delay between two pieces
                 of work (ns).
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: rank, span, device, stream, cause, host, gaps, idle_ns, share_ratio,
         max_gap_ns.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
         return self.ask(
             "idle",
@@ -334,25 +225,11 @@ class QuestionMethods(ABC):
         Args:
             by: `device` for a row a device, `step` for one a step, `time` for at most 100
                 pieces of time.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: rank, span, device, step, start_ns, window_ns, kernel_ns, utilization_ratio,
         sm_efficiency_ratio, occupancy_ratio, described_ratio.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "utilization",
-            by=by,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("utilization", by=by, top=top, columns=columns, rank=rank, step=step)
 
     def classes(
         self,
@@ -367,25 +244,11 @@ class QuestionMethods(ABC):
 
         Args:
             by: what a row is: a class of work, or a module's work of a class.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: module, class, count, device_ns, share_ratio, forward_ns, backward_ns,
         main_kernel.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "classes",
-            by=by,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("classes", by=by, top=top, columns=columns, rank=rank, step=step)
 
     def roofline(
         self,
@@ -406,17 +269,10 @@ class QuestionMethods(ABC):
                 calibrate` measured.
             causal: pairs that causal attention is counted for: those that its mask allows, or
                 all of them.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: name, input_dims, input_types, dtype, count, device_ns, share_ratio, bound,
         attainable_ratio, attainable_ns, flops, moved_bytes, intensity, flop_per_s, bytes_per_s,
         peak_flop_per_s, peak_bytes_per_s, counted_ratio, device_name, note.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
         return self.ask(
             "roofline",
@@ -448,17 +304,10 @@ class QuestionMethods(ABC):
                 calibrate` measured.
             causal: pairs that causal attention is counted for: those that its mask allows, or
                 all of them.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: rank, span, device, step, module, time_ns, device_ns, mfu_ratio,
         attainable_ratio, coverage_ratio, finding, flops, matrix_flops, flop_per_s, dtype,
         peak_flop_per_s, device_name, uncounted.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
         return self.ask(
             "efficiency",
@@ -485,26 +334,12 @@ class QuestionMethods(ABC):
         Args:
             by: what a row is: a device, an eligible operator with its shapes, or one of their
                 kernels.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: rank, device, device_name, operator, input_dims, kernel, kernel_ns,
         share_ratio, eligible_ns, eligible_ratio, used_ns, used_ratio, unknown_ns, generation,
         dtype, why_not, slowed_by.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "tensor-cores",
-            by=by,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("tensor-cores", by=by, top=top, columns=columns, rank=rank, step=step)
 
     def priorities(
         self,
@@ -523,16 +358,9 @@ class QuestionMethods(ABC):
                 calibrate` measured.
             causal: pairs that causal attention is counted for: those that its mask allows, or
                 all of them.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: priority, kernel, class, operator, count, device_ns, share_ratio,
         occupancy_ratio, attainable_ratio, bound, saving_ns, basis.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
         return self.ask(
             "priorities",
@@ -554,25 +382,10 @@ class QuestionMethods(ABC):
     ) -> Table:
         """What launched each kernel, with what shapes, and what did it have to do?
 
-        Args:
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
-
         Columns: rank, idx, seq, altseq, tid, layer, trace, dir, sub, mod, op, kernel, params,
         sil, tc, device, stream, grid, block, flops, bytes.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "prof",
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("prof", top=top, columns=columns, rank=rank, step=step)
 
     def annotations(
         self,
@@ -587,25 +400,11 @@ class QuestionMethods(ABC):
 
         Args:
             all: also the ranges that mark the steps.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: name, calls, host_total_ns, host_self_ns, host_mean_ns, device_busy_ns,
         device_total_ns, projected_ns, device_events.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "annotations",
-            all=all,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("annotations", all=all, top=top, columns=columns, rank=rank, step=step)
 
     def inline(
         self,
@@ -620,27 +419,13 @@ class QuestionMethods(ABC):
 
         Args:
             by: each rank by itself, or the average and the maximum over ranks.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: label, rank, ranks, n, average_ns, max_ns, slowest_rank, mean_ns, median_ns,
         std_ns, relative_std_ratio, p5_ns, p95_ns, ci95_low_ns, ci95_high_ns, stable,
         start_offset_ns, share_ratio, start_index, end_index, inside, occurrence, device,
         stream, clock, kind, span.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "inline",
-            by=by,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("inline", by=by, top=top, columns=columns, rank=rank, step=step)
 
     def phases(
         self,
@@ -652,25 +437,10 @@ class QuestionMethods(ABC):
     ) -> Table:
         """Which phase of the step takes the time, over the whole run?
 
-        Args:
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
-
         Columns: rank, phase, steps, mean_ns, share_ratio, median_ns, p95_ns, largest_ns,
         device_mean_ns, over_fastest_ratio, peak_bytes, peak_of, verdict, next_step, span.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "phases",
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("phases", top=top, columns=columns, rank=rank, step=step)
 
     def findings(
         self,
@@ -685,26 +455,12 @@ class QuestionMethods(ABC):
 
         Args:
             id: findings of one rule alone.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: id, severity, title, saving_low_ns, saving_high_ns, saving_share_ratio, per,
         confidence, advice, metric, value, unit, rank, step, window_start_ns, window_end_ns,
         evidence, query, failing_checks.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "findings",
-            id=id,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("findings", id=id, top=top, columns=columns, rank=rank, step=step)
 
     def checks(
         self,
@@ -719,25 +475,11 @@ class QuestionMethods(ABC):
 
         Args:
             all: also what is in order, each check and file for itself.
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
 
         Columns: severity, check, rank, span, count, explanation, affects, path, events_kept,
         events_repaired, events_dropped, damage_offset, damage.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "checks",
-            all=all,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("checks", all=all, top=top, columns=columns, rank=rank, step=step)
 
     def sources(
         self,
@@ -749,23 +491,8 @@ class QuestionMethods(ABC):
     ) -> Table:
         """Which files was it read from, and what became of their events?
 
-        Args:
-            top: the first so many rows alone.
-            columns: these columns alone, in this order.
-            rank: of this rank or these ranks alone.
-            step: of this step or these steps alone.
-
         Columns: path, rank, rank_rule, span, events_kept, events_repaired, events_dropped,
         truncated, damage_offset, damage, bytes, format, tool, tool_version, unknown_categories,
         unknown_fields.
-
-        Raises:
-            UsageError: a rank, step, column or choice that does not exist.
         """
-        return self.ask(
-            "sources",
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("sources", top=top, columns=columns, rank=rank, step=step)
