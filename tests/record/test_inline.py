@@ -192,23 +192,38 @@ def test_order_and_offsets_agree_with_a_trace_of_the_same_loop(tmp_path: Path) -
             spin(0.001)
 
     labels = ["first", "second", "third"]
-    profile = _record(tmp_path, labels, inside=inside, repetitions=9, unarmed_every=0)
-    events = profile["timeline"]["device_0"]["stream_0"]
-    offsets = [event["offset_statistics"]["median_ns"] for event in events]
 
-    model = make_model()
-    with trace(tmp_path, name="job", model=model, active=5) as tracer:
-        train(model, tracer.iterate(batches(9)), inside=inside)
-    with gzip.open(tracer.written[0], "rt") as file:
-        found = [one for one in json.load(file)["traceEvents"] if one["name"] in labels]
-    found.sort(key=lambda one: one["ts"])
-    assert [one["name"] for one in found] == labels * 5
-    assert [event["label"] for event in events] == labels
-    for before, after in ((0, 1), (1, 2)):
-        gaps = sorted(
-            found[index + after]["ts"] - found[index + before]["ts"] for index in range(0, 15, 3)
-        )
-        assert offsets[after] - offsets[before] == pytest.approx(gaps[2] * 1000, rel=0.1)
+    def differences(folder: Path) -> list[float]:
+        """How far recorded and traced distances between regions lie apart, as ratios."""
+        profile = _record(folder, labels, inside=inside, repetitions=9, unarmed_every=0)
+        events = profile["timeline"]["device_0"]["stream_0"]
+        offsets = [event["offset_statistics"]["median_ns"] for event in events]
+        model = make_model()
+        with trace(folder, name="job", model=model, active=5) as tracer:
+            train(model, tracer.iterate(batches(9)), inside=inside)
+        with gzip.open(tracer.written[0], "rt") as file:
+            found = [one for one in json.load(file)["traceEvents"] if one["name"] in labels]
+        found.sort(key=lambda one: one["ts"])
+        assert [one["name"] for one in found] == labels * 5
+        assert [event["label"] for event in events] == labels
+        ratios = []
+        for before, after in ((0, 1), (1, 2)):
+            gaps = sorted(
+                found[index + after]["ts"] - found[index + before]["ts"]
+                for index in range(0, 15, 3)
+            )
+            ratios.append((offsets[after] - offsets[before]) / (gaps[2] * 1000) - 1)
+        return ratios
+
+    # A busy machine takes the processor away in the middle of a region: then it is tried again.
+    seen = []
+    for attempt in range(4):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        seen.append(differences(folder))
+        if max(map(abs, seen[-1])) <= 0.1:
+            return
+    pytest.fail(f"recorded and traced offsets differ by {seen}")
 
 
 def test_every_occurrence_is_an_event_and_one_can_be_picked(tmp_path: Path) -> None:
