@@ -131,7 +131,7 @@ def test_every_module_says_what_it_is_for() -> None:
 def test_no_package_index_is_named() -> None:
     """Where packages come from is the user's own configuration."""
     options = re.compile(
-        r"--(extra-)?index-url|--find-links|--trusted-host|pypi\.org|registry\.npmjs"
+        r"--(extra-)?index[-]url|--find[-]links|--trusted[-]host|//[\w.-]*(?:pypi|npm)[\w-]*\.\w+"
     )
     found = [
         _name(path)

@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 from stepscope.record import annotate
 from stepscope.record.cycles import Cycles
 from stepscope.record.discover import Discovery
+from stepscope.record.every_step import EveryStep
 from stepscope.record.memory import resident_bytes
 from stepscope.record.ranges import ModuleRanges
 from stepscope.record.ranks import Process, chosen, this_process
@@ -39,7 +40,7 @@ T = TypeVar("T")
 _MIB = 1 << 20
 
 
-class Tracer:
+class Tracer(EveryStep):
     """Records the steps that a schedule names, on the ranks that were chosen.
 
     It never raises into the job: what goes wrong is said once, and the job runs untraced.
@@ -191,23 +192,6 @@ class Tracer:
             writer.join(max(0.0, deadline - time.monotonic()))
         self._forget_exit()
         return self.written
-
-    # The names by which a found loop (see `loop.LoopFinder`) tells of its iterations.
-
-    def begin(self, *, fresh: bool = False) -> int:  # noqa: ARG002 - every step counts in a trace
-        """The next step begins."""
-        self.step()
-        return self._index
-
-    def not_this_one(self) -> None:
-        """A step that starts a loader is in the trace like any other."""
-
-    def input_begins(self) -> tuple[Any, Any]:
-        """The trace has the loader's own range."""
-        return None, None
-
-    def input_ends(self, tokens: tuple[Any, Any]) -> None:
-        """The trace has the loader's own range."""
 
     def _enter_step(self) -> None:
         cycles = self._cycles

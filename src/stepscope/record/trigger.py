@@ -27,6 +27,7 @@ from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from stepscope.errors import StepScopeError
+from stepscope.record.every_step import EveryStep
 from stepscope.record.ranks import chosen, this_process
 from stepscope.record.request import (
     FINAL,
@@ -45,7 +46,7 @@ from stepscope.record.trouble import Guard, say_once
 T = TypeVar("T")
 
 
-class OnDemand:
+class OnDemand(EveryStep):
     """Listens to a directory, and records the steps that are asked for there.
 
     It never raises into the job. An order from before the job started is not carried out: it was meant
@@ -173,23 +174,6 @@ class OnDemand:
                 self._state = ("ended", "the job stopped listening")
             self._answer()
         return self.written
-
-    # The names by which a found loop (see `loop.LoopFinder`) tells of its iterations.
-
-    def begin(self, *, fresh: bool = False) -> int:  # noqa: ARG002 - every step counts in a trace
-        """The next step begins."""
-        self.step()
-        return self._index
-
-    def not_this_one(self) -> None:
-        """A step that starts a loader is in the trace like any other."""
-
-    def input_begins(self) -> tuple[Any, Any]:
-        """The trace has the loader's own range."""
-        return None, None
-
-    def input_ends(self, tokens: tuple[Any, Any]) -> None:
-        """The trace has the loader's own range."""
 
     # What runs in the training loop.
 
