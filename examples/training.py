@@ -51,6 +51,7 @@ def arguments(name: str, *, steps: int, plan_steps: int) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, help="batches to train on")
     parser.add_argument("--batch-size", type=int, help="samples per process and step")
     parser.add_argument("--large", action="store_true", help="the size of a real job, for a GPU")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--workers", type=int, default=0, help="processes that load batches")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plan", help='measure these events inline: a file, or "seed" (DLRM)')
@@ -75,7 +76,9 @@ def train(
     """Trains for some steps and returns the last loss."""
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-    on_gpu = torch.cuda.is_available()
+    on_gpu = torch.cuda.is_available() and options.device != "cpu"
+    if options.device == "cuda" and not on_gpu:
+        sys.exit("torch sees no CUDA or ROCm device here")
     device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
     if on_gpu:
         torch.cuda.set_device(device)

@@ -36,6 +36,7 @@ class FakeDeviceClock:
         self._finished = -1
         self._done_at_once = done_at_once
         self.is_capturing = False
+        self.can_mark_graphs = True
         self.made = 0
         self.asked = 0
         self.released: set[int] = set()
@@ -50,6 +51,9 @@ class FakeDeviceClock:
 
     def capturing(self) -> bool:
         return self.is_capturing
+
+    def marks_graphs(self) -> bool:
+        return self.can_mark_graphs
 
     def move(self, mark: Mark) -> Mark:
         self._serial += 1

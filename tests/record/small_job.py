@@ -68,6 +68,7 @@ def untouched(model: Any) -> bool:
             and not module._forward_pre_hooks
             and not module._backward_hooks
             and "forward" not in vars(module)
+            and "_compiled_call_impl" not in vars(module)
             for module in model.modules()
         )
         and not modules._global_forward_hooks

@@ -116,6 +116,19 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path, expected: list[float]) 
     assert all(Path(path).is_file() for path in kept)
 
 
+def test_a_job_that_changes_its_directory_does_not_move_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path)
+    inline.start(model=make_model(), out="out")
+    monkeypatch.chdir(tmp_path / "work")
+    train(make_model(), inline.iterate(batches(5)))
+    (path,) = inline.stop()
+    assert path.parent == tmp_path / "out"
+    assert list((tmp_path / "work").iterdir()) == []
+
+
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC])
 def test_a_disk_that_is_read_only_or_full(
     number: int, tmp_path: Path, expected: list[float], monkeypatch: pytest.MonkeyPatch

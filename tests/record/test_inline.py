@@ -114,16 +114,27 @@ def test_an_operator_with_a_known_delay_is_measured_within_5_per_cent(tmp_path: 
 
     real: list[float] = []
 
-    @torch.library.custom_op("stepscope_test::slow", mutates_args=(), schema="(Tensor x) -> Tensor")
     def slow(x: torch.Tensor) -> torch.Tensor:
         real.append(spin(0.006))
         return x.clone()
 
-    slow.register_autograd(lambda _context, gradient: gradient)
+    # torch.library.custom_op does this in one, but not in every torch that people record with.
+    library = torch.library.Library("stepscope_test", "DEF")
+    library.define("slow(Tensor x) -> Tensor")
+    library.impl("slow", slow, "CompositeExplicitAutograd")
+
+    class Slowly(torch.autograd.Function):
+        @staticmethod
+        def forward(_context: Any, x: torch.Tensor) -> Any:
+            return torch.ops.stepscope_test.slow(x)
+
+        @staticmethod
+        def backward(_context: Any, gradient: torch.Tensor) -> Any:
+            return gradient
 
     class Slow(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return slow(x)
+        def forward(self, x: torch.Tensor) -> Any:
+            return Slowly.apply(x)
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), Slow(), torch.nn.Linear(8, 4))
@@ -153,18 +164,23 @@ def test_a_dataset_that_sleeps_50_ms_shows_as_input_wait(tmp_path: Path) -> None
             return 14
 
         def __getitem__(self, index: int) -> Any:
+            began = time.perf_counter_ns()
             time.sleep(0.05)
+            slept.append(time.perf_counter_ns() - began)
             return batches(1)[0]
 
+    slept: list[int] = []
     model = make_model()
     plan = {"warmup": 1, "repetitions": 9, "unarmed_every": 0, "events": ["input_wait"]}
     inline.start(plan, model=model, out=tmp_path)
     train(model, inline.iterate(DataLoader(Slow(), batch_size=None)))
     inline.stop()
     (event,) = _events(tmp_path)
-    assert 45e6 < event["statistics"]["median_ns"] < 55e6
+    # A busy machine sleeps longer than it was asked to.
+    most = 1.1 * sorted(slept)[len(slept) // 2]
+    assert 45e6 < event["statistics"]["median_ns"] < most
     phases = json.loads(next(tmp_path.glob("*.phases.json")).read_text())
-    assert 45e6 < phases["phases"]["input_wait"]["statistics"]["median_ns"] < 55e6
+    assert 45e6 < phases["phases"]["input_wait"]["statistics"]["median_ns"] < most
     assert phases["verdict"][0]["kind"] == "input-bound"
     assert len(phases["first_batch_ns"]) == 1
 
@@ -192,38 +208,42 @@ def test_order_and_offsets_agree_with_a_trace_of_the_same_loop(tmp_path: Path) -
             spin(0.001)
 
     labels = ["first", "second", "third"]
-
-    def differences(folder: Path) -> list[float]:
-        """How far recorded and traced distances between regions lie apart, as ratios."""
-        profile = _record(folder, labels, inside=inside, repetitions=9, unarmed_every=0)
-        events = profile["timeline"]["device_0"]["stream_0"]
-        offsets = [event["offset_statistics"]["median_ns"] for event in events]
-        model = make_model()
-        with trace(folder, name="job", model=model, active=5) as tracer:
-            train(model, tracer.iterate(batches(9)), inside=inside)
-        with gzip.open(tracer.written[0], "rt") as file:
-            found = [one for one in json.load(file)["traceEvents"] if one["name"] in labels]
-        found.sort(key=lambda one: one["ts"])
-        assert [one["name"] for one in found] == labels * 5
-        assert [event["label"] for event in events] == labels
-        ratios = []
-        for before, after in ((0, 1), (1, 2)):
-            gaps = sorted(
-                found[index + after]["ts"] - found[index + before]["ts"]
-                for index in range(0, 15, 3)
-            )
-            ratios.append((offsets[after] - offsets[before]) / (gaps[2] * 1000) - 1)
-        return ratios
-
-    # A busy machine takes the processor away in the middle of a region: then it is tried again.
-    seen = []
-    for attempt in range(4):
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        seen.append(differences(folder))
-        if max(map(abs, seen[-1])) <= 0.1:
-            return
-    pytest.fail(f"recorded and traced offsets differ by {seen}")
+    model = make_model()
+    plan = {
+        "mode": "one_shot",
+        "repetitions": 12,
+        "unarmed_every": 0,
+        "events": labels,
+        "warmup": 1,
+    }
+    inline.start(plan, model=model, out=tmp_path, phases=False)
+    with trace(tmp_path, name="job", model=model, wait=6, active=5) as tracer:
+        # Both at once: a busy machine, which takes the processor away, does so from both.
+        train(model, tracer.iterate(inline.iterate(batches(16))), inside=inside)
+    inline.stop()
+    events = _events(tmp_path)
+    assert [event["label"] for event in events] == labels
+    recorded = {
+        (iteration, event["label"]): (offset_ns, duration_ns)
+        for event in events
+        for iteration, duration_ns, offset_ns in event["samples"]
+    }
+    with gzip.open(tracer.written[0], "rt") as file:
+        found = [one for one in json.load(file)["traceEvents"] if one.get("ph") == "X"]
+    steps = sorted((one["ts"], one["name"]) for one in found if "ProfilerStep" in one["name"])
+    ranges = sorted((one["ts"], one["dur"], one["name"]) for one in found if one["name"] in labels)
+    assert [name for _, _, name in ranges] == labels * len(steps)
+    differences = []
+    for number, (_, step) in enumerate(steps):
+        iteration = int(step.rsplit("#", 1)[1])
+        first_us, second_us, third_us = ranges[3 * number : 3 * number + 3]
+        for before, after in ((first_us, second_us), (second_us, third_us)):
+            gap_ns = (after[0] - before[0]) * 1000
+            offsets = [recorded[iteration, one[2]][0] for one in (before, after)]
+            differences.append((offsets[1] - offsets[0]) / gap_ns - 1)
+            differences.append(recorded[iteration, before[2]][1] / (before[1] * 1000) - 1)
+    assert len(differences) == 20
+    assert sorted(map(abs, differences))[10] < 0.05
 
 
 def test_every_occurrence_is_an_event_and_one_can_be_picked(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from stepscope.record.labels import label_in_layer, parse_label
         ("fc1.backward.aten::mm", "operator", "fc1", "backward", "aten::mm"),
         ("fc1.backward.AddmmBackward0", "node", "fc1", "backward", "AddmmBackward0"),
         ("fc1.backward.*", "node", "fc1", "backward", "*"),
+        ("fc1.forward.*", "operator", "fc1", "forward", "*"),
+        ("rnn.backward.forward", "module", "rnn.backward", "forward", None),
         ("optimizer.step", "named", None, None, None),
         ("collective.all_reduce", "collective", None, None, "all_reduce"),
         ("interaction", "region", None, None, None),

@@ -213,6 +213,51 @@ def test_memory_is_read_now_and_then_and_its_peak_kept() -> None:
         phases.end(hours.now)
     assert phases.memory_history.rows == [(2, 5), (4, 6), (6, 4)]
     assert phases.peak_bytes == 12
+    assert [row[-2:] for row in phases.history.rows[:4]] == [(0, 0), (5, 9), (0, 0), (6, 9)]
+    phases.drain()  # a reader that fails at the end costs nothing
+
+
+def test_a_peak_that_the_system_counts_late_is_no_less_than_what_is_in_use() -> None:
+    class Reader(MemoryReader):
+        def read(self) -> tuple[int | None, int | None]:
+            return 5, 3
+
+    hours = Hours()
+    phases = _phases(hours, memory=Reader(), memory_every=1)
+    phases.begin(hours.now)
+    phases.end(hours.now)
+    assert (phases.history.rows[0][-2:], phases.peak_bytes) == ((5, 5), 5)
+
+
+@pytest.mark.parametrize("fresh_first", [False, True])
+def test_steps_that_are_kept_late_in_a_long_run_have_their_memory(fresh_first: bool) -> None:
+    class Reader(MemoryReader):
+        def read(self) -> tuple[int | None, int | None]:
+            return 5, 9
+
+    hours = Hours()
+    phases = _phases(hours, memory=Reader())
+    if fresh_first:  # counted steps then have other numbers
+        phases.begin(hours.now, fresh=True)
+        phases.end(hours.now)
+    phases.history.stride = 16
+    for _ in range(16 * 20):
+        phases.begin(hours.now)
+        phases.end(hours.now)
+    assert [row[-1] for row in phases.history.rows] == [9] * 20
+
+
+def test_a_file_of_a_running_job_has_some_of_its_steps() -> None:
+    hours = Hours()
+    phases = _phases(hours)
+    for _ in range(300):
+        phases.begin(hours.now)
+        hours.pass_ns(10)
+        phases.end(hours.now)
+    whole, running = (phases_summary(phases, PROCESS, 0, samples=all_) for all_ in (True, False))
+    assert (len(whole["step_samples"]), whole["step_stride"]) == (300, 1)
+    assert running["step_stride"] == 3
+    assert running["step_samples"] == whole["step_samples"][::3]
 
 
 def test_fifty_thousand_steps_take_no_more_memory_than_five_thousand() -> None:
@@ -254,7 +299,7 @@ def test_a_summary_says_what_was_not_measured() -> None:
     assert summary["phases"]["residual"]["share_ratio"] == 0.7
     assert summary["device"] is None
     assert summary["rank"] == 3
-    assert summary["step_samples"] == [[1, 100, 0, 0, 30, 0, 0, 70, 0]]
+    assert summary["step_samples"] == [[1, 100, 0, 0, 30, 0, 0, 70, None, None]]
     assert [finding["kind"] for finding in summary["verdict"]] == ["residual"]
     json.dumps(summary, allow_nan=False)
 

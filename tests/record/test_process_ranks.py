@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from stepscope.record.ranks import Process, chosen, process_from
+from stepscope.record.ranks import Process, chosen, is_alive, process_from
 
 TORCHRUN = {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "none"}
 SLURM = {"SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_NTASKS": "16"}
@@ -98,3 +100,8 @@ def test_ranks_that_are_none_are_refused() -> None:
     process = Process(rank=0, local_rank=None, world_size=1, host="a", pid=1, rule="single")
     with pytest.raises(ValueError, match="first two"):
         chosen("first two", process)
+
+
+def test_a_number_that_no_process_can_have_is_no_process() -> None:
+    assert is_alive(os.getpid())
+    assert not is_alive(10**30)

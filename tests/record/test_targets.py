@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from stepscope.record.plan import PlanError, plan_from
 from stepscope.record.ranges import ModuleRanges
 from stepscope.record.targets import Target
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
-from stepscope.record.targets.copies import Copies, HostToDevice
+from stepscope.record.targets.copies import Copied, Copies, HostToDevice
 from stepscope.record.targets.find import Finder, check_plan, module_paths
 from stepscope.record.targets.modules import ModuleForward
 from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward
@@ -181,6 +182,85 @@ def test_a_module_called_twice_is_heard_twice_each_way() -> None:
     assert lines.count("<f") == lines.count("<b") == 2
 
 
+def test_a_function_of_the_job_may_give_its_node_a_name() -> None:
+    import torch
+    from torch import nn
+
+    class Named(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.name = "the job's own"
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            return 2 * gradients[0]
+
+    class Doubled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(8, 8)
+
+        def forward(self, x: Any) -> Any:
+            return Named.apply(self.fc(x))
+
+    model = Doubled()
+    lines = _hear(model, ModuleBackward(model, "b"), NodeBackward(model, "n", None))
+    assert lines[0] == "<b"
+    assert "<n.NamedBackward" in lines
+    assert "<n.AddmmBackward0" in lines
+
+
+def test_a_modules_backward_does_not_reach_into_what_it_uses_beside_its_inputs() -> None:
+    """A recurrent state, or a tensor in an object of the job's own, has a history that is not its."""
+    import torch
+    from torch import nn
+
+    class Uses(nn.Module):
+        def __init__(self, state: list[Any]) -> None:
+            super().__init__()
+            self.fc, self.state = nn.Linear(8, 8), state
+
+        def forward(self) -> Any:
+            return self.fc(self.state.pop())
+
+    state: list[Any] = []
+    before, model = nn.Linear(8, 8), Uses(state)
+    diary = Diary()
+    target = NodeBackward(model, "b", None)
+    target.install(diary, Guard("test"))
+    state.append(before(torch.ones(1, 8)))
+    model().sum().backward()
+    target.remove()
+    assert diary.lines.count("<b.AddmmBackward0") == 1
+
+
+def test_a_graph_that_is_kept_is_gone_through_twice_and_heard_twice() -> None:
+    model, diary = make_model(), Diary()
+    target = ModuleBackward(model[2], "b")
+    target.install(diary, Guard("test"))
+    loss = model(batches(1)[0]).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    target.remove()
+    assert diary.lines.count("<b") == 2
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_what_a_checkpoint_breaks_off_has_ended(reentrant: bool) -> None:
+    """Without reentrance torch ends what it computes again by an exception, at the last tensor."""
+    from torch.utils.checkpoint import checkpoint
+
+    model, diary = make_model(), Diary()
+    target = ModuleForward(model, "f")
+    target.install(diary, Guard("test"))
+    batch = batches(1)[0].requires_grad_()
+    checkpoint(model, batch, use_reentrant=reentrant).sum().backward()
+    target.remove()
+    assert [line for line in diary.lines if line.startswith("<")] == ["<f", "<f"]
+    assert diary.lines[-1] == "f>"
+
+
 def test_a_checkpointed_module_is_heard_again_when_it_is_computed_again() -> None:
     from torch.utils.checkpoint import checkpoint
 
@@ -247,11 +327,17 @@ def test_compiled_code_takes_nothing_of_ours_in_and_is_not_compiled_again(how: s
     def opener(name: str) -> None:
         diary.open(name)
 
-    @torch.compile(backend=backend, fullgraph=True)
-    def step(x: Any) -> Any:
+    def plain(x: Any) -> Any:
         with region("inside"):
             return model(x).sum()
 
+    def compile_anew() -> Any:
+        # Code of its own each time: torch 2.8 crashes in code that is compiled after a reset.
+        code = plain.__code__.replace()
+        fresh = FunctionType(code, plain.__globals__, "step", None, plain.__closure__)
+        return torch.compile(fresh, backend=backend, fullgraph=True)
+
+    step = compile_anew()
     target: Any = {
         "hooks": ModuleForward(model, "forward"),
         "discovery": Discovery(),
@@ -275,7 +361,7 @@ def test_compiled_code_takes_nothing_of_ours_in_and_is_not_compiled_again(how: s
     assert diary.lines == []
     assert not guard.tripped
     # Also where it is compiled while ours is installed, it is compiled, and works.
-    torch.compiler.reset()
+    step = compile_anew()
     if how == "hooks":
         target.install(diary, guard)
     elif how != "region":
@@ -307,6 +393,7 @@ def test_copies_to_a_device_are_heard_and_others_are_not() -> None:
     tensor = torch.ones(2)
     tensor.to("meta")
     tensor.to(device=torch.device("meta"), non_blocking=True)
+    tensor.to(device=None, dtype=torch.float64)
     tensor.to(torch.float64)
     tensor.to("cpu")
     tensor.to(tensor)
@@ -317,11 +404,53 @@ def test_copies_to_a_device_are_heard_and_others_are_not() -> None:
     assert "to" not in vars(torch.Tensor)
 
 
+def test_copies_are_counted_and_those_from_pageable_memory_apart() -> None:
+    import torch
+
+    class Pinned(torch.Tensor):
+        def is_pinned(self) -> bool:
+            return True
+
+    copies = Copies()
+    copies.attach()
+    torch.ones(2).to("meta")
+    target = HostToDevice(copies)
+    target.install(Diary(), Guard("test"))
+    torch.ones(2).to("meta")
+    torch.ones(3).as_subclass(Pinned).to("meta")
+    copies.detach()
+    assert copies.copied == Copied(2, 20, 1, 8)
+
+
+def test_a_copy_to_the_usual_device_is_one_also_when_none_is_named() -> None:
+    import torch
+
+    copies, tensor = Copies(), torch.ones(1)
+    for args in ((), (None,), (0,)):
+        assert copies._leaves_host(tensor, args, {}, "cuda")
+    assert copies._leaves_host(tensor, (), {"device": None}, "cuda")
+    assert not copies._leaves_host(tensor, (), {"dtype": torch.int8}, None)
+
+
+def test_a_module_without_tensors_works_where_those_around_it_do() -> None:
+    """Else an activation on a GPU would be timed by the host's clock."""
+    import torch
+    from torch import nn
+
+    model = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Linear(2, 2, device="meta"))
+    finder = Finder(model, (), None)
+    for label in ("0.0.forward", "forward", "backward", "optimizer.step", "a region"):
+        assert finder.device_of(parse_label(label)) == torch.device("meta")
+
+
 def test_a_collective_is_heard_when_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch.distributed as dist
 
+    class Handle:
+        def wait(self) -> None: ...
+
     def all_reduce(tensor: Any, async_op: bool = False) -> Any:
-        return object() if async_op else None
+        return Handle() if async_op else None
 
     monkeypatch.setattr(dist, "all_reduce", all_reduce)
     diary = Diary()
@@ -353,6 +482,10 @@ def test_paths_are_the_authors_without_wrappers() -> None:
     model = make_model()
     assert set(module_paths(model)) == {"", "0", "1", "2"}
     assert set(module_paths(torch.compile(model, backend="eager"))) == {"", "0", "1", "2"}
+    parallel = torch.nn.DataParallel(model)
+    assert set(module_paths(parallel)) == {"", "0", "1", "2"}
+    assert set(module_paths(torch.compile(parallel, backend="eager"))) == {"", "0", "1", "2"}
+    assert set(module_paths(torch.nn.ModuleDict({"module": model[0]}))) == {"", "module"}
 
 
 def test_a_plan_with_a_wrong_module_is_told_its_line_and_the_nearest() -> None:

@@ -24,15 +24,14 @@ import pytest
 from stepscope.cli.main import main
 from stepscope.errors import StepScopeError
 from stepscope.record import output
+from stepscope.record.asking import agree, wait_until_done
 from stepscope.record.request import (
     REQUEST,
     Answer,
     Request,
-    agree,
     new_request,
     read_answers,
     read_request,
-    wait_until_done,
     write_answer,
     write_request,
 )

@@ -6,25 +6,27 @@ from typing import Any
 
 import pytest
 
-from stepscope.record.verdict import findings, straggler
+from stepscope.record.verdict import findings
 
 MS = 1_000_000
 
 
-def _summary(rank: int = 0, **parts: Any) -> dict[str, Any]:
+def _summary(**parts: Any) -> dict[str, Any]:
     """A step of 100 ms: what is not given goes to forward, backward and optimizer."""
     given = {name: parts.get(name, 0) for name in ("input_wait", "host_to_device", "residual")}
     left = 100 - sum(given.values())
     times = {**given, "forward": left * 0.3, "backward": left * 0.6, "optimizer": left * 0.1}
-    times["forward"] += parts.get("late_forward", 0)
     return {
-        "rank": rank,
         "step": {"mean_ns": 100 * MS},
+        "counted_steps": 100,
+        "first_batch_ns": parts.get("first_batch", []),
         "phases": {
             name: {"mean_ns": time * MS, "share_ratio": time / 100} for name, time in times.items()
         },
         "device": parts.get("device"),
         "communication": parts.get("communication"),
+        "steps": 100,
+        "copied": parts.get("copied"),
         "memory": {"samples": parts.get("memory", [])},
     }
 
@@ -57,11 +59,31 @@ def test_copies_are_told_apart_from_waiting() -> None:
     assert _kinds(_summary(host_to_device=15)) == ["copy-bound"]
 
 
+@pytest.mark.parametrize(
+    ("pageable", "says", "advises"),
+    [(50, "50 % of it from memory that is not pinned", "pin the loader"), (0, "0 % of it", "less")],
+)
+def test_copies_say_what_is_copied_and_from_what_memory(
+    pageable: int, says: str, advises: str
+) -> None:
+    copied = {"bytes": 100 * 2**20, "pageable_bytes": pageable * 2**20}
+    (finding,) = findings(_summary(host_to_device=15, copied=copied))
+    assert "1.0 MiB per step" in finding.evidence
+    assert says in finding.evidence
+    assert advises in finding.next_step
+
+
 def test_only_communication_that_nothing_hides_counts() -> None:
-    hidden = {"communication_ns": 60 * MS, "overlap_ns": 55 * MS, "exposed_ns": 5 * MS}
-    bare = {"communication_ns": 60 * MS, "overlap_ns": 20 * MS, "exposed_ns": 40 * MS}
+    hidden = {"exposed_ns": 5 * MS, "backward_ns": 60 * MS}
+    bare = {"exposed_ns": 40 * MS, "backward_ns": 60 * MS}
     assert _kinds(_summary(communication=hidden)) == ["compute-bound"]
     assert _kinds(_summary(communication=bare)) == ["communication-bound"]
+
+
+def test_all_reduce_that_ddp_timed_in_slow_first_steps_is_a_part_of_todays_backward() -> None:
+    (finding,) = findings(_summary(communication={"exposed_ns": 500 * MS, "backward_ns": 600 * MS}))
+    assert finding.share_ratio == pytest.approx(0.6 * 5 / 6)
+    assert "50.0 ms" in finding.evidence
 
 
 def _device(idle: int, mean_ms: float) -> dict[str, Any]:
@@ -104,15 +126,12 @@ def test_no_counted_step_has_no_verdict() -> None:
     assert findings({**_summary(), "step": None}) == []
 
 
-def test_a_late_rank_is_named_with_what_it_does_before_backward() -> None:
-    ranks = [_summary(rank) for rank in range(4)]
-    ranks[2] = _summary(2, late_forward=20)
-    found = straggler(ranks)
-    assert found is not None
-    assert found.evidence.startswith("rank 2 needs 20.0 ms more per step")
-    assert "forward" in found.evidence
+def test_waiting_for_the_first_batch_of_every_epoch_is_found_beside_the_rest() -> None:
+    first, start = findings(_summary(first_batch=[400 * MS, 600 * MS]))
+    assert (first.kind, start.kind) == ("compute-bound", "slow-first-batch")
+    assert "takes 500 ms, in 2 epochs, which adds 10 %" in start.evidence
 
 
-def test_equal_ranks_have_no_straggler() -> None:
-    assert straggler([_summary(0), _summary(1)]) is None
-    assert straggler([_summary(0)]) is None
+def test_one_slow_start_or_short_ones_are_not_worth_words() -> None:
+    assert _kinds(_summary(first_batch=[5000 * MS])) == ["compute-bound"]
+    assert _kinds(_summary(first_batch=[100 * MS] * 4)) == ["compute-bound"]

@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from stepscope.record.after_import import AfterImport
 from stepscope.record.compiling import compiling_check, never
 
 P = ParamSpec("P")
@@ -55,7 +56,17 @@ class _Several:
 
 
 _openers: tuple[Opener, ...] = ()
-_is_compiling = compiling_check()
+_is_compiling = never
+
+
+def know_torch() -> None:
+    """torch is imported: from now on regions ask it whether it is compiling."""
+    global _is_compiling
+    _is_compiling = compiling_check()
+
+
+# Before anything is compiled: code that was compiled without this answer would look at the openers.
+AfterImport("torch", know_torch).install()
 
 
 def region(name: str) -> AbstractContextManager[Any]:
@@ -101,9 +112,7 @@ def listen(opener: Opener) -> None:
 
     It must not raise.
     """
-    global _openers, _is_compiling
-    if _is_compiling is never:
-        _is_compiling = compiling_check()
+    global _openers
     if opener not in _openers:
         _openers = (*_openers, opener)
 

@@ -27,6 +27,9 @@ class Clock(Protocol):
     def capturing(self) -> bool:
         """Whether the current stream is being captured into a graph."""
 
+    def marks_graphs(self) -> bool:
+        """Whether marks can be made inside a captured graph."""
+
     def move(self, mark: Any) -> Any:
         """The same mark, moved to now."""
 
@@ -64,6 +67,10 @@ class HostClock:
 
     def capturing(self) -> bool:
         """Never: the host has no graphs."""
+        return False
+
+    def marks_graphs(self) -> bool:
+        """Never, as there are none."""
         return False
 
     def move(self, mark: int) -> int:  # noqa: ARG002 - the protocol's signature
@@ -122,6 +129,14 @@ class DeviceClock:
         asks = getattr(self._backend, "is_current_stream_capturing", None)
         return bool(asks is not None and asks())
 
+    def marks_graphs(self) -> bool:
+        """Whether the backend's events can be external, which those of older torches cannot."""
+        try:
+            self._backend.Event(enable_timing=True, external=True)
+        except TypeError:
+            return False
+        return True
+
     def move(self, mark: Any) -> Any:
         """Records the same event again: its last record counts."""
         mark.record(self._backend.current_stream(self._device))
@@ -156,3 +171,27 @@ def clock_for(device: Any) -> Clock:
     if backend is None or not hasattr(backend, "Event") or not hasattr(backend, "current_stream"):
         return HostClock()
     return DeviceClock(backend, kind, device.index)
+
+
+class Clocks:
+    """The clock of each device, made once.
+
+    Args:
+        host: of devices that have no events.
+        given: the clock of all devices instead; tests give their own.
+    """
+
+    def __init__(self, host: HostClock, given: Clock | None = None) -> None:
+        self._host = host
+        self._given = given
+        self._known: dict[str, Clock] = {}
+
+    def of(self, device: Any) -> Clock:
+        """The clock of a `torch.device`; None is the host."""
+        if self._given is not None:
+            return self._given
+        key = str(device)
+        if key not in self._known:
+            clock = clock_for(device)
+            self._known[key] = self._host if clock.kind == "host" else clock
+        return self._known[key]

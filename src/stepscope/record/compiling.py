@@ -21,9 +21,14 @@ def never() -> bool:
 def compiling_check() -> Callable[[], bool]:
     """torch's own function that says whether it is tracing; `never` while torch is not imported."""
     torch: Any = sys.modules.get("torch")
-    compiler = getattr(torch, "compiler", None)
-    check: Callable[[], bool] | None = getattr(compiler, "is_compiling", None)
-    return never if check is None else check
+    # The first torches with torch.compiler have the function in another place only.
+    for place in ("compiler", "_utils"):
+        check: Callable[[], bool] | None = getattr(
+            getattr(torch, place, None), "is_compiling", None
+        )
+        if check is not None:
+            return check
+    return never
 
 
 def capturing_now() -> bool:

@@ -6,10 +6,13 @@ down, so they stay for a single iteration of the warm-up.
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import warnings
 from typing import Any
 
+from stepscope.record.targets.optimizers import OptimizerSteps
 from stepscope.record.trouble import Guard
 
 _COMPILE_WARNING = "Using `torch.compile"
@@ -33,6 +36,7 @@ class Discovery:
         self._depth = 0
         self._thread = threading.get_ident()
         self._filter: Any = None
+        self._unheard = False
 
     @property
     def model(self) -> Any:
@@ -44,13 +48,13 @@ class Discovery:
     def install(self, guard: Guard) -> None:
         """Begins to listen."""
         from torch.nn.modules import module
-        from torch.optim import optimizer
 
         self._depth = 0
-        self._handles = [
-            optimizer.register_optimizer_step_pre_hook(guard.wrap(self._steps)),
-        ]
-        if not self.modules:
+        steps = OptimizerSteps(guard.wrap(self._steps))
+        steps.install()
+        self._handles = [steps]
+        self._unheard = self.modules and _compiles_anew_for_hooks()
+        if not self.modules or self._unheard:
             return
         # torch warns of global hooks beside compiled modules; these are gone after an iteration.
         with warnings.catch_warnings():
@@ -69,6 +73,9 @@ class Discovery:
         self._handles = []
         if self._filter in warnings.filters:
             warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
+        if self.modules and not any(_has_parameters(root) for root in self.roots):
+            compiled_only = not self._unheard
+            self.roots = [*_trained(self.optimizers, compiled_only=compiled_only), *self.roots]
 
     def _begins(self, module: Any, _args: Any) -> None:
         if threading.get_ident() != self._thread:
@@ -84,3 +91,60 @@ class Discovery:
     def _steps(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if not any(optimizer is known for known in self.optimizers):
             self.optimizers.append(optimizer)
+
+
+def _has_parameters(root: Any) -> bool:
+    """Whether a module has anything to train; a loss has not."""
+    return next(root.parameters(), None) is not None
+
+
+def _compiles_anew_for_hooks() -> bool:
+    """Whether hooks on all modules would have torch compile something once more.
+
+    Torches before 2.8 take them for a change of the model. In 2.1 what is compiled as a whole fails.
+    """
+    import torch
+
+    utils = sys.modules.get("torch._dynamo.utils")
+    counters = getattr(utils, "counters", {})
+    if not any(any(counters.get(kind, {}).values()) for kind in ("frames", "stats")):
+        return False
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 8)
+
+
+def _is_graph(module: Any) -> bool:
+    """Whether a module is what the compiler made of one, which has the same parameters."""
+    from torch.fx import GraphModule
+
+    return isinstance(getattr(module, "_orig_mod", module), GraphModule)
+
+
+def _trained(optimizers: list[Any], *, compiled_only: bool) -> list[Any]:
+    """The outermost modules that are trained, found without hearing them called.
+
+    Args:
+        optimizers: those that train them.
+        compiled_only: only what `module.compile()` made one piece of code. Its calls run no hooks of
+            ours, so that no listening finds it.
+    """
+    from torch.nn import Module
+
+    trained = {
+        id(parameter)
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
+    if not trained:
+        return []
+    found = [
+        one
+        for one in gc.get_objects()
+        if issubclass(type(one), Module)
+        and "_parameters" in vars(one)  # one that is just being made has none yet
+        and not _is_graph(one)
+        and (not compiled_only or getattr(one, "_compiled_call_impl", None) is not None)
+        and any(id(parameter) in trained for parameter in one.parameters())
+    ]
+    inner = {id(below) for one in found for below in one.modules() if below is not one}
+    return [one for one in found if id(one) not in inner]

@@ -31,6 +31,16 @@ class History:
         self.largest = [0] * columns
         self._capacity = capacity
 
+    @property
+    def keeps_next(self) -> bool:
+        """Whether the next row is one of those that are kept, as far as can be said without it."""
+        return self.count % self.stride == 0
+
+    def thinned(self, most: int) -> tuple[list[Sequence[int]], int]:
+        """At most so many of the kept rows, evenly spaced too, and their stride."""
+        every = max(1, -(-len(self.rows) // most))
+        return self.rows[::every], self.stride * every
+
     def add(self, row: Sequence[int]) -> None:
         """Counts a row, and keeps it when it is its turn."""
         for column, value in enumerate(row):

@@ -1,6 +1,6 @@
 """Inline recording of a training loop: a few lines in the script, nothing when it is off.
 
-    from stepscope.record import inline
+    from stepscope import inline
 
     inline.start("plan.toml", model=model, optimizer=optimizer, out="runs/a")
     for batch in inline.iterate(loader):
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stepscope.errors import StepScopeError
 from stepscope.record.annotate import NOTHING
@@ -26,9 +26,15 @@ from stepscope.record.plan import Plan, as_plan
 from stepscope.record.session import Session
 from stepscope.record.trouble import say_once
 
+if TYPE_CHECKING:
+    from stepscope.record.survey import Survey
+
+__all__ = ["done", "iterate", "iteration", "recapture", "start", "stop"]
+
 T = TypeVar("T")
 
 _session: Session | None = None
+_survey: Survey | None = None
 _asked_environment = False
 
 
@@ -46,11 +52,14 @@ def start(
 
     Args:
         plan: what to measure one event at a time: a file, a dict or a `Plan`; None for phases only.
-        model: the outermost module. None finds it in the first iteration.
-        optimizer: the optimizer, or a list of several. None finds them in the first iteration.
+        model: the outermost module, or a `ModuleDict` of several, whose names then come first in
+            labels. None finds it in the second iteration: of several the one with most parameters.
+        optimizer: the optimizer, or a list of several. None finds them in the second iteration.
         out: directory for `<host>.<rank>.prof.json` and `<host>.<rank>.phases.json`.
         phases: whether the phases of every step are timed, with or without a plan.
     """
+    if _survey is not None:
+        return  # the script is only run to see what can be measured in it
     try:
         begin(
             None if plan is None else as_plan(plan),
@@ -75,6 +84,12 @@ def begin(plan: Plan | None, **options: Any) -> Session:
     return _session
 
 
+def tell(survey: Survey | None) -> None:
+    """Loops tell `survey` about their iterations, and nothing is recorded; None ends that."""
+    global _survey
+    _survey = survey
+
+
 def iterate(loader: Iterable[T]) -> Iterable[T]:
     """The batches of a loader, each an iteration; the wait for it belongs to it.
 
@@ -97,7 +112,7 @@ def iteration() -> AbstractContextManager[Any]:
 
 def done() -> bool:
     """Whether the plan is measured; True when nothing is recorded."""
-    session = _session
+    session = _survey or _session
     return session is None or session.done
 
 
@@ -107,7 +122,7 @@ def recapture() -> bool:
     >>> recapture()  # nothing is recorded
     False
     """
-    session = _session
+    session = _survey or _session
     return session is not None and session.recapture()
 
 
@@ -118,9 +133,11 @@ def stop() -> list[Path]:
     return [] if session is None else session.close()
 
 
-def active() -> Session | None:
-    """The running session, started from the environment if that asks for one."""
+def active() -> Session | Survey | None:
+    """The running session, started from the environment if that asks for one, or the survey."""
     global _asked_environment
+    if _survey is not None:
+        return _survey
     if _session is None and not _asked_environment:
         _asked_environment = True
         asked = os.environ.get("STEPSCOPE_INLINE", "")
@@ -133,7 +150,7 @@ def active() -> Session | None:
 class _Iterate(Generic[T]):
     """A loader whose batches are iterations; its other attributes are the loader's."""
 
-    def __init__(self, loader: Iterable[T], session: Session) -> None:
+    def __init__(self, loader: Iterable[T], session: Session | Survey) -> None:
         self._loader = loader
         self._session = session
 
@@ -141,6 +158,8 @@ class _Iterate(Generic[T]):
         return len(self._loader)  # type: ignore[arg-type] # as the loader: raises where it has none
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_loader":  # not there yet: somebody copies this
+            raise AttributeError(name)
         return getattr(self._loader, name)
 
     def __iter__(self) -> Iterator[T]:
@@ -178,7 +197,7 @@ class _Iterate(Generic[T]):
 class _Iteration:
     """One iteration as a context."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session | Survey) -> None:
         self._session = session
 
     def __enter__(self) -> None:
@@ -198,10 +217,11 @@ class _Iteration:
 
 
 def _in_child() -> None:
-    global _session
-    if _session is not None:
-        _session.forget_in_child()
-    _session = None
+    global _session, _survey
+    for telling in (_session, _survey):
+        if telling is not None:
+            telling.forget_in_child()
+    _session = _survey = None
 
 
 os.register_at_fork(after_in_child=_in_child)

@@ -31,7 +31,8 @@ NAMED = ("optimizer.step", "zero_grad", "input_wait", "host_to_device")
 """Labels that are one thing each."""
 
 _NODE = re.compile(r"[A-Z]\w*Backward\d*")
-_INSIDE = re.compile(r"(?:(?P<module>.+?)\.)?(?P<direction>forward|backward)(?:\.(?P<name>.+))?")
+# The last direction counts: the backward half of a two-way layer may be a module `rnn.backward`.
+_INSIDE = re.compile(r"(?:(?P<module>.+)\.)?(?P<direction>forward|backward)(?:\.(?P<name>.+))?")
 _OCCURRENCE = re.compile(r"(?P<label>.*)#(?P<occurrence>\d+)")
 
 
@@ -121,6 +122,8 @@ def parse_label(text: str) -> Label:
             return Label(text, "operator", module, direction, name, occurrence)
         if direction == "backward" and (_NODE.fullmatch(name) or name == "*"):
             return Label(text, "node", module, direction, name, occurrence)
+        if name == "*":
+            return Label(text, "operator", module, direction, name, occurrence)
     return Label(text, "region", occurrence=occurrence)
 
 

@@ -2,7 +2,11 @@
 
 An iteration ends where `optimizer.step()` returns. With gradient accumulation that is one iteration
 for several batches, which the phases tell apart by counting backwards. Where a DataLoader starts
-over, an epoch began or a validation ran, so that iteration does not count.
+over, an epoch began or a validation ran, so that iteration does not count; unless one starts over in
+every iteration (`next(iter(loader))`), which is then how the job works.
+
+With several optimizers the first that steps is the one. When it has gone quiet while another steps on,
+as after a pretraining or a warm-up with an optimizer of its own, the other takes its place.
 """
 
 from __future__ import annotations
@@ -10,11 +14,18 @@ from __future__ import annotations
 import functools
 import types
 import weakref
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from stepscope.record.compiling import capturing_now, compiling_check
+from stepscope.record.targets.optimizers import OptimizerSteps
 from stepscope.record.targets.patches import Patch
 from stepscope.record.trouble import Guard
+
+QUIET = 16
+"""Steps of another optimizer after which one that has not stepped since is taken to be through.
+
+A generator may wait for a few steps of its critic."""
 
 
 class Driven(Protocol):
@@ -41,36 +52,48 @@ class LoopFinder:
             `inline.iterate`), nothing is told twice.
         guard: keeps our exceptions out of the job.
         steps: whether optimizers' steps are listened to; without, only the batches are.
+        on_missed: called, before the next iteration is told, for every step that went by untold.
     """
 
-    def __init__(self, driven: Driven, guard: Guard, *, steps: bool = True) -> None:
+    def __init__(
+        self,
+        driven: Driven,
+        guard: Guard,
+        *,
+        steps: bool = True,
+        on_missed: Callable[[], None] | None = None,
+    ) -> None:
         self._steps = steps
+        self._on_missed = on_missed
+        self._missed = 0
+        self._others: dict[int, int] = {}
         self._driven = driven
         self._guard = guard
+        self._starts_over = self._started_over_before = False
         self._optimizer: Any = lambda: None
         self._step: Patch | None = None
-        self._handle: Any = None
+        self._heard: OptimizerSteps | None = None
         self._batches: Patch | None = None
 
     def install(self) -> None:
         """Begins to listen to optimizers and DataLoaders."""
-        from torch.optim.optimizer import register_optimizer_step_pre_hook
         from torch.utils.data import dataloader
 
         if self._steps:
-            self._handle = register_optimizer_step_pre_hook(self._guard.wrap(self._adopt))
+            self._heard = OptimizerSteps(self._guard.wrap(self._adopt))
+            self._heard.install()
         self._batches = Patch(dataloader._BaseDataLoaderIter, "__next__", self._next)
         self._batches.install()
 
     def remove(self) -> None:
         """Stops listening."""
-        if self._handle is not None:
-            self._handle.remove()
+        if self._heard is not None:
+            self._heard.remove()
         if self._batches is not None:
             self._batches.remove()
         if self._step is not None:
             self._step.remove()
-        self._handle = self._batches = self._step = None
+        self._heard = self._batches = self._step = None
 
     def _told_by_script(self) -> bool:
         return getattr(self._driven, "driver", None) is not None
@@ -79,15 +102,27 @@ class LoopFinder:
         # The boundary cannot be torch's own hook: hooks are put in and taken out at boundaries, and
         # torch would be walking through them. So the first optimizer's `step` is replaced; its
         # call that is running now is the last that goes unheard.
-        if self._optimizer() is not None:
+        adopted = self._optimizer()
+        if optimizer is adopted:
+            self._others.clear()
             return
+        steps = 1
+        if adopted is not None:
+            steps = self._others[id(optimizer)] = self._others.get(id(optimizer), 0) + 1
+            if steps <= QUIET:
+                return
+        if self._step is not None:
+            self._step.remove()
+        self._others.clear()
         self._optimizer = weakref.ref(optimizer)
         self._step = Patch(optimizer, "step", self._stepping)
         self._step.install()
+        self._missed = steps
 
     def _stepping(self, original: Any) -> Any:
         function = getattr(original, "__func__", original)
 
+        owner = getattr(original, "__self__", None)
         is_compiling = compiling_check()
 
         # Schedulers and scalers look at the method's signature and attributes; wraps keeps both.
@@ -97,12 +132,20 @@ class LoopFinder:
             # A step inside compiled or captured code is the code being made, not an iteration.
             if is_compiling() or self._guard.tripped or self._told_by_script():
                 return result
-            if not capturing_now():
+            # Another one may have taken its place.
+            if not capturing_now() and (owner is None or owner is self._optimizer()):
+                self._catch_up()
+                self._started_over_before, self._starts_over = self._starts_over, False
                 self._driven.begin()
             return result
 
-        owner = getattr(original, "__self__", None)
         return step if owner is None else types.MethodType(step, owner)
+
+    def _catch_up(self) -> None:
+        missed, self._missed = self._missed, 0
+        if self._on_missed is not None:
+            for _ in range(missed):
+                self._on_missed()
 
     def _next(self, original: Any) -> Any:
         @functools.wraps(original)
@@ -116,6 +159,8 @@ class LoopFinder:
             finally:
                 self._driven.input_ends(tokens)
                 if first:
-                    self._driven.not_this_one()
+                    self._starts_over = True
+                    if not self._started_over_before:
+                        self._driven.not_this_one()
 
         return following

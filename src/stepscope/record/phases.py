@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from stepscope.record.clock import Clock
@@ -21,8 +22,15 @@ from stepscope.record.ring import Marked, Pending, Ring
 PHASES = ("input_wait", "host_to_device", "forward", "backward", "optimizer")
 """The phases, in the order in which a step runs them; `residual` is what is left."""
 
-COLUMNS = ("step", "time_ns", *(f"{phase}_ns" for phase in PHASES), "residual_ns", "memory_bytes")
-"""Columns of the kept steps; memory is 0 where it was not read at that step."""
+COLUMNS = (
+    "step",
+    "time_ns",
+    *(f"{phase}_ns" for phase in PHASES),
+    "residual_ns",
+    "memory_bytes",
+    "peak_bytes",
+)
+"""Columns of the kept steps; memory and its peak are 0 where they were not read at that step."""
 
 _RESIDUAL = len(PHASES)
 _NUMBER = {phase: number for number, phase in enumerate(PHASES)} | {"optimizer.step": 4}
@@ -37,7 +45,7 @@ class Phases:
     Args:
         now: the host's clock (ns).
         warmup: first steps that do not count: allocations, autotuning, compilation.
-        memory: reads memory, every `memory_every` steps.
+        memory: reads memory, about every `memory_every` steps, at steps that are kept.
         memory_every: how often; reading an allocator's counters costs tens of microseconds.
     """
 
@@ -80,6 +88,7 @@ class Phases:
         self._backward_stop: Any = None
         self._device_idle: bool | None = None
         self._last_read = -1
+        self._memory_step = 0
 
     def begin(self, now_ns: int, *, fresh: bool = False) -> None:
         """A step begins; `fresh` when it is the first of an epoch, which does not count."""
@@ -108,12 +117,12 @@ class Phases:
         self._began_ns = None
         self.steps += 1
         counted = not self._fresh and self.steps > self.warmup
-        memory = self._read_memory() if self.steps % self._memory_every == 0 else None
+        memory, peak = self._read_memory() if self._memory_is_due(counted=counted) else (None, None)
         if self._fresh:
             if len(self.first_batch_ns) < 64:
                 self.first_batch_ns.append(times[0])
         elif counted:
-            self.history.add((self.steps, time_ns, *times, memory or 0))
+            self.history.add((self.steps, time_ns, *times, memory or 0, peak or 0))
         if memory is not None and counted:
             self.memory_history.add((self.steps, memory))
         if self.clock is not None:
@@ -179,12 +188,31 @@ class Phases:
         """Reads what the device has finished, and gives up the rest."""
         self._read()
         self._ring.drop()
+        # At the end of a process anything may be gone; a last look must not cost the file.
+        with suppress(Exception):
+            self._read_memory()
 
-    def _read_memory(self) -> int | None:
+    def _memory_is_due(self, *, counted: bool) -> bool:
+        """Whether memory is read at this step: where possible at one that is kept.
+
+        Steps that are kept are seldom, late in a long run; the peak is looked at between them, in
+        case the job itself sets it back.
+        """
+        since = self.steps - self._memory_step
+        every = self._memory_every
+        if counted and self.history.keeps_next:
+            return since >= every or self.history.stride >= every
+        return since >= 2 * every
+
+    def _read_memory(self) -> tuple[int | None, int | None]:
+        self._memory_step = self.steps
         current, peak = self.memory.read()
+        if current is not None and peak is not None:
+            # The system counts what is resident by and by, and its peak later than that.
+            peak = max(peak, current)
         if peak is not None and peak > (self.peak_bytes or 0):
             self.peak_bytes = peak
-        return current
+        return current, peak
 
     def _collect(self, clock: Clock, *, counted: bool) -> None:
         if counted and self._marks:

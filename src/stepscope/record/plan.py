@@ -213,7 +213,8 @@ def read_plan(path: str | Path) -> Plan:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(
-            f"cannot read the plan {path}: {error}", hint="give a TOML or JSON file"
+            f"cannot read the plan {path}: {getattr(error, 'strerror', None) or error}",
+            hint="give a TOML or JSON file",
         ) from None
     if path.suffix.lower() == ".json":
         try:

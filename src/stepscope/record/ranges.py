@@ -1,14 +1,17 @@
 """Module paths in a trace: a range `nn.Module: layers.0.attn` around every module's forward.
 
 The profiler itself writes `nn.Module: Linear_3`, and only with stacks. Ranges cost some
-microseconds per module, in the recorded steps only.
+microseconds per module, in the recorded steps only. The model itself has no path: its range has the
+name of its class, and the file lists the classes of all modules, the model's under "".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from stepscope.record.targets.find import module_paths
+from stepscope.record.targets.around import Around, Wrapper
+from stepscope.record.targets.find import module_paths, unwrapped
 from stepscope.record.trouble import Guard
 
 
@@ -25,47 +28,52 @@ class ModuleRanges:
             for path, found in module_paths(model).items()
             if found.compiled_by is None
         }
-        self._handles: list[Any] = []
-        self._open: list[Any] = []
+        self._around: list[Around] = []
 
     def classes(self) -> dict[str, str]:
-        """Path to class name."""
-        return {path: type(module).__qualname__ for path, module in self._modules.items()}
+        """Path to class name, without what a module is wrapped in."""
+        return {
+            path: type(unwrapped(module)).__qualname__ for path, module in self._modules.items()
+        }
 
     def install(self, guard: Guard) -> None:
-        """Hooks every module."""
-        from torch.profiler import record_function
+        """Puts a range around the calls of every module."""
+        from torch.jit import ScriptModule
 
         for path, module in self._modules.items():
-            if getattr(module, "_compiled_call_impl", None) is not None:
+            # What TorchScript runs has no calls of its own.
+            if isinstance(module, ScriptModule):
                 continue
-            self._hook(
-                module, f"nn.Module: {path or type(module).__name__}", record_function, guard
-            )
+            wrapper = _in_range(f"nn.Module: {path or self._model_name()}", guard)
+            self._around.append(Around(module, wrapper))
+        for around in self._around:
+            around.install()
 
-    def _hook(self, module: Any, name: str, record_function: Any, guard: Guard) -> None:
-        def begins(_module: Any, _args: Any) -> None:
-            opened = record_function(name)
-            opened.__enter__()
-            self._open.append((module, opened))
-
-        def ends(_module: Any, _args: Any, _output: Any) -> None:
-            # A forward that raised left its inner ranges open; they end with the outer one.
-            while self._open:
-                owner, opened = self._open.pop()
-                opened.__exit__(None, None, None)
-                if owner is module:
-                    return
-
-        self._handles += [
-            module.register_forward_pre_hook(guard.wrap(begins), prepend=True),
-            module.register_forward_hook(guard.wrap(ends), always_call=True),
-        ]
+    def _model_name(self) -> str:
+        name = type(unwrapped(self._modules[""])).__qualname__.rsplit(".", 1)[-1]
+        return f"({name})" if name in self._modules else name
 
     def remove(self) -> None:
-        """Takes the hooks out and ends ranges that an exception left open."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-        while self._open:
-            self._open.pop()[1].__exit__(None, None, None)
+        """Takes them out."""
+        for around in self._around:
+            around.remove()
+        self._around = []
+
+
+def _in_range(name: str, guard: Guard) -> Wrapper:
+    from torch.profiler import record_function
+
+    def begin() -> Any:
+        opened = record_function(name)
+        opened.__enter__()
+        return opened
+
+    def call_in_range(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        opened = guard.ask(begin)
+        try:
+            return call(*args, **kwargs)
+        finally:
+            if opened is not None:
+                guard.ask(opened.__exit__, None, None, None)
+
+    return call_in_range

@@ -73,6 +73,17 @@ def host_name() -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname()) or "localhost"
 
 
+def is_alive(pid: int) -> bool:
+    """Whether this host has such a process; the number may come from a file, and be no number of one."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return True
+
+
 def process_from(environment: Mapping[str, str]) -> Process:
     """The process as the launcher describes it; rank 0 of 1 when no launcher says anything.
 
@@ -146,7 +157,7 @@ def chosen(ranks: str | None, process: Process) -> bool:
         number = process.local_rank if process.local_rank is not None else process.rank
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
-        if match is None:
+        if match is None or int(match[2] or match[1]) < int(match[1]):
             raise ValueError(f'ranks "{ranks}" are not like "0,8", "0-3", "local:0" or "all"')
         first = int(match[1])
         if number is not None and first <= number <= int(match[2] or first):

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from stepscope.record import annotate
-from stepscope.record.clock import Clock, HostClock, clock_for
+from stepscope.record.clock import Clock, Clocks, HostClock
 from stepscope.record.events import Event, NotMeasured, Sample, not_measured_words
 from stepscope.record.labels import parse_label
 from stepscope.record.plan import Plan
@@ -26,6 +26,8 @@ from stepscope.record.watch import ArmedWatch, SurveyWatch, WatchedRegion
 
 _DRAIN_SECONDS = 5.0
 _REPLAY_SECONDS = 1.0
+_READ_EVERY = 8
+"""Iterations between two looks at what the clocks have reached; the ring holds eight times as many."""
 
 
 class Recorder:
@@ -67,17 +69,16 @@ class Recorder:
         self.watch: SurveyWatch | ArmedWatch | None = None
         self.schedule = Schedule(
             # The first runs untouched, and what was not given is found in the second.
-            warmup=max(plan.warmup, 0 if model is not None and self.optimizers else 2),
+            warmup=max(plan.warmup, 1 if model is not None and self.optimizers else 2),
             repetitions=plan.repetitions,
             unarmed_every=plan.unarmed_every,
             one_shot=plan.mode == "one_shot",
         )
         self._guard = guard
         self._now = now
-        self._given_clock = clock
         self._host = HostClock(now)
         self._host_beside_device = HostClock(now, stream=-1)
-        self._clocks: dict[str, Clock] = {}
+        self._clocks = Clocks(self._host, clock)
         self._ring = Ring()
         self._finder: Finder | None = None
         self._targets: list[Target] = []
@@ -113,12 +114,17 @@ class Recorder:
         turn = self.schedule.turn
         if fresh or turn.role not in ("survey", "armed"):
             return
-        watch = self._survey() if turn.role == "survey" else self._arm(turn, now_ns)
+        watch = self._survey() if turn.role == "survey" else self._arm(turn)
         self.watch = watch
         for target in self._targets:
             target.install(watch, self._guard)
         if isinstance(watch, SurveyWatch) or self._regions:
             annotate.listen(self._open_region)
+        # Last, so that what it took to install all this is in no offset.
+        for key in self._keys(turn) if turn.role == "armed" else ():
+            _, clock = self._armed[key]
+            if id(clock) not in self._origins:
+                self._origins[id(clock)] = (clock, clock.mark())
 
     def not_this_one(self) -> None:
         """The running iteration turns out not to count: an epoch began or a validation ran in it."""
@@ -142,7 +148,9 @@ class Recorder:
         if turn.role == "unarmed" or (measured and turn.counted):
             self.iterations.append((self.iteration, turn.role == "armed", time_ns))
         self.schedule.advance(measured=measured)
-        self._read()
+        # Seldom: code that a step has driven out of the processor's caches is slow code.
+        if self.iteration % _READ_EVERY == 0:
+            self._read()
         self.bookkeeping_ns += self._now() - now_ns
 
     def abandon(self, *, began: bool = True) -> None:
@@ -209,14 +217,9 @@ class Recorder:
         return self._module_clock(label)
 
     def _module_clock(self, label: str) -> Clock:
-        if self._given_clock is not None:
-            return self._given_clock
-        device = None if self._finder is None else self._finder.device_of(parse_label(label))
-        key = str(device)
-        if key not in self._clocks:
-            clock = clock_for(device)
-            self._clocks[key] = self._host if clock.kind == "host" else clock
-        return self._clocks[key]
+        return self._clocks.of(
+            None if self._finder is None else self._finder.device_of(parse_label(label))
+        )
 
     def _survey(self) -> SurveyWatch:
         self._finder = Finder(self.model, self.optimizers, self.copies)
@@ -240,6 +243,11 @@ class Recorder:
                 continue
             if any(entry.label.matches(event.label, event.occurrence) for event in watch.events):
                 reason = "it began in the surveyed iteration but did not end in it"
+            elif any(entry.label.matches(*event) for event in watch.in_graph):
+                reason = (
+                    "it runs inside a captured graph, where this torch's events keep no time; those "
+                    "of torch 2.8 do"
+                )
             else:
                 reason = why_not_seen(entry, finder, watch.seen)
             self.not_measured.append(NotMeasured(entry, reason))
@@ -249,7 +257,7 @@ class Recorder:
     def _keys(self, turn: Turn) -> range:
         return range(len(self.events)) if turn.event is None else range(turn.event, turn.event + 1)
 
-    def _arm(self, turn: Turn, now_ns: int) -> ArmedWatch:
+    def _arm(self, turn: Turn) -> ArmedWatch:
         armed: dict[tuple[str, int], tuple[int, Clock]] = {}
         targets: dict[int, Target] = {}
         self._origins = {}
@@ -262,9 +270,6 @@ class Recorder:
                 self._regions = True  # or an input wait, which the session tells
             else:
                 targets[id(target)] = target
-            if id(clock) not in self._origins:
-                origin = now_ns if clock.kind == "host" else clock.mark()
-                self._origins[id(clock)] = (clock, origin)
         self._targets = list(targets.values())
         return ArmedWatch(armed)
 

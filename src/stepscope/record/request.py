@@ -16,24 +16,24 @@ import json
 import math
 import os
 import stat
-import time
 import uuid
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from stepscope.errors import StepScopeError
 from stepscope.record.output import write_whole
 
 REQUEST = "request.json"
 WARMUP = 1
 """Steps before the first recorded one in which the profiler already runs."""
 MOST_STEPS = 100
-FINAL = frozenset({"written", "skipped", "not-chosen", "failed", "ended"})
+FINAL = frozenset({"written", "skipped", "not-chosen", "failed", "ended", "busy"})
 """States after which a rank says no more about a request."""
+BUSY = "busy"
+"""State of a rank that records for another request."""
 
 _MOST_BYTES = 1 << 16
+_MOST_RANKS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,9 @@ class Answer:
         state: `here`, `armed`, `recording`, or one of `FINAL`.
         why: in words, where it is not what was asked for.
         files: what it has written.
+
+    Raises:
+        ValueError: a field is not what it should be.
     """
 
     id: str
@@ -96,6 +99,17 @@ class Answer:
     state: str
     why: str = ""
     files: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        texts = (self.id, self.host, self.state, self.why, *self.files)
+        numbers = (self.rank, self.world_size, self.pid, self.step)
+        if not all(isinstance(text, str) for text in texts) or not all(map(_whole, numbers)):
+            raise ValueError("an answer's texts are texts and its numbers are whole")
+        if not 0 <= self.rank < self.world_size <= _MOST_RANKS:
+            raise ValueError("rank is a number below world_size")
+        seconds = self.step_seconds
+        if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+            raise ValueError("step_seconds is a time")
 
 
 def new_request(**wanted: Any) -> Request:
@@ -135,121 +149,19 @@ def write_answer(directory: Path, answer: Answer) -> None:
 
 def read_answers(directory: Path, request: Request) -> dict[int, Answer]:
     """The answers to this request by rank; files of other requests, or damaged ones, are none."""
-    answers = {}
+    return {one.rank: one for one in all_answers(directory) if one.id == request.id}
+
+
+def all_answers(directory: Path) -> list[Answer]:
+    """The last answer of each rank, to whichever request."""
+    answers = []
     for path in sorted(directory.glob("rank=*.json")):
         try:
             content = _read_json(path)
-            if content["id"] == request.id:
-                answer = Answer(**{**content, "files": tuple(content["files"])})
-                answers[answer.rank] = answer
+            answers.append(Answer(**{**content, "files": tuple(content["files"])}))
         except (OSError, ValueError, TypeError, KeyError):
             continue
     return answers
-
-
-def agree(
-    directory: Path,
-    request: Request,
-    *,
-    lead_seconds: float = 3.0,
-    timeout_seconds: float = 60.0,
-    sleep: Callable[[float], None] = time.sleep,
-    now: Callable[[], float] = time.monotonic,
-) -> Request:
-    """Calls the ranks, and orders a step that lies ahead of all of them.
-
-    Args:
-        directory: the one the job listens to.
-        request: what is wanted; a step in it is taken when it lies far enough ahead.
-        lead_seconds: how long the order may take to get to the slowest rank.
-        timeout_seconds: how long the ranks have to answer.
-        sleep, now: tests give their own.
-
-    Returns:
-        The request with its step.
-
-    Raises:
-        StepScopeError: ranks did not answer, or the step that was asked for is too near.
-        OSError: the directory cannot be written.
-    """
-    if not directory.is_dir():
-        raise StepScopeError(
-            f"there is no directory {directory}",
-            hint="give the one that the job listens to; it makes it when it starts",
-            slug="no-answer",
-        )
-    called = now()
-    write_request(directory, replace(request, at_step=None))
-    answers = _everybody(directory, request, called + timeout_seconds, sleep, now)
-    # An answer is at most as old as the call.
-    away = max(
-        answer.step + math.ceil((now() - called + lead_seconds) / max(answer.step_seconds, 1e-6))
-        for answer in answers
-    )
-    earliest = away + WARMUP + 1
-    if request.at_step is not None and request.at_step < earliest:
-        raise StepScopeError(
-            f"step {request.at_step} is too near: the ranks are in steps up to "
-            f"{max(answer.step for answer in answers)}",
-            hint=f"ask for step {earliest} or a later one, or leave --at out",
-            slug="no-answer",
-        )
-    order = replace(request, at_step=request.at_step or earliest)
-    write_request(directory, order)
-    return order
-
-
-def wait_until_done(
-    directory: Path,
-    request: Request,
-    *,
-    timeout_seconds: float,
-    sleep: Callable[[float], None] = time.sleep,
-    now: Callable[[], float] = time.monotonic,
-) -> list[Answer]:
-    """The ranks' last words about an order, as far as they have come when the time is over."""
-    deadline = now() + timeout_seconds
-    while True:
-        answers = read_answers(directory, request)
-        size = max((answer.world_size for answer in answers.values()), default=1)
-        done = len(answers) >= size and all(one.state in FINAL for one in answers.values())
-        if done or now() >= deadline:
-            return [answers[rank] for rank in sorted(answers)]
-        sleep(0.2)
-
-
-def _everybody(
-    directory: Path,
-    request: Request,
-    deadline: float,
-    sleep: Callable[[float], None],
-    now: Callable[[], float],
-) -> list[Answer]:
-    while True:
-        answers = read_answers(directory, request)
-        size = max((answer.world_size for answer in answers.values()), default=0)
-        if answers and len(answers) >= size:
-            return list(answers.values())
-        if now() >= deadline:
-            break
-        sleep(0.1)
-    if not answers:
-        raise StepScopeError(
-            f"{directory}: no rank answered",
-            hint="is this the directory that the job listens to, and has it taken its first steps?",
-            slug="no-answer",
-        )
-    missing = [str(rank) for rank in range(size) if rank not in answers]
-    raise StepScopeError(
-        f"{directory}: {len(missing)} of {size} ranks did not answer: {_some(missing)}",
-        hint="all of them must see this directory; nothing was recorded",
-        slug="no-answer",
-    )
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
 
 
 def _whole(number: object) -> bool:

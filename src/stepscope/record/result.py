@@ -27,8 +27,12 @@ _EVENT_FIELDS = (
 def parse_result(path: str | Path) -> list[dict[str, Any]]:
     """The inline profiles of a run, one per process, in the order of their ranks.
 
+    Files of HugeCTR's own inline profiler come back in the same shape: averages by `device_N` and
+    `stream_N`, with their measured times beside them.
+
     Args:
-        path: a directory with `<host>.<rank>.prof.json` files, or one such file.
+        path: a directory with `<host>.<rank>.prof.json` files (HugeCTR: `<host>.prof.json`), or one
+            such file.
 
     Raises:
         SourceError: there are none, or one cannot be read.
@@ -45,18 +49,70 @@ def parse_result(path: str | Path) -> list[dict[str, Any]]:
     for file in files:
         try:
             profile = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise SourceError(
                 f"{file} cannot be read: {error}", hint="record again", slug="no-inline-profile"
             ) from None
-        if not isinstance(profile, dict) or "timeline" not in profile:
+        profile = _as_ours(profile, file)
+        if profile is None:
             raise SourceError(
                 f"{file} is no inline profile",
                 hint="give a .prof.json file of `stepscope record --inline`",
                 slug="no-inline-profile",
             )
         profiles.append(profile)
-    return sorted(profiles, key=lambda profile: (profile.get("rank", 0), profile["host_name"]))
+    return sorted(profiles, key=_place)
+
+
+def _place(profile: Mapping[str, Any]) -> tuple[int, str]:
+    rank = profile["rank"]
+    return rank if isinstance(rank, int) else 0, str(profile["host_name"])
+
+
+def _as_ours(document: Any, file: Path) -> dict[str, Any] | None:
+    """A profile by device and stream; None for what is none."""
+    if isinstance(document, list):  # HugeCTR's first version wrote the events alone
+        document = {"events": document}
+    if not isinstance(document, dict):
+        return None
+    named = {"host_name": file.name.split(".")[0], "rank": None, **document}
+    if isinstance(document.get("timeline"), dict):
+        return named
+    events = document.get("events")
+    if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
+        return None
+    timeline: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for event in events:
+        streams = timeline.setdefault(f"device_{event.get('device_id', 0)}", {})
+        stream = streams.setdefault(f"stream_{event.get('stream', 0)}", [])
+        stream.append(_hugectr_event(event))
+    return {
+        "avg_iter_time_ms": _mean(named.pop("iter_time_ms", None)),
+        **{key: value for key, value in named.items() if key != "events"},
+        "timeline": timeline,
+    }
+
+
+def _hugectr_event(event: Mapping[str, Any]) -> dict[str, Any]:
+    parts = (event.get("layer_name"), event.get("event_name", event.get("name")))
+    offsets = event.get("iter_start_to_event_start_times_ms")
+    return {
+        "label": ".".join(str(part) for part in parts if part is not None),
+        "start_index": event.get("start_index", 0),
+        "end_index": event.get("end_index", 0),
+        "avg_measured_time_ms": _mean(event.get("measured_times_ms")),
+        "avg_iter_start_to_event_start_time_ms": _mean(offsets),
+        "occurrence": event.get("met_times_within_this_stream", 0),
+        "measured_times_ms": event.get("measured_times_ms"),
+        "iter_start_to_event_start_times_ms": offsets,
+    }
+
+
+def _mean(values: Any) -> float | None:
+    if not isinstance(values, list):
+        return None
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def print_result(result: Sequence[Mapping[str, Any]], file: TextIO | None = None) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import runpy
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +10,11 @@ from typing import Any
 from stepscope.errors import UsageError
 from stepscope.record import inline
 from stepscope.record.after_import import AfterImport
+from stepscope.record.as_main import MainProgram
 from stepscope.record.loop import LoopFinder
 from stepscope.record.plan import Plan
 from stepscope.record.session import Session
+from stepscope.record.survey import Survey
 from stepscope.record.tracing import Tracer
 from stepscope.record.trigger import OnDemand
 from stepscope.record.trouble import Guard, say_once
@@ -24,10 +24,15 @@ class _Recording:
     """What is started as soon as the script has imported torch."""
 
     def __init__(
-        self, plan: Plan | None, tracer: Tracer | OnDemand | None, options: dict[str, Any]
+        self,
+        plan: Plan | None,
+        tracer: Tracer | OnDemand | None,
+        survey: Survey | None,
+        options: dict[str, Any],
     ) -> None:
         self._plan = plan
         self._tracer = tracer
+        self._survey = survey
         self._options = options
         self._finder: LoopFinder | None = None
         self._session: Session | None = None
@@ -35,10 +40,17 @@ class _Recording:
 
     def start(self) -> None:
         try:
-            if self._tracer is not None:
-                self._tracer.start()
-                guard: Guard = self._tracer.guard
-                self._finder = LoopFinder(self._tracer, guard)
+            if self._survey is not None:
+                inline.tell(self._survey)
+                self._finder = LoopFinder(self._survey, self._survey.guard)
+            elif self._tracer is not None:
+                tracer = self._tracer
+                if isinstance(tracer, Tracer):
+                    tracer.start(lead_in=True)
+                else:
+                    tracer.start()
+                guard: Guard = tracer.guard
+                self._finder = LoopFinder(tracer, guard, on_missed=tracer.missed_one)
             else:
                 self._session = inline.begin(self._plan, **self._options)
                 self._finder = LoopFinder(self._session, self._session.guard)
@@ -51,6 +63,10 @@ class _Recording:
             return []
         if self._finder is not None:
             self._finder.remove()
+        if self._survey is not None:
+            inline.tell(None)
+            self._survey.close()
+            return []
         if self._tracer is not None:
             return self._tracer.stop()
         inline.stop()
@@ -64,8 +80,10 @@ def run(
     module: bool = False,
     plan: Plan | None = None,
     tracer: Tracer | OnDemand | None = None,
+    survey: Survey | None = None,
     out: str | Path = "stepscope-out",
     phases: bool = True,
+    stay_main: bool = False,
 ) -> list[Path]:
     """Runs a script, recorded, and says which files this process has written.
 
@@ -78,8 +96,11 @@ def run(
         module: run `python -m module` rather than a file.
         plan: measure these events inline; None for the phases only.
         tracer: record a trace instead, or listen for when one is asked for.
+        survey: only see what can be measured, and end the script then.
         out: directory of the inline files.
         phases: whether phases are timed.
+        stay_main: whether the script stays `__main__`, with its `sys.argv`, when its last line has
+            run: for a process that ends then, whose exit handlers and threads are the script's.
 
     Raises:
         UsageError: there is no such script.
@@ -89,27 +110,25 @@ def run(
             "no script was given", hint="stepscope record -- train.py ARGS", slug="no-script"
         )
     target, *arguments = command
-    if not module and not Path(target).is_file():
+    if not module and not Path(target).exists():
         raise UsageError(
             f"there is no script {target}",
             hint="give a Python file, or -m and a module's name",
             slug="no-script",
         )
-    recording = _Recording(plan, tracer, {"out": out, "phases": phases})
+    recording = _Recording(plan, tracer, survey, {"out": Path(out).absolute(), "phases": phases})
     waiting = AfterImport("torch", recording.start)
-    before = sys.argv[:], sys.path[:]
+    main = MainProgram()
     written: list[Path] = []
     try:
         waiting.install()
-        sys.argv = [target, *arguments]
         if module:
-            sys.path[0:1] = [""]
-            runpy.run_module(target, run_name="__main__", alter_sys=True)
+            main.run_module(target, arguments)
         else:
-            sys.path[0:1] = [str(Path(target).resolve().parent)]
-            runpy.run_path(target, run_name="__main__")
+            main.run_script(target, arguments)
     finally:
         waiting.remove()
         written = recording.stop()
-        sys.argv, sys.path[:] = before
+        if not stay_main:
+            main.restore()
     return written

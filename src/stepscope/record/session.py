@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -17,16 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.record.clock import Clock, clock_for
-from stepscope.record.communication import ddp_timing
 from stepscope.record.compiling import capturing_now
 from stepscope.record.discover import Discovery
 from stepscope.record.memory import MemoryReader
-from stepscope.record.output import keep_json
 from stepscope.record.phases import Phases
 from stepscope.record.plan import Plan
-from stepscope.record.ranks import Process, this_process
 from stepscope.record.recorder import Recorder
-from stepscope.record.summary import file_name, inline_summary, phases_summary
+from stepscope.record.result_files import ResultFiles
 from stepscope.record.targets import Target
 from stepscope.record.targets.copies import Copies, HostToDevice
 from stepscope.record.targets.modules import ModuleForward
@@ -66,9 +62,7 @@ class Session:
         copies: bool | None = None,
     ) -> None:
         self.now = now
-        self.out = Path(out)
         self.guard = Guard("inline recording")
-        self.written: list[Path] = []
         self.driver: str | None = None
         self._plan = plan
         self._clock = clock
@@ -86,16 +80,14 @@ class Session:
             self._recorder = Recorder(
                 plan, self.guard, model=model, optimizers=optimizers, now=now, clock=clock
             )
-        self._started_epoch_ns = time.time_ns()
+        # A job may change its directory; its files stay where they were to go.
+        self._files = ResultFiles(Path(out).absolute(), self.guard)
         self._in_iteration = False
         self._iterations = 0
         self._pid = os.getpid()
-        self._process: Process | None = None
         self._saved = time.monotonic()
-        self._writer: threading.Thread | None = None
         self._recorder_over = False
         self._reads_left = 100
-        self._inline_kept = False
         self._out_of_the_job = False
         self._closed = False
         self._said_stop = False
@@ -104,6 +96,11 @@ class Session:
         # Processes of multiprocessing leave without atexit, but run their own finalizers.
         atexit.register(self.close)
         self._finalizer = util.Finalize(None, self.close, exitpriority=10)
+
+    @property
+    def written(self) -> list[Path]:
+        """The files that are there."""
+        return self._files.written
 
     @property
     def idle(self) -> bool:
@@ -135,6 +132,7 @@ class Session:
             now_ns = self.now()
             if self._in_iteration:
                 self._end(now_ns)
+                now_ns = self.now()
             # The first iteration runs untouched: code that is compiled in it must not see our hooks.
             if self._iterations == 1:
                 self._install()
@@ -197,7 +195,7 @@ class Session:
             return True
         if not plan.stop_when_done or not self.done or self.guard.tripped:
             return False
-        if self.process().world_size == 1:
+        if self._files.process().world_size == 1:
             return True
         # Ranks may need different numbers of iterations; one that leaves early hangs the others.
         if plan.stop_after is None and not self._said_stop:
@@ -244,12 +242,6 @@ class Session:
             return False
         return self._recorder.recapture()
 
-    def process(self) -> Process:
-        """This process; asked again until torch.distributed has said who it is."""
-        if self._process is None or self._process.rule != "torch.distributed":
-            self._process = this_process()
-        return self._process
-
     def close(self) -> list[Path]:
         """Ends the recording and writes what was measured; safe to call again."""
         if self._closed or os.getpid() != self._pid:
@@ -260,14 +252,14 @@ class Session:
         try:
             self.abandon()
             self._take_out()
-            if self._writer is not None:
-                self._writer.join(timeout=30)
+            if not self._files.settled():
+                return self.written
             if self._recorder is not None:
                 self._recorder.drain()
-            self._write_inline()
+                self._files.write_inline(self._recorder)
             if self._phases is not None and self._phases.steps:
                 self._phases.drain()
-                self._keep_phases(self._phases_summary(self._phases, samples=True))
+                self._files.write_phases(self._summary_of(self._phases, samples=True))
         except Exception as error:
             self.guard.trip(error)
         return self.written
@@ -285,28 +277,34 @@ class Session:
                 if recorder.done:
                     recorder.remove()
             if recorder.done and not (recorder.read() and self._reads_left):
-                self._recorder_finished()
+                self._recorder_finished(recorder)
             elif recorder.done:
                 self._reads_left -= 1
         if self._phases is not None:
             self._phases.end(now_ns)
-            if time.monotonic() - self._saved > _SAVE_EVERY_SECONDS:
+            # A directory that hangs must not gather threads that wait for it.
+            if time.monotonic() - self._saved > _SAVE_EVERY_SECONDS and not self._files.busy:
                 self._saved = time.monotonic()
-                summary = self._phases_summary(self._phases, samples=False)
-                self._in_background(lambda: self._keep_phases(summary))
+                summary = self._summary_of(self._phases, samples=False)
+                self._files.in_background(lambda: self._files.write_phases(summary))
 
-    def _recorder_finished(self) -> None:
+    def _summary_of(self, phases: Phases, *, samples: bool) -> dict[str, Any]:
+        copied = None if self._copies is None else self._copies.copied
+        return self._files.summary_of(phases, self._model(), copied, samples=samples)
+
+    def _recorder_finished(self, recorder: Recorder) -> None:
         self._recorder_over = True
         if self._phases is None and self._copies is not None:
             self._copies.detach()
-        self.process()
-        self._in_background(self._write_inline)
+        # Who this is, is asked in the job's own thread.
+        self._files.process()
+        self._files.in_background(lambda: self._files.write_inline(recorder))
 
     def _install(self) -> None:
         if self._discovery is not None:
             self._discovery.install(self.guard)
         if self._model_given is not None:
-            self._listen(list(self._roots_given or [self._model_given]))
+            self._listen(list(self._roots_given or _called(self._model_given)))
 
     def _discovered(self) -> None:
         discovery, self._discovery = self._discovery, None
@@ -357,9 +355,6 @@ class Session:
             for target in listeners:
                 target.install(phases, self.guard)
                 self._phase_targets.append(target)
-        for target in self._phase_targets:
-            if isinstance(target, ModuleForward):
-                target.forget_module()
 
     def _take_out(self) -> None:
         """Takes everything of ours out of the job; at a boundary, where torch walks no hooks."""
@@ -377,43 +372,13 @@ class Session:
         if self._copies is not None:
             self._copies.detach()
 
-    def _in_background(self, write: Callable[[], None]) -> None:
-        before = self._writer
 
-        def work() -> None:
-            if before is not None:
-                before.join()
-            try:
-                write()
-            except Exception as error:
-                self.guard.trip(error)
+def _called(model: Any) -> list[Any]:
+    """What of a given model is called: its parts, where it only holds several together."""
+    import torch
 
-        self._writer = threading.Thread(target=work, name="stepscope-writer", daemon=True)
-        self._writer.start()
-
-    def _write_inline(self) -> None:
-        recorder = self._recorder
-        if recorder is None or self._inline_kept:
-            return
-        self._inline_kept = True
-        process = self.process()
-        summary = inline_summary(recorder, process, self._started_epoch_ns)
-        self._keep(file_name(process, "prof"), summary, "the inline profile")
-
-    def _phases_summary(self, phases: Phases, *, samples: bool) -> dict[str, Any]:
-        model = self._model()
-        communication = None if model is None else ddp_timing(model)
-        return phases_summary(
-            phases, self.process(), self._started_epoch_ns, communication, samples=samples
-        )
-
-    def _keep_phases(self, summary: dict[str, Any]) -> None:
-        self._keep(file_name(self.process(), "phases"), summary, "the summary of phases")
-
-    def _keep(self, name: str, payload: dict[str, Any], what: str) -> None:
-        path = keep_json(self.out, name, payload, what=what)
-        if path is not None and path not in self.written:
-            self.written.append(path)
+    holds_only = getattr(type(model), "forward", None) is torch.nn.Module.forward
+    return list(model.children()) if holds_only else [model]
 
 
 def _listed(optimizer: Any) -> list[Any]:

@@ -122,22 +122,23 @@ def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
 def overhead(iterations: Sequence[tuple[bool, int]]) -> Overhead:
     """What measuring costs, from iterations in the order they ran, as (armed, time in ns).
 
-    Each unarmed iteration is set against the mean of the armed ones next to it, so that a slow
-    drift of the job (clocks, temperature, longer batches) does not look like overhead.
+    Each unarmed iteration is set against one armed one next to it, in turn the one before and the one
+    after, so that a slow drift of the job (clocks, temperature, longer batches) does not look like
+    overhead. One, not the mean of both: times of iterations are skewed, a mean of two is less so, and
+    the median of the difference would not be 0 where measuring costs nothing. No armed iteration is
+    used twice; an unarmed one without its neighbour is left out.
     """
     differences = []
     unarmed = []
+    before, used = True, -1
     for index, (armed, time_ns) in enumerate(iterations):
         if armed:
             continue
         unarmed.append(time_ns)
-        neighbours = [
-            iterations[beside][1]
-            for beside in (index - 1, index + 1)
-            if 0 <= beside < len(iterations) and iterations[beside][0]
-        ]
-        if neighbours:
-            differences.append(math.fsum(neighbours) / len(neighbours) - time_ns)
+        beside = index - 1 if before else index + 1
+        if used < beside < len(iterations) and iterations[beside][0]:
+            differences.append(float(iterations[beside][1] - time_ns))
+            before, used = not before, beside
     differences.sort()
     interval = median_interval(differences)
     if interval is None:

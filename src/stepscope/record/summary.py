@@ -15,9 +15,18 @@ from stepscope.record.phases import COLUMNS, PHASES, Phases
 from stepscope.record.ranks import Process
 from stepscope.record.recorder import Recorder
 from stepscope.record.statistics import Statistics, describe, overhead
+from stepscope.record.targets.copies import Copied
 from stepscope.record.verdict import findings
 
 VERSION = 1
+PHASES_VERSION = 2
+"""2: steps have the peak of memory, and null where memory was not read, not 0."""
+
+RUNNING_STEPS = 128
+"""Steps in a file that is written while the job still runs: it is made beside the training loop."""
+
+_OF_MEMORY = 2
+"""The last columns of a step: memory, which is not read at every one."""
 
 
 def file_name(process: Process, kind: str) -> str:
@@ -123,8 +132,9 @@ def phases_summary(
     phases: Phases,
     process: Process,
     started_epoch_ns: int,
-    communication: dict[str, Any] | None = None,
     *,
+    communication: dict[str, Any] | None = None,
+    copied: Copied | None = None,
     samples: bool = True,
 ) -> dict[str, Any]:
     """Every step's phases, as `<host>.<rank>.phases.json` holds them.
@@ -134,7 +144,8 @@ def phases_summary(
         process: who measured it.
         started_epoch_ns: Unix time at which recording began (ns).
         communication: as `communication.ddp_timing` gives it; None where it was not measured.
-        samples: with the kept steps; a file written while the job still runs goes without.
+        copied: to the device, in all steps; None where nobody listened.
+        samples: with all kept steps; a file written while the job still runs has some of them.
     """
     history = phases.history
     n = history.count
@@ -166,7 +177,7 @@ def phases_summary(
         }
     summary: dict[str, Any] = {
         "format": "stepscope.phases",
-        "version": VERSION,
+        "version": PHASES_VERSION,
         **_who(process),
         "start_epoch_ns": started_epoch_ns,
         "steps": phases.steps,
@@ -190,10 +201,13 @@ def phases_summary(
         },
         "first_batch_ns": phases.first_batch_ns,
         "communication": communication,
+        "copied": None if copied is None else asdict(copied),
     }
     summary["verdict"] = [asdict(finding) for finding in findings(summary)]
-    if samples:
-        summary["step_columns"] = list(COLUMNS)
-        summary["step_stride"] = history.stride
-        summary["step_samples"] = [list(row) for row in history.rows]
+    rows, stride = (history.rows, history.stride) if samples else history.thinned(RUNNING_STEPS)
+    summary["step_columns"] = list(COLUMNS)
+    summary["step_stride"] = stride
+    summary["step_samples"] = [
+        [*row[:-_OF_MEMORY], *(value or None for value in row[-_OF_MEMORY:])] for row in rows
+    ]
     return summary

@@ -18,24 +18,21 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from multiprocessing import util
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from stepscope.record import annotate
 from stepscope.record.cycles import Cycles
 from stepscope.record.discover import Discovery
 from stepscope.record.every_step import EveryStep
 from stepscope.record.memory import resident_bytes
+from stepscope.record.one_profiler import JOBS_OWN, OneProfiler
 from stepscope.record.ranges import ModuleRanges
 from stepscope.record.ranks import Process, chosen, this_process
 from stepscope.record.trace_file import trace_name, write_snapshot, write_trace
 from stepscope.record.trouble import Guard, say_once
-
-T = TypeVar("T")
 
 _MIB = 1 << 20
 
@@ -83,7 +80,8 @@ class Tracer(EveryStep):
         start_step: int = 0,
         step_in_name: bool = False,
     ) -> None:
-        self.out = Path(out)
+        # A job may change its directory; its traces stay where they were to go.
+        self.out = Path(out).absolute()
         self.name = name or _script_name()
         self.guard = Guard("the trace")
         self.written: list[Path] = []
@@ -103,6 +101,11 @@ class Tracer(EveryStep):
         self._number = start_step
         self._step_in_name = step_in_name or repeat > 1
         self._index = -1
+        self._lead_in = 0
+        self._looked = False
+        self._asked_rank = False
+        self._process: Process | None = None
+        self._one: OneProfiler | None = None
         self._discovery: Discovery | None = None
         self._ranges: ModuleRanges | None = None
         self._profiler: Any = None
@@ -115,29 +118,24 @@ class Tracer(EveryStep):
         self._writers: list[threading.Thread] = []
         self._over = False
         self._finalizer: util.Finalize | None = None
+        self._began_epoch_s = time.time()
 
     @property
     def over(self) -> bool:
         """Whether no further step is recorded; the files may still be on their way."""
         return self._over
 
-    def __enter__(self) -> Tracer:
-        self.start()
-        return self
+    def start(self, *, lead_in: bool = False) -> None:
+        """Begins with the first step.
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    def start(self) -> None:
-        """Begins with the first step."""
+        Args:
+            lead_in: what runs until `step` is called first is no step but the job's beginning; it
+                stands for the first waiting step, and is never recorded.
+        """
         try:
             self._cycles = Cycles(**self._settings)
-            if not chosen(self._ranks, this_process()):
+            self._began_epoch_s = time.time()
+            if not chosen(self._ranks, self._who()):
                 self._over = True
                 return
             if os.environ.get("NSYS_PROFILING_SESSION_ID"):
@@ -147,10 +145,14 @@ class Tracer(EveryStep):
             atexit.register(self.stop)
             # Processes of multiprocessing leave without atexit, but run their own finalizers.
             self._finalizer = util.Finalize(None, self.stop, exitpriority=10)
+            self._one = OneProfiler(self._give_way)
+            self._one.install()
+            if lead_in:
+                self._lead_in = 1 if self._cycles.wait else 2
+                self._index = -self._lead_in
             self._enter_step()
         except Exception as error:
-            self.guard.trip(error)
-            self._over = True
+            self._give_up(error)
 
     def step(self, number: int | None = None) -> None:
         """A step has ended and the next begins.
@@ -158,7 +160,7 @@ class Tracer(EveryStep):
         Args:
             number: the next step's number, where it is not the one after this.
         """
-        if self._over:
+        if self._over or os.getpid() != self._pid:
             return
         if self.guard.error is not None:
             self._give_up(self.guard.error)
@@ -170,19 +172,13 @@ class Tracer(EveryStep):
         except Exception as error:
             self._give_up(error)
 
-    def iterate(self, loader: Iterable[T]) -> Iterator[T]:
-        """The batches of a loader, each a step; the wait for a batch belongs to its step."""
-        for batch in loader:
-            yield batch
-            self.step()
-
     def stop(self, *, wait_seconds: float = 120.0) -> list[Path]:
         """Ends the recording and waits until its files are written."""
         if os.getpid() != self._pid:
             return self.written
         if not self._over:
             try:
-                self._leave_step()
+                self._say_what_is_missing()
                 self._end_cycle()
             except Exception as error:
                 self._give_up(error)
@@ -190,8 +186,16 @@ class Tracer(EveryStep):
         deadline = time.monotonic() + wait_seconds
         for writer in self._writers:
             writer.join(max(0.0, deadline - time.monotonic()))
+            if writer.is_alive():
+                say_once(f"a trace is not written after {wait_seconds:.0f} s; it may get lost")
         self._forget_exit()
         return self.written
+
+    def _who(self) -> Process:
+        """This process; its process group may be made after start(), and be gone at the end."""
+        if self._process is None or self._process.rule != "torch.distributed":
+            self._process = this_process()
+        return self._process
 
     def _enter_step(self) -> None:
         cycles = self._cycles
@@ -203,13 +207,19 @@ class Tracer(EveryStep):
             self._end_cycle()
             self._finish()
             return
-        self._look_for_model(index)
+        self._look_for_model()
         action = cycles.action(index)
         if self._skip_cycle == cycles.cycle(index):
             action = "off"
         if action == "off":
             self._end_cycle()
             return
+        if not self._asked_rank:
+            # A process group that the job has made since start() knows better who this is.
+            self._asked_rank = True
+            if not chosen(self._ranks, self._who()):
+                self._finish()
+                return
         if self._recording and action == "warmup":
             self._end_cycle()
         if self._profiler is None:
@@ -217,7 +227,6 @@ class Tracer(EveryStep):
         if action == "record":
             if not self._recording:
                 self._begin_recording()
-            self._recorded.append(self._number)
             self._step_range = _record_function(f"ProfilerStep#{self._number}")
             self._step_range.__enter__()
 
@@ -225,6 +234,7 @@ class Tracer(EveryStep):
         if self._step_range is not None:
             self._step_range.__exit__(None, None, None)
             self._step_range = None
+            self._recorded.append(self._number)
         if self._recording and self._grown_from is not None:
             grown = (resident_bytes() or 0) - self._grown_from
             if grown > self._max_bytes and self._cycles is not None:
@@ -235,10 +245,27 @@ class Tracer(EveryStep):
                 )
                 self._end_cycle()
 
-    def _look_for_model(self, index: int) -> None:
+    def _say_what_is_missing(self) -> None:
+        """Words for a job that ends before anything was recorded."""
+        cycles = self._cycles
+        if cycles is None or self._recording or self.written or self._writers:
+            return
+        done = self._index + self._lead_in
+        if self._lead_in and done < 2:
+            say_once(
+                "nothing was traced: no optimizer has stepped twice, and its steps are the steps"
+            )
+            return
+        say_once(
+            f"nothing was traced: the job was over after {done} step{'s'[: done != 1]}, and those to "
+            f"record come after wait={cycles.wait} and warmup={cycles.warmup}"
+        )
+
+    def _look_for_model(self) -> None:
         if not self._modules:
             return
-        if self._model is None and self._discovery is None and index == 0:
+        if self._model is None and not self._looked and self._index >= self._look_at():
+            self._looked = True
             self._discovery = Discovery()
             self._discovery.install(self.guard)
         elif self._discovery is not None:
@@ -246,22 +273,42 @@ class Tracer(EveryStep):
             self._model = self._model or self._discovery.model
             self._discovery = None
 
+    def _look_at(self) -> int:
+        """The step to find the model in: the second, where it is not recorded yet.
+
+        Code is compiled in the first, and would be compiled again without our hooks.
+        """
+        cycles = self._cycles
+        first_recorded = 0 if cycles is None else cycles.wait + cycles.warmup
+        return min(1, first_recorded - 1)
+
     def _prepare(self) -> None:
         from torch import profiler
 
-        _refuse_second_profiler()
-        self._profiler = profiler.profile(
-            activities=profiler.supported_activities(),
-            record_shapes=self._shapes,
-            profile_memory=self._memory,
-            with_stack=self._stack,
-        )
-        self._profiler.prepare_trace()
+        if self._one is None:
+            return
+        self._one.take()
+        try:
+            with self._one.ours():
+                prepared = profiler.profile(
+                    activities=profiler.supported_activities(),
+                    record_shapes=self._shapes,
+                    profile_memory=self._memory,
+                    with_stack=self._stack,
+                )
+                prepared.prepare_trace()
+        except Exception as error:
+            self._one.release()
+            # Older torches refuse, in these words, where the job's own is prepared: it stays so.
+            if "when it's not running" in str(error):
+                raise RuntimeError(JOBS_OWN) from error
+            raise
+        self._profiler = prepared
 
     def _begin_recording(self) -> None:
-        _refuse_second_profiler()
         self._grown_from = resident_bytes()
-        self._profiler.start_trace()
+        with _ours(self._one):
+            self._profiler.start_trace()
         self._recording = True
         if self._modules and self._model is not None:
             self._ranges = ModuleRanges(self._model)
@@ -269,11 +316,11 @@ class Tracer(EveryStep):
         self._describe()
         annotate.listen(self._open_range)
         if self._snapshot:
-            _memory_history(on=True)
+            self._begin_history()
 
     def _describe(self) -> None:
         """Puts into the file what its name and its rows do not say."""
-        process = this_process()
+        process = self._who()
         about = {
             "rank": process.rank,
             "local_rank": process.local_rank,
@@ -291,52 +338,83 @@ class Tracer(EveryStep):
         profiler, self._profiler = self._profiler, None
         if profiler is None:
             return
+        unfinished, self._step_range = self._step_range, None
+        if unfinished is not None:
+            unfinished.__exit__(None, None, None)
         annotate.stop_listening(self._open_range)
         if self._ranges is not None:
             self._ranges.remove()
             self._ranges = None
         recorded, self._recorded = self._recorded, []
         was_recording, self._recording = self._recording, False
-        if not was_recording:
-            # Only warmed up: started and stopped, so that the next one finds a clean profiler; unless
-            # the job has started one of its own since, which that would end.
-            if not _job_profiles_itself():
-                profiler.start_trace()
-                profiler.stop_trace()
-            return
-        process = this_process()
-        if self._snapshot:
+        process = self._who()
+        if was_recording and self._snapshot:
             self._keep_snapshot(process, recorded)
-        began = time.monotonic()
-        profiler.stop_trace()
+        try:
+            with _ours(self._one):
+                if not was_recording:
+                    # Only warmed up: started and stopped, so that the next finds a clean profiler.
+                    profiler.start_trace()
+                began = time.monotonic()
+                profiler.stop_trace()
+        finally:
+            if self._one is not None:
+                self._one.release()
+        if not was_recording:
+            return
         self.stop_seconds.append(time.monotonic() - began)
+        if not recorded:
+            if self._skip_cycle is None and not self.guard.tripped:
+                say_once(f"no trace: the job left step {self._number}, the first one to record")
+            return
         writer = threading.Thread(
-            target=self._write, args=(profiler, process, recorded), name="stepscope-trace"
+            target=self._write,
+            args=(profiler, process, recorded, None if unfinished is None else self._number),
+            name="stepscope-trace",
         )
         writer.daemon = True
         writer.start()
         self._writers.append(writer)
 
-    def _write(self, profiler: Any, process: Process, recorded: list[int]) -> None:
+    def _write(
+        self, profiler: Any, process: Process, recorded: list[int], unfinished: int | None
+    ) -> None:
         try:
             path = write_trace(
                 profiler.export_chrome_trace,
                 self.out,
                 self._file(process, recorded),
                 self._max_bytes,
+                unfinished_step=unfinished,
+                since_epoch_s=self._began_epoch_s,
             )
             if path is not None:
                 self.written.append(path)
         except Exception as error:
             self.guard.trip(error)
 
+    def _begin_history(self) -> None:
+        import torch
+
+        if torch.cuda.is_available():
+            torch.cuda.memory._record_memory_history(enabled="all")
+        else:
+            self._snapshot = False
+            say_once(
+                "there is no memory snapshot: it is the CUDA allocator's, and CUDA is not there"
+            )
+
     def _keep_snapshot(self, process: Process, recorded: list[int]) -> None:
+        """Keeps the allocator's history; the trace does not depend on it."""
+        import torch
+
         try:
-            path = write_snapshot(self.out, self._file(process, recorded))
+            path = write_snapshot(self.out, self._file(process, recorded or [self._number]))
             if path is not None:
                 self.written.append(path)
-        finally:
-            _memory_history(on=False)
+            torch.cuda.memory._record_memory_history(enabled=None)
+        except Exception as error:
+            say_once(f"there is no memory snapshot: {type(error).__name__}: {error}")
 
     def _file(self, process: Process, recorded: list[int]) -> str:
         return trace_name(self.name, process, recorded[0] if self._step_in_name else None)
@@ -349,6 +427,12 @@ class Tracer(EveryStep):
             return None
         return opened
 
+    def _give_way(self) -> None:
+        """The job begins a profiler of its own, which only works when ours has ended."""
+        if self._over or self._profiler is None or os.getpid() != self._pid:
+            return
+        self._give_up(RuntimeError("the job starts a profiler of its own, and only one can record"))
+
     def _give_up(self, error: BaseException) -> None:
         """Stops because of `error`; the steps that were recorded are written all the same."""
         self.guard.trip(error)
@@ -357,7 +441,7 @@ class Tracer(EveryStep):
         with contextlib.suppress(Exception):
             if self._ranges is not None:
                 self._ranges.remove()
-        self._profiler = None
+        self._profiler = self._step_range = None
         self._finish()
 
     def _finish(self) -> None:
@@ -367,6 +451,9 @@ class Tracer(EveryStep):
         if self._discovery is not None:
             self._discovery.remove()
             self._discovery = None
+        if self._one is not None:
+            self._one.remove()
+            self._one = None
         self._forget_exit()
 
     def _forget_exit(self) -> None:
@@ -388,23 +475,8 @@ def _script_name() -> str:
     return (script.parent.name if script.stem == "__main__" else script.stem) or "trace"
 
 
-def _job_profiles_itself() -> bool:
-    from torch.autograd import profiler
-
-    return bool(getattr(profiler, "_is_profiler_enabled", False))
-
-
-def _refuse_second_profiler() -> None:
-    """Raises when the job is profiling itself: starting another profiler would end its own."""
-    if _job_profiles_itself():
-        raise RuntimeError("the job already runs a profiler of its own, and only one can record")
-
-
-def _memory_history(*, on: bool) -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.memory._record_memory_history(enabled="all" if on else None)
+def _ours(one: OneProfiler | None) -> AbstractContextManager[None]:
+    return contextlib.nullcontext() if one is None else one.ours()
 
 
 def trace(out: str | Path = "traces", **options: Any) -> Tracer:

@@ -21,29 +21,27 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, TypeVar
+from types import FrameType
+from typing import Any
 
 from stepscope.errors import StepScopeError
+from stepscope.record.asking import agree
 from stepscope.record.every_step import EveryStep
 from stepscope.record.ranks import chosen, this_process
 from stepscope.record.request import (
+    BUSY,
     FINAL,
     REQUEST,
     WARMUP,
     Answer,
     Request,
-    agree,
     new_request,
     read_request,
     write_answer,
 )
 from stepscope.record.tracing import Tracer
 from stepscope.record.trouble import Guard, say_once
-
-T = TypeVar("T")
 
 
 class OnDemand(EveryStep):
@@ -74,8 +72,9 @@ class OnDemand(EveryStep):
         on_signal: bool = False,
         poll_seconds: float = 0.5,
     ) -> None:
-        self.directory = Path(directory)
-        self.out = self.directory if out is None else Path(out)
+        # A job may change its directory; what it listens to stays where it was.
+        self.directory = Path(directory).absolute()
+        self.out = self.directory if out is None else Path(out).absolute()
         self.guard = Guard("the trace on demand")
         self.written: list[Path] = []
         self.driver: str | None = None
@@ -101,18 +100,6 @@ class OnDemand(EveryStep):
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
-
-    def __enter__(self) -> OnDemand:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Begins to listen."""
@@ -147,12 +134,6 @@ class OnDemand(EveryStep):
         except Exception as error:
             self._tracer = self._order = None
             self.guard.trip(error)
-
-    def iterate(self, loader: Iterable[T]) -> Iterator[T]:
-        """The batches of a loader, each a step; the wait for a batch belongs to its step."""
-        for batch in loader:
-            yield batch
-            self.step()
 
     def stop(self) -> list[Path]:
         """Ends listening; a running recording is written with the steps it has."""
@@ -250,6 +231,8 @@ class OnDemand(EveryStep):
     def _receive(self, request: Request) -> None:
         if self._tracer is not None or self._finished is not None:
             say_once("a trace on demand is not recorded: another is still running")
+            self._write(request.id, BUSY, "it records for another request", ())
+            self._said = ()
             return
         process = this_process()
         self._request = request
@@ -292,23 +275,26 @@ class OnDemand(EveryStep):
         said = (request.id, request.at_step, state, why, self._files)
         if said == self._said:
             return
+        self._write(request.id, state, why, self._files)
+        self._said = said
+
+    def _write(self, request: str, state: str, why: str, files: tuple[str, ...]) -> None:
         process = this_process()
         write_answer(
             self.directory,
             Answer(
-                request.id,
+                request,
                 process.rank,
                 process.world_size,
                 process.host,
                 process.pid,
                 self._number,
-                statistics.median(seconds),
+                statistics.median(self._seconds or [0.0]),
                 state,
                 why,
-                self._files,
+                files,
             ),
         )
-        self._said = said
 
     def _ask(self) -> None:
         try:

@@ -55,6 +55,15 @@ class Guard:
             f"{type(error).__name__}: {error}. What was measured until now is kept."
         )
 
+    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """What `function` returns; None where it raises, or recording has stopped."""
+        if self.error is None:
+            try:
+                return function(*args)
+            except Exception as error:
+                self.trip(error)
+        return None
+
     def wrap(self, function: Callable[..., Any]) -> Callable[..., None]:
         """A hook that calls `function`, returns None whatever it returns, and never raises.
 

@@ -1,4 +1,7 @@
-"""What holds a job back, judged from the phases of its steps.
+"""What holds a rank back, judged from the phases of its steps.
+
+Which rank the others wait for cannot be told here: a process sees no steps but its own. That is found
+where the files of all ranks are read.
 
 Each rule has one threshold, stated beside it. A finding says what was seen (its evidence) and what
 to try next; `compute-bound` is what is left when nothing else was found.
@@ -19,8 +22,9 @@ RESIDUAL_ABOVE = 0.15
 HOST_BOUND_IDLE_ABOVE = 0.80
 """Share of steps in which the device had finished the backward before the host had even handed out
 the optimizer's step."""
-STRAGGLER_ABOVE = 0.05
 MEMORY_GROWTH_ABOVE = 0.02
+FIRST_BATCH_ABOVE = 0.05
+"""Waiting for the first batches of epochs, over the time of all counted steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class Finding:
 
     Args:
         kind: `input-bound`, `copy-bound`, `communication-bound`, `host-bound`, `compute-bound`,
-            `residual`, `growing-memory` or `straggling-rank`.
+            `residual`, `slow-first-batch` or `growing-memory`.
         share_ratio: its share of the step, 0 to 1; None where it has none.
         evidence: what was measured.
         next_step: what to try or look at.
@@ -55,7 +59,7 @@ def findings(summary: Mapping[str, Any]) -> list[Finding]:
         finding
         for finding in (
             _input(summary, shares["input_wait"]),
-            _copy(shares["host_to_device"]),
+            _copy(summary, shares["host_to_device"]),
             _communication(summary, step["mean_ns"]),
             _host(summary),
             _residual(shares["residual"]),
@@ -68,13 +72,13 @@ def findings(summary: Mapping[str, Any]) -> list[Finding]:
             Finding(
                 "compute-bound",
                 share,
-                f"forward, backward and optimizer take {share:.0%} of the step",
+                f"forward, backward and optimizer take {100 * share:.0f} % of the step",
                 "record a trace and look at its kernels: `stepscope kernels`, `stepscope operators`",
             )
         )
     found.sort(key=lambda one: -(one.share_ratio or 0.0))
-    growth = _memory(summary)
-    return [*found, growth] if growth is not None else found
+    rare = (_first_batch(summary, step["mean_ns"]), _memory(summary))
+    return [*found, *(finding for finding in rare if finding is not None)]
 
 
 def _share(summary: Mapping[str, Any], phase: str) -> float:
@@ -94,34 +98,45 @@ def _input(summary: Mapping[str, Any], share: float) -> Finding | None:
     return Finding(
         "input-bound",
         share,
-        f"a step waits {mean_ms:.1f} ms for its batch, {share:.0%} of it",
+        f"a step waits {mean_ms:.1f} ms for its batch, {100 * share:.0f} % of it",
         "give the DataLoader more workers, prefetch, or make __getitem__ cheaper",
     )
 
 
-def _copy(share: float) -> Finding | None:
+def _copy(summary: Mapping[str, Any], share: float) -> Finding | None:
     if share < COPY_BOUND_ABOVE:
         return None
-    return Finding(
-        "copy-bound",
-        share,
-        f"the host spends {share:.0%} of the step copying batches to the device",
-        "pin the loader's memory and copy with non_blocking=True",
+    copied = summary["copied"]
+    evidence = f"the host spends {100 * share:.0f} % of the step copying batches to the device"
+    advice = (
+        "copy with non_blocking=True, and less: smaller types, or make on the device what can be"
     )
+    if copied is None or copied["pageable_bytes"]:
+        advice = "pin the loader's memory (pin_memory=True) and copy with non_blocking=True"
+    if copied is not None and copied["bytes"]:
+        evidence += (
+            f": {copied['bytes'] / max(summary['steps'], 1) / 2**20:.1f} MiB per step, "
+            f"{100 * copied['pageable_bytes'] / copied['bytes']:.0f} % of it from memory that is not pinned"
+        )
+    return Finding("copy-bound", share, evidence, advice)
 
 
 def _communication(summary: Mapping[str, Any], step_ns: float) -> Finding | None:
     timing = summary["communication"]
     if timing is None or step_ns <= 0:
         return None
-    share = min(1.0, timing["exposed_ns"] / step_ns)
+    # DDP timed other steps, the first and slowest among them: only the part of backward carries over.
+    device = summary["device"]
+    backward_ns = _mean_ns(summary, "backward") if device is None else device["mean_ns"]["backward"]
+    exposed_ns = (backward_ns or 0.0) * timing["exposed_ns"] / max(timing["backward_ns"], 1)
+    share = min(1.0, exposed_ns / step_ns)
     if share < COMMUNICATION_BOUND_ABOVE:
         return None
     return Finding(
         "communication-bound",
         share,
-        f"{timing['exposed_ns'] / 1e6:.1f} ms of all-reduce per step, {share:.0%}, run while "
-        "nothing is computed",
+        f"{exposed_ns / 1e6:.1f} ms of all-reduce per step ({100 * share:.0f} %, by DDP's own timings) run "
+        "while nothing is computed",
         "larger batches, gradient accumulation, gradient compression, or a look at the network",
     )
 
@@ -141,7 +156,7 @@ def _host(summary: Mapping[str, Any]) -> Finding | None:
     return Finding(
         "host-bound",
         share,
-        f"in {idle:.0%} of the steps the device had run out of work before the host gave it more",
+        f"in {100 * idle:.0f} % of the steps the device had run out of work before the host gave it more",
         "torch.compile, CUDA graphs, fused optimizers, or larger batches",
     )
 
@@ -152,9 +167,25 @@ def _residual(share: float) -> Finding | None:
     return Finding(
         "residual",
         share,
-        f"{share:.0%} of the step is none of the phases: logging, metrics, synchronisation, "
+        f"{100 * share:.0f} % of the step is none of the phases: logging, metrics, synchronisation, "
         "checkpoints, Python",
         "name parts of the loop with `stepscope.region` and plan them, or take a trace with stacks",
+    )
+
+
+def _first_batch(summary: Mapping[str, Any], step_ns: float) -> Finding | None:
+    waits: Sequence[int] = summary["first_batch_ns"]
+    steps_ns = step_ns * summary["counted_steps"]
+    if len(waits) < 2 or steps_ns <= 0 or sum(waits) < FIRST_BATCH_ABOVE * steps_ns:
+        return None
+    mean_ms = sum(waits) / len(waits) / 1e6
+    return Finding(
+        "slow-first-batch",
+        None,
+        f"the first batch of an epoch takes {mean_ms:.0f} ms, in {len(waits)} epochs, which adds "
+        f"{100 * sum(waits) / steps_ns:.0f} % to the time of the steps",
+        "keep the DataLoader's workers between epochs (persistent_workers=True), or make the start of "
+        "the dataset cheaper",
     )
 
 
@@ -179,37 +210,4 @@ def _memory(summary: Mapping[str, Any]) -> Finding | None:
         f"memory in use after a step grew by {grown / 2**20:.0f} MiB, about "
         f"{grown / max(steps, 1) / 1024:.1f} KiB per step, and does not level off",
         "look for losses or outputs kept without .detach(), then take a memory snapshot",
-    )
-
-
-def straggler(summaries: Sequence[Mapping[str, Any]]) -> Finding | None:
-    """The rank that the others wait for, from the summaries of all ranks; None when none stands out.
-
-    An all-reduce inside backward makes all backwards equally long, whoever is late. So ranks are
-    compared by what they do before it: input wait, copies, forward and residual.
-    """
-    counted = [summary for summary in summaries if summary["step"] is not None]
-    if len(counted) < 2:
-        return None
-    before = ("input_wait", "host_to_device", "forward", "residual")
-    own = {summary["rank"]: sum(_mean_ns(summary, name) for name in before) for summary in counted}
-    worst = max(own, key=lambda rank: own[rank])
-    others = sorted(value for rank, value in own.items() if rank != worst)
-    late_ns = own[worst] - quantile(others, 0.5)
-    step_ns = max(summary["step"]["mean_ns"] for summary in counted)
-    if late_ns < STRAGGLER_ABOVE * step_ns:
-        return None
-    longest = max(
-        before,
-        key=lambda name: (
-            _mean_ns(next(one for one in counted if one["rank"] == worst), name)
-            - min(_mean_ns(one, name) for one in counted)
-        ),
-    )
-    return Finding(
-        "straggling-rank",
-        late_ns / step_ns,
-        f"rank {worst} needs {late_ns / 1e6:.1f} ms more per step than the others before backward, "
-        f"most of it in {longest.replace('_', ' ')}",
-        f"look at rank {worst}: its node, its share of the data, its input pipeline",
     )

@@ -54,6 +54,8 @@ class SurveyWatch:
     def __init__(self, plan: Plan, clock_of: Callable[[str], Clock]) -> None:
         self.events: list[Surveyed] = []
         self.seen: dict[str, int] = {}
+        self.in_graph: set[tuple[str, int]] = set()
+        """Planned (label, occurrence) inside a captured graph whose clock makes no marks there."""
         self._plan = plan
         self._clock_of = clock_of
         self._index = 0
@@ -71,6 +73,9 @@ class SurveyWatch:
         occurrence = self.seen.get(label, 0)
         self.seen[label] = occurrence + 1
         if not self._plan.names(label, occurrence):
+            return None
+        if self._in_graph and not clock.marks_graphs():
+            self.in_graph.add((label, occurrence))
             return None
         device, stream = clock.place()
         event = Surveyed(label, occurrence, device, stream, clock.kind, self._next_index())

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from ..small_job import make_model, untouched
+from .faults import FAULTS, break_it
+from .framework import need
+from .options import EVERY_OPTION, kept_by
 from .reading import micro_steps_by_step, module_ranges
+from .two import train_in_two
 
-pytest.importorskip("accelerate")
+need("accelerate")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 
@@ -73,3 +77,23 @@ def test_a_bad_plan_costs_one_warning_and_nothing_else(tmp_path: Path) -> None:
         losses, paths = _train(tmp_path, 1, steps=1, plan={"event": ["forward"]})
     assert losses == expected
     assert len(paths) == 1
+
+
+def test_two_processes_over_gloo_record_the_same_steps(tmp_path: Path) -> None:
+    train_in_two("with_accelerate", tmp_path)
+
+
+@pytest.mark.parametrize("where", FAULTS)
+def test_a_fault_of_ours_does_not_reach_the_loop(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, _ = _train(tmp_path / "off", 2, steps=0)
+    break_it(where, monkeypatch)
+    losses, _ = _train(tmp_path, 2, steps=2, phases=True, trigger=tmp_path / "trigger")
+    assert losses == expected
+
+
+def test_the_options_are_those_of_all_callbacks() -> None:
+    from stepscope.record.callbacks.accelerate import StepScopeSteps
+
+    assert kept_by(StepScopeSteps(None, "out", **EVERY_OPTION).recording) == EVERY_OPTION

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from ..small_job import untouched
+from .faults import FAULTS, break_it
+from .framework import need
+from .options import EVERY_OPTION, kept_by
 from .reading import micro_steps_by_step, module_ranges
+from .two import train_in_two
 
-pytest.importorskip("lightning.pytorch")
+need("lightning.pytorch")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 
@@ -137,3 +141,24 @@ def test_an_exception_in_training_is_the_jobs_and_the_trace_is_kept(tmp_path: Pa
         trainer.fit(module, _loader())
     (path,) = callback.recording.written
     assert list(micro_steps_by_step(path))[:2] == ["ProfilerStep#2", "ProfilerStep#3"]
+
+
+def test_two_processes_over_gloo_record_the_same_steps(tmp_path: Path) -> None:
+    train_in_two("with_lightning", tmp_path)
+
+
+@pytest.mark.parametrize("where", FAULTS)
+def test_a_fault_of_ours_does_not_reach_the_trainer(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, _ = _fit(tmp_path, None, accumulate_grad_batches=2)
+    break_it(where, monkeypatch)
+    options = {"steps": 2, "phases": True, "trigger": tmp_path / "trigger"}
+    module, _ = _fit(tmp_path, options, accumulate_grad_batches=2)
+    assert module.losses == plain.losses
+
+
+def test_the_options_are_those_of_all_callbacks() -> None:
+    from stepscope.record.callbacks.lightning import StepScopeCallback
+
+    assert kept_by(StepScopeCallback("out", **EVERY_OPTION).recording) == EVERY_OPTION

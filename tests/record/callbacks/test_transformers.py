@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 from ..small_job import untouched
+from .faults import FAULTS, break_it
+from .framework import need
+from .options import EVERY_OPTION, kept_by
 from .reading import micro_steps_by_step, module_ranges
+from .two import train_in_two
 
-pytest.importorskip("transformers")
-pytest.importorskip("accelerate")
+need("transformers")
+need("accelerate")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 
@@ -77,3 +81,25 @@ def test_phases_of_the_whole_run(tmp_path: Path) -> None:
     )
     summary = json.loads(path.read_text())
     assert summary["phases"]["backward"]["mean_ns"] > 0
+
+
+def test_two_processes_over_gloo_record_the_same_steps(tmp_path: Path) -> None:
+    train_in_two("with_transformers", tmp_path)
+
+
+@pytest.mark.parametrize("where", FAULTS)
+def test_a_fault_of_ours_does_not_reach_the_trainer(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = {"gradient_accumulation_steps": 2, "save_strategy": "no"}
+    expected, _ = _train(tmp_path, None, **more)
+    break_it(where, monkeypatch)
+    options = {"steps": 2, "phases": True, "trigger": tmp_path / "trigger"}
+    losses, _ = _train(tmp_path, options, **more)
+    assert losses == expected
+
+
+def test_the_options_are_those_of_all_callbacks() -> None:
+    from stepscope.record.callbacks.transformers import StepScopeCallback
+
+    assert kept_by(StepScopeCallback("out", **EVERY_OPTION).recording) == EVERY_OPTION

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from accelerate import Accelerator  # type: ignore[import-not-found,unused-ignore]
+from accelerate import Accelerator
 
-from stepscope.record.callbacks.steps import StepRecording
+from stepscope.record.callbacks.steps import StepRecording, never_raises
 
 T = TypeVar("T")
 
@@ -62,12 +62,20 @@ class StepScopeSteps:
     def steps(self, loader: Iterable[T]) -> Iterator[T]:
         """The batches of a loader; called again for every epoch."""
         for batch in loader:
-            if self._accelerator.gradient_accumulation_steps > 1:
-                self.recording.micro_step_begins()
+            self._batch_begins()
             try:
                 yield batch
             finally:
                 self.recording.micro_step_ends()
-            if self._accelerator.sync_gradients:
-                self._number += 1
-                self.recording.step(self._number)
+            self._batch_ended()
+
+    @never_raises
+    def _batch_begins(self) -> None:
+        if self._accelerator.gradient_accumulation_steps > 1:
+            self.recording.micro_step_begins()
+
+    @never_raises
+    def _batch_ended(self) -> None:
+        if self._accelerator.sync_gradients:
+            self._number += 1
+            self.recording.step(self._number)

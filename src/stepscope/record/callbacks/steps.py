@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stepscope.errors import StepScopeError
 from stepscope.record import inline
@@ -15,6 +16,8 @@ from stepscope.record.session import Session
 from stepscope.record.tracing import Tracer
 from stepscope.record.trigger import OnDemand
 from stepscope.record.trouble import Guard, say_once
+
+Told = TypeVar("Told", bound=Callable[..., None])
 
 MICRO_STEP = "micro_step"
 """The range, and the region for inline plans, of one batch where an optimizer step takes several."""
@@ -57,6 +60,7 @@ class StepRecording:
     ) -> None:
         self.out = Path(out)
         self.guard = Guard("recording")
+        self._guards: dict[str, Guard] = {}
         self.written: list[Path] = []
         self._steps = steps
         self._schedule: dict[str, Any] = {"wait": wait, "warmup": warmup, "repeat": repeat}
@@ -85,7 +89,9 @@ class StepRecording:
             return
         self._running = True
         self._number = number
-        self._guarded(lambda: self._begin(model, optimizers, roots))
+        self._guarded("inline", self._begin_inline, model, optimizers, roots)
+        self._guarded("trace", self._begin_trace, model)
+        self._guarded("trigger", self._begin_listening, model)
 
     def step(self, number: int) -> None:
         """An optimizer step has ended; the next has this number. Called again with it, it is none."""
@@ -93,25 +99,28 @@ class StepRecording:
             return
         self._number = number
         self.micro_step_ends()
-        self._guarded(self._step)
+        if self._tracer is not None:
+            self._guarded("trace", self._tracer.step, number)
+        if self._listener is not None:
+            self._guarded("trigger", self._listener.step, number)
+        if self._session is not None:
+            self._guarded("inline", self._session.begin)
 
     def micro_step_begins(self) -> None:
         """One of several batches of an optimizer step begins."""
         if self._running and self._micro is None:
-            opened = region(MICRO_STEP)
-            self._micro = opened
-            opened.__enter__()
+            self._guarded("micro-steps", self._open_micro_step)
 
     def micro_step_ends(self) -> None:
         """That batch is through."""
         opened, self._micro = self._micro, None
         if opened is not None:
-            opened.__exit__(None, None, None)
+            self._guarded("micro-steps", opened.__exit__, None, None, None)
 
     def not_this_one(self) -> None:
         """The running step has something in it that others have not: a validation, a checkpoint."""
         if self._session is not None:
-            self._guarded(self._session.not_this_one)
+            self._guarded("inline", self._session.not_this_one)
 
     def end(self) -> list[Path]:
         """Training is over: writes what was recorded."""
@@ -119,26 +128,34 @@ class StepRecording:
             return self.written
         self._running = False
         self.micro_step_ends()
-        self._guarded(self._end)
+        # Also what has failed is ended: what it measured until then is kept.
+        self._guarded("end of the trace", self._stop, self._tracer)
+        self._guarded("end of the trigger", self._stop, self._listener)
+        self._guarded("end of inline", self._stop_inline)
+        self._tracer = self._listener = self._session = self._batches = None
         return self.written
 
-    def _begin(self, model: Any, optimizers: Any, roots: Sequence[Any] | None) -> None:
-        if self._phases or self._plan is not None:
-            try:
-                self._session = inline.begin(
-                    None if self._plan is None else as_plan(self._plan),
-                    model=model,
-                    optimizer=optimizers,
-                    roots=roots,
-                    out=self.out,
-                    phases=self._phases,
-                )
-            except StepScopeError as error:
-                say_once(f"training goes on without inline recording: {error.message}")
-            else:
-                self._batches = LoopFinder(self._session, self.guard, steps=False)
-                self._batches.install()
-                self._session.begin(fresh=True)
+    def _begin_inline(self, model: Any, optimizers: Any, roots: Sequence[Any] | None) -> None:
+        if self._plan is None and not self._phases:
+            return
+        try:
+            session = inline.begin(
+                None if self._plan is None else as_plan(self._plan),
+                model=model,
+                optimizer=optimizers,
+                roots=roots,
+                out=self.out,
+                phases=self._phases,
+            )
+        except StepScopeError as error:
+            say_once(f"training goes on without inline recording: {error.message}")
+            return
+        self._session = session
+        self._batches = LoopFinder(session, self.guard, steps=False)
+        self._batches.install()
+        session.begin(fresh=True)
+
+    def _begin_trace(self, model: Any) -> None:
         if self._steps:
             self._tracer = Tracer(
                 self.out,
@@ -150,6 +167,8 @@ class StepRecording:
                 **self._trace_options,
             )
             self._tracer.start()
+
+    def _begin_listening(self, model: Any) -> None:
         if self._trigger is not None:
             self._listener = OnDemand(
                 self._trigger,
@@ -160,29 +179,39 @@ class StepRecording:
             )
             self._listener.start()
 
-    def _step(self) -> None:
-        if self._tracer is not None:
-            self._tracer.step(self._number)
-        if self._listener is not None:
-            self._listener.step(self._number)
-        if self._session is not None:
-            self._session.begin()
+    def _open_micro_step(self) -> None:
+        opened = region(MICRO_STEP)
+        opened.__enter__()
+        self._micro = opened
 
-    def _end(self) -> None:
+    def _stop(self, recording: Tracer | OnDemand | None) -> None:
+        if recording is not None:
+            self.written += recording.stop()
+
+    def _stop_inline(self) -> None:
         if self._batches is not None:
             self._batches.remove()
-        for recording in (self._tracer, self._listener):
-            if recording is not None:
-                self.written += recording.stop()
         if self._session is not None:
             inline.stop()
             self.written += self._session.written
-        self._tracer = self._listener = self._session = self._batches = None
 
-    def _guarded(self, what: Callable[[], Any]) -> None:
-        if self.guard.tripped and self._running:
-            return
+    def _guarded(self, part: str, what: Callable[..., Any], *args: Any) -> None:
+        """Does something for a part of the recording; what fails is dropped, and the others go on."""
+        guard = self._guards.setdefault(part, Guard(f"recording ({part})"))
+        guard.ask(what, *args)
+
+
+def never_raises(told: Told) -> Told:
+    """A callback's method, of whose own exceptions the trainer hears nothing.
+
+    A trainer of another version may lack what the method asks it for.
+    """
+
+    @functools.wraps(told)
+    def guarded(callback: Any, *args: Any, **kwargs: Any) -> None:
         try:
-            what()
+            told(callback, *args, **kwargs)
         except Exception as error:
-            self.guard.trip(error)
+            callback.recording.guard.trip(error)
+
+    return guarded  # type: ignore[return-value] # it has the same signature

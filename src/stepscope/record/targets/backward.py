@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from stepscope.record.targets.graph import ForwardCapture, Nodes
+from stepscope.record.targets.graph import ForwardCapture, Nodes, node_name
 from stepscope.record.trouble import Guard
 from stepscope.record.watch import Watch
 
 
-class ModuleBackward:
+def backward_number() -> Callable[[], int]:
+    """What tells one run of the autograd engine from another, asked inside of it."""
+    import torch
+
+    asks: Callable[[], int] | None = getattr(torch._C, "_current_graph_task_id", None)
+    return asks or (lambda: 0)
+
+
+class _NodeHooks:
+    """Hooks on the autograd nodes that a module's forward makes, while somebody listens."""
+
+    def __init__(self, module: Any) -> None:
+        self._capture = ForwardCapture(module, self._hook)
+        self._handles: list[Any] = []
+        self._watch: Watch | None = None
+        self._guard: Guard | None = None
+
+    def install(self, watch: Watch, guard: Guard) -> None:
+        """Waits for the module's forward, to hook the nodes that it makes."""
+        self._watch, self._guard = watch, guard
+        self._capture.install(guard)
+
+    def remove(self) -> None:
+        """Takes all hooks out."""
+        self._capture.remove()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._watch = None
+
+    def _hook(self, nodes: Nodes) -> None:
+        """Puts hooks on the nodes of one forward."""
+
+
+class ModuleBackward(_NodeHooks):
     """The backward of one module: from the gradient of its outputs to those of its inputs and
     parameters. Adding the latter into `.grad` is not part of it.
 
@@ -19,45 +54,33 @@ class ModuleBackward:
     """
 
     def __init__(self, module: Any, label: str) -> None:
+        super().__init__(module)
         self._label = label
-        self._capture = ForwardCapture(module, self._hook)
-        self._handles: list[Any] = []
-        self._watch: Watch | None = None
-        self._guard: Guard | None = None
-
-    def install(self, watch: Watch, guard: Guard) -> None:
-        """Waits for the module's forward, to hook the nodes that it makes."""
-        self._watch, self._guard = watch, guard
-        self._capture.install(guard.wrap)
-
-    def remove(self) -> None:
-        """Takes all hooks out."""
-        self._capture.remove()
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-        self._watch = None
 
     def _hook(self, nodes: Nodes) -> None:
         watch, guard = self._watch, self._guard
         if watch is None or guard is None:
             return
-        # One call's begin and end belong together, also when a module runs several times.
-        begun: list[Any] = []
+        task = backward_number()
+        # One call's begin and end belong together, also when a module runs several times; and each
+        # backward is one of its own when a job goes back through a graph that it has kept.
+        begun: dict[int, Any] = {}
 
         def begins(_gradients: Any) -> None:
-            if not begun:
-                begun.append(watch.open(self._label))
+            number = task()
+            if number not in begun:
+                begun[number] = watch.open(self._label)
 
         def ends(_inputs: Any, _outputs: Any) -> None:
-            if begun:
-                watch.close(begun[0])
+            token = begun.get(task())
+            if token is not None:
+                watch.close(token)
 
         self._handles += [node.register_prehook(guard.wrap(begins)) for node in nodes.first]
         self._handles += [node.register_hook(guard.wrap(ends)) for node in nodes.last]
 
 
-class NodeBackward:
+class NodeBackward(_NodeHooks):
     """Single autograd nodes of one module, such as `AddmmBackward0`.
 
     Args:
@@ -67,29 +90,13 @@ class NodeBackward:
     """
 
     def __init__(self, module: Any, prefix: str, wanted: str | None) -> None:
+        super().__init__(module)
         self._prefix = prefix
         self._wanted = wanted
-        self._capture = ForwardCapture(module, self._hook)
-        self._handles: list[Any] = []
-        self._watch: Watch | None = None
-        self._guard: Guard | None = None
-
-    def install(self, watch: Watch, guard: Guard) -> None:
-        """Waits for the module's forward, to hook the nodes that it makes."""
-        self._watch, self._guard = watch, guard
-        self._capture.install(guard.wrap)
-
-    def remove(self) -> None:
-        """Takes all hooks out."""
-        self._capture.remove()
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-        self._watch = None
 
     def _hook(self, nodes: Nodes) -> None:
         for node in nodes.all:
-            name = str(node.name()).rsplit("::", 1)[-1]
+            name = node_name(node).rsplit("::", 1)[-1]
             if self._wanted is None or name == self._wanted:
                 self._hook_one(node, f"{self._prefix}.{name}")
 

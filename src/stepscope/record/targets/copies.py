@@ -7,12 +7,24 @@ and only where there is a device to copy to. While nobody listens a call costs o
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from threading import get_ident
 from typing import Any
 
 from stepscope.record.compiling import compiling_check
 from stepscope.record.targets.patches import Patch
 from stepscope.record.trouble import Guard
 from stepscope.record.watch import Watch
+
+
+@dataclass(slots=True)
+class Copied:
+    """What was copied while somebody listened; pageable memory holds the host up until it is through."""
+
+    copies: int = 0
+    bytes: int = 0
+    pageable_copies: int = 0
+    pageable_bytes: int = 0
 
 
 class Copies:
@@ -22,6 +34,8 @@ class Copies:
         import torch
 
         self.listeners: tuple[tuple[Watch, Guard, str], ...] = ()
+        self.copied = Copied()
+        self._copying: int | None = None
         self._torch: Any = torch
         self._patches = [
             Patch(torch.Tensor, "to", lambda original: self._heard(original, default=None)),
@@ -43,10 +57,16 @@ class Copies:
         is_compiling = compiling_check()
 
         def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or not self.listeners:
+            thread = get_ident()
+            if is_compiling() or not self.listeners or self._copying == thread:
                 return original(tensor, *args, **kwargs)
             tokens = self._open(tensor, args, kwargs, default)
-            result = original(tensor, *args, **kwargs)
+            # The method of a tensor's subclass calls the method again.
+            self._copying = thread
+            try:
+                result = original(tensor, *args, **kwargs)
+            finally:
+                self._copying = None
             for watch, guard, token in tokens:
                 try:
                     watch.close(token)
@@ -59,21 +79,34 @@ class Copies:
     def _open(
         self, tensor: Any, args: Any, kwargs: Any, default: str | None
     ) -> list[tuple[Watch, Guard, Any]]:
-        tokens = []
+        tokens: list[tuple[Watch, Guard, Any]] = []
         for watch, guard, label in self.listeners:
             if guard.tripped:
                 continue
             try:
                 if self._leaves_host(tensor, args, kwargs, default):
-                    tokens.append((watch, guard, watch.open(label)))
+                    token = watch.open(label)
+                    if token is not None and not tokens:
+                        self._count(tensor)
+                    tokens.append((watch, guard, token))
             except Exception as error:
                 guard.trip(error)
         return tokens
 
+    def _count(self, tensor: Any) -> None:
+        size = tensor.numel() * tensor.element_size()
+        self.copied.copies += 1
+        self.copied.bytes += size
+        if not tensor.is_pinned():
+            self.copied.pageable_copies += 1
+            self.copied.pageable_bytes += size
+
     def _leaves_host(self, tensor: Any, args: Any, kwargs: Any, default: str | None) -> bool:
         if tensor.device.type != "cpu":
             return False
-        target = kwargs.get("device", args[0] if args else default)
+        target = kwargs.get("device", args[0] if args else None)
+        if target is None:
+            target = default
         if isinstance(target, self._torch.Tensor):
             target = target.device
         if isinstance(target, self._torch.device):

@@ -10,10 +10,15 @@ from typing import Any
 from stepscope.record.labels import NAMED, Label, pattern
 from stepscope.record.plan import Entry, Plan, PlanError, nearest
 from stepscope.record.targets import Target
+from stepscope.record.targets.around import is_compiled
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
 from stepscope.record.targets.copies import Copies, HostToDevice
-from stepscope.record.targets.modules import ModuleForward, is_compiled
-from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward
+from stepscope.record.targets.modules import ModuleForward
+from stepscope.record.targets.operators import (
+    OperatorsInBackward,
+    OperatorsInForward,
+    compiles_beside_modes,
+)
 from stepscope.record.targets.steps import (
     OptimizerStep,
     collective,
@@ -46,19 +51,27 @@ def module_paths(root: Any) -> dict[str, Found]:
     it: it is what is called.
     """
     paths: dict[str, Found] = {}
-    inside: dict[str, str | None] = {}
+    known: dict[str, tuple[str, bool, str | None]] = {}
     for raw, module in root.named_modules():  # parents come before their children
-        parts = raw.split(".") if raw else []
-        above = ".".join(parts[:-1])
-        compiled_by = inside[above] if raw else None
-        inside[raw] = compiled_by
-        if parts and parts[0] == "module" and type(root).__name__ in _PARALLEL:
-            parts = parts[1:]
-        path = ".".join(part for part in parts if part not in _WRAPPERS)
+        above, _, name = raw.rpartition(".")
+        path, is_parallel, compiled_by = known[above] if raw else ("", False, None)
+        if not (name in _WRAPPERS or (name == "module" and is_parallel)):
+            path = f"{path}.{name}".lstrip(".")
         paths.setdefault(path, Found(module, compiled_by))
         if compiled_by is None and is_compiled(module):
-            inside[raw] = path
+            compiled_by = path
+        known[raw] = (path, type(module).__name__ in _PARALLEL, compiled_by)
     return paths
+
+
+def unwrapped(module: Any) -> Any:
+    """The author's own module in what DDP, FSDP and compile wrap it in."""
+    while True:
+        inside = _WRAPPERS + (("module",) if type(module).__name__ in _PARALLEL else ())
+        found = next((part for name, part in module.named_children() if name in inside), None)
+        if found is None:
+            return module
+        module = found
 
 
 class Finder:
@@ -107,11 +120,14 @@ class Finder:
             )
         if label.kind not in ("module", "operator", "node"):
             return None
+        if not self.modules:
+            return "no model was found; name it: inline.start(..., model=model)"
         paths = self._paths(label)
         if not paths:
             known = [f"{path}.{label.direction}".lstrip(".") for path in self.modules]
             hint = nearest(f"{label.module}.{label.direction}", known)
-            return f'the model has no module "{label.module}" ({hint})'
+            which = "that matches " if label.has_wildcard else ""
+            return f'the model has no module {which}"{label.module}" ({hint})'
         inside = {self.modules[path].compiled_by for path in paths}
         if None not in inside:
             boundary = sorted(text for text in inside if text is not None)[0]
@@ -122,16 +138,35 @@ class Finder:
             )
         if label.kind != "module" and is_compiled(self.modules[paths[0]].module):
             return "operators inside compiled code have no calls of their own; take a trace"
+        if label.kind == "operator" and not any(self._hears_operators(path) for path in paths):
+            return (
+                "a part of it is compiled, which this torch would not run while it is listened to"
+            )
         return None
 
+    def _hears_operators(self, path: str) -> bool:
+        """Whether operators in a module can be heard, and what is compiled in it stays compiled."""
+        if is_compiled(self.modules[path].module):
+            return False
+        return compiles_beside_modes() or not any(
+            is_compiled(found.module)
+            for below, found in self.modules.items()
+            if not path or below.startswith(f"{path}.")
+        )
+
     def device_of(self, label: Label) -> Any:
-        """The device that a label's module works on; None where the label has no module."""
-        found = self.modules.get(label.module) if label.module is not None else None
-        module = found.module if found is not None else self._model
-        if module is None:
-            return None
-        tensor = next(chain(module.parameters(), module.buffers()), None)
-        return None if tensor is None else tensor.device
+        """The device that a label's module works on, or the model; None where neither says."""
+        path = label.module or ""
+        while True:
+            found = self.modules.get(path)
+            if found is not None:
+                tensor = next(chain(found.module.parameters(), found.module.buffers()), None)
+                if tensor is not None:
+                    return tensor.device
+            if not path:
+                return None
+            # A module without tensors of its own works where those around it do.
+            path = path.rpartition(".")[0]
 
     def _paths(self, label: Label) -> list[str]:
         expression = pattern(label.module or "")
@@ -151,7 +186,7 @@ class Finder:
             prefix = f"{path}.{label.direction}".lstrip(".")
             wanted = None if everything else label.name
             if label.kind == "operator":
-                if is_compiled(found.module):
+                if not self._hears_operators(path):
                     return None
                 if label.direction == "forward":
                     return OperatorsInForward(found.module, prefix, wanted)

@@ -7,11 +7,17 @@ nothing.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-_MOST_NODES = 20_000
+from stepscope.record.targets.around import Around
+from stepscope.record.targets.modules import tensors_in
+from stepscope.record.trouble import Guard
+
+_MOST_NODES = 200_000
+"""With more, a module's backward is not measured: half of it would be a wrong number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +35,31 @@ class Nodes:
     last: list[Any]
 
 
-def nodes_between(input_nodes: list[Any], outputs: list[Any]) -> Nodes:
-    """The nodes of a module's forward, from its input tensors' nodes and its output tensors."""
+def nodes_between(input_nodes: list[Any], outputs: list[Any], since: int = 0) -> Nodes:
+    """The nodes of a module's forward.
+
+    Args:
+        input_nodes: those of its input tensors.
+        outputs: its output tensors.
+        since: autograd's number of its first node. Older nodes are not its own: what it uses need
+            not be among its inputs.
+    """
     border = {node for node in input_nodes if node is not None}
-    first = []
-    for tensor in outputs:
-        node = tensor.grad_fn
-        if node is not None and node not in border and node not in first:
-            first.append(node)
-    found: dict[Any, None] = dict.fromkeys(first)
+
+    def elsewhere(node: Any) -> bool:
+        return node is None or node in border or _accumulates(node) or _number(node) < since
+
+    first = dict.fromkeys(tensor.grad_fn for tensor in outputs if not elsewhere(tensor.grad_fn))
+    found: dict[Any, None] = dict(first)
     waiting = list(first)
     last = []
-    while waiting and len(found) < _MOST_NODES:
+    while waiting:
+        if len(found) > _MOST_NODES:
+            return Nodes([], [], [])
         node = waiting.pop()
         ends = True
         for behind, _ in node.next_functions:
-            if behind is None or behind in border or _accumulates(behind):
+            if elsewhere(behind):
                 continue
             ends = False
             if behind not in found:
@@ -52,11 +67,24 @@ def nodes_between(input_nodes: list[Any], outputs: list[Any]) -> Nodes:
                 waiting.append(behind)
         if ends:
             last.append(node)
-    return Nodes(list(found), first, last)
+    return Nodes(list(found), list(first), last)
+
+
+def _number(node: Any) -> int:
+    number = getattr(node, "_sequence_nr", None)
+    return sys.maxsize if number is None else int(number())
 
 
 def _accumulates(node: Any) -> bool:
-    return str(node.name()).endswith("AccumulateGrad")
+    return node_name(node).endswith("AccumulateGrad")
+
+
+def node_name(node: Any) -> str:
+    """The name of an autograd node.
+
+    Asked of its class: a function of the job may have put a `name` of its own on its node.
+    """
+    return str(type(node).name(node))
 
 
 class ForwardCapture:
@@ -68,34 +96,39 @@ class ForwardCapture:
     """
 
     def __init__(self, module: Any, made: Callable[[Nodes], None]) -> None:
-        self._module = module
         self._made = made
-        self._handles: list[Any] = []
-        self._inputs: list[list[Any]] = []
+        self._guard: Guard | None = None
+        self._around = Around(module, self._call)
 
-    def install(self, wrap: Callable[[Callable[..., Any]], Callable[..., None]]) -> None:
-        """Hooks the module; `wrap` keeps exceptions in."""
-        from stepscope.record.targets.modules import tensors_in
-
-        self._inputs.clear()
-
-        def begins(_module: Any, args: Any, kwargs: Any) -> None:
-            given = tensors_in(args) + tensors_in(kwargs)
-            self._inputs.append([tensor.grad_fn for tensor in given])
-
-        def ends(_module: Any, _args: Any, output: Any) -> None:
-            if self._inputs:
-                self._made(nodes_between(self._inputs.pop(), tensors_in(output)))
-
-        register = self._module.register_forward_pre_hook
-        self._handles = [
-            register(wrap(begins), with_kwargs=True),
-            self._module.register_forward_hook(wrap(ends)),
-        ]
+    def install(self, guard: Guard) -> None:
+        """Listens around the module's calls."""
+        self._guard = guard
+        self._around.install()
 
     def remove(self) -> None:
-        """Takes the hooks out and lets go of the nodes."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-        self._inputs.clear()
+        """Listens no more."""
+        self._guard = None
+        self._around.remove()
+
+    def _call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        guard = self._guard
+        if guard is None:
+            return call(*args, **kwargs)
+        began = guard.ask(_beginning, (args, kwargs))
+        output = call(*args, **kwargs)
+        if began is not None:
+            guard.ask(self._ended, *began, output)
+        return output
+
+    def _ended(self, input_nodes: list[Any], since: int, output: Any) -> None:
+        if self._guard is not None:
+            self._made(nodes_between(input_nodes, tensors_in(output), since))
+
+
+def _beginning(given: Any) -> tuple[list[Any], int]:
+    """The nodes of the inputs, and the number that autograd gives its next node."""
+    import torch
+
+    number = getattr(torch.autograd, "_get_sequence_nr", None)
+    nodes = [tensor.grad_fn for tensor in tensors_in(given, depth=5)]
+    return nodes, 0 if number is None else number()

@@ -10,9 +10,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.record.compiling import compiling_check
+from stepscope.record.targets.around import Around
 from stepscope.record.targets.graph import ForwardCapture, Nodes
-from stepscope.record.targets.patches import Patch
 from stepscope.record.trouble import Guard
 from stepscope.record.watch import Watch
 
@@ -28,6 +27,11 @@ def _mode_class() -> Any:
             super().__init__()
             self.watch, self.guard = watch, guard
             self.prefix, self.wanted = prefix, wanted
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            """Else torch compiles nothing while the mode is on, and raises with fullgraph=True."""
+            return True
 
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -50,8 +54,27 @@ def _mode_class() -> Any:
     return Operators
 
 
+def compiles_beside_modes() -> bool:
+    """Whether this torch runs compiled code as it is while a mode is on; older ones do not."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    return hasattr(TorchDispatchMode, "ignore_compile_internals")
+
+
 def _mode(watch: Watch, guard: Guard, prefix: str, wanted: str | None) -> Any:
     return _mode_class()(watch, guard, prefix, wanted)
+
+
+def _innermost(mode: Any) -> Any:
+    """The mode that was entered last.
+
+    A node's hooks run in the same order before and after it, and a mode that is left out of turn
+    leaves torch thinking that it is still on: torch 2.6 then compiles nothing any more.
+    """
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    innermost = _get_current_dispatch_mode()
+    return innermost if isinstance(innermost, _mode_class()) else mode
 
 
 class OperatorsInForward:
@@ -68,39 +91,28 @@ class OperatorsInForward:
         self._wanted = wanted
         self._watch: Watch | None = None
         self._guard: Guard | None = None
-        # A with statement around forward leaves the mode whatever happens inside; a pair of hooks
-        # would leave it behind when the forward raises.
-        self._patch = Patch(module, "forward", self._inside_mode)
+        self._around = Around(module, self._inside_mode)
 
     def install(self, watch: Watch, guard: Guard) -> None:
-        """Puts the mode around the module's forward."""
+        """Puts the mode around the module's calls."""
         self._watch, self._guard = watch, guard
-        self._patch.install()
+        self._around.install()
 
     def remove(self) -> None:
-        """Puts the module's forward back."""
-        self._patch.remove()
+        """Takes it out."""
+        self._around.remove()
         self._watch = None
 
-    def _inside_mode(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        is_compiling = compiling_check()
-
-        @functools.wraps(original)
-        def forward(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling():
-                return original(*args, **kwargs)
-            watch, guard = self._watch, self._guard
-            if watch is None or guard is None or guard.tripped:
-                return original(*args, **kwargs)
-            try:
-                mode = _mode(watch, guard, self._prefix, self._wanted)
-            except Exception as error:
-                guard.trip(error)
-                return original(*args, **kwargs)
-            with mode:
-                return original(*args, **kwargs)
-
-        return forward
+    def _inside_mode(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        watch, guard = self._watch, self._guard
+        if watch is None or guard is None:
+            return call(*args, **kwargs)
+        mode = guard.ask(_mode, watch, guard, self._prefix, self._wanted)
+        if mode is None:
+            return call(*args, **kwargs)
+        # With a statement, not a pair of hooks: the mode is left whatever happens inside.
+        with mode:
+            return call(*args, **kwargs)
 
 
 class OperatorsInBackward:
@@ -124,7 +136,7 @@ class OperatorsInBackward:
     def install(self, watch: Watch, guard: Guard) -> None:
         """Waits for the module's forward, to hook the nodes that it makes."""
         self._watch, self._guard = watch, guard
-        self._capture.install(guard.wrap)
+        self._capture.install(guard)
 
     def remove(self) -> None:
         """Takes all hooks out, or leaves it to the node that is running to do so."""
@@ -164,7 +176,7 @@ class OperatorsInBackward:
             if entered:
                 entered.pop()
                 self._active -= 1
-                mode.__exit__(None, None, None)
+                _innermost(mode).__exit__(None, None, None)
                 if self._watch is None:
                     self.remove()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from stepscope.record.compiling import compiling_check
@@ -72,6 +73,25 @@ def _unset(owner: Any, name: str) -> None:
         del vars(owner)[name]
 
 
+class _Method:
+    """A replaced method of one object; in a copy of the object it is the copy's own method."""
+
+    def __init__(self, call: Callable[..., Any], owner: Any, name: str) -> None:
+        functools.update_wrapper(self, call)
+        self._call = call
+        self._owner = owner
+        self._name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return getattr(memo.get(id(self._owner), self._owner), self._name)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, str]]:
+        return getattr, (self._owner, self._name)
+
+
 class Calls:
     """The calls of functions that are attributes of something, heard under one label.
 
@@ -91,7 +111,7 @@ class Calls:
         self._finished = finished
         self._watch: Watch | None = None
         self._guard: Guard | None = None
-        self._patches = [Patch(owner, name, self._heard) for owner, name in places]
+        self._patches = [Patch(owner, name, self._maker(owner, name)) for owner, name in places]
 
     def install(self, watch: Watch, guard: Guard) -> None:
         """Replaces the functions."""
@@ -105,37 +125,30 @@ class Calls:
         for patch in self._patches:
             patch.remove()
 
+    def _maker(self, owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        if isinstance(owner, ModuleType):
+            return self._heard
+        return lambda original: _Method(self._heard(original), owner, name)
+
     def _heard(self, original: Callable[..., Any]) -> Callable[..., Any]:
         is_compiling = compiling_check()
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
+            # Asked first: compiled code that looked at ours would be compiled anew for each change.
             if is_compiling():
                 return original(*args, **kwargs)
-            token = self._open()
-            result = original(*args, **kwargs)
-            if token is not None:
-                self._close(token, result)
+            watch, guard = self._watch, self._guard
+            if watch is None or guard is None:
+                return original(*args, **kwargs)
+            token = guard.ask(watch.open, self._label)
+            result = None
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                # Also when it raises and the job goes on: a phase must not stay open.
+                if token is not None and self._watch is watch and self._finished(result):
+                    guard.ask(watch.close, token)
             return result
 
         return call
-
-    def _open(self) -> Any:
-        watch, guard = self._watch, self._guard
-        if watch is None or guard is None or guard.tripped:
-            return None
-        try:
-            return watch.open(self._label)
-        except Exception as error:
-            guard.trip(error)
-            return None
-
-    def _close(self, token: Any, result: Any) -> None:
-        watch, guard = self._watch, self._guard
-        if watch is None or guard is None:
-            return
-        try:
-            if self._finished(result):
-                watch.close(token)
-        except Exception as error:
-            guard.trip(error)

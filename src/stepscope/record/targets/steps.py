@@ -6,6 +6,7 @@ import sys
 from types import FunctionType
 from typing import Any
 
+from stepscope.record.targets.optimizers import OptimizerSteps
 from stepscope.record.targets.patches import Calls
 from stepscope.record.trouble import Guard
 from stepscope.record.watch import Watch
@@ -45,11 +46,16 @@ def collective(name: str) -> Calls:
     beneath: Any = sys.modules.get("torch.distributed.distributed_c10d")
     if beneath is not None and getattr(beneath, name, None) is getattr(distributed, name):
         places.append((beneath, name))
-    return Calls(f"collective.{name}", places, finished=lambda result: result is None)
+    return Calls(f"collective.{name}", places, finished=_has_ended)
+
+
+def _has_ended(result: Any) -> bool:
+    # A handle, or a list of them; anything else is the result of a call that has waited.
+    return not (isinstance(result, list) or hasattr(result, "wait"))
 
 
 class OptimizerStep:
-    """The steps of every optimizer, by torch's own hooks for it.
+    """The steps of every optimizer.
 
     Args:
         label: what the watch is told.
@@ -57,13 +63,11 @@ class OptimizerStep:
 
     def __init__(self, label: str = "optimizer.step") -> None:
         self._label = label
-        self._handles: list[Any] = []
+        self._steps: OptimizerSteps | None = None
         self._open: list[Any] = []
 
     def install(self, watch: Watch, guard: Guard) -> None:
         """Hooks the steps of all optimizers."""
-        from torch.optim import optimizer
-
         self._open.clear()
 
         def begins(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
@@ -73,13 +77,11 @@ class OptimizerStep:
             if self._open:
                 watch.close(self._open.pop())
 
-        self._handles = [
-            optimizer.register_optimizer_step_pre_hook(guard.wrap(begins)),
-            optimizer.register_optimizer_step_post_hook(guard.wrap(ends)),
-        ]
+        self._steps = OptimizerSteps(guard.wrap(begins), guard.wrap(ends))
+        self._steps.install()
 
     def remove(self) -> None:
         """Takes the hooks out."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        if self._steps is not None:
+            self._steps.remove()
+        self._steps = None

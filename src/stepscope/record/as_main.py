@@ -1,0 +1,111 @@
+"""Running a script or a module in this process as `python SCRIPT` and `python -m MODULE` run it.
+
+`runpy` gives a script a relative `__file__`, which is wrong after it has changed its directory, and
+takes its `__main__` away when its last line has run, although threads and exit handlers of it may
+still look there.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import io
+import pkgutil
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+
+class MainProgram:
+    """What makes a program the main one: `sys.argv`, `sys.path[0]` and `__main__`."""
+
+    def __init__(self) -> None:
+        self._before = sys.argv[:], sys.path[:], sys.modules["__main__"]
+
+    def restore(self) -> None:
+        """Makes the program that was the main one when this was made the main one again."""
+        sys.argv, sys.path[:], sys.modules["__main__"] = self._before
+
+    def run_script(self, path: str, arguments: Sequence[str]) -> None:
+        """Runs a Python file, or a folder or archive that has a `__main__`; what it raises is its own."""
+        sys.argv = [path, *arguments]
+        whole = path if Path(path).is_absolute() else f"{Path.cwd()}/{path}"
+        if pkgutil.get_importer(path) is not None:
+            _replace_first_path(whole)
+            spec = PathFinder.find_spec("__main__", [whole])
+            if spec is None:
+                raise SystemExit(f"{sys.executable}: can't find '__main__' module in {path!r}")
+            _run_found(spec)
+            return
+        _replace_first_path(str(Path(whole).resolve().parent))
+        _run(_code(whole), whole, SourceFileLoader("__main__", whole), None)
+
+    def run_module(self, name: str, arguments: Sequence[str]) -> None:
+        """Runs a module, or a package's `__main__`; what it raises is its own.
+
+        Raises:
+            SystemExit: there is no such module; its code is what Python says.
+        """
+        sys.argv = ["-m", *arguments]
+        _replace_first_path(str(Path.cwd()))
+        spec = _found(name)
+        sys.argv[0] = spec.origin or name
+        _run_found(spec)
+
+
+def _run_found(spec: ModuleSpec) -> None:
+    loader: Any = spec.loader
+    code = loader.get_code(spec.name) if hasattr(loader, "get_code") else None
+    if code is None:
+        raise SystemExit(f"{sys.executable}: there is no code in {spec.name}")
+    _run(code, spec.origin, loader, spec)
+
+
+def _run(code: CodeType, file: str | None, loader: Any, spec: ModuleSpec | None) -> None:
+    main = ModuleType("__main__")
+    vars(main).update(
+        __builtins__=builtins,
+        __file__=file,
+        __cached__=None if spec is None else spec.cached,
+        __loader__=loader,
+        __package__=None if spec is None else spec.parent,
+        __spec__=spec,
+    )
+    sys.modules["__main__"] = main
+    exec(code, vars(main))  # noqa: S102 - the user's own program is what is to be run
+
+
+def _code(path: str) -> CodeType:
+    with io.open_code(path) as file:
+        compiled: CodeType | None = pkgutil.read_code(file)
+        if compiled is None:
+            file.seek(0)
+            # Or else the future statements of this file would hold in that one.
+            compiled = compile(file.read(), path, "exec", dont_inherit=True)
+    return compiled
+
+
+def _found(name: str) -> ModuleSpec:
+    spec = importlib.util.find_spec(name) if _has_parents(name) else None
+    if spec is not None and spec.submodule_search_locations is not None:
+        name = f"{name}.__main__"
+        spec = importlib.util.find_spec(name)
+    if spec is None:
+        raise SystemExit(f"{sys.executable}: No module named {name}")
+    return spec
+
+
+def _has_parents(name: str) -> bool:
+    parent = name.rpartition(".")[0]
+    if not parent:
+        return True
+    return _has_parents(parent) and importlib.util.find_spec(parent) is not None
+
+
+def _replace_first_path(first: str) -> None:
+    # With -P or -I nothing of the program's is there, and nothing is put there.
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0:1] = [first]

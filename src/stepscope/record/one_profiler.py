@@ -1,0 +1,141 @@
+"""One profiler at a time, and the job's own goes first.
+
+torch has one profiling session per process. Where a second one warms up or starts beside it, the
+first comes back empty, or the process crashes. So while a trace of ours may run, the functions with
+which torch prepares and enables a session are replaced: when the job begins one of its own, ours ends
+before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from stepscope.record.targets.patches import Patch
+
+JOBS_OWN = "the job already runs a profiler of its own, and only one can record"
+
+
+class OneProfiler:
+    """Hears the job begin and end profilers of its own.
+
+    Args:
+        give_way: ends the recording of ours at once; it must not raise.
+    """
+
+    _holder: OneProfiler | None = None
+    _our_thread: int | None = None
+
+    def __init__(self, give_way: Callable[[], None]) -> None:
+        self._give_way = give_way
+        self._theirs = False
+        self._patches: list[Patch] = []
+
+    def install(self) -> None:
+        """Begins to listen."""
+        from torch.autograd import profiler
+
+        for name, make in (
+            ("_prepare_profiler", self._preparing),
+            ("_enable_profiler", self._enabling),
+            ("_disable_profiler", self._disabling),
+        ):
+            if hasattr(profiler, name):
+                patch = Patch(profiler, name, make)
+                patch.install()
+                self._patches.append(patch)
+
+    def remove(self) -> None:
+        """Stops listening."""
+        for patch in reversed(self._patches):
+            patch.remove()
+        self._patches = []
+        self.release()
+
+    def take(self) -> None:
+        """Says that a recording of ours begins.
+
+        Raises:
+            RuntimeError: somebody else records, and beginning would end that.
+        """
+        if self._theirs or _enabled():
+            raise RuntimeError(JOBS_OWN)
+        if OneProfiler._holder not in (None, self):
+            raise RuntimeError("another trace is being recorded, and only one can be at a time")
+        OneProfiler._holder = self
+
+    def release(self) -> None:
+        """Says that our recording is over."""
+        if OneProfiler._holder is self:
+            OneProfiler._holder = None
+
+    @property
+    def theirs(self) -> bool:
+        """Whether the job's own profiler warms up or runs."""
+        return self._theirs
+
+    @contextmanager
+    def ours(self) -> Iterator[None]:
+        """Within this, what prepares, enables and disables is ours."""
+        before, OneProfiler._our_thread = OneProfiler._our_thread, threading.get_ident()
+        try:
+            yield
+        finally:
+            OneProfiler._our_thread = before
+
+    def _is_ours(self) -> bool:
+        return OneProfiler._our_thread == threading.get_ident()
+
+    def _preparing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def prepare(*args: Any, **kwargs: Any) -> Any:
+            if not self._is_ours():
+                self._theirs = True
+                self._give_way()
+            return original(*args, **kwargs)
+
+        return prepare
+
+    def _enabling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def enable(*args: Any, **kwargs: Any) -> Any:
+            # One that was prepared before we listened: preparing ours has undone that.
+            if not self._is_ours() and not self._theirs:
+                self._theirs = True
+                if OneProfiler._holder is self:
+                    self._give_way()
+                    _prepare_again(args)
+            return original(*args, **kwargs)
+
+        return enable
+
+    def _disabling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def disable(*args: Any, **kwargs: Any) -> Any:
+            if not self._is_ours():
+                self._theirs = False
+            return original(*args, **kwargs)
+
+        return disable
+
+
+def _enabled() -> bool:
+    from torch.autograd import profiler
+
+    return bool(getattr(profiler, "_is_profiler_enabled", False))
+
+
+def _prepare_again(args: tuple[Any, ...]) -> None:
+    from torch.autograd import profiler
+
+    # Ending ours has said that no profiler is on; the job's had said that its own is.
+    says: Any = getattr(profiler, "_set_is_profiler_enabled", None)
+    if says is not None:
+        says(True)
+    # Older torches refuse where the job's own still is prepared, which is then all it needs.
+    with contextlib.suppress(RuntimeError):
+        profiler._prepare_profiler(*args[:2])

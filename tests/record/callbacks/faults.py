@@ -1,0 +1,25 @@
+"""Faults that are injected into a callback's recording, whatever framework it runs in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+FAULTS = (
+    "tracing.Tracer.start",
+    "tracing.Tracer.step",
+    "session.Session.begin",
+    "loop.LoopFinder.install",
+    "trigger.OnDemand.step",
+    "callbacks.steps.region",
+)
+
+
+def break_it(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on this part of the recorder raises."""
+
+    def fails(*_args: Any, **_kwargs: Any) -> Any:
+        raise RuntimeError("injected")
+
+    monkeypatch.setattr(f"stepscope.record.{where}", fails)
