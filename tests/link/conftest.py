@@ -37,6 +37,7 @@ class Recording:
     memory_rows: list[dict[str, Any]] = field(default_factory=list)
     argument_rows: list[dict[str, Any]] = field(default_factory=list)
     track_threads: set[int] = field(default_factory=set)
+    module_classes: dict[str, str] = field(default_factory=dict)
     report: tables.ReadReport = field(default_factory=tables.ReadReport)
 
     def host(self, kind: str, name: str, start: int, end: int, thread: int = 0, **more: Any) -> int:
@@ -88,7 +89,7 @@ class Recording:
             for number in sorted(threads)
         ]
         return tables.RankTables(
-            tables.Facts(resolution_ns=self.resolution_ns),
+            tables.Facts(resolution_ns=self.resolution_ns, module_classes=self.module_classes),
             self.report,
             host_event=table(self.host_rows, tables.HOST_EVENT),
             device_event=table(self.device_rows, tables.DEVICE_EVENT),

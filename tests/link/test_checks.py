@@ -21,7 +21,7 @@ NAMES = [
 ]
 QUESTIONS = {
     "summary", "steps", "device-time", "operators", "kernels", "modules", "copies", "launches",
-    "idle", "utilization", "annotations", "",
+    "idle", "utilization", "annotations", "inline", "phases", "",
 }  # fmt: skip
 
 

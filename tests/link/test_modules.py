@@ -134,6 +134,63 @@ def test_ranges_that_name_modules_make_the_tree(recording):
     assert set(linked.column("module", "rule")) == {"annotation"}
 
 
+def test_listed_modules_are_parts_of_the_model(recording):
+    recording.module_classes = {
+        "": "train.main.<locals>.GPT",
+        "layers": "ModuleList",
+        "layers.0": "Block",
+        "head": "Linear",
+    }
+    rows = []
+    recording.annotation("nn.Module: GPT", 0, 100)
+    rows.append(recording.operator("aten::arange", 5, 10))
+    recording.annotation("nn.Module: layers.0", 20, 60)
+    rows.append(recording.operator("aten::mm", 30, 50))
+    recording.annotation("nn.Module: head", 70, 90)
+    recording.annotation("nn.Module: head", 110, 120)  # a call of the job's, outside of the model's
+    rows.append(recording.operator("aten::addmm", 112, 118))
+    recording.annotation("module:elsewhere", 130, 140)
+    linked = recording.link()
+    assert tree(linked) == {
+        "GPT": (None, 1),
+        "layers": ("GPT", 0),
+        "layers.0": ("layers", 1),
+        "head": ("GPT", 2),
+        "elsewhere": (None, 1),
+    }
+    assert linked.column("module", "class") == ["GPT", "ModuleList", "Block", "Linear", None]
+    assert linked.column("module", "depth") == [0, 1, 2, 1, 0]
+    assert [module_of(linked, row) for row in rows] == ["GPT", "layers.0", "head"]
+
+
+def test_a_model_that_is_never_called_itself_is_one_node_all_the_same(recording):
+    recording.module_classes = {"": "ModuleList", "0": "Generator", "1": "Critic"}
+    recording.annotation("nn.Module: 0", 0, 10)
+    recording.annotation("nn.Module: 1", 20, 30)
+    assert tree(recording.link()) == {
+        "ModuleList": (None, 0),
+        "0": ("ModuleList", 1),
+        "1": ("ModuleList", 1),
+    }
+
+
+def test_a_part_may_have_the_models_class_for_a_name(recording):
+    recording.module_classes = {"": "head", "head": "Linear"}
+    recording.annotation("nn.Module: (head)", 0, 50)
+    recording.annotation("nn.Module: head", 10, 40)
+    row = recording.operator("aten::addmm", 20, 30)
+    linked = recording.link()
+    assert tree(linked) == {"(head)": (None, 1), "head": ("(head)", 1)}
+    assert linked.column("module", "class") == ["head", "Linear"]
+    assert module_of(linked, row) == "head"
+
+
+def test_a_list_of_modules_makes_none_that_did_not_run(recording):
+    recording.module_classes = {"": "Net", "fc": "Linear"}
+    recording.annotation("## forward ##", 0, 50)
+    assert tree(recording.link()) == {}
+
+
 @pytest.mark.parametrize(
     ("text", "module"),
     [

@@ -59,6 +59,9 @@ CLASSES: dict[str, Damage] = {
     "empty_event": Damage("empty events were ignored", harmless=True),
     "no_phase": Damage("objects without `ph` are no events and were dropped"),
     "wrong_type": Damage("values have a type that their field cannot have and were read as null"),
+    "bad_step": Damage(
+        "kept steps whose phases do not add up to them, or that are out of order, were dropped"
+    ),
     "no_id": Damage("begin and end of asynchronous events lack the id that pairs them"),
     "no_time": Damage("events without a time were left out"),
     "zero_timestamp": Damage(

@@ -138,13 +138,22 @@ def _among(skipped: int) -> str:
 
 def _with_ranks(found: list[tuple[Member, Format]], run: Run) -> list[Recording]:
     peeked: list[tuple[Member, Format, Facts]] = []
+    unusable: list[SourceError] = []
     for member, known in found:
-        facts = known.peek(member)
+        try:
+            facts = known.peek(member)
+        except SourceError as error:
+            # A file that cannot be used does not cost those of the other ranks.
+            unusable.append(error)
+            run.skipped.append((member.label, error.message.removeprefix(f"{member.label}: ")))
+            continue
         if facts is None:
             run.skipped.append((member.label, "no trace events"))
         else:
             peeked.append((member, known, facts))
     if not peeked:
+        if unusable:
+            raise unusable[0]
         raise SourceError(
             f"{run.skipped[0][0]}: no trace events in any of {len(run.skipped)} files",
             hint="give a folder with traces that torch.profiler wrote",

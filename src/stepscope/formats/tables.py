@@ -202,8 +202,28 @@ PHASE = pa.schema(
         ("device_mean_ns", pa.float64()),
         ("peak_bytes", pa.int64()),
         ("peak_of", pa.string()),
-        ("verdict", pa.string()),
+        ("communication_ns", pa.float64()),
+        ("exposed_communication_ns", pa.float64()),
+        ("forward_waits", pa.bool_()),
+        ("first_batch_ns", pa.float64()),
+        ("first_batches", pa.int64()),
+    ]
+)
+PHASE_FINDING = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("share_ratio", pa.float64()),
+        ("evidence", pa.string()),
         ("next_step", pa.string()),
+    ]
+)
+PHASE_STEP = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("phase", pa.string()),
+        ("dur_ns", pa.int64()),
+        ("memory_bytes", pa.int64()),
+        ("peak_bytes", pa.int64()),
     ]
 )
 
@@ -259,6 +279,9 @@ class Facts:
     resolution_ns: int = 1
     tool: str | None = None
     tool_version: str | None = None
+    module_classes: dict[str, str] = field(default_factory=dict)
+    """Class of each module by its path in the model, whose own path is ""; empty where modules are not
+    listed."""
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
@@ -282,3 +305,5 @@ class RankTables:
     counter: pa.Table = field(default_factory=COUNTER.empty_table)
     inline_timing: pa.Table = field(default_factory=INLINE_TIMING.empty_table)
     phase: pa.Table = field(default_factory=PHASE.empty_table)
+    phase_finding: pa.Table = field(default_factory=PHASE_FINDING.empty_table)
+    phase_step: pa.Table = field(default_factory=PHASE_STEP.empty_table)

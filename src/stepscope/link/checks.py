@@ -23,7 +23,10 @@ OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
 _DEVICE = "device-time,kernels,copies,launches,idle,utilization"
 _TIMES = "summary,steps,device-time,kernels,idle,utilization"
 _LINKS = "operators,modules,launches,annotations,steps"
-_ALL = "summary,steps,device-time,operators,kernels,modules,copies,launches,idle,utilization,annotations"
+_ALL = (
+    "summary,steps,device-time,operators,kernels,modules,copies,launches,idle,utilization,"
+    "annotations,inline,phases"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,3 +38,5 @@ class LinkedTables:
     counter: pa.Table
     inline_timing: pa.Table
     phase: pa.Table
+    phase_finding: pa.Table
+    phase_step: pa.Table

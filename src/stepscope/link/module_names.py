@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -18,6 +19,20 @@ class ModuleName:
 _SCRIPT_CALL = re.compile(r"([^.()]+)\(([^()]*)\)::(?:\([^()]*\)|<[^<>]*>|[^.<(])*")
 _LIGHTNING = re.compile(r"^\[pl\]\[module\]\s*([\w.]+)\s*:\s*(\S+)$")
 _PREFIX = re.compile(r"^(?:module:|nn\.Module:|layer:)\s*(\S+)$")
+
+
+def model_path(classes: Mapping[str, str]) -> str:
+    """The path under which the model itself is known: its class, which no part of it may have as path.
+
+    Args:
+        classes: class of each module by its path, of the model under "".
+
+    Example:
+        >>> model_path({"": "train.Net", "fc": "Linear"}), model_path({"": "fc", "fc": "Linear"})
+        ('Net', '(fc)')
+    """
+    name = classes[""].rsplit(".", 1)[-1]
+    return f"({name})" if name in classes else name
 
 
 def hierarchy_module(text: str) -> ModuleName | None:

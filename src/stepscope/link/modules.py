@@ -8,7 +8,7 @@ forward operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,7 +25,7 @@ from stepscope.link.host import (
     NOWHERE,
     Host,
 )
-from stepscope.link.module_names import ModuleName, hierarchy_module, range_module
+from stepscope.link.module_names import ModuleName, hierarchy_module, model_path, range_module
 
 Int32s = NDArray[np.int32]
 
@@ -72,17 +72,23 @@ class Modules:
         )
 
 
-def find_modules(host: Host, module_name: Callable[[str], str | None]) -> tuple[Modules, Int32s]:
+def find_modules(
+    host: Host,
+    module_name: Callable[[str], str | None],
+    classes: Mapping[str, str] | None = None,
+) -> tuple[Modules, Int32s]:
     """Finds the modules, and the positions that name one: its number there, -1 elsewhere.
 
     Args:
         module_name: gives a module's name from the name of its Python frame.
+        classes: class of each module of the model by its path, where the recorder lists them; the
+            model's own path is "".
     """
     named = np.full(len(host), NO_MODULE, dtype=np.int32)
     modules = (
         _from_python(host, named, module_name)
         or _from_hierarchy(host, named)
-        or _from_ranges(host, named)
+        or _from_ranges(host, named, classes or {})
     )
     return modules or Modules("none"), named
 
@@ -238,7 +244,10 @@ def _from_hierarchy(host: Host, named: Int32s) -> Modules | None:
     return tree.modules
 
 
-def _from_ranges(host: Host, named: Int32s) -> Modules | None:
+def _from_ranges(host: Host, named: Int32s, classes: Mapping[str, str]) -> Modules | None:
+    """Nodes from ranges. What the recorder lists as the model's is part of the model, whose own range
+    has its class for a path; without a list, paths alone tell what is part of what.
+    """
     ranges = np.flatnonzero(host.kind == ANNOTATION)
     if not len(ranges):
         return None
@@ -246,14 +255,33 @@ def _from_ranges(host: Host, named: Int32s) -> Modules | None:
     text = text[host.nesting.row[ranges]]
     tree = _PathTree(Modules("annotation"))
     node_of = np.full(len(texts), NO_MODULE, dtype=np.int32)
-    for which in np.unique(text).tolist():
-        name = range_module(texts[which])
-        if name:
-            node_of[which] = tree.node(name, NO_MODULE)
-    if not tree.modules.parent:
+    found = {which: range_module(texts[which]) for which in np.unique(text).tolist()}
+    whole = (model_path(classes),) if classes else None
+    parts = {path.split(".", 1)[0] for path in classes if path}
+    top = NO_MODULE
+    if whole and any(
+        name and (name.path == whole or name.path[0] in parts) for name in found.values()
+    ):
+        top = tree.modules.add(NO_MODULE, whole[0], whole[0].strip("()"))
+    for which, name in found.items():
+        if name and name.path == whole:
+            node_of[which] = top
+        elif name:
+            node_of[which] = tree.node(name, top if name.path[0] in parts else NO_MODULE)
+    modules = tree.modules
+    if not modules.parent:
         return None
+    modules.class_name = [
+        known or _short(classes.get(path))
+        for known, path in zip(modules.class_name, modules.path, strict=True)
+    ]
     named[ranges] = node_of[text]
-    return tree.modules
+    return modules
+
+
+def _short(class_name: str | None) -> str | None:
+    """The class without what it is defined in."""
+    return None if class_name is None else class_name.rsplit(".", 1)[-1]
 
 
 class _PathTree:

@@ -45,6 +45,8 @@ def link_rank(tables: RankTables) -> LinkedTables:
         counter=tables.counter,
         inline_timing=tables.inline_timing,
         phase=tables.phase,
+        phase_finding=tables.phase_finding,
+        phase_step=tables.phase_step,
         **linked,
     )
 
@@ -59,7 +61,7 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
     steps = find_steps(host, device, launch, step_number, is_track=_tracks(tables.thread))
     step_of_host, step_of_device = steps_of_events(steps, host, device, launch)
     forward = link_backward(host, tables.flow, tables.thread)
-    modules, named = find_modules(host, module_name)
+    modules, named = find_modules(host, module_name, tables.facts.module_classes)
     direction = find_directions(host, forward, named >= 0)
     module = spread_modules(host, modules, named, forward, direction)
     if (forward >= 0).any():

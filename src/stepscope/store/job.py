@@ -27,6 +27,7 @@ from stepscope.link.rank import link_rank
 from stepscope.store.narrow import narrowed
 from stepscope.store.schema import schema_tables
 from stepscope.store.write import write_tables
+from stepscope.without_pandas import leave_out_pandas
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,4 +190,5 @@ def described(job: Job) -> str:
 
 
 if __name__ == "__main__":
+    leave_out_pandas()
     sys.exit(main())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-STORE_VERSION = 2
+STORE_VERSION = 4
 """Version of the tables. A store of another version is made anew from its source."""
 
 TIME_COLUMNS = frozenset({"start_ns", "end_ns", "host_start_ns", "host_end_ns", "time_ns"})

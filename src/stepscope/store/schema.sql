@@ -384,7 +384,8 @@ COMMENT ON COLUMN inline_timing.clock IS 'clock that measured: host, or the kind
 CREATE TABLE phase (
     rank INTEGER NOT NULL, span SMALLINT NOT NULL, phase VARCHAR NOT NULL, steps BIGINT NOT NULL,
     mean_ns DOUBLE NOT NULL, median_ns DOUBLE, p95_ns DOUBLE, largest_ns BIGINT, device_mean_ns DOUBLE,
-    peak_bytes BIGINT, peak_of VARCHAR, verdict VARCHAR, next_step VARCHAR
+    peak_bytes BIGINT, peak_of VARCHAR, communication_ns DOUBLE, exposed_communication_ns DOUBLE,
+    forward_waits BOOLEAN, first_batch_ns DOUBLE, first_batches BIGINT
 );
 COMMENT ON TABLE phase IS 'One row is a phase of the training step, over all counted steps of a rank; phase step is the whole of it.';
 COMMENT ON COLUMN phase.rank IS 'rank it was measured on';
@@ -398,5 +399,33 @@ COMMENT ON COLUMN phase.largest_ns IS 'longest of any step (ns)';
 COMMENT ON COLUMN phase.device_mean_ns IS 'mean time on the device per step (ns); NULL where no device was marked';
 COMMENT ON COLUMN phase.peak_bytes IS 'for phase step: most memory in use (bytes)';
 COMMENT ON COLUMN phase.peak_of IS 'for phase step: whose memory peak_bytes is: an allocator''s or the process''s';
-COMMENT ON COLUMN phase.verdict IS 'for phase step: what the recorder saw hold this rank back, with its evidence';
-COMMENT ON COLUMN phase.next_step IS 'for phase step: what the recorder says to try next';
+COMMENT ON COLUMN phase.communication_ns IS 'for phase step: mean time of all-reduce in a backward (ns), waiting for late ranks included, as DDP timed it; NULL where it did not';
+COMMENT ON COLUMN phase.exposed_communication_ns IS 'for phase step: the part of it during which nothing was computed (ns)';
+COMMENT ON COLUMN phase.forward_waits IS 'for phase step: ranks wait for each other within forward, too: DDP sends rank 0''s buffers to all';
+COMMENT ON COLUMN phase.first_batch_ns IS 'for phase step: mean wait for the first batch of an epoch (ns), which is in no counted step; NULL where no epoch began';
+COMMENT ON COLUMN phase.first_batches IS 'for phase step: first batches of epochs that the mean is of';
+
+CREATE TABLE phase_finding (
+    rank INTEGER NOT NULL, span SMALLINT NOT NULL, kind VARCHAR NOT NULL, share_ratio DOUBLE,
+    evidence VARCHAR, next_step VARCHAR
+);
+COMMENT ON TABLE phase_finding IS 'One row is something that the recorder saw hold a rank back, judged from the phases of its steps.';
+COMMENT ON COLUMN phase_finding.rank IS 'rank that it is about';
+COMMENT ON COLUMN phase_finding.span IS 'recording it was seen in';
+COMMENT ON COLUMN phase_finding.kind IS 'input-bound, copy-bound, communication-bound, host-bound, compute-bound, residual, slow-first-batch or growing-memory';
+COMMENT ON COLUMN phase_finding.share_ratio IS 'its share of the step; NULL where it has none';
+COMMENT ON COLUMN phase_finding.evidence IS 'what was measured, in words';
+COMMENT ON COLUMN phase_finding.next_step IS 'what to try next';
+
+CREATE TABLE phase_step (
+    rank INTEGER NOT NULL, span SMALLINT NOT NULL, step BIGINT NOT NULL, phase VARCHAR NOT NULL,
+    dur_ns BIGINT NOT NULL CHECK (dur_ns >= 0), memory_bytes BIGINT, peak_bytes BIGINT
+);
+COMMENT ON TABLE phase_step IS 'One row is a phase of one training step of a rank; phase step is the whole of it, and the others add up to it. The recorder keeps steps that are evenly spaced over the run.';
+COMMENT ON COLUMN phase_step.rank IS 'rank it was measured on';
+COMMENT ON COLUMN phase_step.span IS 'recording it was measured in';
+COMMENT ON COLUMN phase_step.step IS 'number of the step, from 1, as the recorder counts those that ended';
+COMMENT ON COLUMN phase_step.phase IS 'step, input_wait, host_to_device, forward, backward, optimizer or residual';
+COMMENT ON COLUMN phase_step.dur_ns IS 'its time on the host (ns)';
+COMMENT ON COLUMN phase_step.memory_bytes IS 'for phase step: memory in use after it (bytes); NULL where it was not read at this step';
+COMMENT ON COLUMN phase_step.peak_bytes IS 'for phase step: most memory in use until then (bytes); NULL where it was not read at this step';

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import pytest
+
+from stepscope.errors import SourceError
 from stepscope.formats.runs import find_run
 from stepscope.questions.trace import open_trace
 
@@ -79,3 +83,36 @@ def test_measurements_are_not_said_to_lack_the_events_of_a_trace(tmp_path):
     with open_trace(tmp_path, cache=False) as trace:
         checks = trace.sql('SELECT "check" FROM data_check ORDER BY 1').rows()
     assert [row["check"] for row in checks] == ["repaired", "truncated"]
+
+
+def _phases(rank, steps):
+    return json.dumps(
+        {
+            "format": "stepscope.phases",
+            "rank": rank,
+            "world_size": 3,
+            "counted_steps": steps,
+            "step": {"mean_ns": 5.0} if steps else None,
+        }
+    )
+
+
+def test_a_rank_that_ended_too_early_does_not_cost_the_others(tmp_path):
+    (tmp_path / "h.0.phases.json").write_text(_phases(0, 10))
+    (tmp_path / "h.1.phases.json").write_text(_phases(1, 0))
+    (tmp_path / "h.2.phases.json").write_text(_phases(2, 10)[:-4])
+    run = find_run(tmp_path)
+    assert [one.rank for one in run.recordings] == [0]
+    assert [Path(path).name for path, _ in run.skipped] == ["h.1.phases.json", "h.2.phases.json"]
+    assert run.skipped[0][1] == "no step was counted in it"
+    with open_trace(tmp_path, cache=False) as trace:
+        assert trace.ask("phases").note == (
+            "No recording of ranks 1, 2: the others may wait for one of them."
+        )
+
+
+def test_where_no_file_can_be_used_the_first_says_why(tmp_path):
+    for rank in (0, 1):
+        (tmp_path / f"h.{rank}.phases.json").write_text(_phases(rank, 0))
+    with pytest.raises(SourceError, match=r"h\.0\.phases\.json: no step was counted"):
+        find_run(tmp_path)

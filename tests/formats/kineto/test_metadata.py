@@ -157,6 +157,22 @@ def test_host_and_process_come_from_the_name_profilers_give(name, host, pid):
     assert (found.host, found.pid) == (host, pid)
 
 
+def test_modules_that_a_recorder_of_ours_lists_are_known_by_their_class():
+    listed = {"": "Net", "fc": "Linear"}
+    assert facts({"stepscope": {"modules": listed}}, "t").module_classes == listed
+    assert facts({"stepscope": {"modules": {"": "Net", "fc": 3}}}, "t").module_classes == {
+        "": "Net"
+    }
+
+
+@pytest.mark.parametrize(
+    "ours", [None, 3, [], {}, {"modules": None}, {"modules": ["Net"]}, {"modules": {"fc": "Linear"}},
+             {"modules": {"": 3, "fc": "Linear"}}]
+)  # fmt: skip
+def test_a_list_of_modules_without_the_model_is_none(ours):
+    assert facts({"stepscope": ours}, "t").module_classes == {}
+
+
 def test_epoch_survives_to_the_nanosecond():
     assert (
         facts({"baseTimeNanoseconds": 1767189312123456789}, "t").start_epoch_ns

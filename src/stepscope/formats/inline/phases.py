@@ -10,11 +10,11 @@ import pyarrow as pa
 from stepscope.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.inline import document
-from stepscope.formats.inline.document import number, whole
+from stepscope.formats.inline.document import MOST_NS, number, whole
+from stepscope.formats.inline.phase_steps import WHOLE_STEP, read_steps
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import PHASE, Facts, RankTables, ReadReport
+from stepscope.formats.tables import PHASE, PHASE_FINDING, Facts, RankTables, ReadReport
 
-WHOLE_STEP = "step"
 _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.phases"')
 _METADATA = ("steps", "warmup", "backwards", "optimizer_steps", "first_batch_ns", "communication")
 
@@ -30,9 +30,12 @@ def peek(member: Member) -> Facts | None:
     """What the file says of itself.
 
     Raises:
-        SourceError: it is no whole JSON document.
+        SourceError: it is no whole JSON document, or no step was counted in it.
     """
-    return _facts(document.load(member))
+    loaded = document.load(member)
+    if not isinstance(loaded, dict) or _step(loaded) is None:
+        raise _none_counted(member)
+    return _facts(loaded)
 
 
 def read(member: Member, options: ReadOptions | None = None) -> RankTables:
@@ -46,16 +49,29 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     report = ReadReport()
     rows = _rows(loaded, report) if isinstance(loaded, dict) else []
     if not rows:
-        raise SourceError(
-            f"{member.label}: no step was counted in it",
-            hint="the job ended within the first steps, which do not count; let it run longer",
-            slug="bad-inline-profile",
-        )
+        raise _none_counted(member)
+    steps = read_steps(loaded, {row["phase"] for row in rows}, report)
     document.check_strict(member, report, options or ReadOptions())
-    report.kept = len(rows)
+    report.kept = len(rows) + steps.num_rows
     return RankTables(
-        facts=_facts(loaded), report=report, phase=pa.Table.from_pylist(rows, schema=PHASE)
+        facts=_facts(loaded),
+        report=report,
+        phase=pa.Table.from_pylist(rows, schema=PHASE),
+        phase_finding=pa.Table.from_pylist(_findings(loaded.get("verdict")), schema=PHASE_FINDING),
+        phase_step=steps,
     )
+
+
+def _none_counted(member: Member) -> SourceError:
+    return SourceError(
+        f"{member.label}: no step was counted in it",
+        hint="the job ended within the first steps, which do not count; let it run longer",
+        slug="bad-inline-profile",
+    )
+
+
+def _step(loaded: Row) -> Row | None:
+    return _row(WHOLE_STEP, loaded.get("step"), whole(loaded.get("counted_steps")))
 
 
 def _facts(loaded: Any) -> Facts:
@@ -66,14 +82,19 @@ def _facts(loaded: Any) -> Facts:
 
 
 def _rows(loaded: Row, report: ReadReport) -> list[Row]:
-    steps = whole(loaded.get("counted_steps"))
-    step = _row(WHOLE_STEP, loaded.get("step"), steps)
+    step = _step(loaded)
     if step is None:
         return []
+    steps = step["steps"]
     memory = _object(loaded.get("memory"))
     step["peak_bytes"] = whole(memory.get("peak_bytes"))
     step["peak_of"] = _text(memory.get("of"))
-    step["verdict"], step["next_step"] = _verdict(loaded.get("verdict"))
+    communication = _object(loaded.get("communication"))
+    step["communication_ns"] = _within(communication.get("communication_ns"), MOST_NS)
+    step["exposed_communication_ns"] = _within(communication.get("exposed_ns"), MOST_NS)
+    waits = communication.get("forward_waits")
+    step["forward_waits"] = waits if isinstance(waits, bool) else None
+    step["first_batch_ns"], step["first_batches"] = _first_batches(loaded.get("first_batch_ns"))
     device = _object(_object(loaded.get("device")).get("mean_ns"))
     rows = [step]
     for name, phase in _object(loaded.get("phases")).items():
@@ -84,7 +105,7 @@ def _rows(loaded: Row, report: ReadReport) -> list[Row]:
             report.dropped += 1
             report.note("wrong_type")
             continue
-        row["device_mean_ns"] = number(device.get(name))
+        row["device_mean_ns"] = _within(device.get(name), MOST_NS)
         rows.append(row)
     return rows
 
@@ -92,7 +113,7 @@ def _rows(loaded: Row, report: ReadReport) -> list[Row]:
 def _row(name: str, phase: Any, steps: int | None) -> Row | None:
     if not isinstance(phase, dict) or not steps:
         return None
-    mean = number(phase.get("mean_ns"))
+    mean = _within(phase.get("mean_ns"), MOST_NS)
     if mean is None:
         return None
     statistics = _object(phase.get("statistics"))
@@ -100,18 +121,39 @@ def _row(name: str, phase: Any, steps: int | None) -> Row | None:
         "phase": name,
         "steps": steps,
         "mean_ns": mean,
-        "median_ns": number(statistics.get("median_ns")),
-        "p95_ns": number(statistics.get("p95_ns")),
+        "median_ns": _within(statistics.get("median_ns"), MOST_NS),
+        "p95_ns": _within(statistics.get("p95_ns"), MOST_NS),
         "largest_ns": whole(phase.get("largest_ns")),
     }
 
 
-def _verdict(findings: Any) -> tuple[str | None, str | None]:
-    """What was found, the largest first, in one line each for the finding and for what to do."""
-    found = [one for one in findings if isinstance(one, dict)] if isinstance(findings, list) else []
-    words = [f"{one.get('kind')}: {one.get('evidence')}" for one in found]
-    steps = [str(one["next_step"]) for one in found if one.get("next_step")]
-    return "; ".join(words) or None, "; ".join(steps) or None
+def _first_batches(waits: Any) -> tuple[float | None, int | None]:
+    """The mean wait for an epoch's first batch (ns), and of how many epochs."""
+    known = [wait for one in _list(waits) if (wait := whole(one)) is not None]
+    return (sum(known) / len(known), len(known)) if known else (None, None)
+
+
+def _findings(found: Any) -> list[Row]:
+    return [
+        {
+            "kind": kind,
+            "share_ratio": _within(one.get("share_ratio"), 1.0),
+            "evidence": _text(one.get("evidence")),
+            "next_step": _text(one.get("next_step")) or None,
+        }
+        for one in _list(found)
+        if isinstance(one, dict) and (kind := _text(one.get("kind")))
+    ]
+
+
+def _within(value: Any, most: float) -> float | None:
+    """A number from 0 to the most that can be meant; None for anything else."""
+    found = number(value)
+    return found if found is not None and 0 <= found <= most else None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _object(value: Any) -> Row:

@@ -223,8 +223,19 @@ def facts(metadata: dict[str, Any], file_name: str) -> Facts:
         start_epoch_ns=_integer(metadata.get("baseTimeNanoseconds"), most=2**62) or None,
         tool=_tool(metadata),
         tool_version=_first_text(metadata, _VERSIONS),
+        module_classes=_module_classes(metadata),
         metadata=metadata,
     )
+
+
+def _module_classes(metadata: dict[str, Any]) -> dict[str, str]:
+    """The modules that StepScope's own recordings list; nothing where the model is not among them."""
+    ours = metadata.get("stepscope")
+    listed = ours.get("modules") if isinstance(ours, dict) else None
+    if not isinstance(listed, dict):
+        return {}
+    classes = {path: name for path, name in listed.items() if isinstance(name, str) and name}
+    return classes if "" in classes else {}
 
 
 def process_groups(metadata: dict[str, Any]) -> list[dict[str, Any]]:
