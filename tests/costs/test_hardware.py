@@ -104,6 +104,30 @@ def test_peaks_are_dense() -> None:
     assert device.link_bytes_per_s == 450_000_000_000  # in one direction
 
 
+@pytest.mark.parametrize(
+    ("name", "units", "ghz", "vector", "matrix"),
+    [
+        ("NVIDIA H100 80GB HBM3", 132, 1.98, {"float32": 256}, {}),
+        ("NVIDIA B200", 148, 1.98, {"float32": 256, "float64": 128}, {}),
+        (
+            "AMD Instinct MI355X", 256, 2.4, {"float64": 128, "float32": 256},
+            {"float64": 128, "float16": 4096, "float8_e4m3fn": 8192, "float4_e2m1fn_x2": 16384},
+        ),
+        (
+            "Intel(R) Data Center GPU Max 1550", 64, 1.6, {"float64": 256, "float16": 512},
+            {"tf32": 2048, "bfloat16": 4096, "int8": 8192},
+        ),
+    ],
+)  # fmt: skip
+def test_peaks_are_units_times_operations_a_clock_times_clock(
+    name, units, ghz, vector, matrix
+) -> None:
+    found = builtin().find(name)
+    for peaks, operations in ((found.vector, vector), (found.matrix, matrix)):
+        for dtype, per_clock in operations.items():
+            assert peaks[dtype] == pytest.approx(units * per_clock * ghz * 1e9, rel=0.015)
+
+
 def test_a_type_the_matrix_units_do_not_take_runs_on_the_others() -> None:
     device = builtin().find("Tesla V100-SXM2-16GB")
     assert (

@@ -23,6 +23,11 @@ SOUND = {
     ],
     "collective": [{"id": 3}],
     "module": [{"module_id": 0, "path": "net"}],
+    "phase_step": [
+        {"step": 7, "phase": "step", "dur_ns": 100},
+        {"step": 7, "phase": "forward", "dur_ns": 60},
+        {"step": 7, "phase": "residual", "dur_ns": 40},
+    ],
     "attribution": [{"link": "launch", "device_ns": 14, "attributed_ns": 9}],
 }
 
@@ -46,6 +51,9 @@ def test_a_sound_store_breaks_nothing():
 @pytest.mark.parametrize(
     ("name", "rows"),
     [
+        ("phases_add_up", changed("phase_step", 1, dur_ns=59)),
+        ("phases_add_up", changed("phase_step", 1, phase="step")),
+        ("phases_add_up", changed("phase_step", 1, step=8)),
         ("unique_ids", changed("device_event", 0, id=1)),
         ("times_from_start", changed("device_event", 0, start_ns=-1)),
         ("children_inside_parents", changed("host_event", 1, start_ns=40)),

@@ -12,12 +12,16 @@ def test_phases_stand_in_the_order_of_a_step_with_their_share_of_it(diff):
                 {**FORWARD, "phase": "residual", "mean_ns": 10.0},
                 FORWARD,
                 {**FORWARD, "phase": "input_wait", "mean_ns": 50.0, "median_ns": 45.0},
-                {**STEP, "peak_bytes": 512, "verdict": "input-bound: 50% of the step"},
-            ]
+                {**STEP, "peak_bytes": 512},
+            ],
+            "phase_finding": [
+                {"kind": "growing-memory", "evidence": "1 KiB per step"},
+                {"kind": "input-bound", "evidence": "50% of the step", "share_ratio": 0.5},
+            ],
         },
         """
         rank,phase,mean_ns,share_ratio,median_ns,peak_bytes,verdict
-        0,step,100.0,1.0,,512,input-bound: 50% of the step
+        0,step,100.0,1.0,,512,input-bound: 50% of the step; growing-memory: 1 KiB per step
         0,input_wait,50.0,0.5,45.0,,
         0,forward,40.0,0.4,,,
         0,residual,10.0,0.1,,,
@@ -41,3 +45,48 @@ def test_a_recording_without_phases_says_how_to_get_them(answer):
     table = answer("phases", {"host_event": [{"name": "aten::mm"}]})
     assert len(table) == 0
     assert "stepscope record --phases" in table.note
+
+
+def _step(step, total, rank=0, memory=None, **phases):
+    whole = {"phase": "step", "dur_ns": total, "memory_bytes": memory, "peak_bytes": memory}
+    rest = total - sum(phases.values())
+    parts = [{"phase": name, "dur_ns": dur} for name, dur in {**phases, "residual": rest}.items()]
+    return [{"rank": rank, "step": step, **row} for row in (whole, *parts)]
+
+
+def test_kept_steps_stand_side_by_side_with_their_memory(diff):
+    diff(
+        "phases",
+        {"phase_step": [*_step(6, 100, forward=60), *_step(7, 150, memory=4096, forward=90)]},
+        """
+        rank,step,total_ns,over_median_ratio,memory_bytes,input_wait_ns,forward_ns,residual_ns
+        0,6,100,0.8,,,60,40
+        0,7,150,1.2,4096,,90,60
+        """,
+        by="step",
+    )
+
+
+def test_windows_are_means_of_twentieths_of_the_run_of_each_rank(answer):
+    steps = [row for n in range(40) for row in _step(n, 100 + n // 2, memory=n, forward=60)]
+    few = [row for n in range(3) for row in _step(n, 70, rank=1, forward=60)]
+    rows = answer("phases", {"phase_step": [*few, *steps]}, by="window").rows()
+    assert [row["step"] for row in rows if row["rank"] == 0] == list(range(0, 40, 2))
+    assert [row["total_ns"] for row in rows if row["rank"] == 0] == list(range(100, 120))
+    assert [row["memory_bytes"] for row in rows if row["rank"] == 0] == list(range(1, 40, 2))
+    assert [row["step"] for row in rows if row["rank"] == 1] == [0, 1, 2]
+
+
+def test_of_asked_steps_everything_is_over_those_alone(diff):
+    steps = [*_step(6, 100, forward=60), *_step(7, 150, forward=90), *_step(8, 10**6, forward=0)]
+    diff(
+        "phases",
+        {"phase": [STEP], "phase_step": steps, "phase_finding": [{"evidence": "of all steps"}]},
+        """
+        phase,steps,mean_ns,share_ratio,largest_ns,verdict
+        step,2,125.0,1.0,150,
+        forward,2,75.0,0.6,90,
+        residual,2,50.0,0.4,60,
+        """,
+        steps=(6, 7),
+    )

@@ -153,6 +153,37 @@ def test_checks_of_many_ranks_are_one_row_each(answer: Any) -> None:
     assert found["zero_ts"]["text"].startswith("warning: lost 2 So in 3 recordings")
 
 
+WAITS = {
+    "step": [{"rank": 0, "step": 1, "start_ns": 0, "end_ns": 1_000_000}],
+    "host_event": [
+        {"id": 1, "name": "train", "start_ns": 0, "dur_ns": 1_000_000},
+        {"id": 2, "kind": "runtime", "role": "launch", "start_ns": 100_000, "dur_ns": 1},
+        {"id": 3, "kind": "runtime", "role": "launch", "start_ns": 100_001, "dur_ns": 1},
+        {"id": 4, "kind": "runtime", "role": "launch", "start_ns": 100_002, "dur_ns": 1},
+    ],
+    "device_event": [
+        {"name": "one", "start_ns": 100_010, "dur_ns": 99_990, "launch_id": 2},
+        {"name": "two", "start_ns": 220_000, "dur_ns": 80_000, "launch_id": 3, "stream": 7},
+        {"name": "three", "start_ns": 900_000, "dur_ns": 100_000, "launch_id": 4, "stream": 7},
+    ],
+}
+
+
+def test_the_verdict_says_what_the_device_waits_for_as_idle_does(answer: Any) -> None:
+    found = rows_of(answer("summary", WAITS), "verdict")
+    assert {item: row["time_ns"] for item, row in found.items()} == {
+        "dependency-bound": 600_000,  # launched in time, begins 600 µs after the work before
+        "next": None,
+        "host-bound": 100_010,  # until the first launch
+    }
+    idle = answer("idle", WAITS, steps=[1]).rows()
+    assert {row["cause"]: row["idle_ns"] for row in idle if row["stream"] is None} == {
+        "other": 600_000,
+        "host wait": 100_010,
+        "kernel wait": 20_000,
+    }
+
+
 def test_without_steps_the_verdict_is_on_the_time_from_first_to_last_device_work(
     answer: Any,
 ) -> None:

@@ -120,6 +120,18 @@ def test_sentences_are_wrapped_and_not_shortened():
     assert text.split()[3:] == ["c", *sentence.split()]
 
 
+def test_a_column_that_does_not_fit_leaves_no_empty_lines():
+    columns = (Column("check", "text", "name"), TOTAL, Column("meaning", "text", "words"))
+    prose = replace(QUESTION, columns=columns, drawing="text")
+    text = grid_text(table_of(("c", 5, "word " * 20), question=prose), width=30, most=9)
+    assert text.splitlines() == [
+        "Which?",
+        "check  total",
+        "c       5 ns",
+        "(more columns: meaning)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("value", "column", "text"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,16 @@ def facts(unmeasured: tuple[str, ...] = (), **parts: float) -> Facts:
     mean = {
         part: None if part in unmeasured else round(parts.get(part, 0) * STEP) for part in PARTS
     }
-    return Facts(mean_ns=mean, step_ns=STEP)
+    idle = {"host wait": {part: ns for part, ns in mean.items() if ns}}
+    return Facts(mean_ns=mean, step_ns=STEP, idle_ns=idle)
+
+
+def waiting(**shares: int) -> Facts:
+    """Facts of a step of 100 ns in which the device waited so many percent for each cause, while
+    operators ran on the host; kernels have the rest."""
+    idle = {cause.replace("_", " "): {"cpu_exec": ns} for cause, ns in shares.items()}
+    parts = {"kernel": 100 - sum(shares.values()), "cpu_exec": sum(shares.values())}
+    return Facts(mean_ns=dict.fromkeys(PARTS, 0) | parts, step_ns=100, idle_ns=idle)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +68,48 @@ def test_the_evidence_is_in_the_sentence() -> None:
 def test_low_utilisation_is_named_where_the_host_is_the_limit() -> None:
     known = facts(cpu_exec=0.6)
     for utilization, named in ((0.49, True), (0.51, False)):
-        told = Facts(known.mean_ns, STEP, utilization=utilization)
+        told = replace(known, utilization=utilization)
         assert ("GPU utilisation" in judge(told)[0].text) == named
+
+
+@pytest.mark.parametrize(
+    ("idle", "codes"),
+    [
+        ({"host_wait": 54, "other": 4}, {"host-bound": 54}),
+        ({"no_work_follows": 30, "host_wait": 30}, {"host-bound": 60}),
+        ({"other": 54, "unlinked": 7, "host_wait": 2}, {"dependency-bound": 54, "idle": 7}),
+        ({"kernel_wait": 20, "other": 6, "host_wait": 5}, {"gap-bound": 20, "dependency-bound": 6}),
+        ({"unlinked": 60}, {"idle": 60}),
+        # Idle time above its threshold, no cause of it above that for leading.
+        (
+            {"host_wait": 9, "other": 8},
+            {"device-bound": 83, "host-bound": 9, "dependency-bound": 8},
+        ),
+        ({"host_wait": 3, "other": 12}, {"device-bound": 85}),
+    ],
+)
+def test_idle_time_is_named_by_what_the_device_waits_for(
+    idle: dict[str, int], codes: dict[str, int]
+) -> None:
+    assert {found.code: found.time_ns for found in judge(waiting(**idle))} == codes
+
+
+def test_only_waiting_for_the_host_is_called_that() -> None:
+    verdict = judge(waiting(other=54, host_wait=5))[0]
+    assert "54.0 % of the step (54 ns)" in verdict.text
+    assert "waits for another stream, event or rank" in verdict.text
+    assert "waits for the host" not in verdict.text
+
+
+def test_idle_time_without_a_known_cause_is_not_blamed_on_the_host() -> None:
+    known = waiting(host_wait=20)
+    (verdict,) = judge(replace(known, idle_ns={}))
+    assert (verdict.code, verdict.time_ns) == ("idle", 20)
+
+
+def test_a_device_that_waits_while_work_is_missing_is_unreliable_data() -> None:
+    missing = check("graph_replay_unattributed", "warning")
+    assert judge(replace(waiting(other=54), checks=[missing]))[0].code == "unreliable data"
 
 
 DEVICE = ("kernel", "memcpy", "memset")
@@ -74,8 +124,8 @@ def test_without_a_device_the_host_is_answered() -> None:
     assert "90.0 %" in verdict.text
     assert "aten::mm" in verdict.text
     for loading, codes in ((0.5, ["input-bound"]), (0.06, ["host only", "input-bound"])):
-        waiting = facts(unmeasured=DEVICE, kernel=0.0, cpu_exec=1 - loading, dataloader=loading)
-        assert [finding.code for finding in judge(waiting)] == codes
+        loads = facts(unmeasured=DEVICE, kernel=0.0, cpu_exec=1 - loading, dataloader=loading)
+        assert [finding.code for finding in judge(loads)] == codes
 
 
 def test_without_host_events_no_cause_is_claimed() -> None:
@@ -108,7 +158,7 @@ def check(name: str, severity: str, affects: str = "summary,steps") -> dict[str,
 def test_a_failing_check_marks_the_verdict(
     known: Facts, found: dict[str, Any], code: str, marked: bool
 ) -> None:
-    verdict = judge(Facts(known.mean_ns, STEP, checks=[found]))[0]
+    verdict = judge(replace(known, checks=[found]))[0]
     assert verdict.code == code
     assert (found["check"] in verdict.text) == marked
     assert verdict.next.startswith("`stepscope checks`") == marked

@@ -69,12 +69,7 @@ def ask(
         StoreError: a file of the store cannot be read.
         UsageError: a rank, step, column, parameter or choice that does not exist.
     """
-    if top is not None and top < 1:
-        raise UsageError(
-            f"cannot show the top {top}",
-            hint="give a number of rows of at least 1, or leave it out to get all",
-            slug="bad-top",
-        )
+    check_top(top)
     asked = _complete(question, parameters)
     if columns is not None:
         _check_columns(columns, question)
@@ -97,7 +92,7 @@ def ask(
         question=question,
         arrow=rows if top is None else rows.slice(0, top),
         sources=tuple(sources.column("path").to_pylist()),
-        checks=tuple(check for check in checks if _bears_on(check, question)),
+        checks=tuple(check for check in checks if bears_on(check, question)),
         note=note,
     )
 
@@ -163,7 +158,22 @@ def _checked(parameter: Parameter, value: Any) -> Any:
     return value
 
 
-def _bears_on(check: dict[str, Any], question: Question) -> bool:
+def check_top(top: int | None) -> None:
+    """Refuses to show no rows at all.
+
+    Raises:
+        UsageError: fewer than one row was asked for.
+    """
+    if top is not None and top < 1:
+        raise UsageError(
+            f"cannot show the top {top}",
+            hint="give a number of rows of at least 1, or leave it out to get all",
+            slug="bad-top",
+        )
+
+
+def bears_on(check: dict[str, Any], question: Question) -> bool:
+    """Whether a row of `data_check` concerns the answer to a question."""
     affected = {name.strip() for name in check["affects"].split(",")}
     return (
         question.name in affected

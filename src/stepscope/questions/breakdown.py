@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from stepscope.intervals import Intervals, split, union
+from stepscope.questions.gaps import CAUSES, KERNEL_WAIT_NS, find_gaps
 from stepscope.questions.recording import (
     COMMUNICATION,
     COMPUTATION,
@@ -21,6 +23,7 @@ from stepscope.questions.recording import (
     recordings,
     union_of,
 )
+from stepscope.questions.rounding import whole_parts
 from stepscope.questions.scope import Scope
 
 PARTS = (
@@ -34,6 +37,9 @@ PARTS = (
     "other",
 )
 """Activities, those that take precedence first."""
+
+IDLE_PARTS = PARTS[3:]
+"""What may go on while no device of the recording does anything."""
 
 _HOST_COMMUNICATION, _RUNTIME, _DATALOADER, _CPU_EXEC = range(4)
 
@@ -59,6 +65,8 @@ class Breakdown:
     `parts_ns` has a row a step and a column for each of `PARTS`; a row sums to the step's length.
     `measured` says of each of `PARTS` whether the recording could show it at all. `device_span_ns`
     is the same split of the time from the device's first work to its last; empty without a device.
+    `idle_ns` splits the time in which no device did anything, in the steps that count (without marked
+    steps, from first work to last): a row for each of `CAUSES`, a column for each of `IDLE_PARTS`.
     """
 
     rank: int
@@ -67,6 +75,13 @@ class Breakdown:
     parts_ns: Array
     measured: tuple[bool, ...]
     device_span_ns: Array
+    idle_ns: Array
+
+    @property
+    def counted(self) -> Array:
+        """Which steps a mean is made of: the complete ones, or all where none is."""
+        complete: Array = self.steps["complete"]
+        return complete if complete.any() else np.ones_like(complete)
 
 
 def break_down(
@@ -74,6 +89,9 @@ def break_down(
     steps: Recordings,
     device: Recordings,
     ranks: str = "rank >= 0",
+    launched: Recordings | None = None,
+    *,
+    marked: bool = True,
 ) -> Iterator[Breakdown]:
     """Breaks down steps.
 
@@ -82,6 +100,8 @@ def break_down(
         steps: the steps to break down, as `steps_of` gives them.
         device: the device's work, as `device_work` gives it.
         ranks: the SQL condition on ranks that all of these were asked with.
+        launched: the device's work as `launched_work` gives it; without it `idle_ns` is all 0.
+        marked: whether steps are marked; the whole recording is one step otherwise.
     """
     depth = outer_depth(scope, ranks)
     host = recordings(
@@ -102,14 +122,22 @@ def break_down(
         if work:
             first, last = extent(device[key])
             start, end = np.concatenate([start, first]), np.concatenate([end, last])
-        parts_ns = split(start, end, _layers(device.get(key), host.get(key)))
-        yield Breakdown(
+        layers = _layers(device.get(key), host.get(key))
+        parts_ns = split(start, end, layers)
+        broken = Breakdown(
             *key,
             steps=own,
             parts_ns=parts_ns[: len(own["step"])],
             measured=(work, work, work, work or operators, runtime, operators, operators, True),
             device_span_ns=parts_ns[len(own["step"]) :],
+            idle_ns=np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64),
         )
+        if launched is not None and work:
+            counted = {name: values[broken.counted] for name, values in own.items()}
+            gaps = find_gaps(launched[key], KERNEL_WAIT_NS, counted if marked else None)
+            idle = split(gaps.start, gaps.end, layers[PARTS.index(IDLE_PARTS[0]) :])
+            np.add.at(broken.idle_ns, gaps.cause, idle)
+        yield broken
 
 
 def _layers(device: Columns | None, host: Columns | None) -> list[Intervals]:
@@ -137,15 +165,7 @@ def _layers(device: Columns | None, host: Columns | None) -> list[Intervals]:
 def mean_parts(parts_ns: Array) -> list[int]:
     """The mean of rows of parts, in whole ns whose sum is the mean of the totals, rounded.
 
-    Each mean is rounded down or up: those with the largest remainders are rounded up, as many as it
-    takes.
-
     >>> mean_parts(np.array([[1, 2, 0], [2, 2, 0]]))
     [2, 2, 0]
     """
-    rows = len(parts_ns)
-    sums = parts_ns.sum(axis=0)
-    means = sums // rows
-    missing = (2 * int(sums.sum()) + rows) // (2 * rows) - int(means.sum())
-    means[np.argsort(-(sums % rows), kind="stable")[:missing]] += 1
-    return [int(mean) for mean in means]
+    return whole_parts([Fraction(int(total), len(parts_ns)) for total in parts_ns.sum(axis=0)])

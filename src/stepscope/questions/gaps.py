@@ -21,6 +21,10 @@ from stepscope.questions.scope import Scope
 CAUSES = ("host wait", "kernel wait", "other", "unlinked", "no work follows")
 HOST_WAIT, KERNEL_WAIT, OTHER, UNLINKED, NO_WORK_FOLLOWS = range(5)
 
+KERNEL_WAIT_NS = 30_000
+"""A shorter gap after work that was launched in time is the device's own delay (Holistic Trace
+Analysis)."""
+
 HOST_ACTIVITIES = (
     "dataloader",
     "synchronize",

@@ -142,6 +142,18 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         """,
     ),
     (
+        "phases_add_up",
+        "the phases of a kept step add up to the step, and each is there once",
+        """
+        SELECT count(*) FROM (
+            SELECT 1 FROM phase_step GROUP BY rank, span, step
+            HAVING count(*) FILTER (WHERE phase = 'step') <> 1
+                OR count(*) <> count(DISTINCT phase)
+                OR 2 * sum(dur_ns) FILTER (WHERE phase = 'step') <> sum(dur_ns)
+        )
+        """,
+    ),
+    (
         "required_values_present",
         "no column that must have a value is NULL",
         " + ".join(

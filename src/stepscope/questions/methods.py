@@ -430,6 +430,7 @@ class QuestionMethods(ABC):
     def phases(
         self,
         *,
+        by: Literal["phase", "step", "window", "verdict"] = "phase",
         top: int | None = None,
         columns: Sequence[str] | None = None,
         rank: int | Iterable[int] | None = None,
@@ -437,10 +438,17 @@ class QuestionMethods(ABC):
     ) -> Table:
         """Which phase of the step takes the time, over the whole run?
 
-        Columns: rank, phase, steps, mean_ns, share_ratio, median_ns, p95_ns, largest_ns,
-        device_mean_ns, over_fastest_ratio, peak_bytes, peak_of, verdict, next_step, span.
+        Args:
+            by: a row for each phase, kept step, or window of 20 in the run; or what holds the
+                run back.
+
+        Columns: kind, rank, ranks, phase, step, steps, mean_ns, late_ns, share_ratio,
+        median_ns, p95_ns, largest_ns, device_mean_ns, over_fastest_ratio, total_ns,
+        over_median_ratio, memory_bytes, peak_bytes, input_wait_ns, forward_ns, backward_ns,
+        optimizer_ns, residual_ns, host_to_device_ns, peak_of, first_batch_ns, verdict,
+        evidence, next_step, span.
         """
-        return self.ask("phases", top=top, columns=columns, rank=rank, step=step)
+        return self.ask("phases", by=by, top=top, columns=columns, rank=rank, step=step)
 
     def findings(
         self,

@@ -102,7 +102,7 @@ _TREE = f"""
     ),
     parameters=(Parameter("depth", "int", "deepest level to list: 0 lists the whole model alone"),),
     drawing="tree",
-    fills="Record with torch.profiler.profile(with_stack=True, with_modules=True).",
+    fills="Record with stepscope record, or with torch.profiler.profile(with_stack=True, with_modules=True).",
     affected_by=(
         "duration_overrun",
         "negative_dur",
@@ -125,6 +125,10 @@ def modules(scope: Scope, depth: int | None = None) -> pa.Table:
     Backward work is launched by autograd's threads, outside of any module: it belongs to the
     module whose forward it undoes, joined by sequence number and forward thread or by the
     recorder's `fwdbwd` arrows.
+
+    In recordings of `stepscope record` and `stepscope.trace` the model itself is the row with its
+    class for a path, and its parts have their paths of `named_modules()`, without what DDP, FSDP
+    and torch.compile wrap them in. What torch.compile has merged is one module.
 
     **Host times** are sums over threads of what ran in the module, each moment of a thread
     counted once, for the innermost module. Host time outside of modules is not given: most of

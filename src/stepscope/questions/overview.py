@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from stepscope.questions.attribution import LABELLED_WORK
-from stepscope.questions.breakdown import PARTS, Breakdown, break_down, mean_parts
+from stepscope.questions.breakdown import IDLE_PARTS, PARTS, Breakdown, break_down, mean_parts
 from stepscope.questions.device_share import device_totals
+from stepscope.questions.gaps import CAUSES, launched_work
 from stepscope.questions.kernel_use import KernelUse, use_of_kernels, whole_window
 from stepscope.questions.recording import (
     WORK,
@@ -51,6 +52,8 @@ _KERNELS = """
     GROUP BY name ORDER BY time_ns DESC, name LIMIT $most
 """
 
+_MARKED = "SELECT count(*) FROM step WHERE rule <> 'whole recording'"
+
 
 def _modules(table: str, time: str, condition: str) -> str:
     return f"""
@@ -76,6 +79,8 @@ class Times:
     """The steps of each recording and what their time went to, incomplete ones included."""
     device_spans_ns: list[Array] = field(default_factory=list)
     """The split of each recording's time from the device's first work to its last."""
+    marked: bool = True
+    """Whether steps are marked, or known by the optimizer's calls."""
     measured: tuple[bool, ...] = (False,) * len(PARTS)
     mean_of_rank: dict[int, float] = field(default_factory=dict)
     steps: int = 0
@@ -93,6 +98,17 @@ class Times:
     def mean_of_device_spans(self) -> dict[str, int | None]:
         """The same from the device's first work to its last, over all recordings with a device."""
         return self._mean(self.device_spans_ns)
+
+    def mean_idle(self) -> dict[str, dict[str, int]]:
+        """Mean time in which no device did anything, by the cause of it (see `idle`) and by activity:
+        of a complete step, or where no steps are marked of the time from first work to last."""
+        rows = sum(len(parts) for parts in (self.parts_ns if self.marked else self.device_spans_ns))
+        none = np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64)
+        idle = sum((broken.idle_ns for broken in self.broken), none) / max(rows, 1)
+        return {
+            cause: {part: round(ns) for part, ns in zip(IDLE_PARTS, own, strict=True)}
+            for cause, own in zip(CAUSES, idle, strict=True)
+        }
 
     def _mean(self, parts_ns: list[Array]) -> dict[str, int | None]:
         rows = np.concatenate([np.zeros((0, len(PARTS)), dtype=np.int64), *parts_ns])
@@ -112,21 +128,20 @@ class Times:
 
 def measure_times(scope: Scope) -> Times:
     """Reads every recording's events once and adds up what they say."""
-    times = Times()
+    times = Times(marked=bool(scope.value(_MARKED)))
     rank_steps: dict[int, list[int]] = {}
     with every_step(scope) as whole:
         for ranks in rank_batches(scope.ranks):
             steps, work = steps_of(scope, ranks), device_work(whole, ranks)
             for (rank, _), (begin, end) in recorded_times(whole, work, ranks).items():
                 times.recorded_ns[rank] = times.recorded_ns.get(rank, 0) + end - begin
-            for broken in break_down(whole, steps, work, ranks):
-                complete = broken.steps["complete"]
-                chosen = complete if complete.any() else np.ones_like(complete)
-                parts = broken.parts_ns[chosen]
+            launched = launched_work(whole, ranks) if work else None
+            for broken in break_down(whole, steps, work, ranks, launched, marked=times.marked):
+                parts = broken.parts_ns[broken.counted]
                 times.broken.append(broken)
                 times.parts_ns.append(parts)
                 times.device_spans_ns.append(broken.device_span_ns)
-                times.steps += len(complete)
+                times.steps += len(broken.steps["complete"])
                 lengths = parts.sum(axis=1).tolist()
                 times.step_ns += lengths
                 rank_steps.setdefault(broken.rank, []).extend(lengths)

@@ -4,52 +4,115 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.questions.declare import Column, question
+from stepscope.questions.declare import Column, Parameter, question
+from stepscope.questions.phase_times import EACH_STEP, IN_WINDOWS, by_steps, order, times_of
+from stepscope.questions.rows import answer_rows, noted
+from stepscope.units import ratio_text, time_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from stepscope.questions.phase_verdict import RunFinding
     from stepscope.questions.scope import Scope
 
-_ORDER = ("step", "input_wait", "host_to_device", "forward", "backward", "optimizer", "residual")
+_COLUMNS = (
+    Column("kind", "text", "what holds the run back"),
+    Column("rank", "int", "rank it was measured on; the worst, of a finding"),
+    Column("ranks", "int", "ranks on which it was found", "count"),
+    Column("phase", "text", "phase, or step for the whole of it"),
+    Column("step", "int", "number of the step, or of the first of a window"),
+    Column("steps", "int", "steps that were counted", "count"),
+    Column("mean_ns", "float", "mean time on the host per step", "ns"),
+    Column("late_ns", "float", "what the others wait for the rank, per step", "ns"),
+    Column("share_ratio", "float", "its part of the mean step", "ratio"),
+    Column("median_ns", "float", "median over the kept steps", "ns"),
+    Column("p95_ns", "float", "95th percentile over the kept steps", "ns"),
+    Column("largest_ns", "int", "longest of any step", "ns", shown=False),
+    Column("device_mean_ns", "float", "mean time on the device per step", "ns", shown=False),
+    Column("over_fastest_ratio", "float", "its mean over that of the rank with the least"),
+    Column("total_ns", "int", "the whole step", "ns"),
+    Column("over_median_ratio", "float", "the same over the rank's median of kept steps", "ratio"),
+    Column("memory_bytes", "int", "memory in use after it, where it was read", "bytes"),
+    Column("peak_bytes", "int", "most memory in use, until then", "bytes"),
+    Column("input_wait_ns", "int", "waiting for the batch", "ns"),
+    Column("forward_ns", "int", "forward", "ns"),
+    Column("backward_ns", "int", "backward", "ns"),
+    Column("optimizer_ns", "int", "optimizer", "ns"),
+    Column("residual_ns", "int", "none of the phases", "ns"),
+    Column("host_to_device_ns", "int", "copying the batch to the device", "ns"),
+    Column("peak_of", "text", "whose memory that is", shown=False),
+    Column(
+        "first_batch_ns",
+        "float",
+        "mean wait for an epoch's first batch, which is in no step",
+        "ns",
+        shown=False,
+    ),
+    # The answer's note says it for the whole run, in words that no column has room for.
+    Column(
+        "verdict", "text", "what the recorder saw hold the rank back, and its evidence", shown=False
+    ),
+    Column("evidence", "text", "what was measured"),
+    Column("next_step", "text", "what to try next", shown=False),
+    Column("span", "int", "which of the rank's recordings it is", shown=False),
+)
+_WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
 
 
 @question(
     "phases",
     "Which phase of the step takes the time, over the whole run?",
-    (
-        Column("rank", "int", "rank it was measured on"),
-        Column("phase", "text", "phase, or step for the whole of it"),
-        Column("steps", "int", "steps that were counted", "count"),
-        Column("mean_ns", "float", "mean time on the host per step", "ns"),
-        Column("share_ratio", "float", "its part of the mean step", "ratio"),
-        Column("median_ns", "float", "median over the kept steps", "ns"),
-        Column("p95_ns", "float", "95th percentile over the kept steps", "ns"),
-        Column("largest_ns", "int", "longest of any step", "ns", shown=False),
-        Column("device_mean_ns", "float", "mean time on the device per step", "ns", shown=False),
-        Column("over_fastest_ratio", "float", "its mean over that of the rank with the least"),
-        Column("peak_bytes", "int", "most memory in use", "bytes"),
-        Column("peak_of", "text", "whose memory that is", shown=False),
-        Column("verdict", "text", "what the recorder saw hold the rank back, and its evidence"),
-        Column("next_step", "text", "what to try next", shown=False),
-        Column("span", "int", "which of the rank's recordings it is", shown=False),
+    _COLUMNS,
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "a row for each phase, kept step, or window of 20 in the run; or what holds the run back",
+            default="phase",
+            choices=("phase", "step", "window", "verdict"),
+        ),
     ),
     drawing="stacked bars",
     fills="Record with stepscope record --phases -- train.py, or stepscope.inline.start() in the script.",
 )
-def phases(scope: Scope) -> pa.Table:
+def phases(scope: Scope, by: str = "phase") -> pa.Table:
     """One row is a phase on a rank, after one row for the whole step with its peak memory and the
     verdict that the recorder came to. Each moment of the host belongs to one phase, the innermost
-    that is open, or to the residual, so that their means add up to that of the step.
+    that is open, or to the residual, so that their means add up to that of the step. Below stands
+    what holds the run back, over all ranks.
 
     Means and the longest are over all counted steps, medians and percentiles over evenly spaced
     steps that the recorder kept. A phase that nobody could hear has no row: it is not 0. With a
     device, the host's time is that of handing work out; `device_mean_ns` is what the device took.
+    With `--step`, everything is over those of the kept steps.
 
-    `over_fastest_ratio` compares ranks. An all-reduce inside backward makes all backwards equally
-    long, whichever rank is late: look at forward and input wait for the rank that is.
+    `--by step` has a row for each kept step, with its phases side by side, to see when a run became
+    slow or its memory grew; `--by window` the same in 20 windows of the run, as means. Memory is
+    read about every tenth step.
+
+    `--by verdict` has a row for each thing that holds the run back, the largest share of all ranks'
+    time first: what the recorders found, and the rank that the others wait for.
+
+    **The rank that the others wait for.** `over_fastest_ratio` compares ranks phase by phase, but an
+    all-reduce inside backward makes all backwards equally long, whichever rank is late, even when it
+    is late within its own. So a rank is named only where something tells: DDP's own timings of the
+    all-reduce, in which the last to come waits least; input wait, which is never a wait for a rank;
+    or, with four ranks or more, that few do more than all others before they meet. It is named from
+    5 % of the step on. Where phases alone cannot tell, nothing is said.
     """
-    order = " ".join(f"WHEN '{name}' THEN {place}" for place, name in enumerate(_ORDER))
+    if by in _WINDOWS:
+        return scope.sql(by_steps(_WINDOWS[by]))
+    from stepscope.questions.phase_verdict import judge_run
+
+    found = judge_run(scope)
+    if by == "verdict":
+        return noted(_findings(found), "\n".join(_words(one) for one in found))
+    return noted(_phases(scope), "\n".join(_note(scope, found)))
+
+
+def _phases(scope: Scope) -> pa.Table:
+    # The recorder judged all steps, not those that are asked for.
+    judged = "true" if scope.steps is None else "false"
     return scope.sql(
         f"""
         SELECT
@@ -58,8 +121,73 @@ def phases(scope: Scope) -> pa.Table:
                 OVER (PARTITION BY rank, span), 0) AS share_ratio,
             median_ns, p95_ns, largest_ns, device_mean_ns,
             mean_ns / nullif(min(mean_ns) OVER (PARTITION BY phase), 0) AS over_fastest_ratio,
-            peak_bytes, peak_of, verdict, next_step, span
-        FROM phase
-        ORDER BY rank, span, CASE phase {order} ELSE {len(_ORDER)} END, phase
+            peak_bytes, peak_of, first_batch_ns,
+            CASE WHEN phase = 'step' THEN verdict END AS verdict,
+            CASE WHEN phase = 'step' THEN next_step END AS next_step, span
+        FROM ({times_of(scope)}) LEFT JOIN (
+            SELECT rank, span,
+                string_agg(concat_ws(': ', kind, evidence), '; ' ORDER BY place) AS verdict,
+                string_agg(next_step, '; ' ORDER BY place) AS next_step
+            FROM (
+                SELECT *, row_number() OVER (ORDER BY share_ratio DESC NULLS LAST, kind) AS place
+                FROM phase_finding WHERE {judged}
+            ) GROUP BY rank, span
+        ) USING (rank, span)
+        ORDER BY rank, span, {order("phase")}, phase
         """
     )
+
+
+_OF_VERDICT = ("kind", "rank", "ranks", "phase", "late_ns", "share_ratio", "evidence", "next_step")
+
+
+def _findings(found: list[RunFinding]) -> pa.Table:
+    return answer_rows(
+        _COLUMNS,
+        _OF_VERDICT,
+        [
+            (
+                one.kind,
+                one.ranks[0],
+                len(one.ranks),
+                one.phase,
+                one.late_ns,
+                one.share_ratio,
+                one.evidence,
+                one.next_step,
+            )
+            for one in found
+        ],
+    )
+
+
+def _note(scope: Scope, found: list[RunFinding]) -> list[str]:
+    """The verdict in words: the first finding whole, the others by name; and what is not in steps."""
+    from stepscope.questions.phase_verdict import missing_ranks, ranks_text
+
+    lines = [f"Verdict: {_words(found[0])}"] if found else []
+    if found[1:]:
+        also = ", ".join(_named(one) for one in found[1:])
+        lines.append(f"Also: {also}. --by verdict has their evidence.")
+    (slowest,) = scope.sql(
+        "SELECT max(first_batch_ns) AS ns, arg_max(first_batches, first_batch_ns) AS n FROM phase"
+    ).to_pylist()
+    if slowest["ns"] is not None:
+        lines.append(
+            f"The first batch of an epoch, which is in no step, took {time_text(slowest['ns'])} on "
+            f"average ({slowest['n']} counted)."
+        )
+    missing = missing_ranks(scope)
+    if missing:
+        one = "it" if len(missing) == 1 else "one of them"
+        lines.append(f"No recording of {ranks_text(missing)}: the others may wait for {one}.")
+    return lines
+
+
+def _words(one: RunFinding) -> str:
+    then = "" if one.next_step is None else f" Next: {one.next_step}."
+    return f"{_named(one)}: {one.evidence}.{then}"
+
+
+def _named(one: RunFinding) -> str:
+    return one.kind if one.share_ratio is None else f"{one.kind} ({ratio_text(one.share_ratio)})"

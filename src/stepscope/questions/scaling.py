@@ -103,7 +103,7 @@ def scaling(
             hint="give each run one name",
             slug="no-runs",
         )
-    called = list(names) if names is not None else _names(sources)
+    called = list(names) if names is not None else names_of(sources)
     runs = [_read(source, name, progress) for source, name in zip(sources, called, strict=True)]
     return Table(
         question=SCALING,
@@ -196,7 +196,7 @@ def _as_event(place: int, row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _names(sources: Sequence[Source]) -> list[str]:
+def names_of(sources: Sequence[Source]) -> list[str]:
     """The last parts of their paths, as many as tell them apart."""
     paths = [
         Path(source).absolute() if isinstance(source, str | os.PathLike) else Path(f"run {number}")

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-STEPPED_TABLES = ("host_event", "device_event", "step", "collective")
+STEPPED_TABLES = ("host_event", "device_event", "step", "collective", "phase_step")
 """Tables narrowed to the asked steps; the others are about the whole recording."""
+
+_STEPS = "SELECT step FROM step UNION SELECT step FROM phase_step ORDER BY 1"
 
 
 class Scope:
@@ -46,7 +48,7 @@ class Scope:
             if self.ranks != store.ranks:
                 self._shadow(dict.fromkeys(schema_tables(), "true"))
             if steps is not None:
-                rows = self._cursor.execute("SELECT DISTINCT step FROM step ORDER BY 1").fetchall()
+                rows = self._cursor.execute(_STEPS).fetchall()
                 self.steps = check_known(steps, [step for (step,) in rows], "step")
                 chosen = f"step IN ({', '.join(map(str, self.steps)) or 'NULL'})"
                 filters = dict.fromkeys(STEPPED_TABLES, chosen)

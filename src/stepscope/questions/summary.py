@@ -62,10 +62,14 @@ def summary(scope: Scope) -> pa.Table:
     hides:
 
     * *losses* are *input-bound*, DataLoader above 5 %; *communication-bound*, communication above
-      10 % (both as in the TensorBoard profiler plugin); *copy-bound*, copies above 5 %; *host-bound*,
-      Runtime, CPU Exec and Other together above 15 % (TraceLens' thresholds for copies and for idle
-      time). The largest leads where it is above 15 % of the step, or kernels fill less than half of
-      it (the plugin's threshold for low GPU utilisation);
+      10 % (both as in the TensorBoard profiler plugin); *copy-bound*, copies above 5 %; and, where
+      Runtime, CPU Exec and Other together are above 15 % (TraceLens' thresholds for copies and for
+      idle time), what the device then waits for: *host-bound*, its next work was launched only later,
+      or none follows; *dependency-bound*, it was launched in time and waits for another stream, an
+      event or another rank; *gap-bound*, the same for less than 30 µs at a time; *idle*, its launch
+      is not in the recording (the causes of `idle`). The largest of these is named, and others above
+      5 %. The largest loss leads where it is above 15 % of the step, or kernels fill less than half
+      of it (the plugin's threshold for low GPU utilisation);
     * *device-bound* otherwise: kernels fill the step, but for the losses that are named after it.
     * *host only* and *device only*: the recording shows one side alone, and the verdict says what can
       be said of it. Without a device the same losses are looked for, and CPU Exec stands for the
@@ -74,7 +78,7 @@ def summary(scope: Scope) -> pa.Table:
       a check says that device work is missing. Checks with warnings stand beside any other verdict.
 
     Further losses above their thresholds follow as further findings. GPU utilisation below 50 % is
-    named where the host is the limit.
+    named where the device waits.
 
     Where steps are not marked, the verdict is on the time from the device's first work to its last,
     since the device waits for nobody before a program begins or after it is done.
@@ -107,9 +111,9 @@ def summary(scope: Scope) -> pa.Table:
     ).to_pylist()
     recorded = list(_recorded(scope, times))
     sections: tuple[tuple[str, list[Row]], ...] = (
-        ("verdict", list(_verdict(scope, times, host_first, checks))),
+        ("verdict", list(_verdict(times, host_first, checks))),
         ("recorded", recorded),
-        ("step time", list(_step_time(times)) if _has_steps(scope) else []),
+        ("step time", list(_step_time(times)) if times.marked else []),
         ("breakdown", list(_breakdown(times))),
         ("device", list(_device(times))),
         ("findings", list(_worth_changing(scope, times))),
@@ -131,12 +135,12 @@ def summary(scope: Scope) -> pa.Table:
 
 
 def _verdict(
-    scope: Scope, times: Times, host_first: tuple[str, float] | None, checks: list[Row]
+    times: Times, host_first: tuple[str, float] | None, checks: list[Row]
 ) -> Iterator[Row]:
     from stepscope.questions.verdict import Facts, judge
 
     mean, of = times.mean(), "the step"
-    if not _has_steps(scope):
+    if not times.marked:
         mean, of = times.mean_of_device_spans(), "the time from the device's first work to its last"
         if not any(mean.values()):
             mean, of = times.mean(), "the recording"
@@ -147,17 +151,13 @@ def _verdict(
         utilization=times.whole_use()[0] if of == "the step" else None,
         operator=host_first,
         checks=checks,
+        idle_ns=times.mean_idle(),
     )
     verdict, *others = judge(facts)
     yield _finding(verdict)
     yield {"item": "next", "text": verdict.next}
     for other in others:
         yield _finding(other)
-
-
-def _has_steps(scope: Scope) -> bool:
-    """Whether steps are marked, or known by the optimizer's calls."""
-    return bool(scope.value("SELECT count(*) FROM step WHERE rule <> 'whole recording'"))
 
 
 def _finding(finding: Finding) -> Row:

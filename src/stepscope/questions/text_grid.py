@@ -141,14 +141,16 @@ def grid_lines(table: Table, *, width: int, most: int | None, whole: bool = Fals
         labels = heads(columns)
         widths = _widths(columns, labels, cells, width)
         fitting = len(columns) if whole else _fitting(widths, width)
-        lines.append(Line(_joined(labels, columns, widths, fitting), "head"))
+        columns, widths = columns[:fitting], widths[:fitting]
+        lines.append(Line(_joined(labels[:fitting], columns, widths), "head"))
         wrap = table.question.drawing == "text"
         for row in cells:
-            parts = _wrapped(row, columns, widths) if wrap else [row]
-            lines += [Line(_joined(part, columns, widths, fitting)) for part in parts]
-        lines += _left_out(table, len(rows), columns[:fitting], width)
-    if table.note:
-        lines.append(Line(table.note, "note"))
+            shown = row[:fitting]
+            parts = _wrapped(shown, columns, widths) if wrap else [shown]
+            lines += [Line(_joined(part, columns, widths)) for part in parts]
+        lines += _left_out(table, len(rows), columns, width)
+    for words in table.note.splitlines():
+        lines += [Line(part, "note") for part in textwrap.wrap(printable(words), max(width, 20))]
     return lines + warning_lines(table)
 
 
@@ -204,12 +206,12 @@ def _fitting(widths: list[int], width: int) -> int:
     return max(1, count)
 
 
-def _joined(cells: list[str], columns: list[Column], widths: list[int], fitting: int) -> str:
+def _joined(cells: list[str], columns: list[Column], widths: list[int]) -> str:
     padded = [
         shortened(cell, width).ljust(width) if column.type == "text" else cell.rjust(width)
         for cell, column, width in zip(cells, columns, widths, strict=True)
     ]
-    return (" " * _GAP).join(padded[:fitting]).rstrip()
+    return (" " * _GAP).join(padded).rstrip()
 
 
 def _wrapped(cells: list[str], columns: list[Column], widths: list[int]) -> list[list[str]]:

@@ -52,6 +52,10 @@ def answer_lines(
         from stepscope.report.findings_text import findings_lines
 
         return findings_lines(table, width=width, most=most)
+    if table.question.name == "diff" and not whole:
+        from stepscope.report.diff_text import diff_lines
+
+        return diff_lines(table, width=width, most=most)
     return grid_lines(table, width=width, most=most, whole=whole)
 
 

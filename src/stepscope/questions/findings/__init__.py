@@ -73,17 +73,23 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     Rules about kernels need 50 pieces of device work in a step. A failing check that makes a rule
     unreliable lowers the finding's confidence and is named with it.
 
+    Of a job's own phases, without any event, findings are what `phases --by verdict` says.
+
     Steps and their parts are those of `steps`; where steps are not marked, the time from the
     device's first work to its last stands in for a step.
     """
     from stepscope.questions.findings.engine import find_all
     from stepscope.questions.findings.facts import Facts
+    from stepscope.questions.findings.measured import has_phases_alone, measured_findings
     from stepscope.questions.findings.rules import chosen
 
-    facts = Facts(scope)
     names = [column.name for column in _COLUMNS]
-    rows = [_row(facts, found) for found in find_all(facts, chosen(id))]
-    return answer_rows(_COLUMNS, names, [[row[name] for name in names] for row in rows])
+    if id is None and has_phases_alone(scope):
+        rows = measured_findings(scope)
+    else:
+        facts = Facts(scope)
+        rows = [_row(facts, found) for found in find_all(facts, chosen(id))]
+    return answer_rows(_COLUMNS, names, [[row.get(name) for name in names] for row in rows])
 
 
 def _row(facts: Facts, found: Found) -> dict[str, Any]:

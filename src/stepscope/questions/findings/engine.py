@@ -70,5 +70,9 @@ def _judged(facts: Facts, rule: Rule, finding: Finding, failing: set[str]) -> Fo
 def _severity(facts: Facts, finding: Finding) -> Severity:
     if finding.saving_ns is None:
         return "note"
-    share = facts.part_of_step(finding.saving_ns[1])
+    return severity_of(facts.part_of_step(finding.saving_ns[1]))
+
+
+def severity_of(share: float) -> Severity:
+    """How severe what could save this part of a step is."""
     return "high" if share >= HIGH else "medium" if share >= MEDIUM else "low"

@@ -10,7 +10,7 @@ import numpy as np
 
 from stepscope.questions.breakdown import PARTS
 from stepscope.questions.overview import Times, measure_times
-from stepscope.questions.recording import WORK, rank_batches
+from stepscope.questions.recording import WORK, every_step, rank_batches
 from stepscope.units import ratio_text, time_text
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ Row = dict[str, Any]
 ENOUGH_WORK = 50
 """Pieces of device work in a step (or recording) below which nothing is said of its kernels: what
 takes less is no training step but a test of a single operator."""
-
-KERNEL_WAIT_NS = 30_000
-"""A shorter gap after work that was launched in time is the device's own delay (see `idle`)."""
 
 COUNTED = """(rank, span, step) IN (
     SELECT (rank, span, step) FROM (
@@ -173,15 +170,15 @@ class Facts:
     @cached_property
     def gaps(self) -> dict[tuple[int, int], Gaps]:
         """When no device of a recording had anything to do, and why, cut to the counted steps."""
-        from stepscope.questions.gaps import find_gaps, launched_work
+        from stepscope.questions.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 
         found = {}
-        for ranks in rank_batches(self.scope.ranks):
-            work = launched_work(self.scope, ranks)
-            steps = {(b.rank, b.span): b.steps for b in self.times.broken}
-            for key, own in work.items():
-                windows = _counted(steps[key]) if self.has_steps and key in steps else None
-                found[key] = find_gaps(own, KERNEL_WAIT_NS, windows)
+        steps = {(b.rank, b.span): b.steps for b in self.times.broken}
+        with every_step(self.scope) as whole:
+            for ranks in rank_batches(self.scope.ranks):
+                for key, own in launched_work(whole, ranks).items():
+                    windows = _counted(steps[key]) if self.has_steps and key in steps else None
+                    found[key] = find_gaps(own, KERNEL_WAIT_NS, windows)
         return found
 
     @cached_property

@@ -114,11 +114,12 @@ def summed(groups: Iterable[Group]) -> int:
 
 def reproduce(facts: Facts, groups: Iterable[Group], what: str = "sum(dur_ns)") -> str:
     """SQL that sums over the work of groups, per step."""
-    names = sorted({(group.name, group.operator or "") for group in groups})
-    listed = ", ".join(f"({_quoted(name)}, {_quoted(operator)})" for name, operator in names)
+    # Work of one name may be of several kinds: a copy kernel of a collective's, say.
+    keys = sorted({(group.kind, group.name, group.operator or "") for group in groups})
+    listed = ", ".join(f"({', '.join(map(_quoted, key))})" for key in keys)
     text = (
         f"SELECT {what} / {facts.steps} {_FROM}"
-        f"WHERE (work.name, coalesce(op.name, '')) IN ({listed})"
+        f"WHERE (work.kind, work.name, coalesce(op.name, '')) IN ({listed})"
     )
     return " ".join(text.replace("{counted}", facts.counted).split())
 

@@ -1,0 +1,146 @@
+"""Means over ranks, and how sure the difference of two of them is.
+
+Means are exact fractions, so that parts add up to their total; what is rounded is rounded once, with
+the total in view (`rounding`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+CONFIDENCE = 0.95
+
+_MOST_DEGREES = 1000.0
+"""From here on Student's distribution is taken for this one's: a thousandth wider than the normal."""
+_STRIPS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RankMean:
+    """What one rank measured: a mean, of how many samples, and their sample standard deviation.
+
+    `std_ns` is None where there are fewer than two samples, or where the file has an average alone.
+    """
+
+    mean_ns: Fraction
+    samples: int
+    std_ns: float | None
+
+    @classmethod
+    def of(cls, samples: Sequence[int], *, steps: int | None = None) -> RankMean:
+        """The mean of samples in ns; of `steps` steps, those without a sample having taken no time.
+
+        >>> RankMean.of([2, 4], steps=3)
+        RankMean(mean_ns=Fraction(2, 1), samples=3, std_ns=2.0)
+        """
+        count = len(samples) if steps is None else steps
+        mean = Fraction(sum(samples), count)
+        return cls(mean, count, deviation(samples, mean, count))
+
+
+def deviation(samples: Sequence[int], mean: Fraction, count: int) -> float | None:
+    """The sample standard deviation of `count` samples, those not given being 0."""
+    if count < 2:
+        return None
+    middle = float(mean)
+    squares = sum((sample - middle) ** 2 for sample in samples)
+    squares += (count - len(samples)) * middle * middle
+    return math.sqrt(squares / (count - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The average over ranks of their means, with its standard error and degrees of freedom.
+
+    `error_ns` is None where a rank has too few samples to tell.
+    """
+
+    mean_ns: Fraction
+    samples: int
+    error_ns: float | None
+    degrees: int
+
+    def of_nothing(self) -> Timing:
+        """What the same steps would show of something that none of them did."""
+        error = None if self.error_ns is None else 0.0
+        return Timing(Fraction(0), self.samples, error, self.degrees)
+
+
+def over_ranks(ranks: Sequence[RankMean]) -> Timing:
+    """The average of ranks' means; each rank counts alike, however many steps it recorded.
+
+    Ranks wait for one another, so their errors are not independent and do not shrink with the number
+    of ranks. The standard error is the mean of theirs, which is the largest that it can be; the
+    degrees of freedom are those of the rank with the fewest samples.
+    """
+    mean = sum((rank.mean_ns for rank in ranks), Fraction(0)) / len(ranks)
+    fewest = min(rank.samples for rank in ranks)
+    errors = [
+        rank.std_ns / math.sqrt(rank.samples)
+        for rank in ranks
+        if rank.std_ns is not None and rank.samples > 1
+    ]
+    whole = len(errors) == len(ranks)
+    return Timing(
+        mean,
+        sum(rank.samples for rank in ranks),
+        sum(errors) / len(errors) if whole else None,
+        fewest - 1,
+    )
+
+
+def interval_of_change(before: Timing, after: Timing) -> tuple[float, float] | None:
+    """Welch's 95 % interval of `after` less `before` in ns; None where it cannot be known.
+
+    B. L. Welch, "The generalization of 'Student's' problem when several different population
+    variances are involved", Biometrika 34 (1947); degrees of freedom after F. E. Satterthwaite.
+    """
+    if before.error_ns is None or after.error_ns is None:
+        return None
+    change = float(after.mean_ns - before.mean_ns)
+    own, other = before.error_ns**2, after.error_ns**2
+    both = own + other
+    if both == 0:
+        return change, change
+    # Ratios: the fourth powers of the errors themselves may be too small for a float.
+    degrees = 1 / ((own / both) ** 2 / before.degrees + (other / both) ** 2 / after.degrees)
+    half = student_t(degrees) * math.sqrt(both)
+    return change - half, change + half
+
+
+def student_t(degrees: float) -> float:
+    """The 97.5 % point of Student's distribution, for any number of degrees of freedom from 1.
+
+    >>> [round(student_t(degrees), 3) for degrees in (1, 1.5, 2, 5, 30)]
+    [12.706, 6.017, 4.303, 2.571, 2.042]
+    """
+    step = 10.0 ** (math.floor(math.log10(max(degrees, 1.0))) - 2)
+    # Rounded down, which errs on the wide side: many parts then share few distinct values.
+    return _student_t(min(_MOST_DEGREES, math.floor(max(degrees, 1.0) / step + 1e-9) * step))
+
+
+@lru_cache(maxsize=4096)
+def _student_t(degrees: float) -> float:
+    """Solves for the point by halving. With t = √ν tan θ the density is a power of cos θ."""
+    whole = math.sqrt(math.pi) / 2
+    whole *= math.exp(math.lgamma(degrees / 2) - math.lgamma((degrees + 1) / 2))
+    low, high = 1.9, 13.0
+    for _halving in range(48):
+        middle = (low + high) / 2
+        if _area(math.atan(middle / math.sqrt(degrees)), degrees - 1) < CONFIDENCE * whole:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _area(end: float, power: float) -> float:
+    """The integral of cos θ to a power from 0 to `end`, by Simpson's rule."""
+    width = end / _STRIPS
+    heights: list[float] = [math.cos(place * width) ** power for place in range(_STRIPS + 1)]
+    inner = 4 * sum(heights[1:-1:2]) + 2 * sum(heights[2:-1:2])
+    return width / 3 * (heights[0] + inner + heights[-1])

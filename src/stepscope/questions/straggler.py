@@ -1,0 +1,210 @@
+"""Which rank the others wait for, from the phases of every rank's steps.
+
+Ranks that exchange gradients in every step have steps of the same length, whoever is late: the others
+wait for the rest of it. An all-reduce inside backward makes all backwards equally long, even, when a
+rank is late within its own. So a phase that is longer on one rank proves nothing by itself: the rank
+may be late in it, or wait in it. Three things tell:
+
+1. **All-reduce**, where DDP has timed it on every rank: whoever comes last waits least there.
+2. **Input wait** is never a wait for another rank, and ends only when a batch is there.
+3. **One of many**: without timings of the all-reduce, and with four ranks or more, a few ranks that
+   do more than all others before they meet are late. That all others are late by the same time, and
+   these few wait for them, is less likely by far.
+
+What none of them tells is not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+LATE_ABOVE = 0.05
+"""Part of the step that the others have to wait for a rank to be named."""
+ENOUGH_RANKS = 4
+"""Ranks from which on the odd one out is told by their number alone."""
+
+_OWN = ("input_wait", "host_to_device", "forward", "optimizer")
+_MEETING = "backward"
+_NEARLY = 0.75
+"""Ranks that are late by this part of what the latest is are late with it: those of a slow node."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankTimes:
+    """Mean times of a rank's step (ns).
+
+    Args:
+        step_ns: the whole step, on the host.
+        phases: each phase: on the device where it was marked, else on the host. Input wait is the
+            host's; the residual is left out where there is a device, because waiting for that is in it.
+        all_reduce_ns: of a backward, with waiting for late ranks; None where it was not timed.
+        forward_waits: ranks wait for each other in forward, too.
+        on_device: the phases are the device's.
+    """
+
+    step_ns: float
+    phases: Mapping[str, float]
+    all_reduce_ns: float | None = None
+    forward_waits: bool = False
+    on_device: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """Ranks that the others wait for.
+
+    Args:
+        ranks: these; the latest first.
+        late_ns: what the others lose by the latest, in a mean step.
+        share_ratio: the same, of the step.
+        phase: where it loses that time.
+        phase_ns: how much longer it is in that phase than the others; None for backward, where
+            waiting makes up for it.
+        waits_ns: what it and the others (their median) spend in all-reduce; None where not timed.
+        in_step: the others' steps are as long as its own: they wait in every step.
+    """
+
+    ranks: tuple[int, ...]
+    late_ns: float
+    share_ratio: float
+    phase: str
+    phase_ns: float | None = None
+    waits_ns: tuple[float, float] | None = None
+    in_step: bool = True
+
+
+def find_straggler(ranks: Mapping[int, RankTimes]) -> Straggler | None:
+    """The ranks that the others wait for; None when none stands out, or nothing tells."""
+    step_ns = max((times.step_ns for times in ranks.values()), default=0.0)
+    if len(ranks) < 2 or step_ns <= 0:
+        return None
+    compared = _Compared(ranks, step_ns)
+    for judge in (_by_all_reduce, _by_input, _by_number):
+        found = judge(compared)
+        if found is not None:
+            return found
+    return None
+
+
+@dataclass(slots=True)
+class _Compared:
+    ranks: Mapping[int, RankTimes]
+    step_ns: float
+    timed: bool = field(init=False)
+    own: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.timed = all(times.all_reduce_ns is not None for times in self.ranks.values())
+        waits = any(times.forward_waits for times in self.ranks.values())
+        self.own = tuple(phase for phase in _OWN if phase != "forward" or not waits)
+
+    def excess(self, phases: Iterable[str]) -> dict[int, float]:
+        """How much longer each rank is in these phases than the others' median."""
+        names = tuple(phases)
+        times = {
+            rank: sum(of.phases.get(name, 0.0) for name in names) for rank, of in self.ranks.items()
+        }
+        others = medians_of_others(times)
+        return {rank: time - others[rank] for rank, time in times.items()}
+
+    def straggler(
+        self,
+        late: Mapping[int, float],
+        phases: Sequence[str],
+        *,
+        most: float = 0.5,
+        waits_ns: tuple[float, float] | None = None,
+    ) -> Straggler | None:
+        """The latest rank and those nearly as late, if they are no more than `most` of all."""
+        latest = max(late, key=lambda rank: late[rank])
+        late_ns = late[latest]
+        if late_ns < LATE_ABOVE * self.step_ns:
+            return None
+        with_it = sorted(
+            (rank for rank in late if late[rank] >= _NEARLY * late_ns),
+            key=lambda rank: -late[rank],
+        )
+        if len(with_it) > most * len(self.ranks):
+            return None
+        longer = {phase: self.excess([phase])[latest] for phase in phases}
+        phase = max(longer, key=lambda name: longer[name])
+        if longer[phase] < 0.25 * late_ns:
+            phase = _MEETING
+        return Straggler(
+            tuple(with_it),
+            late_ns,
+            late_ns / self.step_ns,
+            phase,
+            None if phase == _MEETING else longer[phase],
+            waits_ns,
+        )
+
+
+def _by_all_reduce(compared: _Compared) -> Straggler | None:
+    if not compared.timed:
+        return None
+    waits = {rank: of.all_reduce_ns or 0.0 for rank, of in compared.ranks.items()}
+    others = medians_of_others(waits)
+    late = {rank: others[rank] - wait for rank, wait in waits.items()}
+    latest = max(late, key=lambda rank: late[rank])
+    phases = (*_OWN, "residual")
+    found = compared.straggler(late, phases, waits_ns=(waits[latest], others[latest]))
+    if found is None:
+        return None
+    # A rank that spends far more elsewhere than it is late by may be waiting there.
+    if any(compared.excess([phase])[latest] > 1.5 * found.late_ns for phase in phases):
+        return None
+    # Where most of the all-reduce is no waiting, a phase has to bear it out.
+    waiting = found.late_ns >= 0.5 * others[latest]
+    return found if waiting or (found.phase_ns or 0.0) >= 0.5 * found.late_ns else None
+
+
+def _by_input(compared: _Compared) -> Straggler | None:
+    late = compared.excess(["input_wait"])
+    found = compared.straggler(late, ["input_wait"])
+    return None if found is None else _met(compared, found)
+
+
+def _by_number(compared: _Compared) -> Straggler | None:
+    """By what ranks do on their own; what is left of a step may be a wait too, so with care."""
+    own = compared.own
+    if len(compared.ranks) >= ENOUGH_RANKS and not compared.timed:
+        found = compared.straggler(compared.excess(own), own)
+        if found is not None:
+            return _met(compared, found)
+    if len(compared.ranks) >= ENOUGH_RANKS:
+        with_rest = (*own, "residual")
+        found = compared.straggler(compared.excess(with_rest), with_rest, most=0.25)
+        if found is not None:
+            return _met(compared, found)
+    return None
+
+
+def _met(compared: _Compared, found: Straggler) -> Straggler | None:
+    """The same, if the others' steps are as long because they wait, or shorter because they do not."""
+    rank = found.ranks[0]
+    steps = {of: times.step_ns for of, times in compared.ranks.items()}
+    if steps[rank] - medians_of_others(steps)[rank] >= 0.5 * found.late_ns:
+        return replace(found, in_step=False)
+    if not compared.ranks[rank].on_device:
+        return found
+    # A device that has work left does not notice a late host: then nobody waits.
+    waiting = [_MEETING] if "forward" in compared.own else [_MEETING, "forward"]
+    return found if -compared.excess(waiting)[rank] >= 0.5 * found.late_ns else None
+
+
+def medians_of_others(times: Mapping[int, float]) -> dict[int, float]:
+    """For each rank the median of all others' times; of two ranks or more.
+
+    >>> medians_of_others({0: 1.0, 1: 2.0, 2: 4.0, 3: 8.0})
+    {0: 4.0, 1: 4.0, 2: 2.0, 3: 2.0}
+    """
+    # Sorted once: a median for each of thousands of ranks would sort them thousands of times.
+    order = sorted(times, key=lambda rank: times[rank])
+    left = len(order) - 1
+    found = {}
+    for place, rank in enumerate(order):
+        low, high = (order[middle + (middle >= place)] for middle in ((left - 1) // 2, left // 2))
+        found[rank] = (times[low] + times[high]) / 2
+    return found

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from stepscope.questions.diff import DIFF
+from stepscope.questions.diff_rows import COLUMNS
+from stepscope.questions.rows import answer_rows
+from stepscope.questions.table import Table
+from stepscope.report.diff_text import diff_lines, verdict_sentence
+
+
+def row(name, before, after, half=None, verdict="slower", share=None, **more):
+    change = None if before is None or after is None else after - before
+    return {
+        "name": name,
+        "before_ns": before,
+        "after_ns": after,
+        "change_ns": change,
+        "change_ratio": change / before if before and change is not None else None,
+        "ci95_low_ns": None if half is None else change - half,
+        "ci95_high_ns": None if half is None else change + half,
+        "verdict": verdict,
+        "share_ratio": share,
+        **more,
+    }
+
+
+def test_the_sentence_names_the_parts_that_are_most_of_the_change():
+    rows = [
+        row("step", 100_000_000, 110_000_000, 500_000, share=1.0),
+        row("backward", 50_000_000, 57_000_000, 400_000, share=0.7),
+        row("forward", 30_000_000, 32_500_000, 3_000_000, verdict="unclear", share=0.25),
+        row("optimizer", 5_000_000, 5_500_000, 100_000, share=0.05),
+    ]
+    assert verdict_sentence(rows) == (
+        "Step 10.0 % slower (+10.00 ms ± 500.0 µs): backward +7.000 ms."
+    )
+
+
+def test_the_sentence_says_when_nothing_is_sure():
+    assert verdict_sentence([row("step", 100, 103, 9, verdict="unclear")]) == (
+        "Step: no clear change (+3 ns ± 9 ns)."
+    )
+    assert verdict_sentence([row("step", 100, 90, verdict="untested", share=1.0)]) == (
+        "Step 10.0 % faster (-10 ns, too few steps for an interval)."
+    )
+    assert verdict_sentence([row("step", 100, 100, 9, verdict="same")]) == "Step: no change."
+    assert verdict_sentence([]) == "Nothing to compare."
+
+
+def test_clear_parts_of_an_unclear_whole_are_told():
+    rows = [row("step", 100, 103, 9, verdict="unclear"), row("forward", 10, 19, 1)]
+    assert verdict_sentence(rows).endswith("Parts of it did change: forward +9 ns.")
+    rows = [row("step", 10000, 10300, 900, verdict="unclear"), row("forward", 10, 19, 1)]
+    assert verdict_sentence(rows).endswith("(+300 ns ± 900 ns).")
+
+
+def test_events_inside_another_are_no_reasons_of_their_own():
+    inside = row("fc.gemm", 10, 20, 1, share=1.0, inside="fc")
+    rows = [row("iteration", 100, 110, 2, share=1.0), inside]
+    assert verdict_sentence(rows) == "Iteration 10.0 % slower (+10 ns ± 2 ns)."
+
+
+def test_labels_without_whole_iterations_have_a_sentence_too():
+    assert verdict_sentence([row("fc", 10, 20, 1)]) == "No whole iteration in both. fc +10 ns."
+    gone = row("iteration", 10, None, verdict="only before")
+    assert verdict_sentence([gone]) == "No whole iteration in both. No clear change."
+
+
+def test_much_longer_is_told_in_times_and_from_nothing_in_neither():
+    assert verdict_sentence([row("step", 10, 500, 1)]).startswith("Step 50.0 times slower (")
+    assert verdict_sentence([row("step", 0, 500, 1)]).startswith("Step slower (+500 ns")
+
+
+def _table(rows, *, calls=False):
+    shown = [c.name for c in COLUMNS if c.name in rows[0] or (calls and c.name.startswith("calls"))]
+    return Table(
+        question=DIFF,
+        arrow=answer_rows(COLUMNS, shown, [[r.get(name) for name in shown] for r in rows]),
+        note="before: a; after: b.",
+    )
+
+
+def _text(rows, **options):
+    options = {"width": 100, "most": None, **options}
+    return [line.text for line in diff_lines(_table(rows, calls=True), **options)]
+
+
+STEP = row("device work", 1000, 900, 50, verdict="faster", share=1.0)
+
+
+def test_changes_carry_their_sign_and_what_was_not_measured_a_dash():
+    new = row("gemm", 0, 40, 2, verdict="added", share=-0.4, calls_before=0.0, calls_after=2.0)
+    lines = _text([STEP, new, row("late", None, 5, verdict="only after")])
+    squeezed = [" ".join(line.split()) for line in lines[2:]]
+    assert squeezed[:4] == [
+        "name before after change % ± verdict share calls",
+        "device work 1.000 µs 900 ns -100 ns -10.0 % 50 ns faster 100.0 % –",
+        "gemm 0 ns 40 ns +40 ns – 2 ns added -40.0 % 0 → 2",
+        "late – 5 ns – – – only after – –",
+    ]
+
+
+def test_a_change_of_nearly_nothing_is_no_signed_zero():
+    text = "\n".join(_text([STEP, row("x", 100000, 99999, 9, share=-0.0001)]))
+    assert "-1 ns" in text
+    assert "-0.0 %" not in text
+
+
+def test_lines_fit_and_say_what_they_leave_out():
+    long = row("void at::native::elementwise_kernel<128, 4>(int, Array)" * 3, 5, 6, 1)
+    for width in (40, 60, 80, 120):
+        lines = _text([STEP, long], width=width)
+        assert max(map(len, lines)) <= width
+    assert any(line.startswith("(more columns: ") for line in _text([STEP, long], width=60))
+    assert "(1 more rows)" in _text([STEP, long], most=1)
+
+
+def test_a_dotted_name_keeps_both_ends():
+    path = "Model_0.Encoder_0.Layer_11.Attention_11.SelfAttention_11.Linear_77"
+    (line,) = (text for text in _text([STEP, row(path, 5, 6, 1)]) if text.startswith("Model"))
+    assert line.startswith("Model_0.Encoder_0.Layer…lfAttention_11.Linear_77  ")
+
+
+def test_names_from_files_steer_no_terminal():
+    lines = _text([STEP, row("a\x1b[31m\nb", 5, 50, 1, share=1.0)])
+    assert not any("\x1b" in line or "\n" in line for line in lines)
