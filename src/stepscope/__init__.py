@@ -3,7 +3,7 @@
     import stepscope
 
     with stepscope.open("traces/") as trace:
-        print(trace.summary())
+        print(trace.steps())
         print(trace.kernels(top=20).to_pandas())
 
 Names are imported when they are first used: `import stepscope` costs milliseconds.
@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stepscope.errors import StepScopeError
+    from stepscope.questions.diff import diff
     from stepscope.questions.scaling import scaling
     from stepscope.questions.table import Table
     from stepscope.questions.trace import Trace
     from stepscope.questions.trace import open_trace as open  # noqa: A004  # read as stepscope.open
     from stepscope.record import inline
     from stepscope.record.annotate import region, traced
+    from stepscope.record.listing import measurable, plan_text
     from stepscope.record.result import parse_result, print_result
     from stepscope.record.tracing import trace
+    from stepscope.record.trigger import on_demand
     from stepscope.report.scaling_chart import scaling_chart
     from stepscope.report.timeline_chart import timeline_chart
     from stepscope.store.build import import_source
@@ -34,10 +37,14 @@ __all__ = [
     "Table",
     "Trace",
     "__version__",
+    "diff",
     "import_source",
     "inline",
+    "measurable",
+    "on_demand",
     "open",
     "parse_result",
+    "plan_text",
     "print_result",
     "region",
     "scaling",
@@ -51,10 +58,14 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "StepScopeError": ("stepscope.errors", "StepScopeError"),
     "Table": ("stepscope.questions.table", "Table"),
     "Trace": ("stepscope.questions.trace", "Trace"),
+    "diff": ("stepscope.questions.diff", "diff"),
     "import_source": ("stepscope.store.build", "import_source"),
     "inline": ("stepscope.record.inline", None),
+    "measurable": ("stepscope.record.listing", "measurable"),
+    "on_demand": ("stepscope.record.trigger", "on_demand"),
     "open": ("stepscope.questions.trace", "open_trace"),
     "parse_result": ("stepscope.record.result", "parse_result"),
+    "plan_text": ("stepscope.record.listing", "plan_text"),
     "print_result": ("stepscope.record.result", "print_result"),
     "region": ("stepscope.record.annotate", "region"),
     "scaling": ("stepscope.questions.scaling", "scaling"),

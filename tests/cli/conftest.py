@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,3 +107,44 @@ def spawn() -> Callable[..., Ran]:
         return Ran(done.returncode, done.stdout, done.stderr)
 
     return run_apart
+
+
+@pytest.fixture(scope="session")
+def forking() -> Iterator[subprocess.Popen[str]]:
+    """The process that commands with torch are forked from."""
+    with subprocess.Popen(
+        [sys.executable, Path(__file__).with_name("forked_commands.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # CUDA that has begun cannot be used in a child; asked through NVML it does not begin.
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"},
+    ) as process:
+        yield process
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def fork(forking, tmp_path_factory) -> Callable[..., Ran]:
+    """As `spawn`, for commands that run scripts with torch: a second or two sooner."""
+    said = tmp_path_factory.mktemp("said")
+
+    def run_forked(*arguments: str, **settings: str) -> Ran:
+        command = {
+            "arguments": arguments,
+            "cwd": str(Path.cwd()),
+            "environment": {**os.environ, "STEPSCOPE_DEBUG": "", **settings},
+            "out": str(said / "out"),
+            "err": str(said / "err"),
+        }
+        forking.stdin.write(json.dumps(command) + "\n")
+        forking.stdin.flush()
+        hangs = threading.Timer(120, os.killpg, (forking.pid, signal.SIGKILL))
+        hangs.start()
+        code = forking.stdout.readline()
+        hangs.cancel()
+        assert code, "the command did not end"
+        return Ran(int(code), (said / "out").read_text(), (said / "err").read_text())
+
+    return run_forked

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from stepscope.cli.demo import PLAN, example, record_example
 from stepscope.cli.main import main
 
 pytestmark = pytest.mark.torch
@@ -32,48 +33,42 @@ def _events(path: Path) -> list[dict[str, Any]]:
     return events
 
 
-def test_the_recording_has_what_the_questions_need(tmp_path: Path) -> None:
-    from stepscope.cli.demo_training import record_training
-
-    recorded = record_training(tmp_path, steps=1, device="cpu")
-    assert recorded.device == "cpu"
-    events = _events(recorded.path)
-    names = [str(event.get("name")) for event in events]
-    assert sum(name.startswith("ProfilerStep#") for name in names) == 1
-    assert any(name.startswith("enumerate(DataLoader)#") for name in names)
-    assert any(name.startswith("Optimizer.step#") for name in names)
-    assert "nn.Module: blocks.0.attention" in names
-    assert any("Input Dims" in event.get("args", {}) for event in events)
-    assert any(name.startswith("autograd::engine::evaluate_function") for name in names)
+def test_what_is_recorded_is_one_of_the_examples() -> None:
+    assert example().parent.name == "examples"
 
 
-def test_the_planned_events_are_measured_before_the_trace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from stepscope.cli.demo_training import PLAN, record_training
-
-    monkeypatch.setattr("stepscope.cli.demo_training.MOST_INLINE_SECONDS", 600.0)
-    recorded = record_training(tmp_path, steps=1, device="cpu")
-    assert recorded.inline is not None
+def test_the_recordings_have_what_the_questions_need(tmp_path: Path) -> None:
+    recorded = record_example(tmp_path, steps=1, device="cpu")
     profile = json.loads(recorded.inline.read_text())
     assert profile["complete"] is True
     (events,) = profile["timeline"]["device_0"].values()
-    assert sorted(event["label"] for event in events) == sorted(PLAN["events"])
-    (step,) = [e["name"] for e in _events(recorded.path) if "ProfilerStep" in str(e.get("name"))]
-    assert int(step.removeprefix("ProfilerStep#")) > profile["iterations_run"]
+    assert [event["label"] for event in events] == PLAN["events"]
+    assert all(len(event["samples"]) == PLAN["repetitions"] for event in events)
+
+    traced = _events(recorded.trace)
+    names = [str(event.get("name")) for event in traced]
+    assert sum(name.startswith("ProfilerStep#") for name in names) == 1
+    assert any(name.startswith("enumerate(DataLoader)#") for name in names)
+    assert any(name.startswith("Optimizer.step#") for name in names)
+    assert "nn.Module: layers.0.attn" in names
+    assert any("Input Dims" in event.get("args", {}) for event in traced)
+    assert any(name.startswith("autograd::engine::evaluate_function") for name in names)
 
 
 def test_the_demo_answers_and_says_what_to_type_next(
-    elsewhere: Path, capfd: pytest.CaptureFixture[str]
+    elsewhere: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("stepscope.cli.demo.typed_name", lambda: "bin/stepscope")
     assert main(["demo", "--steps", "1", "--device", "cpu"]) == 0
     out, err = capfd.readouterr()
     (trace,) = elsewhere.glob("temporary/stepscope-demo-*/demo-0-of-1.json.gz")
     (profile,) = elsewhere.glob("temporary/stepscope-demo-*/*.prof.json")
     assert "How long do the measured events of an iteration take" in out
-    assert f"stepscope inline {profile}" in out
-    assert f"stepscope steps {trace}" in out
-    assert "Recorded 1 step on cpu" in err
+    assert "Steps      1 (ProfilerStep" in out
+    assert f"bin/stepscope inline {profile}" in out
+    assert f"bin/stepscope steps {trace}" in out
+    assert "gpt: " not in out
+    assert "gpt: " in err
     assert list((elsewhere / "here").iterdir()) == []
 
 
@@ -97,8 +92,5 @@ def test_a_folder_that_cannot_be_written_is_named(
 
 @pytest.mark.gpu
 def test_on_a_gpu_the_recording_has_kernels(tmp_path: Path) -> None:
-    from stepscope.cli.demo_training import record_training
-
-    recorded = record_training(tmp_path, steps=1, device="auto")
-    assert recorded.device == "cuda"
-    assert any(event.get("cat") == "kernel" for event in _events(recorded.path))
+    recorded = record_example(tmp_path, steps=1, device="cuda")
+    assert any(event.get("cat") == "kernel" for event in _events(recorded.trace))

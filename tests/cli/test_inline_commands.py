@@ -1,4 +1,4 @@
-"""`stepscope inline`, `scaling`, `timeline-chart` and `plan`, as a shell sees them."""
+"""`stepscope inline`, `scaling` and `timeline-chart`, as a shell sees them."""
 
 from __future__ import annotations
 
@@ -84,12 +84,6 @@ def test_charts_are_drawn(run, runs, suffix):
         (("scaling", "one", "-o", "s.txt"), 2, "bad-chart-name"),
         (("scaling", "one", "--name", "a", "--name", "b"), 2, "no-runs"),
         (("scaling", "absent"), 1, "no-such-file"),
-        (("plan", "absent"), 2, "no-model"),
-        (("plan", "absent.py:Model"), 2, "no-model"),
-        (("plan", "no_such_module_of_ours:Model"), 2, "no-model"),
-        (("plan", "json:absent"), 2, "no-model"),
-        (("plan", "json:dumps"), 2, "no-model"),
-        (("plan", "one"), 1, "no-modules"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_two_lines(run, runs, monkeypatch, arguments, code, slug):
@@ -98,50 +92,3 @@ def test_what_cannot_be_done_is_said_in_two_lines(run, runs, monkeypatch, argume
     assert done.code == code
     assert f"[{slug}]" in done.err
     assert done.err.count("\n") == 2
-
-
-def test_a_plan_of_a_recording_names_its_heaviest_modules_first(run, make_store):
-    modules = [
-        {"rank": 0, "module_id": 0, "path": "Model", "depth": 0},
-        {"rank": 0, "module_id": 1, "parent_id": 0, "path": "small", "depth": 1},
-        {"rank": 0, "module_id": 2, "parent_id": 0, "path": "large.fc", "depth": 1},
-    ]
-    events = [
-        {"name": f"nn.Module: {module}", "role": "module", "kind": "annotation",
-         "module_id": module, "direction": "forward", "start_ns": 0, "dur_ns": dur}
-        for module, dur in ((1, 10), (2, 500))
-    ]  # fmt: skip
-    rows = {"module": modules, "host_event": events}
-    done = run("plan", make_store(rows), "--repetitions", "7")
-    assert done.code == 0, done.err
-    assert done.out.splitlines() == [
-        "warmup = 10",
-        "repetitions = 7",
-        "events = [",
-        '    "input_wait",',
-        '    "forward",',
-        '    "backward",',
-        '    "optimizer.step",',
-        '    "large.fc.forward",',
-        '    "small.forward",',
-        "]",
-    ]
-
-
-@pytest.mark.torch
-def test_a_plan_of_a_model_names_its_modules_and_can_be_read(run, tmp_path):
-    pytest.importorskip("torch")
-    from stepscope.record.plan import read_plan
-
-    script = tmp_path / "net.py"
-    script.write_text(
-        "from torch import nn\n"
-        "class Net(nn.Module):\n"
-        "    def __init__(self):\n"
-        "        super().__init__()\n"
-        "        self.body = nn.Sequential(nn.Linear(2, 2), nn.ReLU())\n"
-    )
-    plan = tmp_path / "plan.toml"
-    assert run("plan", f"{script}:Net", "-o", str(plan)).code == 0
-    labels = [entry.label.text for entry in read_plan(plan).entries]
-    assert labels[4:8] == ["body.forward", "body.backward", "body.0.forward", "body.0.backward"]

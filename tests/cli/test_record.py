@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 
 import pytest
@@ -38,8 +40,8 @@ def job(tmp_path, monkeypatch):
     return tmp_path
 
 
-def _recorded(spawn, job, *arguments):
-    return spawn("record", "-o", str(job / "out"), *arguments, STEPSCOPE_CACHE=str(job / "cache"))
+def _recorded(run, job, *arguments):
+    return run("record", "-o", str(job / "out"), *arguments, STEPSCOPE_CACHE=str(job / "cache"))
 
 
 def test_a_plan_is_measured_in_a_script_that_knows_nothing_of_it(spawn, job):
@@ -51,7 +53,7 @@ def test_a_plan_is_measured_in_a_script_that_knows_nothing_of_it(spawn, job):
     assert json.loads(profile.read_text())["complete"] is True
     assert "How long do the measured events of an iteration take" in done.out
     assert "Which phase of the step takes the time" in done.out
-    assert "Rank 0: " in done.out  # the verdict, whole
+    assert "Verdict: " in done.out
     assert f"wrote {profile}" in done.err
 
 
@@ -62,27 +64,69 @@ def test_by_default_a_few_steps_are_traced_and_summed_up(spawn, job):
     assert "Steps      2 (ProfilerStep" in done.out
 
 
-def test_a_script_that_exits_keeps_its_code_and_its_recording(spawn, job):
-    done = _recorded(spawn, job, "--phases", "--", str(job / "train.py"), "--leave", "7")
+def test_a_script_that_exits_keeps_its_code_and_its_recording(fork, job):
+    done = _recorded(fork, job, "--phases", "--", str(job / "train.py"), "--leave", "7")
     assert done.code == 7
     assert "Which phase of the step takes the time" in done.out
 
 
-def test_a_script_that_raises_shows_its_own_traceback_alone(spawn, job):
+def test_a_script_that_raises_shows_its_own_traceback_alone(fork, job):
     script = job / "raises.py"
     script.write_text("import torch\ndef inner():\n    raise ValueError('mine')\ninner()\n")
-    done = _recorded(spawn, job, "--", str(script))
+    done = _recorded(fork, job, "--", str(script))
     assert done.code == 1
     assert "ValueError: mine" in done.err
     assert f'File "{script}", line 4' in done.err
     assert "runpy" not in done.err
     assert "stepscope/cli" not in done.err
-    assert "nothing was recorded" in done.err
+    assert "as_main" not in done.err
+    assert "nothing was traced: no optimizer has stepped twice" in done.err
 
 
-def test_a_module_is_run_by_its_name(spawn, job, monkeypatch):
+def test_a_script_without_torch_is_told_so(spawn, job):
+    (job / "plain.py").write_text("print('ran')")
+    done = _recorded(spawn, job, "--", str(job / "plain.py"))
+    assert (done.code, done.out) == (0, "ran\n")
+    assert "the script did not import torch" in done.err
+
+
+def test_a_scripts_own_hook_shows_what_it_raised(spawn, job):
+    (job / "hooked.py").write_text(
+        "import sys\nsys.excepthook = lambda kind, error, place: print('hook', kind.__name__)\n"
+        "raise KeyError\n"
+    )
+    done = _recorded(spawn, job, "--no-summary", "--", str(job / "hooked.py"))
+    assert (done.code, done.out, done.err) == (1, "hook KeyError\n", "")
+
+
+def test_a_script_that_is_interrupted_ends_as_python_ends(spawn, job):
+    script = job / "interrupted.py"
+    script.write_text(
+        "import atexit, os, signal, sys, time\n"
+        "atexit.register(lambda: print('left', sys.argv))\n"
+        "os.kill(os.getpid(), signal.SIGINT)\n"
+        "time.sleep(60)\n"
+    )
+    done = _recorded(spawn, job, "--no-summary", "--", str(script), "x")
+    assert done.code == -signal.SIGINT
+    assert done.out == f"left {[str(script), 'x']}\n"
+    assert done.err.splitlines()[-1] == "KeyboardInterrupt"
+
+
+def test_a_second_run_in_the_same_folder_says_what_it_replaces_and_what_lies_there(fork, job):
+    (job / "out").mkdir()
+    for name in ("train-0-of-1.json.gz", "train-1-of-2.json.gz"):
+        (job / "out" / name).write_text("")
+        os.utime(job / "out" / name, (1000, 1000))
+    done = _recorded(fork, job, "--active", "1", "--", str(job / "train.py"))
+    assert done.code == 0
+    assert f"wrote {job / 'out' / 'train-0-of-1.json.gz'}, in place of an earlier one" in done.err
+    assert f"note: {job / 'out' / 'train-1-of-2.json.gz'} lay there before" in done.err
+
+
+def test_a_module_is_run_by_its_name(fork, job, monkeypatch):
     monkeypatch.chdir(job)
-    done = _recorded(spawn, job, "--no-summary", "--", "-m", "train", "-x")
+    done = _recorded(fork, job, "--no-summary", "--", "-m", "train", "-x")
     assert done.code == 0, done.err
     assert "arguments ['-x'] __main__" in done.out
     assert "Steps" not in done.out
@@ -96,6 +140,7 @@ def test_a_module_is_run_by_its_name(spawn, job, monkeypatch):
         (("--phases", "--on-demand", "asked", "--", "train.py"), "two-ways-to-record"),
         (("--on-demand", "asked", "--stack", "--", "train.py"), "two-ways-to-record"),
         (("--phases",), "no-script"),
+        (("--ranks", "1-", "--", "train.py"), "bad-ranks"),
         (("--", "absent.py"), "no-script"),
         (("--inline", "absent.toml", "--", "train.py"), "bad-plan"),
     ],
@@ -131,17 +176,17 @@ for number in range(1500):
 """
 
 
-def test_a_script_that_knows_nothing_of_it_records_when_it_is_asked(spawn, job):
+def test_a_script_that_knows_nothing_of_it_records_when_it_is_asked(fork, job):
     (job / "long.py").write_text(ON_DEMAND)
     arguments = [str(job / "long.py"), str(job / "out"), str(job / "asked")]
-    done = _recorded(spawn, job, "--on-demand", str(job / "asked"), "--", *arguments)
+    done = _recorded(fork, job, "--on-demand", str(job / "asked"), "--", *arguments)
     assert done.code == 0, done.err
     (trace,) = (job / "out").glob("*.json.gz")
     assert trace.name == "long.step250-0-of-1.json.gz"
     assert f"wrote {trace}" in done.err
 
 
-def test_a_script_that_nobody_asks_says_nothing(spawn, job):
+def test_a_script_that_nobody_asks_says_nothing(fork, job):
     asked = str(job / "asked")
-    done = _recorded(spawn, job, "--on-demand", asked, "--", str(job / "train.py"))
+    done = _recorded(fork, job, "--on-demand", asked, "--", str(job / "train.py"))
     assert (done.code, done.err) == (0, "")

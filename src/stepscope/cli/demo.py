@@ -1,4 +1,4 @@
-"""`stepscope demo`: records a small training here and shows where its time went."""
+"""`stepscope demo`: records an example here, as people record their own script, and shows both recordings."""
 
 from __future__ import annotations
 
@@ -6,16 +6,37 @@ import os
 import shutil
 import sys
 import tempfile
+import time
+from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from stepscope.cli.output import put_answer
+from stepscope.cli.typed_name import typed_name
+from stepscope.errors import StepScopeError, UsageError
 from stepscope.progress import progress_on
 
-if TYPE_CHECKING:
-    from stepscope.cli.demo_training import Recorded
+EXAMPLE = "gpt.py"
+PLAN = {
+    "warmup": 4,
+    "repetitions": 10,
+    "events": ["input_wait", "forward", "layers.0.attn.forward", "backward", "optimizer.step"],
+}
+"""Few repetitions of few events: a demonstration, not a measurement to go by."""
+PLAN_STEPS = 90
+"""Steps that the plan needs, and some more."""
+STEPS_BEFORE_A_TRACE = 3
+"""One goes unheard until an optimizer steps, one waits, one warms up."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What the training left: `inline` measurements and a `trace`."""
+
+    inline: Path
+    trace: Path
 
 
 @click.command(
@@ -40,13 +61,14 @@ if TYPE_CHECKING:
 def command(steps: int, output: Path | None, device: str) -> None:
     """Records a small training here and shows where its time went.
 
-    Trains a small language model. First a few of its events are measured inline, one per iteration,
-    so that the job runs as it does alone; then a few steps are traced, with shapes and the modules'
-    paths. Prints both. Takes some ten seconds and needs torch.
+    Runs the example `gpt.py` twice, as it is: first with a few of its events measured inline, one per
+    iteration, so that the job runs as it does alone; then with a trace of a few steps. Prints both.
+    Takes some ten seconds and needs torch.
     """
+    _check_device(device)
     folder = Path(tempfile.mkdtemp(prefix="stepscope-demo-")) if output is None else output
     try:
-        recorded = _record(folder, steps, device)
+        recorded = record_example(folder, steps=steps, device=device)
     except BaseException:
         if output is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -54,37 +76,97 @@ def command(steps: int, output: Path | None, device: str) -> None:
     _show(recorded)
 
 
-def _record(folder: Path, steps: int, device: str) -> Recorded:
+def record_example(folder: Path, *, steps: int, device: str) -> Recorded:
+    """Runs the example twice, as `stepscope record --inline` and `stepscope record --trace` do.
+
+    Args:
+        folder: where the recordings go.
+        steps: how many steps are traced.
+        device: `cpu`, `cuda`, or `auto` for a GPU where there is one.
+
+    Raises:
+        StepScopeError: the example is not installed, or nothing could be written.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     # The profiler's library announces start and stop on stderr, below this level of its log.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
-    from stepscope.cli.demo_training import record_training
+    from stepscope.record.plan import plan_from
+    from stepscope.record.script import run
+    from stepscope.record.tracing import Tracer
 
-    click.echo("Training a small language model, measured inline and then traced ...", err=True)
-    recorded = record_training(folder, steps=steps, device=device)
-    count = f"{steps} step{'' if steps == 1 else 's'}"
-    click.echo(
-        f"Recorded {count} on {recorded.device} in {recorded.seconds:.1f} s: {recorded.path}\n",
-        err=True,
+    script = example()
+    train = [str(script), "--device", device, "--steps"]
+    name = script.relative_to(script.parents[1])
+    began = time.perf_counter()
+    # What the example prints is no answer of ours.
+    with redirect_stdout(sys.stderr):
+        click.echo(f"Training {name}, measured inline ...", err=True)
+        measured = run(
+            [*train, str(PLAN_STEPS)],
+            plan=plan_from(PLAN, source="the demo's plan"),
+            out=folder,
+            phases=False,
+        )
+        click.echo(f"Training {name}, traced ...", err=True)
+        tracer = Tracer(folder, name="demo", active=steps)
+        traced = run([*train, str(steps + STEPS_BEFORE_A_TRACE)], tracer=tracer)
+    if not measured or not traced:
+        raise StepScopeError(
+            f"no recording was written to {folder}",
+            hint="look at the folder's permissions and free space, or choose one with --output DIR",
+            slug="no-trace-written",
+        )
+    click.echo(f"Recorded in {time.perf_counter() - began:.1f} s: {folder}\n", err=True)
+    return Recorded(inline=measured[0], trace=traced[0])
+
+
+def example() -> Path:
+    """The script: beside the package when it is installed, at the top of a checkout.
+
+    Raises:
+        StepScopeError: it is at neither place.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "examples", package.parents[1] / "examples"):
+        if (folder / EXAMPLE).is_file():
+            return folder / EXAMPLE
+    raise StepScopeError(
+        f"the example {EXAMPLE} is not beside {package}",
+        hint="install stepscope again, or record a script of your own: stepscope record -- train.py",
+        slug="no-example",
     )
-    return recorded
+
+
+def _check_device(asked: str) -> None:
+    try:
+        import torch
+    except ImportError:
+        raise StepScopeError(
+            "the demo trains a model, and this Python has no torch",
+            hint="pip install torch, or look at a trace you have: stepscope summary FILE",
+            slug="no-torch",
+        ) from None
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise UsageError(
+            "torch sees no CUDA or ROCm device here",
+            hint="leave --device out to train on the CPU",
+            slug="no-device",
+        )
 
 
 def _show(recorded: Recorded) -> None:
-    path = recorded.path
-    if recorded.inline is not None:
-        _ask(recorded.inline, "inline")
-        sys.stdout.write("\n")
-    _ask(path, "summary")
-    more = "" if recorded.inline is None else f"  stepscope inline {recorded.inline}\n"
+    _ask(recorded.inline, "inline")
+    sys.stdout.write("\n")
+    _ask(recorded.trace, "summary")
+    name = typed_name()
     sys.stdout.write(
         "\nAsk more of it:\n"
-        f"  stepscope steps {path}\n"
-        f"  stepscope modules {path}\n"
-        f"  stepscope operators {path} --top 20\n"
-        f"{more}"
-        "  stepscope --help          all questions; each answers with --json, --csv and --parquet too\n"
-        "Record your own and ask the same: stepscope record -- train.py ARGS\n"
+        f"  {name} steps {recorded.trace}\n"
+        f"  {name} modules {recorded.trace}\n"
+        f"  {name} operators {recorded.trace} --top 20\n"
+        f"  {name} inline {recorded.inline}\n"
+        f"  {name} --help          all questions; each answers with --json, --csv and --parquet too\n"
+        f"Record your own and ask the same: {name} record -- train.py ARGS\n"
     )
 
 

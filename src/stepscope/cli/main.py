@@ -18,19 +18,21 @@ import click
 from stepscope import __version__
 from stepscope.errors import StepScopeError
 from stepscope.questions import names as question_names
+from stepscope.without_pandas import leave_out_pandas
 
 COMMANDS = {
     "import": "import_source",
     "demo": "demo",
     "record": "record",
     "plan": "plan",
+    "trigger": "trigger",
+    "diff": "diff",
     "scaling": "scaling",
     "timeline-chart": "timeline_chart",
     "calibrate": "calibrate",
     "sql": "sql",
     "schema": "schema",
     "check": "check",
-    "trigger": "trigger",
     "questions": "list_questions",
 }
 """Subcommands that are not questions, and their files in `stepscope.cli`. Each file has a click
@@ -97,8 +99,9 @@ class Commands(click.Group):
 def commands(ctx: click.Context) -> None:
     """Where a training step's time goes, and how far that is from the hardware's limit.
 
-    SRC is a trace file of torch.profiler, a folder of them, or a store that `stepscope import` made.
-    Every question answers in words, and with --json, --csv or --parquet in data.
+    SRC is a recording: a trace of torch.profiler, a database of nvprof, what `stepscope record` wrote,
+    a folder of these, or a store that `stepscope import` made. Every question answers in words, and
+    with --json, --csv or --parquet in data.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -107,6 +110,8 @@ def commands(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line (the process's own by default) and returns the exit code."""
     _accept_any_text(sys.stdout)
+    if arguments is None and not _RUNS_OTHERS_CODE & set(sys.argv[1:2]):
+        leave_out_pandas()
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -142,6 +147,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         )
     return code
+
+
+_RUNS_OTHERS_CODE = frozenset({"record", "demo", "calibrate", "plan"})
+"""Commands whose process is not ours alone."""
 
 
 def _run(arguments: Sequence[str] | None) -> int:

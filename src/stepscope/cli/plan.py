@@ -4,26 +4,52 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stepscope.errors import SourceError, StepScopeError, UsageError
 
+if TYPE_CHECKING:
+    from stepscope.record.rounds import Listed
+
+# torch.profiler's own names for modules, which no plan can find in a model.
+_BY_CLASS = re.compile(r"[A-Z]\w*_\d+")
 _WHOLE = ("input_wait", "forward", "backward", "optimizer.step")
 
 
-@click.command(name="plan", short_help="Writes a plan of what can be measured, to cut down.")
-@click.argument("source", metavar="MODEL_OR_SRC")
+class _Plan(click.Command):
+    """Says where a script's own options belong when it was given one of them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise click.UsageError(
+                f"{error.format_message()} What a script is to get goes behind --: "
+                "stepscope plan -- train.py ARGS",
+                ctx,
+            ) from None
+
+
+@click.command(
+    name="plan", cls=_Plan, short_help="Writes a plan of what can be measured, to cut down."
+)
+@click.argument(
+    "source", metavar="SRC | MODEL | -- SCRIPT [ARGS]...", nargs=-1, type=click.UNPROCESSED
+)
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to write the plan; by default it is printed.",
+    help="Where to write the plan: TOML, or JSON when it is called .json; by default it is printed.",
 )
 @click.option(
     "--top",
@@ -39,34 +65,117 @@ _WHOLE = ("input_wait", "forward", "backward", "optimizer.step")
     metavar="N",
     help="Measurements per event; 50 by default.",
 )
-def command(source: str, output: Path | None, top: int, repetitions: int) -> None:
+@click.option(
+    "--iterations",
+    type=click.IntRange(1),
+    default=3,
+    metavar="N",
+    help="Of a script: how often each event is watched; 3 by default.",
+)
+@click.option(
+    "--operators",
+    is_flag=True,
+    help="Of a script: list all operators of a module, and not only the 4 longest.",
+)
+def command(
+    source: tuple[str, ...],
+    output: Path | None,
+    top: int,
+    repetitions: int,
+    iterations: int,
+    operators: bool,
+) -> None:
     """Writes a plan for `stepscope record --inline`: labels to cut down, one per line.
 
-    MODEL_OR_SRC is a recording with modules (a trace file, a folder, a store), whose modules come
-    heaviest first, or a model as FILE.py:NAME or PACKAGE.MODULE:NAME, whose modules come in the order
-    of their definition. NAME is a module, or something that makes one when it is called.
-    """
-    from stepscope.record.listing import plan_text
-    from stepscope.record.watch import Surveyed
+    It is made from one of three:
 
-    labels = _from_recording(source, top) if Path(source).exists() else _from_model(source, top)
-    events = [
-        Surveyed(label, 0, 0, 0, "host", place, place)
-        for place, label in enumerate((*_WHOLE, *filter(_is_label, labels)))
-    ]
-    text = plan_text(events, repetitions=repetitions)
-    if output is None:
-        sys.stdout.write(text)
+    A script, with its arguments: `stepscope plan -- train.py ARGS`, or `-- -m MODULE ARGS`, under
+    torchrun, mpiexec or srun as well. It is run as `stepscope record` runs it, some of its iterations are
+    watched (about 15 run in all), and then it is ended. The plan names what they ran, in that order, with rough times.
+    What the script prints goes to stderr.
+
+    A recording with modules (a trace file, a folder, a store), whose modules come heaviest first.
+
+    A model as FILE.py:NAME or PACKAGE.MODULE:NAME, whose modules come in the order of their definition.
+    NAME is a module, or something that makes one when it is called.
+    """
+    from stepscope.record.listing import plan_json, plan_text
+    from stepscope.record.rounds import Listed
+
+    def write(found: list[Listed], header: list[str]) -> None:
+        if output is not None and output.suffix.lower() == ".json":
+            text = plan_json(found, repetitions=repetitions)
+        else:
+            text = plan_text(found, repetitions=repetitions, header=header, all_operators=operators)
+        _put(text, place, stdout)
+        if output is not None:
+            events = sum(one.events for one in found)
+            click.echo(f"{output}: {events} events", err=True)
+
+    # A script may change its directory.
+    place = None if output is None else output.absolute()
+    stdout: int | None = None
+    if not source:
+        raise UsageError(
+            "nothing was given to make a plan of",
+            hint="name a script, a recording, or a model as train.py:Model",
+            slug="no-model",
+        )
+    if _is_script(source):
+        from stepscope.cli.script_plan import ScriptPlan, stdout_apart
+
+        _check_writable(output)
+        stdout = stdout_apart()
+        module = source[0] == "-m"
+        script = ScriptPlan(source[1:] if module else source, module=module, write=write)
+        script.make(top=top, iterations=iterations, repetitions=repetitions)
         return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StepScopeError(
-            f"{output}: cannot be written ({error.strerror or error})",
-            hint="choose a folder that exists and that you may write to",
-            slug="cannot-write",
-        ) from None
-    click.echo(f"{output}: {len(events)} events", err=True)
+    if Path(source[0]).exists():
+        labels, header = _from_recording(source[0], top)
+    else:
+        labels, header = _from_model(source[0], top), []
+    whole = [Listed(label) for label in _WHOLE]
+    write([*whole, *(one for one in labels if _is_label(one.label))], header)
+
+
+def _is_script(source: Sequence[str]) -> bool:
+    # With arguments it can be nothing else.
+    return len(source) > 1 or source[0].endswith(".py") or source[0] == "-m"
+
+
+def _put(text: str, output: Path | None, stdout: int | None) -> None:
+    if output is not None:
+        if stdout is not None:
+            os.close(stdout)
+        try:
+            output.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise _cannot_write(output, error.strerror or str(error)) from None
+    elif stdout is not None:
+        from stepscope.cli.script_plan import write_all
+
+        write_all(stdout, text)
+    else:
+        sys.stdout.write(text)
+
+
+def _check_writable(output: Path | None) -> None:
+    """Says what is wrong with the place of the plan before a script runs for it."""
+    if output is None:
+        return
+    if not output.parent.is_dir():
+        raise _cannot_write(output, f"there is no folder {output.parent}")
+    place = output if output.exists() else output.parent
+    if not os.access(place, os.W_OK):
+        raise _cannot_write(output, "no permission")
+
+
+def _cannot_write(output: Path, why: str) -> StepScopeError:
+    return StepScopeError(
+        f"{output}: cannot be written ({why})",
+        hint="choose a folder that exists and that you may write to",
+        slug="cannot-write",
+    )
 
 
 def _is_label(text: str) -> bool:
@@ -79,8 +188,9 @@ def _is_label(text: str) -> bool:
     return text.isprintable()
 
 
-def _from_recording(source: str, top: int) -> list[str]:
+def _from_recording(source: str, top: int) -> tuple[list[Listed], list[str]]:
     from stepscope.questions.trace import open_trace
+    from stepscope.record.rounds import Listed
 
     with open_trace(source) as trace:
         rows = trace.ask("modules").rows()
@@ -94,18 +204,32 @@ def _from_recording(source: str, top: int) -> list[str]:
             hint="record with stepscope record --trace, which keeps their paths, or name the model",
             slug="no-modules",
         )
+    if all(_BY_CLASS.fullmatch(part) for row in rows for part in row["path"].split(".")):
+        raise SourceError(
+            f"{source}: the recording names modules by their classes ({rows[-1]['path']})",
+            hint="record with stepscope record --trace, which keeps their paths, or name the model",
+            slug="no-modules",
+        )
     on_device = any(row.get("device_self_ns") for row in rows)
     kind = "device" if on_device else "host"
     rows.sort(key=lambda row: -(row.get(f"{kind}_self_ns") or 0))
-    return [
-        f"{row['path']}.{direction}"
+    found = [
+        Listed(f"{row['path']}.{direction}", time_ns=row.get(f"{direction}_{kind}_ns"))
         for row in rows[:top]
         for direction in ("forward", "backward")
         if direction == "forward" or row.get(f"backward_{kind}_ns")
     ]
+    work = "device work" if on_device else "host time"
+    header = [
+        f"The modules of {source}, those with the most {work} of their own first.",
+        f"Times are all {work} over the whole recording, with that of the modules inside.",
+    ]
+    return found, header
 
 
-def _from_model(source: str, top: int) -> list[str]:
+def _from_model(source: str, top: int) -> list[Listed]:
+    from stepscope.record.rounds import Listed
+
     place, colon, name = source.rpartition(":")
     if not colon or not place or not name:
         raise UsageError(
@@ -122,7 +246,7 @@ def _from_model(source: str, top: int) -> list[str]:
             )
     model = found if _is_model(found) else _made(found, source)
     paths = [path for path, _ in model.named_modules() if path]
-    return [f"{path}.{way}" for path in paths[:top] for way in ("forward", "backward")]
+    return [Listed(f"{path}.{way}") for path in paths[:top] for way in ("forward", "backward")]
 
 
 def _imported(place: str) -> Any:

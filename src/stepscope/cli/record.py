@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
 import sys
-import traceback
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from stepscope.cli.all_ranks import of_one_rank, wrote_phases
+from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
+from stepscope.cli.typed_name import typed_name
 from stepscope.errors import StepScopeError, UsageError
+
+if TYPE_CHECKING:
+    from stepscope.record.tracing import Tracer
+    from stepscope.record.trigger import OnDemand
+
+_TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
 
 
 @click.command(
     name="record",
-    short_help="Runs a script, recorded: a trace of a few steps, or one event per iteration.",
+    short_help="Runs a script, recorded: a trace of a few steps, phases, or single events.",
     context_settings={"allow_interspersed_args": False},
 )
 @click.argument("script", metavar="-- SCRIPT [ARGS]...", nargs=-1, type=click.UNPROCESSED)
@@ -46,7 +56,7 @@ from stepscope.errors import StepScopeError, UsageError
 @click.option("--wait", type=click.IntRange(0), help="Steps before a trace; 1 by default.")
 @click.option("--warmup", type=click.IntRange(0), help="Steps of warm-up after them; 1 by default.")
 @click.option("--active", type=click.IntRange(1), help="Steps to trace; 5 by default.")
-@click.option("--repeat", type=click.IntRange(0), help="How many times over; once by default.")
+@click.option("--repeat", type=click.IntRange(1), help="How many times over; once by default.")
 @click.option("--ranks", metavar="RANKS", help='Trace these alone: "0,8", "0-3" or "local:0".')
 @click.option("--stack", is_flag=True, default=None, help="Trace with call stacks: large and slow.")
 @click.option("--memory", is_flag=True, default=None, help="Trace with allocations.")
@@ -73,105 +83,137 @@ def command(
     model from the outermost module called, batches from the DataLoader. The exit code is the
     script's own.
     """
+    interrupted = Interrupted()
     from stepscope.record.plan import read_plan
     from stepscope.record.script import run
-    from stepscope.record.tracing import Tracer
-    from stepscope.record.trigger import OnDemand
 
     given = {name: value for name, value in options.items() if value is not None}
-    if (plan is not None) + phases + trace + (on_demand is not None) > 1:
+    ways = (plan is not None, phases, trace, on_demand is not None)
+    _check_way(ways, given)
+    _check_ranks(options["ranks"])
+    command_line = list(script)
+    module = command_line[:1] == ["-m"]
+    if module:
+        del command_line[0]
+    # The script may change its directory.
+    out = out.absolute()
+    tracer: Tracer | OnDemand | None = None
+    if plan is None and not phases:
+        if command_line:
+            given.setdefault("name", _name(command_line[0], module=module))
+        tracer = _tracer(out, on_demand, given)
+    read = read_plan(plan) if plan is not None else None
+    before = _files(out)
+    path = sys.path[:]
+    code = 0
+    written: list[Path] = []
+    try:
+        written = run(
+            command_line, module=module, plan=read, tracer=tracer, out=out, stay_main=True
+        )
+    except SystemExit as left:
+        code = exit_code(left)
+    except StepScopeError:
+        raise
+    except KeyboardInterrupt as error:
+        show_traceback(error)
+        code = Interrupted.CODE
+        interrupted.end_so()
+    except BaseException as error:
+        show_traceback(error)
+        code = 1
+    # Nobody may have asked for a trace, which is no failure.
+    if not no_summary and (on_demand is None or (tracer is not None and tracer.written)):
+        scripts, sys.path[:] = sys.path[:], path
+        try:
+            _tell(out, before, written, tracer)
+        finally:
+            sys.path[:] = scripts
+    if code:
+        raise click.exceptions.Exit(code)
+
+
+def _check_way(ways: tuple[bool, bool, bool, bool], given: dict[str, Any]) -> None:
+    """Refuses options that do not go together.
+
+    Args:
+        ways: whether `--inline`, `--phases`, `--trace` and `--on-demand` were given.
+        given: the options of traces that were given.
+    """
+    inline, phases, _trace, on_demand = ways
+    if sum(ways) > 1:
         raise UsageError(
             "a script is recorded in one way",
             hint="choose one of --inline PLAN, --phases, --trace and --on-demand DIR",
             slug="two-ways-to-record",
         )
-    is_trace = plan is None and not phases
-    if not is_trace and given:
+    if (inline or phases) and given:
         flag = next(iter(given)).replace("_", "-")
         raise UsageError(
             f"--{flag} is about traces",
             hint="leave it out, or record a trace: without --inline and --phases",
             slug="two-ways-to-record",
         )
-    command_line = list(script)
     said_by_trigger = set(given) - {"name", "start_step"}
-    if on_demand is not None and said_by_trigger:
+    if on_demand and said_by_trigger:
         raise UsageError(
             f"--{min(said_by_trigger).replace('_', '-')} is not known before a trace is asked for",
             hint="say it to stepscope trigger",
             slug="two-ways-to-record",
         )
-    module = command_line[:1] == ["-m"]
-    if module:
-        del command_line[0]
-    tracer: Tracer | OnDemand | None = None
-    if is_trace:
-        if command_line:
-            given.setdefault("name", Path(command_line[0]).stem)
-        if on_demand is not None:
-            tracer = OnDemand(on_demand, out=out, **given)
-        else:
-            given["memory_snapshot"] = given.pop("snapshot", False)
-            tracer = Tracer(out, **given)
-    read = read_plan(plan) if plan is not None else None
-    before = _files(out)
-    code = 0
-    written: list[Path] = []
+
+
+def _check_ranks(ranks: str | None) -> None:
+    from stepscope.record.ranks import chosen, this_process
+
     try:
-        written = run(command_line, module=module, plan=read, tracer=tracer, out=out)
-    except SystemExit as left:
-        code = _exit_code(left)
-    except (StepScopeError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        _show(error)
-        code = 1
-    # Nobody may have asked for a trace, which is no failure.
-    if on_demand is None or (tracer is not None and tracer.written):
-        _tell(out, before, written, no_summary=no_summary)
-    if code:
-        raise click.exceptions.Exit(code)
+        chosen(ranks, this_process())
+    except ValueError as error:
+        raise UsageError(
+            str(error), hint="ranks count from 0: --ranks 0,8", slug="bad-ranks"
+        ) from None
 
 
-def _exit_code(left: SystemExit) -> int:
-    if left.code is None:
-        return 0
-    if isinstance(left.code, int):
-        return left.code
-    click.echo(str(left.code), err=True)
-    return 1
+def _tracer(out: Path, on_demand: Path | None, given: dict[str, Any]) -> Tracer | OnDemand:
+    from stepscope.record.tracing import Tracer
+    from stepscope.record.trigger import OnDemand
+
+    # The profiler's library announces start and stop on stderr, below this level of its log.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    if on_demand is not None:
+        return OnDemand(on_demand, out=out, **given)
+    given["memory_snapshot"] = given.pop("snapshot", False)
+    return Tracer(out, **given)
 
 
-def _show(error: BaseException) -> None:
-    """The script's own traceback, as Python would show it: without the frames that run it."""
-    ours = (str(Path(__file__).parents[1]), "<frozen runpy>")
-    place: TracebackType | None = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        name = place.tb_frame.f_code.co_filename
-        if not name.startswith(ours) and Path(name).name != "runpy.py":
-            break
-        place = place.tb_next
-    traceback.print_exception(type(error), error.with_traceback(place), place)
+def _name(target: str, *, module: bool) -> str:
+    """What a trace of this is called: the script's or the module's name."""
+    return target.rpartition(".")[2] if module else Path(target).stem
 
 
 def _files(out: Path) -> dict[Path, int]:
-    """The recordings in a folder, and when each was written."""
-    if not out.is_dir():
-        return {}
-    return {
-        path: path.stat().st_mtime_ns
-        for path in out.iterdir()
-        if path.name.endswith((".prof.json", ".phases.json", ".json.gz", ".json"))
-        and not path.name.startswith(".")
-    }
+    """The recordings in a folder, and when each was written; none where it cannot be read."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for path in out.iterdir():
+            if path.name.endswith((".json", ".json.gz")) and not path.name.startswith("."):
+                # Another rank, or a clean-up, may take it away meanwhile.
+                with contextlib.suppress(OSError):
+                    found[path] = path.stat().st_mtime_ns
+    return found
 
 
-def _tell(out: Path, before: dict[Path, int], written: list[Path], *, no_summary: bool) -> None:
+def _tell(
+    out: Path,
+    before: dict[Path, int],
+    written: list[Path],
+    tracer: Tracer | OnDemand | None,
+) -> None:
     """What this run has written; under a launcher rank 0 speaks for all, of its own files."""
     from stepscope.record.ranks import this_process
 
     process = this_process()
-    if no_summary or process.rank != 0:
+    if process.rank != 0:
         return
     mine = (f".{process.rank}.prof.json", f".{process.rank}.phases.json")
     # What a script that exits early has written is told by its folder alone.
@@ -188,22 +230,55 @@ def _tell(out: Path, before: dict[Path, int], written: list[Path], *, no_summary
     )
     sys.stdout.flush()
     if not new:
-        click.echo(
-            "stepscope: nothing was recorded; the script may have ended before the first steps were "
-            "over, or it has no optimizer that steps",
-            err=True,
-        )
+        # What a tracer that has begun did not record, and why, is said by itself.
+        if tracer is None or "torch" not in sys.modules:
+            click.echo(_nothing(), err=True)
         return
     for path in new:
-        click.echo(f"wrote {path}", err=True)
+        instead = ", in place of an earlier one" if path in before else ""
+        click.echo(f"wrote {path}{instead}", err=True)
+    _note_others(before, new, process.world_size)
+    phases = any(path.name.endswith(".phases.json") for path in new)
+    of_all = phases and wrote_phases(lambda: _files(out), before, process.world_size)
     for path in new:
         if path.name.endswith((".json", ".json.gz")):
-            _summarise(path)
-    where = new[0] if len(new) == 1 else out
-    click.echo(f"Ask more of it: stepscope --help, then stepscope QUESTION {where}", err=True)
+            _summarise(path, out if of_all and path.name.endswith(".phases.json") else path)
+    where = new[0] if len(new) == 1 and process.world_size == 1 else out
+    name = typed_name()
+    click.echo(f"Ask more of it: {name} --help, then {name} QUESTION {where}", err=True)
 
 
-def _summarise(path: Path) -> None:
+def _nothing() -> str:
+    if "torch" not in sys.modules:
+        return "stepscope: nothing was recorded: the script did not import torch in this process"
+    return (
+        "stepscope: nothing was recorded; the script may have ended before the first steps were "
+        "over, has no optimizer that steps, or trains in processes that it starts itself "
+        "(torchrun --no-python stepscope record ... records each)"
+    )
+
+
+def _note_others(before: dict[Path, int], new: list[Path], world_size: int) -> None:
+    """Traces of earlier runs in the folder, which questions would take for ranks of this one."""
+    named = [found[1] for path in new if (found := _TRACE.fullmatch(path.name))]
+    others = [
+        path
+        for path in before
+        if (found := _TRACE.fullmatch(path.name))
+        and named
+        and (found[1] not in named or int(found[2]) != world_size)
+    ]
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        click.echo(
+            f"note: {others[0]}{more} lay there before; a question about the folder takes "
+            "them for the same run, so give each run a folder of its own (-o)",
+            err=True,
+        )
+
+
+def _summarise(path: Path, source: Path) -> None:
+    """What one file is about; of the whole run where `source` is its folder."""
     from stepscope.cli.output import put_answer
     from stepscope.questions.trace import open_trace
     from stepscope.report.text import MOST_ROWS
@@ -211,14 +286,14 @@ def _summarise(path: Path) -> None:
     kind = path.name.split(".")[-2]
     question = {"prof": "inline", "phases": "phases"}.get(kind, "summary")
     try:
-        with open_trace(path) as trace:
+        with open_trace(source) as trace:
             sys.stdout.write("\n")
             answer = trace.ask(question)
-            put_answer(answer, most=MOST_ROWS)
-            for row in answer.rows() if question == "phases" else ():
-                if row["verdict"]:
-                    sys.stdout.write(f"Rank {row['rank']}: {row['verdict']}\n")
-                    sys.stdout.write(f"  next: {row['next_step'] or '–'}\n")
+            put_answer(answer if source == path else of_one_rank(answer), most=MOST_ROWS)
     except StepScopeError as error:
         # The job has done its work: that we cannot show it is no failure of the job.
         click.echo(f"stepscope: {error.message}", err=True)
+    except Exception as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        click.echo(f"stepscope: {path} cannot be shown: {type(error).__name__}: {error}", err=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from stepscope.errors import StepScopeError
+from stepscope.errors import StepScopeError, UsageError
 
 
 @click.command(name="trigger", short_help="Has a running job record a trace of a few steps.")
@@ -60,11 +60,20 @@ def command(
 ) -> None:
     """Has a running job record a trace of a few steps, the same on all ranks.
 
-    JOB_DIR is the directory that the job listens to (`stepscope.record.trigger.on_demand`). Prints the
-    files that were written. Exit code 1 when a rank did not answer, or did not record.
+    JOB_DIR is the directory that the job listens to, given to it by `stepscope record --on-demand` or
+    `stepscope.on_demand`. Prints the files that were written. Exit code 1 when a rank did not answer,
+    or did not record.
     """
-    from stepscope.record.request import agree, new_request, wait_until_done
+    from stepscope.record.asking import agree, wait_until_done
+    from stepscope.record.ranks import chosen, this_process
+    from stepscope.record.request import new_request
 
+    try:
+        chosen(ranks, this_process())
+    except ValueError as error:
+        raise UsageError(
+            str(error), hint="ranks count from 0: --ranks 0,8", slug="bad-ranks"
+        ) from None
     wanted = new_request(steps=steps, at_step=at, ranks=ranks, memory=memory, stack=stack)
     order = agree(job_dir, wanted, lead_seconds=lead, timeout_seconds=timeout)
     click.echo(f"recording {steps} step{'s'[: steps != 1]} from step {order.at_step}", err=True)
@@ -74,7 +83,17 @@ def command(
     for answer in answers:
         for file in answer.files:
             click.echo(file)
+    if not answers:
+        raise StepScopeError(
+            f"no rank has said in {wait:g} s that it recorded step {order.at_step}",
+            hint="--wait waits longer; the files appear in the job's directory all the same",
+            slug="not-recorded",
+        )
+    size = max(answer.world_size for answer in answers)
     missed = [
+        f"rank {rank} silent" for rank in sorted({*range(size)} - {one.rank for one in answers})
+    ]
+    missed += [
         f"rank {answer.rank} {answer.state}{f' ({answer.why})' if answer.why else ''}"
         for answer in answers
         if answer.state not in ("written", "not-chosen")

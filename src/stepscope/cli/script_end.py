@@ -1,0 +1,65 @@
+"""How a script that ran within a command has ended: its exit code, and its own traceback."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+from types import TracebackType
+
+import click
+
+
+def exit_code(left: SystemExit) -> int:
+    """The code that Python would exit with; a text is said, as Python says it."""
+    if left.code is None:
+        return 0
+    if isinstance(left.code, int):
+        return left.code
+    click.echo(str(left.code), err=True)
+    return 1
+
+
+def show_traceback(error: BaseException) -> None:
+    """The script's own traceback, as Python, or the script's own hook for this, would show it.
+
+    The frames that run the script are not in it.
+    """
+    ours = (str(Path(__file__).parents[1]), "<frozen runpy>")
+    place: TracebackType | None = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        name = place.tb_frame.f_code.co_filename
+        if not name.startswith(ours) and Path(name).name != "runpy.py":
+            break
+        place = place.tb_next
+    sys.excepthook(type(error), error.with_traceback(place), place)
+
+
+class Interrupted:
+    """Ends the process by SIGINT when all else is done, as Python ends after an unhandled Ctrl-C.
+
+    A shell or a launcher then knows that the script was interrupted, and did not leave with a code of
+    its own. Made before the script runs, so that its exit handlers come first.
+    """
+
+    CODE = 130
+
+    def __init__(self) -> None:
+        self._happened = False
+        atexit.register(self._end)
+
+    def end_so(self) -> None:
+        """From now on the process ends like this."""
+        self._happened = True
+
+    def _end(self) -> None:
+        if not self._happened:
+            return
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)

@@ -1,0 +1,220 @@
+"""A plan from a script: it is run until some of its iterations have been watched, and then ended."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+import click
+
+from stepscope.cli.script_end import exit_code, show_traceback
+from stepscope.errors import StepScopeError
+from stepscope.record.listing import iterations_needed
+from stepscope.record.ranks import this_process
+from stepscope.record.rounds import Listed, modules_of
+from stepscope.record.script import run
+from stepscope.record.survey import Survey
+from stepscope.units import time_text
+
+GRACE_SECONDS = 30.0
+"""How long a script may take to end, for instance to save what it has trained."""
+_SILENT_SECONDS = 60.0
+
+
+class ScriptPlan:
+    """Runs a script and hands its plan to `write`, from rank 0 alone.
+
+    Whatever the script does then, this process ends with code 0: its plan is written.
+
+    Args:
+        command: the script's path, or the module's name, and its arguments.
+        module: whether it is a module.
+        write: gets what was found and the lines to put above it. It may raise `StepScopeError` and
+            `OSError`, which are raised when the script has ended.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        module: bool,
+        write: Callable[[list[Listed], list[str]], None],
+    ) -> None:
+        self._command = list(command)
+        self._module = module
+        self._write = write
+        self._pid = os.getpid()
+        self._failed: Exception | None = None
+        self._name = f"{'-m ' if module else ''}{command[0] if command else ''}"
+
+    def make(self, *, top: int, iterations: int, repetitions: int) -> None:
+        """Runs the script.
+
+        Args:
+            top: modules to name.
+            iterations: how many of each kind are watched.
+            repetitions: measurements per event, for the number of iterations they take.
+
+        Raises:
+            StepScopeError: the script has failed, or ended before an iteration was watched.
+        """
+
+        def finished(survey: Survey) -> None:
+            self._finished(survey, repetitions)
+
+        survey = Survey(
+            top=top, iterations=iterations, finished=finished, swallowed=self._end_at_once
+        )
+        waiting = threading.Timer(_SILENT_SECONDS, self._say_silent, [survey])
+        waiting.daemon = True
+        waiting.start()
+        failure = ""
+        code = 0
+        try:
+            run(self._command, module=self._module, survey=survey, stay_main=True)
+        except StepScopeError:
+            raise
+        except SystemExit as left:
+            code = exit_code(left)
+            failure = f"exited with code {code}" if code else ""
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            show_traceback(error)
+            failure = f"raised {type(error).__name__}"
+            code = 1
+        finally:
+            waiting.cancel()
+        if os.getpid() != self._pid:
+            # A child that the script forked has come here: it is no survey's.
+            raise SystemExit(code)
+        if self._failed is not None:
+            raise self._failed
+        if not survey.found:
+            raise self._nothing(survey, failure)
+        if failure:
+            _say(
+                f"{self._name} {failure} when its plan was written; that is no matter for the plan"
+            )
+
+    def _finished(self, survey: Survey, repetitions: int) -> None:
+        # On every rank: one that hangs on its way out would leave the launcher waiting.
+        threading.Thread(target=self._end_late, name="stepscope-end", daemon=True).start()
+        process = this_process()
+        if process.rank != 0:
+            return
+        _say(f"{self._name} has been watched for {survey.iterations} iterations and is ended")
+        try:
+            self._write(survey.found, self._header(survey, repetitions, process.world_size))
+        except (StepScopeError, OSError) as error:
+            self._failed = error
+
+    def _header(self, survey: Survey, repetitions: int, world_size: int) -> list[str]:
+        script = shlex.join(["-m", *self._command] if self._module else self._command)
+        whose = "" if world_size == 1 else f" (rank 0 of {world_size})"
+        lines = [
+            f"What an iteration runs, in that order{whose}. Cut it down, and then:",
+            f"  stepscope record --inline PLAN.toml -- {script}",
+            f"Times are medians of {survey.watched} iterations in which everything was watched at once: "
+            "rough,",
+            "and too long for what is short or contains much.",
+        ]
+        if survey.untouched_ns is not None and survey.watched_ns is not None:
+            lines.append(
+                f"Such an iteration took {time_text(survey.watched_ns)}, "
+                f"an untouched one {time_text(survey.untouched_ns)}."
+            )
+        kept = _modules(survey.found)
+        if kept < survey.modules:
+            lines.append(
+                f"Of {survey.modules} modules these are the {kept} heaviest; --top names more."
+            )
+        events = sum(one.events for one in survey.found)
+        needed = iterations_needed(survey.found, repetitions)
+        lines.append(f"To measure all {events} events takes about {needed} iterations.")
+        return lines
+
+    def _nothing(self, survey: Survey, failure: str) -> StepScopeError:
+        alone = shlex.join(["python", *(["-m"] if self._module else []), *self._command])
+        if failure:
+            return StepScopeError(
+                f"{self._name} {failure} before an iteration of it was watched",
+                hint=f"see whether it runs alone: {alone}",
+                slug="script-failed",
+            )
+        if survey.error is not None:
+            return StepScopeError(
+                f"{self._name} could not be watched: {type(survey.error).__name__}: {survey.error}",
+                hint="make a plan from a trace: stepscope record, then stepscope plan",
+                slug="script-failed",
+            )
+        if "torch" not in sys.modules:
+            what = "ended and never imported torch"
+        elif survey.iterations == 0:
+            what = "ended, and no optimizer has stepped more than once in this process"
+        else:
+            what = "ended before an iteration of it was watched"
+        return StepScopeError(
+            f"{self._name} {what}",
+            hint="let it train for 6 steps at least, 17 for all; ranks are started by torchrun",
+            slug="no-iterations",
+        )
+
+    def _say_silent(self, survey: Survey) -> None:
+        if survey.iterations == 0 and not survey.over:
+            _say(
+                f"no optimizer of {self._name} has stepped for {_SILENT_SECONDS:.0f} s; "
+                "if it does not train, stop it with Ctrl-C"
+            )
+
+    def _end_late(self) -> None:
+        time.sleep(GRACE_SECONDS)
+        _say(f"{self._name} has not ended within {GRACE_SECONDS:.0f} s; it is ended now")
+        self._end_at_once()
+
+    def _end_at_once(self) -> NoReturn:
+        if self._failed is not None:
+            _say(str(self._failed))
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                continue
+        os._exit(0 if self._failed is None else 1)
+
+
+def stdout_apart() -> int:
+    """Leaves stdout to the plan: from now on what anybody prints goes to stderr.
+
+    Not undone, because scripts and their processes also print when they exit.
+
+    Returns:
+        A descriptor of what stdout was.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    return kept
+
+
+def write_all(descriptor: int, text: str) -> None:
+    """Writes to a descriptor and closes it.
+
+    Raises:
+        OSError: nobody reads it any more, or the disk is full.
+    """
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode("utf-8", "replace"))
+
+
+def _modules(found: Sequence[Listed]) -> int:
+    return sum(bool(path) for path in modules_of(found))
+
+
+def _say(text: str) -> None:
+    click.echo(f"stepscope: {text}", err=True)

@@ -1,0 +1,37 @@
+"""How this command line is typed here: hints are there to be pasted into the terminal."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+
+def typed_name() -> str:
+    """`stepscope` where that starts this one, else the path of the one that does.
+
+    A fresh clone has it in `.venv/bin`, which nobody has put on the PATH.
+    """
+    ours = Path(sys.executable).with_name("stepscope")
+    if not os.access(ours, os.X_OK):
+        # Installed without its script, or for one user: found by name, or run as a module.
+        return (
+            "stepscope" if shutil.which("stepscope") else f"{_short(sys.executable)} -m stepscope"
+        )
+    found = shutil.which("stepscope")
+    if found is not None and Path(found).resolve() == ours.resolve():
+        return "stepscope"
+    return _short(str(ours))
+
+
+def _short(path: str) -> str:
+    try:
+        here = Path.cwd()
+    except OSError:
+        return shlex.quote(path)
+    whole = Path(path)
+    if not whole.is_relative_to(here) or whole.parent == here:
+        return shlex.quote(path)
+    return shlex.quote(str(whole.relative_to(here)))
