@@ -14,7 +14,7 @@ RECIPE := pyproject.toml constraints.txt scripts/environment.py
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo     train a small model here under the profiler and show where its time went"
+	@echo "make demo     record a small training here and show where its time went"
 	@echo "make test     run the tests           (TEST_FLAGS='-n auto' by default)"
 	@echo "make check    lint, format, types, import layers"
 	@echo "make format   let the linter and the formatter mend what they can"

@@ -3,9 +3,10 @@
 In one process, blocks of a few steps of every way to record follow each other in a new order each
 round, so that whatever else the machine does falls on all of them. TraceML, where it is installed, has
 the same loop in a process of its own, with blocks outside of its steps to compare with. Then 100,000
-fast iterations show whether memory grows.
+fast iterations show whether memory grows. With `--device cuda` the model is on the GPU, and a block is
+timed as a whole, from an idle device to an idle device.
 
-    python benchmarks/record_overhead.py [--rounds 16] [--no-memory] [-o overhead.json]
+    python benchmarks/record_overhead.py [--rounds 16] [--no-memory] [--device cuda] [-o overhead.json]
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from torch import nn
 LEAD_IN = 6
 STEPS = 12
 TINY_STEPS = 100
-WIDTH = 512
+WIDTHS = {"cpu": 512, "cuda": 4096}
 TINY_WIDTH = 16
 LAYERS = 4
 EVENTS = (
@@ -46,22 +47,43 @@ EVENTS = (
 )
 
 
+Timed = tuple[float, float]
+"""Seconds of a step by the wall clock and by the processor time of the whole process."""
+
+
 class Job:
     """A plain training loop; `region` and `iterate` are given where the way to record has them."""
 
-    def __init__(self, batch: int, width: int = WIDTH, steps: int = STEPS) -> None:
+    def __init__(self, batch: int, width: int, steps: int = STEPS, device: str = "cpu") -> None:
         torch.manual_seed(0)
         self.steps = steps
+        self.device = device
         layers: list[nn.Module] = []
         for _ in range(LAYERS):
             layers += [nn.Linear(width, width), nn.ReLU()]
-        self.model = nn.Sequential(*layers)
+        self.model = nn.Sequential(*layers).to(device)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
-        self.data = torch.randn(batch, width)
+        self.data = torch.randn(batch, width, device=device)
 
     def loader(self) -> Iterator[torch.Tensor]:
         for _ in range(LEAD_IN + self.steps):
             yield self.data
+
+    def timed_after(self, step: int) -> bool:
+        """On a device only at both ends of a block, because the clock then waits for the device."""
+        return self.device == "cpu" or step in (LEAD_IN, LEAD_IN + self.steps)
+
+    def now(self) -> Timed:
+        if self.device != "cpu":
+            torch.cuda.synchronize()
+        return time.perf_counter(), time.process_time()
+
+    def between(self, marks: list[Timed]) -> list[Timed]:
+        """What a step took, from one mark to the next, without the lead-in."""
+        if self.device != "cpu":
+            (a, b), steps = marks, self.steps
+            return [((b[0] - a[0]) / steps, (b[1] - a[1]) / steps)]
+        return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(marks[LEAD_IN - 1 :])]
 
     def step(self, batch: torch.Tensor) -> None:
         self.optimizer.zero_grad()
@@ -69,22 +91,15 @@ class Job:
         self.optimizer.step()
 
 
-Timed = tuple[float, float]
-"""Seconds of a step by the wall clock and by the processor time of the whole process."""
-
-
-def between(marks: list[Timed]) -> list[Timed]:
-    return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(marks[LEAD_IN - 1 :])]
-
-
 def timed_steps(job: Job, batches: Any, after: Callable[[], object] = lambda: None) -> list[Timed]:
     """Runs the loop; the time from one step's end to the next's, without the lead-in."""
     marks = []
-    for batch in batches:
+    for number, batch in enumerate(batches, start=1):
         job.step(batch)
         after()
-        marks.append((time.perf_counter(), time.process_time()))
-    return between(marks)
+        if job.timed_after(number):
+            marks.append(job.now())
+    return job.between(marks)
 
 
 def plain(job: Job, _round: int) -> list[Timed]:
@@ -144,7 +159,10 @@ def torch_profiler(job: Job, _round: int) -> list[Timed]:
     """While it records; starting and stopping are outside the measured steps."""
     from torch.profiler import ProfilerActivity, profile
 
-    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+    activities = [ProfilerActivity.CPU]
+    if job.device != "cpu":
+        activities.append(ProfilerActivity.CUDA)
+    with profile(activities=activities) as profiler:
         return timed_steps(job, job.loader(), profiler.step)
 
 
@@ -152,11 +170,12 @@ def traceml(job: Job, _round: int) -> list[Timed]:
     import traceml_ai
 
     marks = []
-    for batch in job.loader():
+    for number, batch in enumerate(job.loader(), start=1):
         with traceml_ai.trace_step(job.model):
             job.step(batch)
-        marks.append((time.perf_counter(), time.process_time()))
-    return between(marks)
+        if job.timed_after(number):
+            marks.append(job.now())
+    return job.between(marks)
 
 
 WAYS: dict[str, Callable[[Job, int], list[Timed]]] = {
@@ -189,11 +208,12 @@ def measure(
 
 
 def both(
-    ways: dict[str, Callable[[Job, int], list[Timed]]], batch: int, rounds: int
+    ways: dict[str, Callable[[Job, int], list[Timed]]], batch: int, rounds: int, device: str
 ) -> list[dict[str, list[Timed]]]:
     """With a step of the size asked for, and with one of as many operators that do next to nothing."""
-    tiny = Job(1, TINY_WIDTH, TINY_STEPS)
-    return [measure(ways, Job(batch), rounds), measure(ways, tiny, max(rounds, len(EVENTS)))]
+    large = Job(batch, WIDTHS[device], device=device)
+    tiny = Job(1, TINY_WIDTH, TINY_STEPS, device)
+    return [measure(ways, large, rounds), measure(ways, tiny, max(rounds, len(EVENTS)))]
 
 
 def interval(ratios: list[float]) -> tuple[float, float, float]:
@@ -203,19 +223,21 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
     return statistics.median(ratios), resampled[50], resampled[1949]
 
 
-def batch_for(seconds: float) -> int:
+def batch_for(seconds: float, device: str) -> int:
     """A batch with which a step takes about this long."""
     torch.set_num_threads(1)
-    job = Job(256)
-    took = []
-    for _ in range(10):
-        began = time.process_time()
-        job.step(job.data)
-        took.append(time.process_time() - began)
-    return max(8, round(256 * seconds / statistics.median(took)))
+    batch = 256
+    while True:
+        job = Job(batch, WIDTHS[device], steps=10, device=device)
+        wall, processor = zip(*plain(job, 0), strict=True)
+        took = statistics.median(processor if device == "cpu" else wall)
+        # Half the time or more is work: from there on it grows with the batch.
+        if took > seconds / 2:
+            return max(8, round(batch * seconds / took))
+        batch *= 2
 
 
-def with_traceml(batch: int, rounds: int) -> list[dict[str, list[Timed]]] | None:
+def with_traceml(batch: int, rounds: int, device: str) -> list[dict[str, list[Timed]]] | None:
     program = shutil.which("traceml", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if program is None:
         return None
@@ -224,6 +246,7 @@ def with_traceml(batch: int, rounds: int) -> list[dict[str, list[Timed]]] | None
         command = [program, "run", "--mode", "summary", "--logs-dir", folder]
         command += ["--run-name", "overhead", str(Path(__file__).resolve()), "--args"]
         command += ["--traceml-worker", str(found), "--batch", str(batch), "--rounds", str(rounds)]
+        command += ["--device", device]
         done = subprocess.run(
             command,
             check=False,
@@ -314,6 +337,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--step-ms", type=float, default=20.0)
+    parser.add_argument("--device", choices=tuple(WIDTHS), default="cpu")
     parser.add_argument("--iterations", type=int, default=100_000, help="for the memory")
     parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
@@ -324,17 +348,18 @@ def main() -> None:
         import traceml_ai
 
         traceml_ai.init(mode="auto")
-        found = both({"plain": plain, "TraceML": traceml}, options.batch, options.rounds)
+        ways = {"plain": plain, "TraceML": traceml}
+        found = both(ways, options.batch, options.rounds, options.device)
         options.traceml_worker.write_text(json.dumps(found))
         return
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     warnings.simplefilter("ignore", FutureWarning)
-    batch = batch_for(options.step_ms / 1e3)
+    batch = batch_for(options.step_ms / 1e3, options.device)
     load = os.getloadavg()[0]
     print(f"{os.cpu_count()} cores, load {load:.1f}, {options.rounds} rounds of {STEPS} steps\n")
-    large, small = both(WAYS, batch, options.rounds)
+    large, small = both(WAYS, batch, options.rounds, options.device)
     table, tiny = rows(large), tiny_rows(small)
-    theirs = with_traceml(batch, options.rounds)
+    theirs = with_traceml(batch, options.rounds, options.device)
     if theirs is None:
         print("TraceML is not installed (pip install traceml-ai): left out")
     else:

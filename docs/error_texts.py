@@ -22,6 +22,11 @@ ERRORS: dict[str, str] = {
     "bad-chart-name": (
         "Charts are written as PNG or SVG, chosen by the name's ending: `-o timeline.svg`."
     ),
+    "bad-gate": (
+        "`--fail-if` takes a name, `>` or `<`, and a change with its sign, in per cent or as a time: "
+        "`step_time > +3%`, `forward > +2ms`, `kernel:NAME < -5%`. The message says at which character "
+        "it is not understood. See [diff](diff.md)."
+    ),
     "bad-inline-profile": (
         "A file of inline measurements or phases is no whole JSON document, or holds nothing that was "
         "measured. It was cut in copying or changed by hand, or the job ended too early; copy it again "
@@ -30,6 +35,10 @@ ERRORS: dict[str, str] = {
     "bad-number-list": "Ranks and steps are written as numbers and ranges: `3`, `0,2-5`.",
     "bad-parameter": "A parameter of a question has a value of another type than it declares.",
     "bad-plan": "The plan of an inline measurement cannot be used; the message names the line.",
+    "bad-ranks": (
+        "Ranks are written as numbers and ranges, `0,8` or `0-3`, as `local:0` for one rank of every "
+        "node, or as `all`."
+    ),
     "bad-top": "`--top` takes a number of rows from 1. Leave it out to get all rows.",
     "cache-not-writable": (
         "The folder in which imported recordings are kept cannot be written. Set `STEPSCOPE_CACHE` "
@@ -61,6 +70,10 @@ ERRORS: dict[str, str] = {
         "A window of time and the leaving out of Python frames apply when files are read. A store "
         "has been read already: give the files, or import them again."
     ),
+    "gate-failed": (
+        "A change is beyond what `stepscope diff --fail-if` allows; the lines before it say by how much, "
+        "and how sure that is. The exit code is 3, so that a script can stop. See [diff](diff.md)."
+    ),
     "hardware-file": (
         "The file that describes devices and their limits cannot be used. It is TOML with "
         "`[[device]]` rows, like the one that StepScope brings along."
@@ -76,31 +89,50 @@ ERRORS: dict[str, str] = {
         "There is no result of an inline measurement in what was given: a `.prof.json` file, or the "
         "directory that the measurement wrote to."
     ),
+    "no-iterations": (
+        "`stepscope plan` ran a script that ended before an iteration of it could be watched. Iterations are "
+        "found from the steps of an optimizer in the process itself, or from `inline.iterate` and "
+        "`inline.iteration`: 6 are needed, 17 for everything. Processes that the script starts "
+        "itself are not watched; `torchrun --no-python stepscope plan -- train.py` watches each rank."
+    ),
     "no-matplotlib": (
         "A plot as PNG is drawn by matplotlib: `pip install 'stepscope[plots]'`. An SVG needs nothing."
     ),
     "no-permission": "The file or folder may not be read by this user.",
     "no-recording": (
-        "There is no trace in what was given. StepScope reads what `torch.profiler` exports "
-        "(`.json`, `.json.gz`, also in zip and tar archives), and folders of it."
+        "There is no recording in what was given. StepScope reads what `torch.profiler` exports "
+        "(`.json`, `.json.gz`), databases of nvprof, what `stepscope record` writes, also in zip and tar "
+        "archives, and folders of these."
     ),
     "no-model": (
-        "`stepscope plan` takes a recording, or a model as `train.py:Model` or `package.module:Model`, "
+        "`stepscope plan` takes a script, a recording, or a model as `train.py:Model` or "
+        "`package.module:Model`, "
         "where `Model` is a module or makes one when it is called without arguments."
     ),
     "no-modules": (
-        "`stepscope plan` was given a recording that names no modules of the model. `stepscope record "
-        "--trace` keeps their paths; or name the model itself."
+        "`stepscope plan` was given a recording that names no modules of the model, or names them by their "
+        "classes alone (`Linear_3`). `stepscope record --trace` keeps their paths; or name the script or the "
+        "model itself."
     ),
     "no-runs": (
         "`scaling` compares several runs: one source for each number of processes, and as many names as "
-        "sources where names are given."
+        "sources where names are given. `diff` compares two, which `--names` names."
     ),
     "no-script": "The script to run under StepScope is missing, or none was given.",
+    "script-failed": (
+        "`stepscope plan` ran a script that raised or left with an exit code of its own before an iteration of "
+        "it was watched. What it said is above the error; see first whether it runs alone."
+    ),
     "no-such-file": "There is no file or folder of this name.",
+    "no-example": (
+        "`stepscope demo` records a script of the examples, which a wheel has in `stepscope/examples` "
+        "and a checkout at its top. Neither was found."
+    ),
     "no-such-member": "The archive has no member of this name.",
-    "no-torch": "The demo trains a small model and needs torch. Everything else works without it.",
-    "no-trace-written": "torch.profiler ended without having written its trace.",
+    "no-torch": (
+        "The demo and `stepscope calibrate` need torch, as recording does. Everything else works without it."
+    ),
+    "no-trace-written": "The demo's recordings could not be written.",
     "not-calibrated": (
         "`--limits measured` compares with what `stepscope calibrate` measured, and nothing was "
         "measured yet. Run it on the machine that the recording comes from; the file it names can be "
@@ -135,6 +167,11 @@ ERRORS: dict[str, str] = {
     ),
     "plot-kind": "`--plot` draws an SVG or a PNG; the end of the file's name says which.",
     "rank-of-many": "One rank was given for several recordings. It can be given for a single one.",
+    "recorded-differently": (
+        "`diff` was given two recordings that cannot be compared: one is a trace and the other has phases, "
+        "say, or one has a device and the other has not, or what `--by` asks for is not in both. The message "
+        "says what each has. Record both in the same way, or choose with `--by` something that both have."
+    ),
     "source-unreadable": "The system failed to read the file: look at the disk it lies on.",
     "sql-error": "DuckDB cannot run the query; its reason follows. `stepscope schema` lists tables.",
     "sql-not-read-only": (
@@ -158,6 +195,10 @@ ERRORS: dict[str, str] = {
     "unknown-column": (
         "The question has no such column, or not in the form that was asked for (`--by`). "
         "`stepscope questions` lists every column."
+    ),
+    "unknown-gate": (
+        "A gate of `diff --fail-if` names something that neither recording has. A gate that nothing could "
+        "break would pass for ever; the hint says what is called alike."
     ),
     "unknown-parameter": "The question has no such parameter.",
     "unknown-question": "There is no such question. `stepscope questions` lists them.",

@@ -115,15 +115,21 @@ def index_page(questions: tuple[Question, ...]) -> str:
     return MADE + (
         "# StepScope\n\n"
         "Where a training step's time goes, and how far that is from the hardware's limit.\n\n"
+        "## What do you want to do?\n\n"
+        "* Look at a trace: `stepscope summary traces/`, then any of the questions below\n"
+        "* [Record a training job](recording.md): a trace, the phases of a whole run, single events, or a "
+        "trace while it runs\n"
+        "* [Compare two recordings](diff.md): what got slower or faster, gates for CI\n"
+        "* [See whether it scales](scaling.md): reading, drawing and comparing what a job measured of "
+        "itself\n\n"
         "## Questions\n\n" + table(["question", "asks"], rows) + "\n"
         "## Reference\n\n"
-        "* [Recording](recording.md) from inside a training job\n"
-        "* [Inline measurements](scaling.md): reading, drawing, comparing\n"
         "* [The command line](cli.md)\n"
         "* [Python](python.md)\n"
         "* [The tables](schema.md), for SQL of your own\n"
         "* [Data-quality checks and invariants](checks.md)\n"
         "* [Rules behind the findings](findings.md)\n"
+        "* [`prof` beside PyProf](prof_vs_pyprof.md)\n"
         "* [What work is counted, and what devices can do](work.md)\n"
         "* [Errors](errors.md)\n"
     )
@@ -158,7 +164,9 @@ def command_section(name: str, command: click.Command) -> list[str]:
     """What a command does and its options; made from click's objects, whose help text differs from
     version to version.
     """
-    arguments = [str(p.metavar) for p in command.params if isinstance(p, click.Argument)]
+    arguments = [
+        p.metavar or (p.name or "").upper() for p in command.params if isinstance(p, click.Argument)
+    ]
     options = [p for p in command.params if isinstance(p, click.Option)]
     if name in question_names():
         words = f"{command.short_help} [More](questions/{name}.md)"
@@ -166,16 +174,17 @@ def command_section(name: str, command: click.Command) -> list[str]:
         words = inspect.cleandoc(command.help or "")
     return [
         f"## stepscope {name}\n",
-        f"    {' '.join(['stepscope', name, *arguments, '[OPTIONS]' if options else ''])}".rstrip()
-        + "\n",
+        f"    {' '.join(['stepscope', name, *(['[OPTIONS]'] if options else []), *arguments])}\n",
         f"{words}\n",
         *([table(["option", "meaning"], [option_row(o) for o in options])] if options else []),
     ]
 
 
 def option_row(option: click.Option) -> list[str]:
-    value = "" if option.is_flag else f" {option.metavar or 'N'}"
-    return [", ".join(f"`{flag}{value}`" for flag in option.opts), option.help or ""]
+    choices = f"[{'|'.join(option.type.choices)}]" if isinstance(option.type, click.Choice) else "N"
+    value = "" if option.is_flag else f" {option.metavar or choices}"
+    default = f" Default: {option.default}." if option.show_default is True else ""
+    return [", ".join(f"`{flag}{value}`" for flag in option.opts), f"{option.help or ''}{default}"]
 
 
 def schema_page() -> str:

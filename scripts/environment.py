@@ -5,6 +5,9 @@
 
 Needs nothing but a Python 3.10 or newer with pip. A torch that this Python can already import is
 linked in rather than installed a second time; its other packages stay behind ours on the path.
+
+Where torch or the frameworks that the callbacks are tested with cannot be had, there are fewer tests;
+where the variable CI is set, that is a failure.
 """
 
 import argparse
@@ -12,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,6 +76,14 @@ def make_environment(venv):
     return python
 
 
+def go_without(*lines):
+    """Says what is missing; ends the program where nothing may be."""
+    for line in lines:
+        say(line)
+    if os.environ.get("CI"):
+        sys.exit("CI is set, so nothing may be missing")
+
+
 def install_package(python, dev):
     """Installs this checkout, editable, with its dependencies; with the developers' tools if asked."""
     say("installing stepscope" + (" and the developers' tools" if dev else ""))
@@ -98,12 +110,34 @@ def provide_torch(python, link):
         return
     say("installing torch (to go without it: make ... TORCH=no)")
     if run(python, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "torch") != 0:
-        say(
+        go_without(
             "torch could not be installed for Python {}.{}: tests that need it will be skipped, and".format(
                 *sys.version_info[:2]
+            ),
+            "the demo cannot record. Everything else works.",
+        )
+
+
+def provide_frameworks(python):
+    """Installs what the callbacks are tested with, around the torch that is there, and no other."""
+    # A program that needs another torch is refused by pip, instead of bringing it along.
+    version = ask(python, "import importlib.metadata as m, torch; print(m.version('torch'))")
+    if version is None:
+        return
+    say("installing the frameworks that callbacks are tested with")
+    with tempfile.TemporaryDirectory() as space:
+        bound = Path(space) / "torch.txt"
+        bound.write_text("torch=={}\n".format(version), encoding="utf-8")
+        done = run(
+            *(python, "-m", "pip", "install", "--quiet", "-c", bound),
+            *("--editable", ".[frameworks]"),
+        )
+    if done != 0:
+        go_without(
+            "they could not be installed beside torch {}: their tests will be skipped".format(
+                version
             )
         )
-        say("the demo cannot record. Everything else works.")
 
 
 def main():
@@ -136,6 +170,8 @@ def main():
     install_package(python, asked.dev)
     if asked.torch == "auto":
         provide_torch(python, link)
+        if asked.dev:
+            provide_frameworks(python)
     return 0
 
 

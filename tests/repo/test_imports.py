@@ -50,7 +50,7 @@ def test_no_module_outside_record_needs_torch() -> None:
         for path in (ROOT / "src/stepscope").rglob("*.py")
         if "record" not in path.parts and path.name not in ("__init__.py", "__main__.py")
     )
-    assert "stepscope.cli.demo_training" in modules
+    assert "stepscope.cli.demo" in modules
     code = f"{BLOCK_TORCH}\nimport importlib\nfor name in {modules}: importlib.import_module(name)"
     done = _python(code)
     assert done.returncode == 0, done.stderr

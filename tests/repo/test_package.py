@@ -46,7 +46,7 @@ def test_the_version_is_written_once(project: dict[str, Any]) -> None:
 
 
 def test_torch_is_the_users_own(project: dict[str, Any]) -> None:
-    """No way of installing StepScope may bring a torch, or another one than the user's."""
+    """No way of installing StepScope may ask for a torch, or for another one than the user's."""
     extras = project["project"].get("optional-dependencies", {})
     wanted = [
         *project["project"]["dependencies"],
