@@ -27,6 +27,7 @@ from stepscope.record import annotate
 from stepscope.record.cycles import Cycles
 from stepscope.record.discover import Discovery
 from stepscope.record.every_step import EveryStep
+from stepscope.record.in_flight import InFlight
 from stepscope.record.memory import resident_bytes
 from stepscope.record.one_profiler import JOBS_OWN, OneProfiler
 from stepscope.record.ranges import ModuleRanges
@@ -35,6 +36,7 @@ from stepscope.record.trace_file import trace_name, write_snapshot, write_trace
 from stepscope.record.trouble import Guard, say_once
 
 _MIB = 1 << 20
+_MOST_EXTRA_STEPS = 100
 
 
 class Tracer(EveryStep):
@@ -110,6 +112,9 @@ class Tracer(EveryStep):
         self._ranges: ModuleRanges | None = None
         self._profiler: Any = None
         self._recording = False
+        self._in_flight = InFlight(self.guard)
+        self._muted = False
+        self._extra_steps = 0
         self._recorded: list[int] = []
         self._step_range: Any = None
         self._grown_from: int | None = None
@@ -203,14 +208,18 @@ class Tracer(EveryStep):
             return
         self._index += 1
         index = self._index
+        action = cycles.action(index)
+        if self._skip_cycle == cycles.cycle(index):
+            action = "off"
+        if self._recording and action != "record" and self._held_open():
+            if action == "warmup":
+                self._skip_cycle = cycles.cycle(index)
+            return
         if cycles.over(index):
             self._end_cycle()
             self._finish()
             return
         self._look_for_model()
-        action = cycles.action(index)
-        if self._skip_cycle == cycles.cycle(index):
-            action = "off"
         if action == "off":
             self._end_cycle()
             return
@@ -229,6 +238,33 @@ class Tracer(EveryStep):
                 self._begin_recording()
             self._step_range = _record_function(f"ProfilerStep#{self._number}")
             self._step_range.__enter__()
+
+    def _held_open(self) -> bool:
+        """Whether the profiler cannot stop yet: what a recorded step began has not ended."""
+        if not self._in_flight.any():
+            return False
+        if not self._muted:
+            self._muted = self._mute()
+            self._extra_steps += 1
+        return self._muted or self._extra_steps <= _MOST_EXTRA_STEPS
+
+    def _mute(self) -> bool:
+        """Lets the profiler hear nothing new; False where this torch cannot (before 2.6)."""
+        from torch import profiler
+
+        toggle = getattr(self._profiler, "toggle_collection_dynamic", None)
+        if toggle is None:
+            return False
+        toggle(False, profiler.supported_activities())
+        self._close_ears()
+        return True
+
+    def _close_ears(self) -> None:
+        annotate.stop_listening(self._open_range)
+        self._in_flight.stop_listening()
+        if self._ranges is not None:
+            self._ranges.remove()
+            self._ranges = None
 
     def _leave_step(self) -> None:
         if self._step_range is not None:
@@ -310,6 +346,8 @@ class Tracer(EveryStep):
         with _ours(self._one):
             self._profiler.start_trace()
         self._recording = True
+        self._muted, self._extra_steps = False, 0
+        self._in_flight.listen()
         if self._modules and self._model is not None:
             self._ranges = ModuleRanges(self._model)
             self._ranges.install(self.guard)
@@ -341,10 +379,7 @@ class Tracer(EveryStep):
         unfinished, self._step_range = self._step_range, None
         if unfinished is not None:
             unfinished.__exit__(None, None, None)
-        annotate.stop_listening(self._open_range)
-        if self._ranges is not None:
-            self._ranges.remove()
-            self._ranges = None
+        self._close_ears()
         recorded, self._recorded = self._recorded, []
         was_recording, self._recording = self._recording, False
         process = self._who()
@@ -356,8 +391,11 @@ class Tracer(EveryStep):
                     # Only warmed up: started and stopped, so that the next finds a clean profiler.
                     profiler.start_trace()
                 began = time.monotonic()
+                if was_recording:
+                    self._in_flight.settle()
                 profiler.stop_trace()
         finally:
+            self._in_flight.forget()
             if self._one is not None:
                 self._one.release()
         if not was_recording:

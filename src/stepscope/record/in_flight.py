@@ -1,0 +1,173 @@
+"""Collectives on the CPU that still run when the profiler is to stop.
+
+gloo writes the end of a collective into the profiler's records from a thread of its own, or from
+whoever waits for it, and torch frees those records when the profiler stops. A collective that ends
+later therefore writes into memory that is the job's again (seen with torch 2.13: in one of ten stops
+under DistributedDataParallel, in each stop with an `isend` that is waited for in the next step). So
+the profiler stops when gloo's threads rest and what was begun has ended.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stepscope.record.targets.patches import Patch
+from stepscope.record.trouble import Guard
+
+_TASKS = Path("/proc/self/task")
+_LOOK_SECONDS = 0.002
+_QUIET_LOOKS = 5  # one after the other: a thread may wait for a lock just when it is looked at
+_BLIND_SECONDS = 0.02  # where no thread says what it is
+_PATIENCE_SECONDS = 1.0
+
+# Methods of a process group. What the second ones return ends only when somebody waits for it, and
+# with its last reference.
+_COLLECTIVES = (
+    *("allreduce", "allreduce_coalesced", "reduce", "broadcast", "gather", "scatter", "barrier"),
+    *("allgather", "_allgather_base", "allgather_coalesced", "allgather_into_tensor_coalesced"),
+    *("reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced"),
+    *("alltoall", "alltoall_base"),
+)
+_MESSAGES = ("send", "recv", "recv_anysource")
+
+
+class InFlight:
+    """Knows what was begun over gloo and has not ended.
+
+    Args:
+        guard: hears what goes wrong.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._patches: list[Patch] = []
+        self._works: list[Callable[[], Any]] = []
+        """Each gives what a process group returned; None where that is gone."""
+
+    def listen(self) -> None:
+        """Begins to listen, where the job uses gloo."""
+        if not _uses_gloo():
+            return
+        from torch.distributed import ProcessGroup
+
+        for names, reference in ((_COLLECTIVES, _hold), (_MESSAGES, weakref.ref)):
+            for name in names:
+                if hasattr(ProcessGroup, name):
+                    patch = Patch(ProcessGroup, name, functools.partial(self._kept, reference))
+                    patch.install()
+                    self._patches.append(patch)
+
+    def stop_listening(self) -> None:
+        """Hears of nothing new; what has been heard of goes on to count."""
+        for patch in reversed(self._patches):
+            patch.remove()
+        self._patches = []
+
+    def forget(self) -> None:
+        """Lets go of all that was begun."""
+        self.stop_listening()
+        self._works = []
+
+    def any(self) -> bool:
+        """Whether something that the job began from Python has not ended."""
+        self._works = [work for work in self._works if _runs(work())]
+        return bool(self._works)
+
+    def settle(self) -> bool:
+        """Waits a moment for what ends without the job's help; True when all has ended.
+
+        At most a second; 10 ms where nothing runs, and no time at all without gloo.
+        """
+        if not _uses_gloo():
+            return True
+        states = gloo_threads()
+        if not states:
+            time.sleep(_BLIND_SECONDS)
+            return not self.any()
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        looks = 0
+        while looks < _QUIET_LOOKS:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_SECONDS)
+            quiet = not self.any() and "R" not in gloo_threads()
+            looks = looks + 1 if quiet else 0
+        return True
+
+    def _kept(
+        self, reference: Callable[[Any], Callable[[], Any]], original: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def launch(*args: Any, **kwargs: Any) -> Any:
+            work = original(*args, **kwargs)
+            if work is not None and not self._guard.tripped and _on_the_cpu(args[1:]):
+                try:
+                    self.any()
+                    self._works.append(reference(work))
+                except Exception as error:
+                    self._guard.trip(error)
+            return work
+
+        return launch
+
+
+def gloo_threads() -> list[str]:
+    """The states of gloo's threads in this process, as Linux's /proc gives them: `"R"` runs or would.
+
+    Empty where gloo has none, or torch has not named them (before 2.6), and not on Linux.
+    """
+    states = []
+    try:
+        tasks = list(_TASKS.iterdir())
+    except OSError:
+        return []
+    for task in tasks:
+        try:
+            # "123 (pt_gloo_runloop) S 1 ...": a name may have spaces and brackets of its own.
+            name, _, rest = (task / "stat").read_text(errors="replace").rpartition(")")
+        except OSError:
+            continue  # ended meanwhile
+        if "gloo" in name:
+            states.append(rest.split()[0])
+    return states
+
+
+def _uses_gloo() -> bool:
+    """Whether torch.distributed has a process group over gloo, beside others or alone."""
+    try:
+        from torch import distributed
+
+        if not (distributed.is_available() and distributed.is_initialized()):
+            return False
+        groups = distributed.distributed_c10d._world.pg_backend_config
+        return any("gloo" in str(backends) for backends in groups.values())
+    except Exception:
+        # Not the same in every build and version of torch.
+        return bool(gloo_threads())
+
+
+def _hold(work: Any) -> Callable[[], Any]:
+    return lambda: work
+
+
+def _runs(work: Any) -> bool:
+    return work is not None and not work.is_completed()
+
+
+def _on_the_cpu(arguments: tuple[Any, ...]) -> bool:
+    """Whether the first tensor among a collective's arguments is on the CPU; True without a tensor.
+
+    What runs on a GPU ends otherwise, and to hold it would hold the GPU's memory.
+    """
+    for argument in arguments:
+        while isinstance(argument, list | tuple) and argument:
+            argument = argument[0]
+        device = getattr(argument, "device", None)
+        if device is not None:
+            return bool(getattr(device, "type", None) == "cpu")
+    return True
