@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from stepscope.questions.diff_rows import CERTAIN
+from stepscope.questions.diff_drivers import Row, drivers_of
 from stepscope.questions.text_grid import MARK, Line, printable, shortened, warning_lines
 from stepscope.units import NOT_MEASURED, count_text, ratio_text, time_text
 
@@ -15,20 +15,13 @@ if TYPE_CHECKING:
     from stepscope.questions.diff_gates import Judged
     from stepscope.questions.table import Table
 
-Row = Mapping[str, Any]
-
-_WHOLES = ("step", "iteration", "device work", "host work")
 _GAP = 2
 _WIDE = 100
 _NARROWEST_NAME = 24
 _NARROWEST_WHERE_WIDE = 44
 _INSIDE = "↳ "
-_DRIVERS = 3
-_DRIVES = 0.1
-"""Share of the whole change from which on a part is named in the sentence."""
-_MATTERS = 0.01
-"""Part of the whole below which a change within an unchanged whole is left to the table: of hundreds
-of rows some always seem to have changed."""
+_MOST_NAMED = 3
+"""Parts that the sentence names at most."""
 _DOTTED = re.compile(r"\w+(\.\w+){2,}")
 _PER_CENT_UP_TO = 10.0
 """Beyond ten times as long people say times, not per cent."""
@@ -63,43 +56,22 @@ def verdict_sentence(rows: Sequence[Row]) -> str:
     """What changed, in one sentence: the whole, and the parts that are most of it."""
     if not rows:
         return "Nothing to compare."
-    whole = rows[0] if rows[0]["name"] in _WHOLES else None
-    if whole is None or whole["change_ns"] is None:
-        clear = [row for row in rows if row["verdict"] in CERTAIN]
-        return f"No whole iteration in both. {_parts(clear[:_DRIVERS]) or 'No clear change'}."
+    drivers = drivers_of(rows)
+    whole, parts = drivers.whole, _parts(drivers.parts[:_MOST_NAMED])
+    if whole is None:
+        return f"No whole iteration in both. {parts or 'No clear change'}."
     name = f"{whole['name'][:1].upper()}{whole['name'][1:]}"
+    beside = f" Parts of it did change: {parts}." if parts else ""
     if whole["verdict"] == "same":
-        return f"{name}: no change.{_beside(rows)}"
+        return f"{name}: no change.{beside}"
     change = signed_time(whole["change_ns"])
     half = _half(whole)
     if whole["verdict"] == "unclear":
-        return f"{name}: no clear change ({change} ± {time_text(half)}).{_beside(rows)}"
+        return f"{name}: no clear change ({change} ± {time_text(half)}).{beside}"
     how = "slower" if whole["change_ns"] > 0 else "faster"
-    sure = "too few steps for an interval" if half is None else f"± {time_text(half)}"
-    sure = f", {sure}" if half is None else f" {sure}"
-    drivers = _parts([row for row in rows[1:] if _drives(row, whole)][:_DRIVERS])
-    tail = f": {drivers}" if drivers else ""
+    sure = ", too few steps for an interval" if half is None else f" ± {time_text(half)}"
+    tail = f": {parts}" if parts else ""
     return f"{name} {_relative(whole)}{how} ({change}{sure}){tail}."
-
-
-def _drives(row: Row, whole: Row) -> bool:
-    """Whether a part is named as a reason: its own change is clear, or as clear as the whole's."""
-    known = row["verdict"] != "unclear" and row.get("inside") is None
-    share = row["share_ratio"]
-    return known and share is not None and share >= _DRIVES and whole["change_ns"] != 0
-
-
-def _beside(rows: Sequence[Row]) -> str:
-    """What changed within a whole that did not, where it is enough of the whole to speak of."""
-    least = _MATTERS * max(rows[0]["before_ns"] or 0, rows[0]["after_ns"] or 0)
-    clear = [
-        row
-        for row in rows[1:]
-        if row["verdict"] in CERTAIN
-        and row.get("inside") is None
-        and abs(row["change_ns"]) >= least
-    ]
-    return f" Parts of it did change: {_parts(clear[:_DRIVERS])}." if clear else ""
 
 
 def _parts(rows: Sequence[Row]) -> str:
