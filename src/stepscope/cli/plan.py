@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepscope.errors import SourceError, StepScopeError, UsageError
+from stepscope.errors import StepScopeError, UsageError
 
 if TYPE_CHECKING:
     from stepscope.record.rounds import Listed
 
-# torch.profiler's own names for modules, which no plan can find in a model.
-_BY_CLASS = re.compile(r"[A-Z]\w*_\d+")
 _WHOLE = ("input_wait", "forward", "backward", "optimizer.step")
 
 
@@ -189,37 +186,18 @@ def _is_label(text: str) -> bool:
 
 
 def _from_recording(source: str, top: int) -> tuple[list[Listed], list[str]]:
+    from stepscope.questions.heaviest_modules import heaviest_modules
     from stepscope.questions.trace import open_trace
     from stepscope.record.rounds import Listed
 
     with open_trace(source) as trace:
-        rows = trace.ask("modules").rows()
-    rows = [row for row in rows if row.get("path") and "(" not in row["path"]]
-    outermost = [row for row in rows if row["depth"] == 0]
-    if len(outermost) == 1:  # the model itself, whose label is `forward` alone
-        rows.remove(outermost[0])
-    if not rows:
-        raise SourceError(
-            f"{source}: the recording names no modules",
-            hint="record with stepscope record --trace, which keeps their paths, or name the model",
-            slug="no-modules",
-        )
-    if all(_BY_CLASS.fullmatch(part) for row in rows for part in row["path"].split(".")):
-        raise SourceError(
-            f"{source}: the recording names modules by their classes ({rows[-1]['path']})",
-            hint="record with stepscope record --trace, which keeps their paths, or name the model",
-            slug="no-modules",
-        )
-    on_device = any(row.get("device_self_ns") for row in rows)
-    kind = "device" if on_device else "host"
-    rows.sort(key=lambda row: -(row.get(f"{kind}_self_ns") or 0))
-    found = [
-        Listed(f"{row['path']}.{direction}", time_ns=row.get(f"{direction}_{kind}_ns"))
-        for row in rows[:top]
-        for direction in ("forward", "backward")
-        if direction == "forward" or row.get(f"backward_{kind}_ns")
-    ]
-    work = "device work" if on_device else "host time"
+        heaviest = heaviest_modules(trace, top=top, source=source)
+    found = []
+    for module in heaviest.modules:
+        found.append(Listed(f"{module.path}.forward", time_ns=module.forward_ns))
+        if module.backward_ns is not None:
+            found.append(Listed(f"{module.path}.backward", time_ns=module.backward_ns))
+    work = "device work" if heaviest.on_device else "host time"
     header = [
         f"The modules of {source}, those with the most {work} of their own first.",
         f"Times are all {work} over the whole recording, with that of the modules inside.",
