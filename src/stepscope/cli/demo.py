@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -88,12 +87,12 @@ def record_example(folder: Path, *, steps: int, device: str) -> Recorded:
         StepScopeError: the example is not installed, or nothing could be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # The profiler's library announces start and stop on stderr, below this level of its log.
-    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     from stepscope.record.plan import plan_from
+    from stepscope.record.profiling import quieten_profiler
     from stepscope.record.script import run
     from stepscope.record.tracing import Tracer
 
+    quieten_profiler()
     script = example()
     train = [str(script), "--device", device, "--steps"]
     name = script.relative_to(script.parents[1])

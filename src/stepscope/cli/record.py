@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import sys
 from pathlib import Path
@@ -175,11 +174,11 @@ def _check_ranks(ranks: str | None) -> None:
 
 
 def _tracer(out: Path, on_demand: Path | None, given: dict[str, Any]) -> Tracer | OnDemand:
+    from stepscope.record.profiling import quieten_profiler
     from stepscope.record.tracing import Tracer
     from stepscope.record.trigger import OnDemand
 
-    # The profiler's library announces start and stop on stderr, below this level of its log.
-    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    quieten_profiler()
     if on_demand is not None:
         return OnDemand(on_demand, out=out, **given)
     given["memory_snapshot"] = given.pop("snapshot", False)
