@@ -57,6 +57,14 @@ def test_a_plan_is_measured_in_a_script_that_knows_nothing_of_it(spawn, job):
     assert f"wrote {profile}" in done.err
 
 
+def test_a_plan_that_a_script_is_too_short_for_is_said_to_be(fork, job):
+    plan = job / "plan.toml"
+    plan.write_text(plan.read_text().replace("repetitions = 3", "repetitions = 60"))
+    done = _recorded(fork, job, "--inline", str(plan), "--", str(job / "train.py"))
+    assert done.code == 0, done.err
+    assert 'note: 59 iterations were too few for the plan: "backward" had no turn' in done.err
+
+
 def test_by_default_a_few_steps_are_traced_and_summed_up(spawn, job):
     done = _recorded(spawn, job, "--active", "2", "--", str(job / "train.py"))
     assert done.code == 0, done.err

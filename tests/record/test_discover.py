@@ -60,6 +60,27 @@ def test_a_model_compiled_in_place_is_found_by_what_the_optimizer_trains() -> No
     assert found.model is model
 
 
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_what_a_checkpoint_computes_again_within_backward_is_no_model_of_its_own(
+    reentrant: bool,
+) -> None:
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    class Checkpointed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = make_model()
+
+        def forward(self, batch: Any) -> Any:
+            return checkpoint(self.inner, batch, use_reentrant=reentrant)
+
+    model = Checkpointed()
+    (batch,) = batches(1)
+    found = _found(lambda: model(batch.requires_grad_()).sum().backward())
+    assert found.roots == [model]
+
+
 def test_a_job_without_modules_has_none() -> None:
     import torch
 

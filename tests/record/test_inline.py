@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from stepscope.record.annotate import NOTHING, region, traced
 from stepscope.record.plan import plan_from
 from stepscope.record.result import parse_result
 from stepscope.record.session import Session
+from stepscope.record.summary import ENDED_FIRST
 from stepscope.record.tracing import trace
 from stepscope.record.trouble import RecordingWarning
 
@@ -500,3 +502,28 @@ def test_regions_inside_a_captured_graph_are_measured_at_its_replays(tmp_path: P
     assert captures == 4  # the survey, each event, and once without marks
     (profile,) = parse_result(tmp_path)
     assert profile["overhead"] is None  # no iteration ran without marks
+
+
+@pytest.mark.parametrize(
+    ("steps", "unmeasured"),
+    [
+        (3, ["forward", "0.forward", "backward", "7.forward"]),
+        (10, ["0.forward", "backward"]),
+    ],
+)
+def test_what_a_job_was_too_short_for_is_named(
+    tmp_path: Path, steps: int, unmeasured: list[str]
+) -> None:
+    events = ["forward", "0.forward", "backward", "7.forward"]
+    model = make_model()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # there is no module 7
+        plan = {"warmup": 3, "repetitions": 4, "events": events}
+        inline.start(plan, model=model, out=tmp_path)
+        train(model, inline.iterate(batches(steps)))
+        inline.stop()
+    (profile,) = parse_result(tmp_path)
+    assert profile["complete"] is False
+    ended = [one["label"] for one in profile["not_measured"] if one["reason"] == ENDED_FIRST]
+    assert ended == unmeasured
+    assert [one["line"] for one in profile["not_measured"]] == [None] * len(profile["not_measured"])

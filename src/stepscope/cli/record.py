@@ -242,6 +242,8 @@ def _tell(
     for path in new:
         if path.name.endswith((".json", ".json.gz")):
             _summarise(path, out if of_all and path.name.endswith(".phases.json") else path)
+        if path.name.endswith(".prof.json"):
+            _note_unfinished(path)
     where = new[0] if len(new) == 1 and process.world_size == 1 else out
     name = typed_name()
     click.echo(f"Ask more of it: {name} --help, then {name} QUESTION {where}", err=True)
@@ -274,6 +276,27 @@ def _note_others(before: dict[Path, int], new: list[Path], world_size: int) -> N
             "them for the same run, so give each run a folder of its own (-o)",
             err=True,
         )
+
+
+def _note_unfinished(path: Path) -> None:
+    """Says what of a plan the script ended too early for."""
+    from stepscope.record.result import parse_result
+    from stepscope.record.summary import ENDED_FIRST
+
+    try:
+        (profile,) = parse_result(path)
+    except StepScopeError:
+        return  # said where it is summarised
+    ended = [one for one in profile["not_measured"] if one["reason"] == ENDED_FIRST]
+    if not ended:
+        return
+    more = f" and {len(ended) - 1} more" if len(ended) > 1 else ""
+    click.echo(
+        f"note: {profile['iterations_run']} iterations were too few for the plan: "
+        f'"{ended[0]["label"]}"{more} had no turn; cut the plan down, lower its repetitions, '
+        "or let the script run longer",
+        err=True,
+    )
 
 
 def _summarise(path: Path, source: Path) -> None:

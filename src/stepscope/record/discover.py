@@ -10,6 +10,7 @@ import gc
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from stepscope.record.targets.optimizers import OptimizerSteps
@@ -37,6 +38,7 @@ class Discovery:
         self._thread = threading.get_ident()
         self._filter: Any = None
         self._unheard = False
+        self._in_backward: Callable[[], bool] = lambda: False
 
     @property
     def model(self) -> Any:
@@ -53,6 +55,7 @@ class Discovery:
         steps = OptimizerSteps(guard.wrap(self._steps))
         steps.install()
         self._handles = [steps]
+        self._in_backward = _backward_check()
         self._unheard = self.modules and _compiles_anew_for_hooks()
         if not self.modules or self._unheard:
             return
@@ -81,7 +84,9 @@ class Discovery:
         if threading.get_ident() != self._thread:
             return
         self._depth += 1
-        if self._depth == 1 and not any(module is root for root in self.roots):
+        # What checkpointing computes again within backward has no module around it.
+        known = self._depth > 1 or any(module is root for root in self.roots)
+        if not known and not self._in_backward():
             self.roots.append(module)
 
     def _ends(self, _module: Any, _args: Any, _output: Any) -> None:
@@ -91,6 +96,14 @@ class Discovery:
     def _steps(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if not any(optimizer is known for known in self.optimizers):
             self.optimizers.append(optimizer)
+
+
+def _backward_check() -> Callable[[], bool]:
+    """A function that says whether autograd is running a backward in this thread."""
+    import torch
+
+    running: Callable[[], int] = torch._C._current_graph_task_id
+    return lambda: running() != -1
 
 
 def _has_parameters(root: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from stepscope.record.events import Event
 from stepscope.record.phases import COLUMNS, PHASES, Phases
+from stepscope.record.plan import Entry
 from stepscope.record.ranks import Process
 from stepscope.record.recorder import Recorder
 from stepscope.record.statistics import Statistics, describe, overhead
@@ -21,6 +22,9 @@ from stepscope.record.verdict import findings
 VERSION = 1
 PHASES_VERSION = 2
 """2: steps have the peak of memory, and null where memory was not read, not 0."""
+
+ENDED_FIRST = "the recording ended before its turn"
+"""Why an event has no measurement: the job ran fewer iterations than the plan takes."""
 
 RUNNING_STEPS = 128
 """Steps in a file that is written while the job still runs: it is made beside the training loop."""
@@ -86,6 +90,24 @@ def _event(event: Event) -> dict[str, Any]:
     }
 
 
+def _without_a_turn(recorder: Recorder) -> list[dict[str, Any]]:
+    """What of the plan was still to come when the recording ended."""
+    if recorder.done:
+        return []
+    surveyed = recorder.schedule.planned() is not None
+    missing = []
+    for entry in recorder.plan.entries:
+        events = [event for event in recorder.events if _is_of(event, entry)]
+        # What the surveyed iteration did not run is named already.
+        if not (any(event.samples for event in events) or (surveyed and not events)):
+            missing.append({"label": entry.text, "line": entry.line, "reason": ENDED_FIRST})
+    return missing
+
+
+def _is_of(event: Event, entry: Entry) -> bool:
+    return entry.label.matches(event.surveyed.label, event.surveyed.occurrence)
+
+
 def inline_summary(recorder: Recorder, process: Process, started_epoch_ns: int) -> dict[str, Any]:
     """What inline recording has measured, as `<host>.<rank>.prof.json` holds it."""
     timeline: dict[str, dict[str, list[dict[str, Any]]]] = {}
@@ -120,8 +142,11 @@ def inline_summary(recorder: Recorder, process: Process, started_epoch_ns: int) 
         },
         "iterations": [list(row) for row in recorder.iterations],
         "not_measured": [
-            {"label": one.entry.text, "line": one.entry.line, "reason": one.reason}
-            for one in recorder.not_measured
+            *(
+                {"label": one.entry.text, "line": one.entry.line, "reason": one.reason}
+                for one in recorder.not_measured
+            ),
+            *_without_a_turn(recorder),
         ],
         "sample_columns": ["iteration", "duration_ns", "offset_ns"],
         "iteration_columns": ["iteration", "armed", "time_ns"],
