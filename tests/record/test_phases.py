@@ -120,6 +120,21 @@ def test_warmup_steps_and_an_epochs_first_do_not_count() -> None:
     assert phases.steps == 6
 
 
+def test_the_first_batch_of_an_epoch_is_not_that_of_the_validation_before_it() -> None:
+    hours = Hours()
+    phases = _phases(hours)
+    phases.begin(0)
+    # Each wait, and whether a loader starts over with it: three of a validation, then the epoch's.
+    for time_ns, starts_over in ((70, True), (50, False), (60, False), (9, True), (4, False)):
+        token = phases.open("input_wait")
+        hours.pass_ns(time_ns)
+        phases.close(token)
+        if starts_over:
+            phases.not_this_one()
+    phases.end(hours.now)
+    assert phases.first_batch_ns == [9]
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(

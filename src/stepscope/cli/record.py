@@ -290,6 +290,9 @@ def _note_unfinished(path: Path) -> None:
     ended = [one for one in profile["not_measured"] if one["reason"] == ENDED_FIRST]
     if not ended:
         return
+    if not profile["iterations_run"]:
+        click.echo(_nothing(), err=True)
+        return
     more = f" and {len(ended) - 1} more" if len(ended) > 1 else ""
     click.echo(
         f"note: {profile['iterations_run']} iterations were too few for the plan: "

@@ -34,6 +34,7 @@ COLUMNS = (
 
 _RESIDUAL = len(PHASES)
 _NUMBER = {phase: number for number, phase in enumerate(PHASES)} | {"optimizer.step": 4}
+_INPUT_WAIT = _NUMBER["input_wait"]
 _BACKWARD = _NUMBER["backward"]
 _OPTIMIZER = _NUMBER["optimizer"]
 _MOST_MARKS = 32
@@ -81,6 +82,11 @@ class Phases:
         self._last_ns = 0
         self._began_ns: int | None = None
         self._fresh = False
+        self._wait_began_ns = 0
+        self._wait_ns: int | None = None
+        """The last wait for a batch in the running step."""
+        self._first_wait_ns: int | None = None
+        """The wait with which a loader started over in it, the last one that did."""
         self._ring = Ring()
         self._origin: Any = None
         self._marks: list[Marked] = []
@@ -96,6 +102,7 @@ class Phases:
         self._open = [_RESIDUAL]
         self._began_ns = self._last_ns = now_ns
         self._fresh = fresh
+        self._wait_ns = self._first_wait_ns = None
         self._thread = threading.get_ident()
         clock = self.clock
         if clock is not None:
@@ -104,8 +111,10 @@ class Phases:
             self._origin = clock.mark()
 
     def not_this_one(self) -> None:
-        """The running step turns out not to count."""
+        """The running step turns out not to count: a loader has just started over in it."""
         self._fresh = True
+        # A validation before an epoch has waits of its own, and starts before it.
+        self._first_wait_ns = self._wait_ns
 
     def end(self, now_ns: int) -> None:
         """The step is over."""
@@ -119,8 +128,8 @@ class Phases:
         counted = not self._fresh and self.steps > self.warmup
         memory, peak = self._read_memory() if self._memory_is_due(counted=counted) else (None, None)
         if self._fresh:
-            if len(self.first_batch_ns) < 64:
-                self.first_batch_ns.append(times[0])
+            if len(self.first_batch_ns) < 64 and self._first_wait_ns is not None:
+                self.first_batch_ns.append(self._first_wait_ns)
         elif counted:
             self.history.add((self.steps, time_ns, *times, memory or 0, peak or 0))
         if memory is not None and counted:
@@ -141,6 +150,8 @@ class Phases:
         self._times[self._open[-1]] += now_ns - self._last_ns
         self._last_ns = now_ns
         number = _NUMBER[label]
+        if number == _INPUT_WAIT:
+            self._wait_began_ns = now_ns
         self._open.append(number)
         depth = len(self._open) - 1
         self.opened[number] += 1
@@ -159,6 +170,10 @@ class Phases:
         self._times[self._open[-1]] += now_ns - self._last_ns
         self._last_ns = now_ns
         number = self._open[token]
+        if number == _INPUT_WAIT:
+            self._wait_ns = now_ns - self._wait_began_ns
+            if self._fresh and self._first_wait_ns is None:
+                self._first_wait_ns = self._wait_ns
         del self._open[token:]
         clock = self.clock
         if clock is not None and token == 1 and self._mark_open is not None:
