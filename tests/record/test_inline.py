@@ -527,3 +527,47 @@ def test_what_a_job_was_too_short_for_is_named(
     ended = [one["label"] for one in profile["not_measured"] if one["reason"] == ENDED_FIRST]
     assert ended == unmeasured
     assert [one["line"] for one in profile["not_measured"]] == [None] * len(profile["not_measured"])
+
+
+def test_what_runs_between_two_iterations_is_no_part_of_them(tmp_path: Path) -> None:
+    import torch
+
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inline.start(
+        {"warmup": 1, "repetitions": 8, "events": ["0.forward"]}, model=model, out=tmp_path
+    )
+    while not inline.done():
+        with inline.iteration():
+            optimizer.zero_grad()
+            model(batches(1)[0]).sum().backward()
+            optimizer.step()
+        # The next iteration measures the same module, so it is listened to here too.
+        for _ in range(3):
+            spin(0.002)
+            model(batches(1)[0])
+    inline.stop()
+    assert untouched(model)
+    (event,) = _events(tmp_path)
+    assert event["statistics"]["n"] == 8
+    assert max(offset for _, _, offset in event["samples"]) < 2_000_000
+
+
+def test_a_backward_through_an_earlier_iterations_graph_is_not_measured(tmp_path: Path) -> None:
+    model = make_model()
+    kept: list[Any] = []
+    inline.start(
+        {"warmup": 1, "repetitions": 4, "events": ["0.backward"]}, model=model, out=tmp_path
+    )
+    while not inline.done():
+        with inline.iteration():
+            for loss in kept:
+                loss.backward(retain_graph=True)
+                spin(0.005)
+            kept = [model(batches(1)[0]).sum()]
+            kept[0].backward(retain_graph=True)
+    inline.stop()
+    assert untouched(model)
+    (event,) = _events(tmp_path)
+    # This iteration's own comes after the earlier one's and its 5 ms.
+    assert min(offset for _, _, offset in event["samples"][1:]) > 5_000_000

@@ -14,7 +14,7 @@ from typing import Any
 
 
 def never() -> bool:
-    """The answer before torch is imported."""
+    """The answer before torch is imported, and where there is nothing to ask."""
     return False
 
 
@@ -31,11 +31,20 @@ def compiling_check() -> Callable[[], bool]:
     return never
 
 
-def capturing_now() -> bool:
-    """Whether the current CUDA stream is being captured into a graph.
+def capturing_check() -> Callable[[], bool]:
+    """What says whether the current CUDA stream is being captured into a graph.
 
-    Nothing may then be recorded, asked or waited for: the capture would fail.
+    Nothing may then be recorded, asked or waited for: the capture would fail. `never` in a torch that
+    is built without CUDA and ROCm.
     """
+    torch: Any = sys.modules.get("torch")
+    version, cuda = getattr(torch, "version", None), getattr(torch, "cuda", None)
+    if cuda is not None and not (getattr(version, "cuda", None) or getattr(version, "hip", None)):
+        return never
+    return _capturing_now
+
+
+def _capturing_now() -> bool:
     torch: Any = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     return bool(cuda is not None and cuda.is_initialized() and cuda.is_current_stream_capturing())

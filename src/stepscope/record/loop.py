@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from stepscope.record.compiling import capturing_now, compiling_check
+from stepscope.record.compiling import capturing_check, compiling_check
 from stepscope.record.targets.optimizers import OptimizerSteps
 from stepscope.record.targets.patches import Patch
 from stepscope.record.trouble import Guard
@@ -69,6 +69,7 @@ class LoopFinder:
         self._others: dict[int, int] = {}
         self._driven = driven
         self._guard = guard
+        self._capturing = capturing_check()
         self._starts_over = self._started_over_before = False
         self._optimizer: Any = lambda: None
         self._step: Patch | None = None
@@ -133,7 +134,7 @@ class LoopFinder:
             if is_compiling() or self._guard.tripped or self._told_by_script():
                 return result
             # Another one may have taken its place.
-            if not capturing_now() and (owner is None or owner is self._optimizer()):
+            if not self._capturing() and (owner is None or owner is self._optimizer()):
                 self._catch_up()
                 self._started_over_before, self._starts_over = self._starts_over, False
                 self._driven.begin()

@@ -16,7 +16,7 @@ from stepscope.record.clock import Clock, Clocks, HostClock
 from stepscope.record.events import Event, NotMeasured, Sample, not_measured_words
 from stepscope.record.labels import parse_label
 from stepscope.record.plan import Plan
-from stepscope.record.ring import Marked, Pending, Ring
+from stepscope.record.ring import Marked, Ring
 from stepscope.record.schedule import Schedule, Turn
 from stepscope.record.targets import Target
 from stepscope.record.targets.copies import Copies
@@ -83,8 +83,9 @@ class Recorder:
         self._finder: Finder | None = None
         self._targets: list[Target] = []
         self._armed: list[tuple[Target | None, Clock]] = []
-        self._origins: dict[int, tuple[Clock, Any]] = {}
-        self._graph_marks: dict[int, list[Marked]] = {}
+        self._armed_for: Turn | None = None
+        self._armed_watch = ArmedWatch({})
+        self._installed = False
         self._captured_for: int | None = -1
         self._began_ns: int | None = None
         self._fresh = False
@@ -111,47 +112,52 @@ class Recorder:
         self.iteration += 1
         self._began_ns = now_ns
         self._fresh = fresh
-        turn = self.schedule.turn
-        if fresh or turn.role not in ("survey", "armed"):
-            return
-        watch = self._survey() if turn.role == "survey" else self._arm(turn)
-        self.watch = watch
-        for target in self._targets:
-            target.install(watch, self._guard)
-        if isinstance(watch, SurveyWatch) or self._regions:
-            annotate.listen(self._open_region)
-        # Last, so that what it took to install all this is in no offset.
-        for key in self._keys(turn) if turn.role == "armed" else ():
-            _, clock = self._armed[key]
-            if id(clock) not in self._origins:
-                self._origins[id(clock)] = (clock, clock.mark())
+        role = self.schedule.turn.role
+        if fresh or role not in ("survey", "armed"):
+            self._disarm()
+        elif role == "survey":
+            self.watch = self._survey()
+            self._install(self.watch)
+        else:
+            watch = self._arm(self.schedule.turn)
+            self.watch = watch
+            if not self._installed:
+                self._install(watch)
+            # Last, so that what it took to install all this is in no offset.
+            watch.begin()
 
     def not_this_one(self) -> None:
         """The running iteration turns out not to count: an epoch began or a validation ran in it."""
         self._fresh = True
 
-    def end(self, now_ns: int) -> None:
-        """The iteration is over, by the host's clock at `now_ns`."""
+    def end(self, now_ns: int) -> bool:
+        """The iteration is over, by the host's clock at `now_ns`; whether all is measured now."""
         if self._began_ns is None:
-            return
+            return False
         if self._fresh:
             self.abandon()
-            return
+            return False
         time_ns = now_ns - self._began_ns
         self._began_ns = None
-        watch = self.watch
-        self._disarm()
+        watch, self.watch = self.watch, None
         turn = self.schedule.turn
-        if isinstance(watch, SurveyWatch):
-            self._surveyed(watch)
         measured = isinstance(watch, ArmedWatch) and self._collect(watch, turn)
+        if isinstance(watch, SurveyWatch):
+            self._disarm()
+            self._surveyed(watch)
         if turn.role == "unarmed" or (measured and turn.counted):
             self.iterations.append((self.iteration, turn.role == "armed", time_ns))
-        self.schedule.advance(measured=measured)
+        following = self.schedule.advance(measured=measured)
+        if following.role == "armed" and following.event == turn.event:
+            for target in self._targets:
+                target.rest()
+        else:
+            self._disarm()
         # Seldom: code that a step has driven out of the processor's caches is slow code.
         if self.iteration % _READ_EVERY == 0:
             self._read()
         self.bookkeeping_ns += self._now() - now_ns
+        return following.role == "done"
 
     def abandon(self, *, began: bool = True) -> None:
         """The iteration broke off: nothing of it counts, and its turn is taken again.
@@ -166,9 +172,6 @@ class Recorder:
         self._disarm()
         if isinstance(watch, ArmedWatch):
             watch.give_back()
-        for clock, origin in self._origins.values():
-            clock.release(origin)
-        self._origins = {}
 
     def remove(self) -> None:
         """Takes everything out of the job, and lets go of the model."""
@@ -176,6 +179,7 @@ class Recorder:
         self._disarm()
         self._finder = None
         self._armed = []
+        self._targets = []
         self.model = None
         self.optimizers = []
 
@@ -206,7 +210,7 @@ class Recorder:
         changed = asked_for != self._captured_for
         self._captured_for = asked_for
         if changed:
-            self._graph_marks = {}
+            self._armed_watch.in_graph = {}
         return changed
 
     def clock_of(self, label: str) -> Clock:
@@ -258,9 +262,13 @@ class Recorder:
         return range(len(self.events)) if turn.event is None else range(turn.event, turn.event + 1)
 
     def _arm(self, turn: Turn) -> ArmedWatch:
+        """The watch of a turn's event. It stays the same, and its targets too, from turn to turn."""
+        before = self._armed_for
+        if before is not None and before.event == turn.event:
+            return self._armed_watch
+        self._armed_for = turn
         armed: dict[tuple[str, int], tuple[int, Clock]] = {}
         targets: dict[int, Target] = {}
-        self._origins = {}
         self._regions = False
         for key in self._keys(turn):
             event = self.events[key].surveyed
@@ -271,38 +279,43 @@ class Recorder:
             else:
                 targets[id(target)] = target
         self._targets = list(targets.values())
-        return ArmedWatch(armed)
+        self._armed_watch = ArmedWatch(armed)
+        return self._armed_watch
+
+    def _install(self, watch: SurveyWatch | ArmedWatch) -> None:
+        self._installed = True
+        for target in self._targets:
+            target.install(watch, self._guard)
+        if isinstance(watch, SurveyWatch) or self._regions:
+            annotate.listen(self._open_region)
 
     def _disarm(self) -> None:
-        if self.watch is None:
-            return
         self.watch = None
+        if not self._installed:
+            return
+        self._installed = False
         annotate.stop_listening(self._open_region)
         for target in self._targets:
             target.remove()
-        self._targets = []
 
     def _collect(self, watch: ArmedWatch, turn: Turn) -> bool:
         """Puts an armed iteration's marks into the ring; says whether it ran what was armed."""
-        marked = watch.marked()
-        if any(marks.in_graph for marks in marked.values()):
-            self._graph_marks = {key: marks.in_graph for key, marks in marked.items()}
-            self.in_graph = True
-        ran: set[int] = set()
-        for key, (clock, origin) in self._origins.items():
-            measured = marked[key].measured if key in marked else []
-            in_graph = self._graph_marks.get(key, [])
-            pending = Pending(self.iteration, clock, origin, measured, in_graph)
-            ran.update(event for event, _, _ in (*measured, *in_graph))
-            if turn.counted and (measured or in_graph):
+        ran: list[Marked] = []
+        for pending in watch.end(self.iteration):
+            ran += pending.measured
+            ran += pending.in_graph
+            if turn.counted and (pending.measured or pending.in_graph):
                 self._ring.push(pending)
             else:
                 pending.release()
-        self._origins = {}
-        for event in self._keys(turn):
-            if event not in ran:
-                self.events[event].missed += 1
-        if self._graph_marks and turn.counted:
+        # An event that is alone has run when anything has.
+        if turn.event is None or not ran:
+            keys = {key for key, _, _ in ran}
+            for event in self._keys(turn):
+                self.events[event].missed += event not in keys
+        if watch.in_graph:
+            self.in_graph = True
+        if watch.in_graph and turn.counted:
             # The next replay makes the same marks again, so they must be read before it.
             self._wait_for_ring(_REPLAY_SECONDS, every=0.0002)
         return bool(ran)

@@ -31,6 +31,7 @@ class Turn:
     counted: bool = False
 
 
+_WARMUP = Turn("warmup")
 _DONE = Turn("done")
 
 
@@ -69,7 +70,8 @@ class Schedule:
         self._kept = -1  # the first measurement of an event is thrown away
         self._missed = 0
         self._since_unarmed = 0
-        self.turn: Turn = self._decide()
+        self.turn = _WARMUP
+        self.turn = self._decide()
 
     def surveyed(self, events: int) -> None:
         """Tells how many events the surveyed iteration ran, before `advance` leaves it."""
@@ -108,7 +110,7 @@ class Schedule:
 
     def _decide(self) -> Turn:
         if self._warmup_left > 0:
-            return Turn("warmup")
+            return _WARMUP
         if self._events is None:
             return Turn("survey")
         if self._event >= self._events:
@@ -116,4 +118,7 @@ class Schedule:
         if self._unarmed_every and self._since_unarmed >= self._unarmed_every:
             return Turn("unarmed")
         event = None if self._one_shot else self._event
-        return Turn("armed", event, counted=self._kept >= 0)
+        turn, counted = self.turn, self._kept >= 0
+        if turn.role == "armed" and turn.event == event and turn.counted == counted:
+            return turn
+        return Turn("armed", event, counted)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.record.clock import Clock, clock_for
-from stepscope.record.compiling import capturing_now
+from stepscope.record.compiling import capturing_check
 from stepscope.record.discover import Discovery
 from stepscope.record.memory import MemoryReader
 from stepscope.record.phases import Phases
@@ -82,6 +82,7 @@ class Session:
             )
         # A job may change its directory; its files stay where they were to go.
         self._files = ResultFiles(Path(out).absolute(), self.guard)
+        self._capturing = capturing_check()
         self._in_iteration = False
         self._iterations = 0
         self._pid = os.getpid()
@@ -126,7 +127,7 @@ class Session:
         if self.guard.tripped:
             self._take_out()
             return self._iterations
-        if self._closed or capturing_now():
+        if self._closed or self._capturing():
             return self._iterations
         try:
             now_ns = self.now()
@@ -272,13 +273,13 @@ class Session:
         self._in_iteration = False
         recorder = self._recorder
         if recorder is not None and not self._recorder_over:
-            if not recorder.done:
-                recorder.end(now_ns)
-                if recorder.done:
-                    recorder.remove()
-            if recorder.done and not (recorder.read() and self._reads_left):
+            done = recorder.done
+            if not done and recorder.end(now_ns):
+                done = True
+                recorder.remove()
+            if done and not (recorder.read() and self._reads_left):
                 self._recorder_finished(recorder)
-            elif recorder.done:
+            elif done:
                 self._reads_left -= 1
         if self._phases is not None:
             self._phases.end(now_ns)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from stepscope.record.compiling import capturing_now
+from stepscope.record.compiling import capturing_check
 from stepscope.record.discover import Discovery
 from stepscope.record.rounds import Listed, heaviest, listed, modules_of
 from stepscope.record.surveyor import Kind, Surveyor
@@ -68,6 +68,7 @@ class Survey:
         self._swallowed = swallowed
         self._now = now
         self._pid = os.getpid()
+        self._capturing = capturing_check()
         # Apart from the loop's guard: what goes wrong in a hook must not leave the loop unheard,
         # for then an endless script would not be ended.
         self._hooks = Guard("the survey")
@@ -117,7 +118,7 @@ class Survey:
         Raises:
             Enough: everything is known.
         """
-        if self._not_mine() or capturing_now():
+        if self._not_mine() or self._capturing():
             return self.iterations
         self.end()
         if self.iterations >= len(self._stages):

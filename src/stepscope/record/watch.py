@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from stepscope.record.clock import Clock
 from stepscope.record.plan import Plan
-from stepscope.record.ring import Marked
+from stepscope.record.ring import Marked, Pending
 from stepscope.record.trouble import Guard
 
 
@@ -93,37 +93,42 @@ class SurveyWatch:
 
 
 @dataclass(slots=True)
-class Marks:
-    """The marks of one clock in one iteration; those in a graph are made again by its replays."""
-
-    clock: Clock
-    measured: list[Marked]
-    in_graph: list[Marked]
-
-
-@dataclass(slots=True)
 class _Open:
     key: int
     clock: Clock
     start: Any
     in_graph: bool
+    iteration: object
     stop: Any = None
 
 
 class ArmedWatch:
-    """Marks the beginning and end of the events it was armed with, and of nothing else.
+    """Marks the beginning and end of the events it was armed with, in one iteration after the other.
+
+    Between `end` and the next `begin` it hears nothing, and what an earlier iteration left open stays
+    open.
 
     Args:
         keys: (label, occurrence) to the event's key and clock.
-
-    After the iteration `marked` gives what has begun and ended.
     """
 
     def __init__(self, keys: Mapping[tuple[str, int], tuple[int, Clock]]) -> None:
+        self.in_graph: dict[int, list[Marked]] = {}
+        """By the clock's id, the marks in a captured graph, which every replay makes again."""
         self._keys = keys
-        self._counts = dict.fromkeys((label for label, _ in keys), 0)
+        self._labels = dict.fromkeys((label for label, _ in keys), 0)
+        self._clocks = list({id(clock): clock for _, clock in keys.values()}.values())
+        self._counts: dict[str, int] = {}
         self._opened: list[_Open] = []
-        self._in_graph = False
+        self._origins: list[Any] = []
+        self._capturing = False
+
+    def begin(self) -> None:
+        """An iteration begins: it is marked by every clock, and its events are from now on."""
+        self._counts = self._labels.copy()
+        self._opened = []
+        self._capturing = False
+        self._origins = [clock.mark() for clock in self._clocks]
 
     def listens_to(self, label: str) -> bool:
         """Whether any occurrence of this label is armed."""
@@ -134,55 +139,78 @@ class ArmedWatch:
         occurrence = self._counts.get(label)
         if occurrence is None:
             return None
-        in_graph = any(clock.capturing() for _, clock in self._keys.values())
-        if in_graph and not self._in_graph:
+        in_graph = False
+        for clock in self._clocks:
+            in_graph = in_graph or clock.capturing()
+        if in_graph and not self._capturing:
             # As in the survey: what ran before was the capture's rehearsal.
-            self._in_graph = True
-            self._give_back(self._opened)
+            self._capturing = True
+            self._give_back()
             self._opened = []
-            self._counts = dict.fromkeys(self._counts, 0)
+            self._counts = self._labels.copy()
             occurrence = 0
         self._counts[label] = occurrence + 1
         armed = self._keys.get((label, occurrence))
         if armed is None:
             return None
         key, clock = armed
-        opened = _Open(key, clock, clock.mark(in_graph=in_graph), in_graph)
+        opened = _Open(key, clock, clock.mark(in_graph=in_graph), in_graph, self._opened)
         self._opened.append(opened)
         return opened
 
     def close(self, token: _Open | None) -> None:
-        """Marks the end, or moves it."""
-        if token is None:
+        """Marks the end, or moves it; not that of an iteration which is over."""
+        if token is None or token.iteration is not self._opened:
             return
         if token.stop is None:
             token.stop = token.clock.mark(in_graph=token.in_graph)
         else:
             token.stop = token.clock.move(token.stop)
 
-    def marked(self) -> dict[int, Marks]:
-        """What has begun and ended, by the clock's id; marks without an end are given back."""
-        by_clock: dict[int, Marks] = {}
-        for opened in self._opened:
-            if opened.stop is None:
-                self._give_back([opened])
-                continue
-            marks = by_clock.setdefault(id(opened.clock), Marks(opened.clock, [], []))
-            kind = marks.in_graph if opened.in_graph else marks.measured
-            kind.append((opened.key, opened.start, opened.stop))
-        return by_clock
+    def end(self, iteration: int) -> list[Pending]:
+        """The iteration is over; what it has measured, for each clock.
+
+        Marks of events that have not ended are given back.
+        """
+        opened, origins = self._opened, self._origins
+        self._counts, self._opened, self._origins = {}, [], []
+        if self._capturing:
+            self.in_graph = {}
+        found = []
+        # Plain loops: this runs cold, in caches that a training step has filled with its own.
+        for clock, origin in zip(self._clocks, origins, strict=True):
+            measured: list[Marked] = []
+            for one in opened:
+                if one.clock is not clock:
+                    continue
+                if one.stop is None:
+                    _give_back(one)
+                elif one.in_graph:
+                    marks = self.in_graph.setdefault(id(clock), [])
+                    marks.append((one.key, one.start, one.stop))
+                else:
+                    measured.append((one.key, one.start, one.stop))
+            in_graph = self.in_graph.get(id(clock), ())
+            found.append(Pending(iteration, clock, origin, measured, in_graph))
+        return found
 
     def give_back(self) -> None:
-        """Gives every mark back to its clock: nothing of the iteration is kept."""
-        self._give_back(self._opened)
-        self._opened = []
+        """The iteration broke off: every mark goes back to its clock, and nothing is kept."""
+        self._give_back()
+        for clock, origin in zip(self._clocks, self._origins, strict=False):
+            clock.release(origin)
+        self._counts, self._opened, self._origins = {}, [], []
 
-    def _give_back(self, opened: list[_Open]) -> None:
-        for one in opened:
-            if not one.in_graph:
-                one.clock.release(one.start)
-                if one.stop is not None:
-                    one.clock.release(one.stop)
+    def _give_back(self) -> None:
+        for one in self._opened:
+            _give_back(one)
+
+
+def _give_back(one: _Open) -> None:
+    if not one.in_graph:
+        one.clock.release(one.start)
+        if one.stop is not None:
+            one.clock.release(one.stop)
 
 
 class WatchedRegion:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from stepscope.record.targets import Target
 from stepscope.record.targets.graph import ForwardCapture, Nodes, node_name
 from stepscope.record.trouble import Guard
 from stepscope.record.watch import Watch
@@ -18,7 +19,7 @@ def backward_number() -> Callable[[], int]:
     return asks or (lambda: 0)
 
 
-class _NodeHooks:
+class _NodeHooks(Target):
     """Hooks on the autograd nodes that a module's forward makes, while somebody listens."""
 
     def __init__(self, module: Any) -> None:
@@ -32,12 +33,16 @@ class _NodeHooks:
         self._watch, self._guard = watch, guard
         self._capture.install(guard)
 
-    def remove(self) -> None:
-        """Takes all hooks out."""
-        self._capture.remove()
+    def rest(self) -> None:
+        """Takes the hooks off the nodes; the next forward makes others."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
+
+    def remove(self) -> None:
+        """Takes all hooks out."""
+        self._capture.remove()
+        self.rest()
         self._watch = None
 
     def _hook(self, nodes: Nodes) -> None:

@@ -12,6 +12,7 @@ from threading import get_ident
 from typing import Any
 
 from stepscope.record.compiling import compiling_check
+from stepscope.record.targets import Target
 from stepscope.record.targets.patches import Patch
 from stepscope.record.trouble import Guard
 from stepscope.record.watch import Watch
@@ -117,7 +118,7 @@ class Copies:
         return isinstance(target, int) and not isinstance(target, bool)
 
 
-class HostToDevice:
+class HostToDevice(Target):
     """Listens to the copies of a process.
 
     Args:

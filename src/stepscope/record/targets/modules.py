@@ -11,12 +11,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from stepscope.record.targets import Target
 from stepscope.record.targets.around import Around
 from stepscope.record.trouble import Guard
 from stepscope.record.watch import Watch
 
 
-class ModuleForward:
+class ModuleForward(Target):
     """The calls of one module, its hooks among them: they are part of its forward.
 
     Args:

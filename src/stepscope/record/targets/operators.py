@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from stepscope.record.targets import Target
 from stepscope.record.targets.around import Around
 from stepscope.record.targets.graph import ForwardCapture, Nodes
 from stepscope.record.trouble import Guard
@@ -77,7 +78,7 @@ def _innermost(mode: Any) -> Any:
     return innermost if isinstance(innermost, _mode_class()) else mode
 
 
-class OperatorsInForward:
+class OperatorsInForward(Target):
     """The operators of one module's forward.
 
     Args:
@@ -115,7 +116,7 @@ class OperatorsInForward:
             return call(*args, **kwargs)
 
 
-class OperatorsInBackward:
+class OperatorsInBackward(Target):
     """The operators that run in the backward of one module.
 
     Args:
@@ -138,14 +139,18 @@ class OperatorsInBackward:
         self._watch, self._guard = watch, guard
         self._capture.install(guard)
 
-    def remove(self) -> None:
-        """Takes all hooks out, or leaves it to the node that is running to do so."""
-        self._capture.remove()
-        self._watch = None
+    def rest(self) -> None:
+        """Takes the hooks off the nodes, but not off one that is running."""
         if not self._active:
             for handle in self._handles:
                 handle.remove()
             self._handles = []
+
+    def remove(self) -> None:
+        """Takes all hooks out, or leaves it to the node that is running to do so."""
+        self._capture.remove()
+        self._watch = None
+        self.rest()
 
     def _hook(self, nodes: Nodes) -> None:
         watch, guard = self._watch, self._guard

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from stepscope.record.compiling import compiling_check
+from stepscope.record.targets import Target
 from stepscope.record.trouble import Guard
 from stepscope.record.watch import Watch
 
@@ -92,7 +93,7 @@ class _Method:
         return getattr, (self._owner, self._name)
 
 
-class Calls:
+class Calls(Target):
     """The calls of functions that are attributes of something, heard under one label.
 
     Args:

@@ -6,6 +6,7 @@ import sys
 from types import FunctionType
 from typing import Any
 
+from stepscope.record.targets import Target
 from stepscope.record.targets.optimizers import OptimizerSteps
 from stepscope.record.targets.patches import Calls
 from stepscope.record.trouble import Guard
@@ -54,7 +55,7 @@ def _has_ended(result: Any) -> bool:
     return not (isinstance(result, list) or hasattr(result, "wait"))
 
 
-class OptimizerStep:
+class OptimizerStep(Target):
     """The steps of every optimizer.
 
     Args:
