@@ -322,7 +322,7 @@ def test_a_loop_that_ends_in_the_first_step_to_record_says_so(tmp_path: Path) ->
 def test_a_trace_that_is_too_large_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepscope.record.tracing.resident_bytes", lambda: 0)
+    monkeypatch.setattr("stepscope.record.profiling.resident_bytes", lambda: 0)
     with pytest.warns(RecordingWarning, match="is not written: .* max_mb"):
         assert _trace(tmp_path, active=1, max_mb=0) == []
     assert list(tmp_path.iterdir()) == []
@@ -332,7 +332,9 @@ def test_recording_ends_early_when_it_has_taken_too_much_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = iter([10, 20, 5000, 9000, 9000, 9000])
-    monkeypatch.setattr("stepscope.record.tracing.resident_bytes", lambda: next(sizes) * (1 << 20))
+    monkeypatch.setattr(
+        "stepscope.record.profiling.resident_bytes", lambda: next(sizes) * (1 << 20)
+    )
     with pytest.warns(RecordingWarning, match="ends after 2 of 5 steps"):
         (path,) = _trace(tmp_path, steps=12, active=5)
     assert len(_steps(_read(path))) == 2
@@ -447,6 +449,22 @@ def test_an_exception_of_ours_stops_the_trace_only(
     tracer.stop()
     assert len(caught) == 1
     assert untouched(model)
+
+
+def test_a_trace_whose_ranges_cannot_be_taken_out_leaves_no_profiler_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = ModuleRanges.remove
+
+    def broken(self: Any) -> None:
+        original(self)
+        raise RuntimeError("injected")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("stepscope.record.ranges.ModuleRanges.remove", broken)
+        with pytest.warns(RecordingWarning, match="injected"):
+            assert _trace(tmp_path, active=1) == []
+    assert len(_trace(tmp_path, active=1)) == 1
 
 
 def test_a_range_that_fails_ends_the_trace_and_keeps_what_was_recorded(

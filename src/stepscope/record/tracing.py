@@ -11,32 +11,24 @@ the background, in temporary space, and the file gets its name when it is whole.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import json
 import os
 import sys
-import threading
-import time
-from contextlib import AbstractContextManager
-from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
-from stepscope.record import annotate
+from stepscope.record.allocator_history import AllocatorHistory
+from stepscope.record.at_exit import AtExit
 from stepscope.record.cycles import Cycles
-from stepscope.record.discover import Discovery
 from stepscope.record.every_step import EveryStep
-from stepscope.record.in_flight import InFlight
-from stepscope.record.memory import resident_bytes
-from stepscope.record.one_profiler import JOBS_OWN, OneProfiler
-from stepscope.record.ranges import ModuleRanges
+from stepscope.record.model_search import ModelSearch
+from stepscope.record.one_profiler import OneProfiler
+from stepscope.record.profiling import Profiling
 from stepscope.record.ranks import Process, chosen, this_process
-from stepscope.record.trace_file import trace_name, write_snapshot, write_trace
+from stepscope.record.trace_writer import TraceWriter
 from stepscope.record.trouble import Guard, say_once
 
 _MIB = 1 << 20
-_MOST_EXTRA_STEPS = 100
 
 
 class Tracer(EveryStep):
@@ -86,44 +78,44 @@ class Tracer(EveryStep):
         self.out = Path(out).absolute()
         self.name = name or _script_name()
         self.guard = Guard("the trace")
-        self.written: list[Path] = []
         self.stop_seconds: list[float] = []
         """How long each stop of the profiler held the job up."""
         self.driver: str | None = None
         self._settings = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
         self._cycles: Cycles | None = None
         self._ranks = ranks
-        self._model = model
-        self._modules = modules
-        self._shapes = shapes
-        self._memory = memory
-        self._stack = stack
-        self._snapshot = memory_snapshot
-        self._max_bytes = max_mb * _MIB
-        self._number = start_step
-        self._step_in_name = step_in_name or repeat > 1
-        self._index = -1
-        self._lead_in = 0
-        self._looked = False
         self._asked_rank = False
         self._process: Process | None = None
+        self._options = {
+            "record_shapes": shapes,
+            "profile_memory": memory,
+            "with_stack": stack,
+        }
         self._one: OneProfiler | None = None
-        self._discovery: Discovery | None = None
-        self._ranges: ModuleRanges | None = None
-        self._profiler: Any = None
-        self._recording = False
-        self._in_flight = InFlight(self.guard)
-        self._muted = False
-        self._extra_steps = 0
+        self._profiling: Profiling | None = None
+        self._search = ModelSearch(model, self.guard) if modules else None
+        self._history = AllocatorHistory() if memory_snapshot else None
+        self._max_bytes = max_mb * _MIB
+        self._writer = TraceWriter(
+            self.out,
+            self.name,
+            self.guard,
+            max_bytes=self._max_bytes,
+            step_in_name=step_in_name or repeat > 1,
+        )
+        self._number = start_step
+        self._index = -1
+        self._lead_in = 0
         self._recorded: list[int] = []
-        self._step_range: Any = None
-        self._grown_from: int | None = None
         self._skip_cycle: int | None = None
         self._pid = os.getpid()
-        self._writers: list[threading.Thread] = []
+        self._at_exit: AtExit | None = None
         self._over = False
-        self._finalizer: util.Finalize | None = None
-        self._began_epoch_s = time.time()
+
+    @property
+    def written(self) -> list[Path]:
+        """The files that are there."""
+        return self._writer.written
 
     @property
     def over(self) -> bool:
@@ -139,7 +131,7 @@ class Tracer(EveryStep):
         """
         try:
             self._cycles = Cycles(**self._settings)
-            self._began_epoch_s = time.time()
+            self._writer.begin()
             if not chosen(self._ranks, self._who()):
                 self._over = True
                 return
@@ -147,9 +139,7 @@ class Tracer(EveryStep):
                 raise RuntimeError(
                     "Nsight Systems already records this process, and only one of the two can"
                 )
-            atexit.register(self.stop)
-            # Processes of multiprocessing leave without atexit, but run their own finalizers.
-            self._finalizer = util.Finalize(None, self.stop, exitpriority=10)
+            self._at_exit = AtExit(self.stop)
             self._one = OneProfiler(self._give_way)
             self._one.install()
             if lead_in:
@@ -188,13 +178,13 @@ class Tracer(EveryStep):
             except Exception as error:
                 self._give_up(error)
             self._finish()
-        deadline = time.monotonic() + wait_seconds
-        for writer in self._writers:
-            writer.join(max(0.0, deadline - time.monotonic()))
-            if writer.is_alive():
-                say_once(f"a trace is not written after {wait_seconds:.0f} s; it may get lost")
+        self._writer.wait(wait_seconds)
         self._forget_exit()
         return self.written
+
+    @property
+    def _recording(self) -> bool:
+        return self._profiling is not None and self._profiling.recording
 
     def _who(self) -> Process:
         """This process; its process group may be made after start(), and be gone at the end."""
@@ -211,7 +201,7 @@ class Tracer(EveryStep):
         action = cycles.action(index)
         if self._skip_cycle == cycles.cycle(index):
             action = "off"
-        if self._recording and action != "record" and self._held_open():
+        if action != "record" and self._profiling is not None and self._profiling.must_run_on():
             if action == "warmup":
                 self._skip_cycle = cycles.cycle(index)
             return
@@ -219,7 +209,8 @@ class Tracer(EveryStep):
             self._end_cycle()
             self._finish()
             return
-        self._look_for_model()
+        if self._search is not None:
+            self._search.step_begins(index, first_recorded=cycles.wait + cycles.warmup)
         if action == "off":
             self._end_cycle()
             return
@@ -231,60 +222,50 @@ class Tracer(EveryStep):
                 return
         if self._recording and action == "warmup":
             self._end_cycle()
-        if self._profiler is None:
-            self._prepare()
-        if action == "record":
-            if not self._recording:
-                self._begin_recording()
-            self._step_range = _record_function(f"ProfilerStep#{self._number}")
-            self._step_range.__enter__()
+        if self._profiling is None and self._one is not None:
+            self._profiling = Profiling(self._one, self.guard, self._options)
+        if action == "record" and self._profiling is not None:
+            self._record_step(self._profiling)
 
-    def _held_open(self) -> bool:
-        """Whether the profiler cannot stop yet: what a recorded step began has not ended."""
-        if not self._in_flight.any():
-            return False
-        if not self._muted:
-            self._muted = self._mute()
-            self._extra_steps += 1
-        return self._muted or self._extra_steps <= _MOST_EXTRA_STEPS
+    def _record_step(self, session: Profiling) -> None:
+        if not session.recording:
+            session.begin(None if self._search is None else self._search.model, self._about())
+            if self._history is not None:
+                self._history.begin()
+        session.begin_step(self._number)
 
-    def _mute(self) -> bool:
-        """Lets the profiler hear nothing new; False where this torch cannot (before 2.6)."""
-        from torch import profiler
-
-        toggle = getattr(self._profiler, "toggle_collection_dynamic", None)
-        if toggle is None:
-            return False
-        toggle(False, profiler.supported_activities())
-        self._close_ears()
-        return True
-
-    def _close_ears(self) -> None:
-        annotate.stop_listening(self._open_range)
-        self._in_flight.stop_listening()
-        if self._ranges is not None:
-            self._ranges.remove()
-            self._ranges = None
+    def _about(self) -> dict[str, Any]:
+        """What a file's name and its rows do not say."""
+        process = self._who()
+        return {
+            "rank": process.rank,
+            "local_rank": process.local_rank,
+            "world_size": process.world_size,
+            "host_name": process.host,
+            "pid": process.pid,
+            "rank_rule": process.rule,
+            "first_step": self._number,
+        }
 
     def _leave_step(self) -> None:
-        if self._step_range is not None:
-            self._step_range.__exit__(None, None, None)
-            self._step_range = None
+        session = self._profiling
+        if session is None:
+            return
+        if session.end_step():
             self._recorded.append(self._number)
-        if self._recording and self._grown_from is not None:
-            grown = (resident_bytes() or 0) - self._grown_from
-            if grown > self._max_bytes and self._cycles is not None:
-                self._skip_cycle = self._cycles.cycle(self._index)
-                say_once(
-                    f"the trace ends after {len(self._recorded)} of {self._cycles.active} steps: "
-                    f"it has taken {grown // _MIB} MiB of memory (max_mb)"
-                )
-                self._end_cycle()
+        grown = session.grown_bytes
+        if grown is not None and grown > self._max_bytes and self._cycles is not None:
+            self._skip_cycle = self._cycles.cycle(self._index)
+            say_once(
+                f"the trace ends after {len(self._recorded)} of {self._cycles.active} steps: "
+                f"it has taken {grown // _MIB} MiB of memory (max_mb)"
+            )
+            self._end_cycle()
 
     def _say_what_is_missing(self) -> None:
         """Words for a job that ends before anything was recorded."""
         cycles = self._cycles
-        if cycles is None or self._recording or self.written or self._writers:
+        if cycles is None or self._recording or self._writer.has_begun:
             return
         done = self._index + self._lead_in
         if self._lead_in and done < 2:
@@ -297,177 +278,32 @@ class Tracer(EveryStep):
             f"record come after wait={cycles.wait} and warmup={cycles.warmup}"
         )
 
-    def _look_for_model(self) -> None:
-        if not self._modules:
-            return
-        if self._model is None and not self._looked and self._index >= self._look_at():
-            self._looked = True
-            self._discovery = Discovery()
-            self._discovery.install(self.guard)
-        elif self._discovery is not None:
-            self._discovery.remove()
-            self._model = self._model or self._discovery.model
-            self._discovery = None
-
-    def _look_at(self) -> int:
-        """The step to find the model in: the second, where it is not recorded yet.
-
-        Code is compiled in the first, and would be compiled again without our hooks.
-        """
-        cycles = self._cycles
-        first_recorded = 0 if cycles is None else cycles.wait + cycles.warmup
-        return min(1, first_recorded - 1)
-
-    def _prepare(self) -> None:
-        from torch import profiler
-
-        if self._one is None:
-            return
-        self._one.take()
-        try:
-            with self._one.ours():
-                prepared = profiler.profile(
-                    activities=profiler.supported_activities(),
-                    record_shapes=self._shapes,
-                    profile_memory=self._memory,
-                    with_stack=self._stack,
-                )
-                prepared.prepare_trace()
-        except Exception as error:
-            self._one.release()
-            # Older torches refuse, in these words, where the job's own is prepared: it stays so.
-            if "when it's not running" in str(error):
-                raise RuntimeError(JOBS_OWN) from error
-            raise
-        self._profiler = prepared
-
-    def _begin_recording(self) -> None:
-        self._grown_from = resident_bytes()
-        with _ours(self._one):
-            self._profiler.start_trace()
-        self._recording = True
-        self._muted, self._extra_steps = False, 0
-        self._in_flight.listen()
-        if self._modules and self._model is not None:
-            self._ranges = ModuleRanges(self._model)
-            self._ranges.install(self.guard)
-        self._describe()
-        annotate.listen(self._open_range)
-        if self._snapshot:
-            self._begin_history()
-
-    def _describe(self) -> None:
-        """Puts into the file what its name and its rows do not say."""
-        process = self._who()
-        about = {
-            "rank": process.rank,
-            "local_rank": process.local_rank,
-            "world_size": process.world_size,
-            "host_name": process.host,
-            "pid": process.pid,
-            "rank_rule": process.rule,
-            "first_step": self._number,
-            "modules": self._ranges.classes() if self._ranges is not None else {},
-        }
-        with contextlib.suppress(Exception):
-            self._profiler.add_metadata_json("stepscope", json.dumps(about))
-
     def _end_cycle(self) -> None:
-        profiler, self._profiler = self._profiler, None
+        session, self._profiling = self._profiling, None
+        if session is None:
+            return
+        recorded, self._recorded = self._recorded, []
+        try:
+            unfinished = self._number if session.quieten() else None
+            process = self._who()
+            if session.recording and self._history is not None:
+                name = self._writer.name_of(process, recorded[0] if recorded else self._number)
+                snapshot = self._history.keep(self.out, name)
+                if snapshot is not None:
+                    self.written.append(snapshot)
+        finally:
+            profiler = session.stop()
         if profiler is None:
             return
-        unfinished, self._step_range = self._step_range, None
-        if unfinished is not None:
-            unfinished.__exit__(None, None, None)
-        self._close_ears()
-        recorded, self._recorded = self._recorded, []
-        was_recording, self._recording = self._recording, False
-        process = self._who()
-        if was_recording and self._snapshot:
-            self._keep_snapshot(process, recorded)
-        try:
-            with _ours(self._one):
-                if not was_recording:
-                    # Only warmed up: started and stopped, so that the next finds a clean profiler.
-                    profiler.start_trace()
-                began = time.monotonic()
-                if was_recording:
-                    self._in_flight.settle()
-                profiler.stop_trace()
-        finally:
-            self._in_flight.forget()
-            if self._one is not None:
-                self._one.release()
-        if not was_recording:
-            return
-        self.stop_seconds.append(time.monotonic() - began)
-        if not recorded:
-            if self._skip_cycle is None and not self.guard.tripped:
-                say_once(f"no trace: the job left step {self._number}, the first one to record")
-            return
-        writer = threading.Thread(
-            target=self._write,
-            args=(profiler, process, recorded, None if unfinished is None else self._number),
-            name="stepscope-trace",
-        )
-        writer.daemon = True
-        writer.start()
-        self._writers.append(writer)
-
-    def _write(
-        self, profiler: Any, process: Process, recorded: list[int], unfinished: int | None
-    ) -> None:
-        try:
-            path = write_trace(
-                profiler.export_chrome_trace,
-                self.out,
-                self._file(process, recorded),
-                self._max_bytes,
-                unfinished_step=unfinished,
-                since_epoch_s=self._began_epoch_s,
-            )
-            if path is not None:
-                self.written.append(path)
-        except Exception as error:
-            self.guard.trip(error)
-
-    def _begin_history(self) -> None:
-        import torch
-
-        if torch.cuda.is_available():
-            torch.cuda.memory._record_memory_history(enabled="all")
-        else:
-            self._snapshot = False
-            say_once(
-                "there is no memory snapshot: it is the CUDA allocator's, and CUDA is not there"
-            )
-
-    def _keep_snapshot(self, process: Process, recorded: list[int]) -> None:
-        """Keeps the allocator's history; the trace does not depend on it."""
-        import torch
-
-        try:
-            path = write_snapshot(self.out, self._file(process, recorded or [self._number]))
-            if path is not None:
-                self.written.append(path)
-            torch.cuda.memory._record_memory_history(enabled=None)
-        except Exception as error:
-            say_once(f"there is no memory snapshot: {type(error).__name__}: {error}")
-
-    def _file(self, process: Process, recorded: list[int]) -> str:
-        return trace_name(self.name, process, recorded[0] if self._step_in_name else None)
-
-    def _open_range(self, name: str) -> AbstractContextManager[Any] | None:
-        try:
-            opened: AbstractContextManager[Any] = _record_function(name)
-        except Exception as error:
-            self.guard.trip(error)
-            return None
-        return opened
+        self.stop_seconds.append(session.stop_seconds)
+        if recorded:
+            self._writer.write(profiler, process, recorded, unfinished=unfinished)
+        elif self._skip_cycle is None and not self.guard.tripped:
+            say_once(f"no trace: the job left step {self._number}, the first one to record")
 
     def _give_way(self) -> None:
         """The job begins a profiler of its own, which only works when ours has ended."""
-        if self._over or self._profiler is None or os.getpid() != self._pid:
+        if self._over or self._profiling is None or os.getpid() != self._pid:
             return
         self._give_up(RuntimeError("the job starts a profiler of its own, and only one can record"))
 
@@ -476,45 +312,27 @@ class Tracer(EveryStep):
         self.guard.trip(error)
         with contextlib.suppress(Exception):
             self._end_cycle()
-        with contextlib.suppress(Exception):
-            if self._ranges is not None:
-                self._ranges.remove()
-        self._profiler = self._step_range = None
         self._finish()
 
     def _finish(self) -> None:
         self._over = True
-        self._model = None
-        annotate.stop_listening(self._open_range)
-        if self._discovery is not None:
-            self._discovery.remove()
-            self._discovery = None
+        if self._search is not None:
+            self._search.close()
         if self._one is not None:
             self._one.remove()
             self._one = None
         self._forget_exit()
 
     def _forget_exit(self) -> None:
-        if self._finalizer is not None and not any(one.is_alive() for one in self._writers):
-            atexit.unregister(self.stop)
-            self._finalizer.cancel()
-            self._finalizer = None
-
-
-def _record_function(name: str) -> Any:
-    from torch.profiler import record_function
-
-    return record_function(name)
+        if self._at_exit is not None and not self._writer.busy:
+            self._at_exit.cancel()
+            self._at_exit = None
 
 
 def _script_name() -> str:
     script = Path(sys.argv[0] or "trace")
     # `python -m package` runs package/__main__.py.
     return (script.parent.name if script.stem == "__main__" else script.stem) or "trace"
-
-
-def _ours(one: OneProfiler | None) -> AbstractContextManager[None]:
-    return contextlib.nullcontext() if one is None else one.ours()
 
 
 def trace(out: str | Path = "traces", **options: Any) -> Tracer:
