@@ -99,3 +99,26 @@ def test_broken_json_is_told_its_line(tmp_path: Path) -> None:
 def test_a_plan_that_is_not_there_is_told() -> None:
     with pytest.raises(PlanError, match="cannot read the plan"):
         read_plan("nowhere/plan.toml")
+
+
+@pytest.mark.parametrize("name", ["deep.json", "deep.toml"])
+def test_a_plan_that_is_nested_too_deep_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    nested = "[" * 100_000 + "]" * 100_000
+    path.write_text(f'{{"events": {nested}}}' if name.endswith("json") else f"events = {nested}")
+    with pytest.raises(PlanError, match="nested too deep"):
+        read_plan(path)
+
+
+@pytest.mark.parametrize("text", ['events = ["forward"]', '{"events": ["forward"]}'])
+def test_a_mark_of_the_encoding_before_a_plan_is_passed_over(tmp_path: Path, text: str) -> None:
+    path = tmp_path / ("plan.json" if text.startswith("{") else "plan.toml")
+    path.write_text(text, encoding="utf-8-sig")
+    assert [entry.text for entry in read_plan(path).entries] == ["forward"]
+
+
+def test_the_lines_of_a_long_plan_are_looked_up_and_not_searched() -> None:
+    labels = [f"layers.{number}.forward" for number in range(20_000)]
+    text = "\n".join(["events = [", *(f'    "{label}",' for label in labels), "]"])
+    plan = plan_from({"events": labels}, text=text)  # took minutes
+    assert [entry.line for entry in plan.entries] == list(range(2, 20_002))

@@ -14,6 +14,7 @@ Layers may also stand at the top, as HugeCTR's schedules have them: `{"BottomMLP
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import importlib
 import json
@@ -31,6 +32,9 @@ _DIRECTIONS: tuple[tuple[str, Direction], ...] = (
     ("backward_events", "backward"),
 )
 _MODES = ("one_at_a_time", "one_shot")
+
+_QUOTED = re.compile(r'"([^"]*)"|\'([^\']*)\'')
+_KEY = re.compile(r"^\s*\[?(?:layers\.)?([\w.-]+)()\s*[\]=]")
 
 
 class PlanError(UsageError):
@@ -83,6 +87,7 @@ class Plan:
 class _Reader:
     source: str
     lines: list[str]
+    named: dict[str, list[int]] | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -91,14 +96,15 @@ class _Reader:
 
     def line_of(self, text: str, after: str | None = None) -> int | None:
         """The line that quotes `text` (bare for a TOML key), behind the line that names `after`."""
-        quoted = re.compile(
-            rf"""["']{re.escape(text)}["']|^\s*\[?(?:layers\.)?{re.escape(text)}\s*[\]=]"""
-        )
-        start = (self.line_of(after) or 1) - 1 if after is not None else 0
-        for number, line in enumerate(self.lines[start:], start + 1):
-            if quoted.search(line):
-                return number
-        return None
+        if self.named is None:
+            self.named = {}
+            for number, line in enumerate(self.lines, 1):
+                for found in (*_QUOTED.finditer(line), *_KEY.finditer(line)):
+                    self.named.setdefault(found[1] or found[2] or "", []).append(number)
+        numbers = self.named.get(text, [])
+        start = (self.line_of(after) or 1) if after is not None else 1
+        first = bisect.bisect_left(numbers, start)
+        return numbers[first] if first < len(numbers) else None
 
     def add(self, label: str, text: str, line: int | None) -> None:
         try:
@@ -210,7 +216,7 @@ def read_plan(path: str | Path) -> Plan:
     path = Path(path)
     source = path.name
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(
             f"cannot read the plan {path}: {getattr(error, 'strerror', None) or error}",
@@ -221,6 +227,8 @@ def read_plan(path: str | Path) -> Plan:
             mapping = json.loads(text)
         except json.JSONDecodeError as error:
             raise PlanError(f"{source}, line {error.lineno}: not JSON: {error.msg}") from None
+        except RecursionError:
+            raise PlanError(f"{source}: not a plan: nested too deep") from None
     else:
         mapping = _read_toml(text, source)
     if not isinstance(mapping, dict):
@@ -248,6 +256,8 @@ def _read_toml(text: str, source: str) -> dict[str, Any]:
         line = f", line {found[1]}" if found else ""
         what = re.sub(r"\s*\(at .*\)", "", str(error))
         raise PlanError(f"{source}{line}: not TOML: {what}") from None
+    except RecursionError:
+        raise PlanError(f"{source}: not a plan: nested too deep") from None
     return mapping
 
 
