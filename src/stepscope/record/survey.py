@@ -14,12 +14,10 @@ from statistics import median
 from typing import Any
 
 from stepscope.record.compiling import capturing_check
-from stepscope.record.discover import Discovery
-from stepscope.record.rounds import Listed, heaviest, listed, modules_of
-from stepscope.record.surveyor import Kind, Surveyor
+from stepscope.record.rounds import Listed, heaviest, modules_of
+from stepscope.record.survey_stages import Stage, StagesWatched, stages_of
 from stepscope.record.trouble import Guard
 
-_DEVICE_SECONDS = 30.0
 _MOST_REFUSALS = 3
 
 
@@ -63,7 +61,7 @@ class Survey:
         """How many modules ran, of which `top` are kept."""
         self.iterations = 0
         self._top = top
-        self._stages = _stages(iterations)
+        self._stages = stages_of(iterations)
         self._finished = finished
         self._swallowed = swallowed
         self._now = now
@@ -72,13 +70,11 @@ class Survey:
         # Apart from the loop's guard: what goes wrong in a hook must not leave the loop unheard,
         # for then an endless script would not be ended.
         self._hooks = Guard("the survey")
-        self._discovery: Discovery | None = None
-        self._surveyor: Surveyor | None = None
-        self._operators_of: list[str] | None = None
+        self._watched = StagesWatched(self._hooks, top=top, now=now)
         self._running = False
         self._fresh = False
         self._began_ns = 0
-        self._times: dict[str, list[int]] = {}
+        self._times: dict[Stage, list[int]] = {}
         self._refusals = 0
 
     @property
@@ -99,8 +95,7 @@ class Survey:
     @property
     def watched(self) -> int:
         """How many iterations of each kind were watched."""
-        rounds = [] if self._surveyor is None else self._surveyor.rounds
-        return sum(one.kind == "all" for one in rounds)
+        return self._watched.iterations
 
     @property
     def untouched_ns(self) -> int | None:
@@ -127,7 +122,7 @@ class Survey:
         self.iterations += 1
         self._running = True
         try:
-            self._enter(self._stages[self.iterations - 1])
+            self._watched.begin(self._stages[self.iterations - 1])
         except Exception as error:
             self._hooks.trip(error)
         self._began_ns = self._now()
@@ -149,8 +144,7 @@ class Survey:
         self._running = False
         stage = self._stages[self.iterations - 1]
         try:
-            if self._surveyor is not None and self._surveyor.watch is not None:
-                self._surveyor.end(fresh=self._fresh)
+            self._watched.end(fresh=self._fresh)
             if not self._fresh:
                 self._times.setdefault(stage, []).append(time_ns)
         except Exception as error:
@@ -165,8 +159,7 @@ class Survey:
         self._running = False
         if not began:
             self.iterations -= 1
-        if self._surveyor is not None:
-            self._surveyor.abandon()
+        self._watched.abandon()
 
     def not_this_one(self) -> None:
         """The running iteration counts only if there is no better one."""
@@ -178,7 +171,7 @@ class Survey:
 
     def input_begins(self) -> tuple[Any, Any]:
         """The wait for a batch begins; the result goes to `input_ends`."""
-        watch = None if self._surveyor is None or self._not_mine() else self._surveyor.watch
+        watch = None if self._not_mine() else self._watched.watch
         if watch is None:
             return None, None
         try:
@@ -195,7 +188,7 @@ class Survey:
 
     def recapture(self) -> bool:
         """In watched iterations a CUDA graph is captured again, to hear what is in it."""
-        return self._surveyor is not None and self._surveyor.watch is not None
+        return self._watched.watch is not None
 
     def close(self) -> list[Any]:
         """Ends the survey where the script itself has ended: what was watched until then is kept."""
@@ -212,30 +205,6 @@ class Survey:
     def _not_mine(self) -> bool:
         return os.getpid() != self._pid
 
-    def _enter(self, stage: str) -> None:
-        discovery = self._discovery
-        if stage == "discover" and discovery is None:
-            self._discovery = Discovery()
-            self._discovery.install(self._hooks)
-        # An iteration that broke off has shown nothing; then the next one is listened to.
-        elif discovery is not None and (discovery.roots or discovery.optimizers):
-            discovery.remove()
-            self._discovery = None
-            self._surveyor = Surveyor(
-                discovery.model, discovery.optimizers, self._hooks, now=self._now
-            )
-        if self._surveyor is None or self._hooks.tripped:
-            return
-        if stage == "operators":
-            if self._operators_of is None:
-                self._surveyor.wait(_DEVICE_SECONDS)
-                kept = heaviest(listed(self._surveyor.rounds), self._top)
-                self._operators_of = modules_of(kept)
-            self._surveyor.begin("operators", self._operators_of)
-        elif stage in ("all", "forwards"):
-            kind: Kind = "all" if stage == "all" else "forwards"
-            self._surveyor.begin(kind)
-
     def _leave(self) -> None:
         if self.over:
             self._refusals += 1
@@ -248,25 +217,14 @@ class Survey:
     def _finish(self) -> None:
         self.over = True
         try:
-            if self._discovery is not None:
-                self._discovery.remove()
-            if self._surveyor is not None:
-                self._surveyor.remove()
-                self._surveyor.wait(_DEVICE_SECONDS)
-                everything = listed(self._surveyor.rounds)
-                self.modules = sum(bool(path) for path in modules_of(everything))
-                self.found = heaviest(everything, self._top)
+            everything = self._watched.take_out()
+            self.modules = sum(bool(path) for path in modules_of(everything))
+            self.found = heaviest(everything, self._top)
         except Exception as error:
             self._hooks.trip(error)
         if self.found:
             self._finished(self)
 
-    def _median_ns(self, stage: str) -> int | None:
+    def _median_ns(self, stage: Stage) -> int | None:
         times = self._times.get(stage)
         return round(median(times)) if times else None
-
-
-def _stages(iterations: int) -> tuple[str, ...]:
-    # Those without anything of ours lie between the others, so that both meet the same weather.
-    timed = ("plain", "all", "forwards") * iterations
-    return ("untouched", "discover", *timed, "plain", *("operators",) * iterations)
