@@ -53,6 +53,10 @@ JOB = """
         for work in works:
             work.wait()
     assert dict(vars(dist.ProcessGroup)) == before
+    # This thread can be heard again.
+    with torch.profiler.profile() as profiler:
+        torch.ones(3).add(1)
+    assert "aten::add" in {event.key for event in profiler.key_averages()}
     dist.destroy_process_group()
 """
 
@@ -66,7 +70,8 @@ def job(tmp_path: Path) -> Path:
 
 def _events(path: Path) -> list[dict[str, Any]]:
     with gzip.open(path, "rt") as file:
-        return [event for event in json.load(file)["traceEvents"] if "dur" in event]
+        events = [event for event in json.load(file)["traceEvents"] if "dur" in event]
+    return sorted(events, key=lambda event: event["ts"])
 
 
 @pytest.mark.parametrize(
@@ -98,10 +103,9 @@ def test_what_ends_in_the_next_step_is_whole_and_nothing_else_of_it_is_recorded(
         ran = [event["dur"] for event in events if event["name"] == name]
         assert len(ran) == 2
         if how == "all_reduce" and rank == 0:
-            assert min(ran) > 50_000  # us: the other rank comes 100 ms later
+            assert ran[-1] > 50_000  # us: the other rank comes 100 ms later
         regions = {event["name"] for event in events if event["name"].startswith("region")}
-        # Torches that cannot be muted record the next step too.
-        assert regions in ({"region 1", "region 2"}, {"region 1", "region 2", "region 3"})
+        assert regions == {"region 1", "region 2"}
 
 
 class _Work:

@@ -19,8 +19,6 @@ from stepscope.record.one_profiler import JOBS_OWN, OneProfiler
 from stepscope.record.trace_ranges import TraceRanges
 from stepscope.record.trouble import Guard
 
-_MOST_EXTRA_STEPS = 100
-
 
 class Profiling:
     """A session, which warms up from the moment that it is made.
@@ -43,7 +41,7 @@ class Profiling:
         self._ranges = TraceRanges(guard)
         self._grown_from: int | None = None
         self._muted = False
-        self._extra_steps = 0
+        self._thread_muted = False
         self._profiler = self._prepared(options)
 
     def _prepared(self, options: Mapping[str, Any]) -> Any:
@@ -97,25 +95,26 @@ class Profiling:
     def must_run_on(self) -> bool:
         """Whether it cannot stop yet: what a recorded step began has not ended.
 
-        Ask once per step: from the first time on it hears nothing new, where torch can do that.
+        From then on it hears nothing new.
         """
         if not self._in_flight.any():
             return False
         if not self._muted:
-            self._muted = self._mute()
-            self._extra_steps += 1
-        return self._muted or self._extra_steps <= _MOST_EXTRA_STEPS
-
-    def _mute(self) -> bool:
-        """Lets the profiler hear nothing new; False where this torch cannot (before 2.6)."""
-        from torch import profiler
-
-        toggle = getattr(self._profiler, "toggle_collection_dynamic", None)
-        if toggle is None:
-            return False
-        toggle(False, profiler.supported_activities())
-        self._stop_listening()
+            self._muted = True
+            self._mute()
         return True
+
+    def _mute(self) -> None:
+        import torch
+
+        self._stop_listening()
+        toggle = getattr(self._profiler, "toggle_collection_dynamic", None)
+        if toggle is not None:
+            toggle(False, torch.profiler.supported_activities())
+        else:
+            # Before torch 2.6 this thread can be muted, but not its device.
+            torch.autograd._enable_record_function(False)
+            self._thread_muted = True
 
     def quieten(self) -> bool:
         """Takes out what listens; True when a recorded step has begun and not ended."""
@@ -143,10 +142,19 @@ class Profiling:
                     self._in_flight.settle()
                 profiler.stop_trace()
         finally:
+            if self._thread_muted:
+                self._thread_muted = False
+                _hear_this_thread()
             self._in_flight.forget()
             self._one.release()
         self.stop_seconds = time.monotonic() - began
         return profiler if was_recording else None
+
+
+def _hear_this_thread() -> None:
+    import torch
+
+    torch.autograd._enable_record_function(True)
 
 
 def quieten_profiler() -> None:
