@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepscope.costs.hardware import Hardware, load_hardware, parse_hardware
-from stepscope.errors import StepScopeError, UsageError
+from stepscope.errors import UsageError
+from stepscope.whole_file import written_whole
 
+_HINT = "set XDG_CONFIG_HOME to a folder that you may write to"
 _RECALIBRATE = "measure this machine with: stepscope calibrate"
 
 
@@ -104,22 +106,14 @@ def store_measured(found: Measured, path: Path | None = None) -> Path:
         UsageError: the file that is there is none of this form.
     """
     target = path or measured_path()
-    try:
+    with written_whole(target, hint=_HINT) as unfinished:
         before = target.read_text("utf-8") if target.is_file() else ""
         parse_hardware(before)
         own = f"name = {_text(f'{found.device} (measured)')}"
         kept = [row for row in before.split("[[device]]")[1:] if own not in row]
         target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
         rows = [measured_text(found), *(f"[[device]]{row.rstrip()}\n" for row in kept)]
         unfinished.write_text("# Written by `stepscope calibrate`.\n\n" + "\n".join(rows), "utf-8")
-        unfinished.replace(target)
-    except OSError as error:
-        raise StepScopeError(
-            f"{target}: cannot be written ({error.strerror or error})",
-            hint="set XDG_CONFIG_HOME to a folder that you may write to",
-            slug="cannot-write",
-        ) from None
     return target
 
 

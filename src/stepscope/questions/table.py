@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.errors import StepScopeError
 from stepscope.questions.declare import Column, Question
+from stepscope.whole_file import written_whole
 
 if TYPE_CHECKING:
     import pandas
@@ -135,19 +135,8 @@ class Table:
             for c in self.columns
         ]
         schema = pa.schema(fields, metadata={"question": self.question.name})
-        target = Path(path)
-        unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
+        with written_whole(Path(path)) as unfinished:
             pq.write_table(self.arrow.cast(schema), str(unfinished))
-            unfinished.replace(target)
-        except OSError as error:
-            raise StepScopeError(
-                f"{target}: cannot be written ({error.strerror or error})",
-                hint="choose a folder that exists, that you may write to, and that has space left",
-                slug="cannot-write",
-            ) from None
-        finally:
-            unfinished.unlink(missing_ok=True)
 
     def __repr__(self) -> str:
         """Its rows as text of 80 columns, the first 20 of them."""

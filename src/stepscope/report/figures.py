@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.errors import StepScopeError, UsageError
+from stepscope.whole_file import written_whole
 
 SUFFIXES = (".png", ".svg")
 
@@ -63,24 +64,17 @@ def save_figure(figure: Any, path: str | os.PathLike[str]) -> Path:
     suffix = target.suffix.lower()
     import matplotlib
 
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
     # Text stays text: smaller, searchable, and the same file for the same figure.
     settings = {"svg.fonttype": "none", "svg.hashsalt": "stepscope"}
     kept = {"metadata": {"Date": None}} if suffix == ".svg" else {}
-    try:
-        with warnings.catch_warnings(), matplotlib.rc_context(settings):
-            # Labels may be in scripts that the font lacks: they get boxes, and need no warning each.
-            warnings.simplefilter("ignore")
-            figure.savefig(unfinished, format=suffix[1:], dpi=100, **kept)
-        unfinished.replace(target)
-    except OSError as error:
-        raise StepScopeError(
-            f"{target}: cannot be written ({error.strerror or error})",
-            hint="choose a folder that exists, that you may write to, and that has space left",
-            slug="cannot-write",
-        ) from None
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with (
+        written_whole(target) as unfinished,
+        warnings.catch_warnings(),
+        matplotlib.rc_context(settings),
+    ):
+        # Labels may be in scripts that the font lacks: they get boxes, and need no warning each.
+        warnings.simplefilter("ignore")
+        figure.savefig(unfinished, format=suffix[1:], dpi=100, **kept)
     return target
 
 

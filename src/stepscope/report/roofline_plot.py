@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.errors import StepScopeError, UsageError
 from stepscope.units import bandwidth_text, flops_text, ratio_text, time_text
+from stepscope.whole_file import written_whole
 
 if TYPE_CHECKING:
     from stepscope.questions.table import Table
@@ -119,17 +120,11 @@ def write_plot(table: Table, path: Path) -> None:
             slug="plot-kind",
         )
     picture = picture_of(table)
-    try:
+    with written_whole(path) as unfinished:
         if kind == ".svg":
-            path.write_text(svg_text(picture), encoding="utf-8")
+            unfinished.write_text(svg_text(picture), encoding="utf-8")
         else:
-            _write_png(picture, path)
-    except OSError as error:
-        raise StepScopeError(
-            f"{path}: cannot be written ({error.strerror or error})",
-            hint="choose a folder that exists, that you may write to, and that has space left",
-            slug="cannot-write",
-        ) from None
+            _write_png(picture, unfinished)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,4 +282,4 @@ def _write_png(picture: Picture, path: Path) -> None:
             color=colours[ceiling.dtype],
         )
     axes.legend(loc="lower right")
-    figure.savefig(str(path))
+    figure.savefig(path, format="png")
