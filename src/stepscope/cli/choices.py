@@ -28,6 +28,22 @@ def read_numbers(
     return tuple(sorted(found)) if texts else None
 
 
+def check_recorded_ranks(ranks: str | None) -> None:
+    """Refuses what does not name ranks of a job, before the job runs with it.
+
+    Raises:
+        UsageError: it does not.
+    """
+    from stepscope.record.ranks import chosen, this_process
+
+    try:
+        chosen(ranks, this_process())
+    except ValueError as error:
+        raise UsageError(
+            str(error), hint="ranks count from 0: --ranks 0,8", slug="bad-ranks"
+        ) from None
+
+
 def read_window(
     ctx: click.Context, param: click.Parameter, text: str | None
 ) -> tuple[int, int] | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepscope.cli.all_ranks import of_one_rank, wrote_phases
+from stepscope.cli.choices import check_recorded_ranks
 from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
 from stepscope.cli.typed_name import typed_name
 from stepscope.errors import StepScopeError, UsageError
@@ -89,7 +90,7 @@ def command(
     given = {name: value for name, value in options.items() if value is not None}
     ways = (plan is not None, phases, trace, on_demand is not None)
     _check_way(ways, given)
-    _check_ranks(options["ranks"])
+    check_recorded_ranks(options["ranks"])
     command_line = list(script)
     module = command_line[:1] == ["-m"]
     if module:
@@ -160,17 +161,6 @@ def _check_way(ways: tuple[bool, bool, bool, bool], given: dict[str, Any]) -> No
             hint="say it to stepscope trigger",
             slug="two-ways-to-record",
         )
-
-
-def _check_ranks(ranks: str | None) -> None:
-    from stepscope.record.ranks import chosen, this_process
-
-    try:
-        chosen(ranks, this_process())
-    except ValueError as error:
-        raise UsageError(
-            str(error), hint="ranks count from 0: --ranks 0,8", slug="bad-ranks"
-        ) from None
 
 
 def _tracer(out: Path, on_demand: Path | None, given: dict[str, Any]) -> Tracer | OnDemand:

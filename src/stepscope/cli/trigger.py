@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from stepscope.errors import StepScopeError, UsageError
+from stepscope.cli.choices import check_recorded_ranks
+from stepscope.errors import StepScopeError
 
 
 @click.command(name="trigger", short_help="Has a running job record a trace of a few steps.")
@@ -65,15 +66,9 @@ def command(
     or did not record.
     """
     from stepscope.record.asking import agree, wait_until_done
-    from stepscope.record.ranks import chosen, this_process
     from stepscope.record.request import new_request
 
-    try:
-        chosen(ranks, this_process())
-    except ValueError as error:
-        raise UsageError(
-            str(error), hint="ranks count from 0: --ranks 0,8", slug="bad-ranks"
-        ) from None
+    check_recorded_ranks(ranks)
     wanted = new_request(steps=steps, at_step=at, ranks=ranks, memory=memory, stack=stack)
     order = agree(job_dir, wanted, lead_seconds=lead, timeout_seconds=timeout)
     click.echo(f"recording {steps} step{'s'[: steps != 1]} from step {order.at_step}", err=True)

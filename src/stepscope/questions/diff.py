@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import SourceError, UsageError
 from stepscope.questions import find
-from stepscope.questions.ask import bears_on, check_top
+from stepscope.questions.ask import SOURCES, bears_on, check_top
 from stepscope.questions.declare import Parameter, Question
 from stepscope.questions.diff_rows import COLUMNS, COUNTED_CALLS, set_beside
 from stepscope.questions.diff_sides import (
@@ -40,7 +40,6 @@ _WITHIN = (
 )
 
 _FAILED = "SELECT * FROM data_check WHERE severity <> 'ok' ORDER BY rank, span, \"check\""
-_SOURCES = "SELECT path FROM source ORDER BY rank, span, path"
 
 
 def diff(
@@ -156,7 +155,7 @@ class Pair:
             question=DIFF,
             arrow=rows,
             sources=tuple(
-                row["path"] for trace in self.traces for row in trace.sql(_SOURCES).rows()
+                row["path"] for trace in self.traces for row in trace.sql(SOURCES).rows()
             ),
             checks=tuple(
                 {**check, "explanation": f"{role}: {check['explanation']}"}
