@@ -571,3 +571,30 @@ def test_a_backward_through_an_earlier_iterations_graph_is_not_measured(tmp_path
     (event,) = _events(tmp_path)
     # This iteration's own comes after the earlier one's and its 5 ms.
     assert min(offset for _, _, offset in event["samples"][1:]) > 5_000_000
+
+
+def test_what_is_measured_is_on_disk_before_the_plan_is_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepscope.record.session._SAVE_EVERY_SECONDS", 0.0)
+    model = make_model()
+    inline.start(
+        {"warmup": 1, "repetitions": 500, "events": ["forward", "backward"]},
+        model=model,
+        out=tmp_path,
+        phases=False,
+    )
+    deadline = time.monotonic() + 30
+    for batch in inline.iterate(batches(10_000)):
+        model(batch).sum().backward()
+        if time.monotonic() > deadline:
+            break
+        if list(tmp_path.glob("*.prof.json")) and _events(tmp_path)[0]["statistics"] is not None:
+            break
+    # As a job leaves it that is killed now.
+    (profile,) = parse_result(tmp_path)
+    assert profile["complete"] is False
+    before = [event["statistics"] for event in _events(tmp_path)]
+    assert before[0]["n"] > 0
+    inline.stop()
+    assert _events(tmp_path)[0]["statistics"]["n"] >= before[0]["n"]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
+import pytest
+
 from stepscope.record.clock import HostClock
-from stepscope.record.watch import ArmedWatch
+from stepscope.record.plan import plan_from
+from stepscope.record.watch import ArmedWatch, SurveyWatch
 
 from .fake_device import FakeDeviceClock
 
@@ -87,3 +92,32 @@ def test_an_iteration_that_breaks_off_leaves_no_mark_behind() -> None:
         watch.close(watch.open("fc"))
         watch.give_back()
     assert clock.made == 3
+
+
+@pytest.mark.parametrize(
+    ("label", "heard"),
+    [
+        ("fc.forward", False),
+        ("fc.forward.aten::addmm", False),
+        ("fc.backward", True),
+        ("fc.backward.AddmmBackward0", True),
+        ("prefetch", True),
+    ],
+)
+def test_only_forwards_must_run_in_the_loops_own_thread(label: str, *, heard: bool) -> None:
+    clock = HostClock()
+    survey = SurveyWatch(plan_from({"events": [label]}), lambda _: clock)
+    armed = ArmedWatch({(label, 0): (0, clock)})
+    armed.begin()
+
+    def elsewhere() -> None:
+        for watch in (survey, armed):
+            watch.close(watch.open(label))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert [event.label for event in survey.events] == [label] * heard
+    assert survey.elsewhere == (set() if heard else {label})
+    (pending,) = armed.end(0)
+    assert len(pending.measured) == heard

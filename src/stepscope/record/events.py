@@ -39,6 +39,33 @@ class NotMeasured:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a recorder has measured until now; the recorder goes on without changing it.
+
+    Args:
+        plan: what was to be measured.
+        events: the planned events that the job runs, in their order.
+        not_measured: planned events that the job does not run.
+        iterations: (iteration, armed, time in ns) of those that count towards the overhead.
+        iterations_run: how many began.
+        bookkeeping_ns: host time spent between iterations, in all of them.
+        in_graph: whether something was measured inside a captured graph.
+        surveyed: whether it is known what the job runs.
+        done: whether every event has had its turn.
+    """
+
+    plan: Plan
+    events: list[Event]
+    not_measured: list[NotMeasured]
+    iterations: list[tuple[int, bool, int]]
+    iterations_run: int
+    bookkeeping_ns: int
+    in_graph: bool
+    surveyed: bool
+    done: bool
+
+
 def not_measured_words(plan: Plan, not_measured: list[NotMeasured]) -> str:
     """One line for the warning: each entry with the plan's line, where it is known."""
     words = []

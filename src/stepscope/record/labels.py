@@ -61,6 +61,15 @@ class Label:
         """Whether it may stand for several labels."""
         return "*" in self.text
 
+    @property
+    def in_loops_thread(self) -> bool:
+        """Whether it only counts in the training loop's own thread.
+
+        Forwards do: a thread that evaluates calls the same modules. Autograd has threads of its own,
+        and a region is where the job puts it.
+        """
+        return self.direction == "forward"
+
     def matches(self, label: str, occurrence: int) -> bool:
         """Whether an event of this label and occurrence is meant.
 

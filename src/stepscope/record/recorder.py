@@ -9,11 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 from stepscope.record import annotate
 from stepscope.record.clock import Clock, Clocks, HostClock
-from stepscope.record.events import Event, NotMeasured, Sample, not_measured_words
+from stepscope.record.events import (
+    Event,
+    Measured,
+    NotMeasured,
+    Sample,
+    not_measured_words,
+)
 from stepscope.record.labels import parse_label
 from stepscope.record.plan import Plan
 from stepscope.record.ring import Marked, Ring
@@ -95,6 +102,20 @@ class Recorder:
     def done(self) -> bool:
         """Whether everything that can be measured has been; some may still have to be read."""
         return self.schedule.turn.role == "done"
+
+    def measured(self) -> Measured:
+        """What is known until now."""
+        return Measured(
+            plan=self.plan,
+            events=[replace(event, samples=event.samples.copy()) for event in self.events],
+            not_measured=self.not_measured.copy(),
+            iterations=self.iterations.copy(),
+            iterations_run=self.iteration + 1,
+            bookkeeping_ns=self.bookkeeping_ns,
+            in_graph=self.in_graph,
+            surveyed=self.schedule.planned() is not None,
+            done=self.done,
+        )
 
     def read(self) -> bool:
         """Reads what the clocks have reached; says whether anything is still in flight."""
@@ -252,6 +273,10 @@ class Recorder:
                     "it runs inside a captured graph, where this torch's events keep no time; those "
                     "of torch 2.8 do"
                 )
+            elif any(
+                entry.label.matches(label, entry.label.occurrence or 0) for label in watch.elsewhere
+            ):
+                reason = "it runs in another thread than the training loop's"
             else:
                 reason = why_not_seen(entry, finder, watch.seen)
             self.not_measured.append(NotMeasured(entry, reason))

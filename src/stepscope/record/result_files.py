@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.record.communication import ddp_timing
+from stepscope.record.events import Measured
 from stepscope.record.output import keep_json
 from stepscope.record.phases import Phases
 from stepscope.record.ranks import Process, this_process
-from stepscope.record.recorder import Recorder
 from stepscope.record.summary import file_name, inline_summary, phases_summary
 from stepscope.record.targets.copies import Copied
 from stepscope.record.trouble import Guard, say_once
@@ -35,7 +35,6 @@ class ResultFiles:
         self._started_epoch_ns = time.time_ns()
         self._process: Process | None = None
         self._writer: threading.Thread | None = None
-        self._has_inline = False
 
     @property
     def busy(self) -> bool:
@@ -74,13 +73,10 @@ class ResultFiles:
             )
         return not self.busy
 
-    def write_inline(self, recorder: Recorder) -> None:
-        """Writes the events of a plan, once."""
-        if self._has_inline:
-            return
-        self._has_inline = True
+    def write_inline(self, measured: Measured) -> None:
+        """Writes the events of a plan, in place of an earlier file of this process."""
         process = self.process()
-        summary = inline_summary(recorder, process, self._started_epoch_ns)
+        summary = inline_summary(measured, process, self._started_epoch_ns)
         self._keep(file_name(process, "prof"), summary, "the inline profile")
 
     def summary_of(

@@ -255,9 +255,9 @@ class Session:
             self._take_out()
             if not self._files.settled():
                 return self.written
-            if self._recorder is not None:
+            if self._recorder is not None and not self._recorder_over:
                 self._recorder.drain()
-                self._files.write_inline(self._recorder)
+                self._files.write_inline(self._recorder.measured())
             if self._phases is not None and self._phases.steps:
                 self._phases.drain()
                 self._files.write_phases(self._summary_of(self._phases, samples=True))
@@ -283,11 +283,22 @@ class Session:
                 self._reads_left -= 1
         if self._phases is not None:
             self._phases.end(now_ns)
-            # A directory that hangs must not gather threads that wait for it.
-            if time.monotonic() - self._saved > _SAVE_EVERY_SECONDS and not self._files.busy:
-                self._saved = time.monotonic()
-                summary = self._summary_of(self._phases, samples=False)
-                self._files.in_background(lambda: self._files.write_phases(summary))
+        # A directory that hangs must not gather threads that wait for it.
+        if time.monotonic() - self._saved > _SAVE_EVERY_SECONDS and not self._files.busy:
+            self._saved = time.monotonic()
+            self._save()
+
+    def _save(self) -> None:
+        """Writes what there is, for a job that may be killed; the last files take its place."""
+        recorder, files = self._recorder, self._files
+        if recorder is not None and not self._recorder_over and recorder.events:
+            measured = recorder.measured()
+            # Who this is, is asked in the job's own thread.
+            files.process()
+            files.in_background(lambda: files.write_inline(measured))
+        if self._phases is not None:
+            summary = self._summary_of(self._phases, samples=False)
+            files.in_background(lambda: files.write_phases(summary))
 
     def _summary_of(self, phases: Phases, *, samples: bool) -> dict[str, Any]:
         copied = None if self._copies is None else self._copies.copied
@@ -297,9 +308,9 @@ class Session:
         self._recorder_over = True
         if self._phases is None and self._copies is not None:
             self._copies.detach()
-        # Who this is, is asked in the job's own thread.
+        measured = recorder.measured()
         self._files.process()
-        self._files.in_background(lambda: self._files.write_inline(recorder))
+        self._files.in_background(lambda: self._files.write_inline(measured))
 
     def _install(self) -> None:
         if self._discovery is not None:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from stepscope.record.events import Event
+from stepscope.record.events import Event, Measured
 from stepscope.record.phases import COLUMNS, PHASES, Phases
 from stepscope.record.plan import Entry
 from stepscope.record.ranks import Process
-from stepscope.record.recorder import Recorder
 from stepscope.record.statistics import Statistics, describe, overhead
 from stepscope.record.targets.copies import Copied
 from stepscope.record.verdict import findings
@@ -90,16 +89,15 @@ def _event(event: Event) -> dict[str, Any]:
     }
 
 
-def _without_a_turn(recorder: Recorder) -> list[dict[str, Any]]:
+def _without_a_turn(measured: Measured) -> list[dict[str, Any]]:
     """What of the plan was still to come when the recording ended."""
-    if recorder.done:
+    if measured.done:
         return []
-    surveyed = recorder.schedule.planned() is not None
     missing = []
-    for entry in recorder.plan.entries:
-        events = [event for event in recorder.events if _is_of(event, entry)]
+    for entry in measured.plan.entries:
+        events = [event for event in measured.events if _is_of(event, entry)]
         # What the surveyed iteration did not run is named already.
-        if not (any(event.samples for event in events) or (surveyed and not events)):
+        if not (any(event.samples for event in events) or (measured.surveyed and not events)):
             missing.append({"label": entry.text, "line": entry.line, "reason": ENDED_FIRST})
     return missing
 
@@ -108,45 +106,46 @@ def _is_of(event: Event, entry: Entry) -> bool:
     return entry.label.matches(event.surveyed.label, event.surveyed.occurrence)
 
 
-def inline_summary(recorder: Recorder, process: Process, started_epoch_ns: int) -> dict[str, Any]:
+def inline_summary(measured: Measured, process: Process, started_epoch_ns: int) -> dict[str, Any]:
     """What inline recording has measured, as `<host>.<rank>.prof.json` holds it."""
     timeline: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for event in recorder.events:
+    for event in measured.events:
         where = event.surveyed
         streams = timeline.setdefault(f"device_{where.device}", {})
         streams.setdefault(f"stream_{where.stream}", []).append(_event(event))
-    unarmed = [time_ns for _, armed, time_ns in recorder.iterations if not armed]
-    armed = [time_ns for _, armed, time_ns in recorder.iterations if armed]
+    unarmed = [time_ns for _, armed, time_ns in measured.iterations if not armed]
+    armed = [time_ns for _, armed, time_ns in measured.iterations if armed]
     # Inside a captured graph the marks stay between two captures, so nothing runs without them.
     cost = None
-    if not recorder.in_graph:
-        cost = asdict(overhead([(armed, time_ns) for _, armed, time_ns in recorder.iterations]))
-    plan = recorder.plan
+    if not measured.in_graph:
+        cost = asdict(overhead([(armed, time_ns) for _, armed, time_ns in measured.iterations]))
+    plan = measured.plan
     return {
         "format": "stepscope.inline",
         "version": VERSION,
         **_who(process),
         "avg_iter_time_ms": _mean_ms(unarmed or armed),
         "timeline": timeline,
-        "complete": recorder.done,
+        "complete": measured.done,
         "mode": plan.mode,
         "warmup": plan.warmup,
         "repetitions": plan.repetitions,
-        "iterations_run": recorder.iteration + 1,
+        "iterations_run": measured.iterations_run,
         "start_epoch_ns": started_epoch_ns,
         "overhead": cost,
-        "bookkeeping_ns_per_iteration": recorder.bookkeeping_ns / max(recorder.iteration, 1),
+        "bookkeeping_ns_per_iteration": measured.bookkeeping_ns
+        / max(measured.iterations_run - 1, 1),
         "iteration_statistics": {
             "armed": _statistics_ns(describe(armed)),
             "unarmed": _statistics_ns(describe(unarmed)),
         },
-        "iterations": [list(row) for row in recorder.iterations],
+        "iterations": [list(row) for row in measured.iterations],
         "not_measured": [
             *(
                 {"label": one.entry.text, "line": one.entry.line, "reason": one.reason}
-                for one in recorder.not_measured
+                for one in measured.not_measured
             ),
-            *_without_a_turn(recorder),
+            *_without_a_turn(measured),
         ],
         "sample_columns": ["iteration", "duration_ns", "offset_ns"],
         "iteration_columns": ["iteration", "armed", "time_ns"],

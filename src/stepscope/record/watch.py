@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Protocol
 
 from stepscope.record.clock import Clock
+from stepscope.record.labels import parse_label
 from stepscope.record.plan import Plan
 from stepscope.record.ring import Marked, Pending
 from stepscope.record.trouble import Guard
@@ -56,6 +58,9 @@ class SurveyWatch:
         self.seen: dict[str, int] = {}
         self.in_graph: set[tuple[str, int]] = set()
         """Planned (label, occurrence) inside a captured graph whose clock makes no marks there."""
+        self.elsewhere: set[str] = set()
+        """Labels of the training loop's thread that were heard in another one."""
+        self._thread = get_ident()
         self._plan = plan
         self._clock_of = clock_of
         self._index = 0
@@ -63,6 +68,9 @@ class SurveyWatch:
 
     def open(self, label: str) -> Surveyed | None:
         """Notes the event when the plan names it."""
+        if get_ident() != self._thread and parse_label(label).in_loops_thread:
+            self.elsewhere.add(label)
+            return None
         clock = self._clock_of(label)
         if not self._in_graph and clock.capturing():
             # What ran before the capture was its rehearsal; the replays run what comes now.
@@ -117,7 +125,9 @@ class ArmedWatch:
         """By the clock's id, the marks in a captured graph, which every replay makes again."""
         self._keys = keys
         self._labels = dict.fromkeys((label for label, _ in keys), 0)
+        self._loops_own = {label for label in self._labels if parse_label(label).in_loops_thread}
         self._clocks = list({id(clock): clock for _, clock in keys.values()}.values())
+        self._thread = get_ident()
         self._counts: dict[str, int] = {}
         self._opened: list[_Open] = []
         self._origins: list[Any] = []
@@ -125,6 +135,7 @@ class ArmedWatch:
 
     def begin(self) -> None:
         """An iteration begins: it is marked by every clock, and its events are from now on."""
+        self._thread = get_ident()
         self._counts = self._labels.copy()
         self._opened = []
         self._capturing = False
@@ -137,7 +148,7 @@ class ArmedWatch:
     def open(self, label: str) -> _Open | None:
         """Marks the beginning when this label's next occurrence is armed."""
         occurrence = self._counts.get(label)
-        if occurrence is None:
+        if occurrence is None or (label in self._loops_own and get_ident() != self._thread):
             return None
         in_graph = False
         for clock in self._clocks:
