@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from stepscope.intervals import (
     Intervals,
     clip,
+    concurrencies,
     concurrency,
     covered,
     gaps,
@@ -112,6 +113,16 @@ def test_concurrency_counts_what_runs_at_each_moment(one, windows):
         held = np.searchsorted(levels.time, t, side="right") - 1
         assert (levels.value[held] if held >= 0 else 0) == running[t]
     assert integral(levels, *arrays(windows)).tolist() == [sum(running[s:e]) for s, e in windows]
+
+
+@given(pairs)
+def test_weights_measured_together_are_those_measured_alone(one):
+    weights = [[0.1 * (i % 7) for i in range(len(one))], [0.3] * len(one)]
+    together = concurrencies(*arrays(one), weights)
+    for found, weight in zip(together, weights, strict=True):
+        alone = concurrency(*arrays(one), weight)
+        assert found.time.tolist() == alone.time.tolist()
+        assert found.value.tolist() == alone.value.tolist()
 
 
 def test_float_weights_leave_nothing_after_the_last_end():

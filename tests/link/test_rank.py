@@ -59,6 +59,18 @@ def test_rows_stay_in_file_order_with_their_own_values(recording):
     assert linked.host(early)["stack_id"] == 2
 
 
+def test_device_events_say_when_and_by_which_operator_they_were_launched(recording):
+    recording.operator("late", 50, 60)
+    recording.operator("aten::mm", 10, 30)
+    recording.launch(20, 25, 1)
+    linked_work, lost = recording.kernel(40, 45, 1), recording.kernel(70, 75, 2)
+    rows = recording.link().rows("device_event")
+    assert [(rows[i]["launch_ns"], rows[i]["operator_name"]) for i in (linked_work, lost)] == [
+        (20, "aten::mm"),
+        (None, None),
+    ]
+
+
 def test_chunks_with_dictionaries_of_their_own_link_as_one(recording):
     recording.annotation("ProfilerStep#1", 0, 100)
     recording.operator("aten::mm", 10, 50)
@@ -81,7 +93,9 @@ def test_chunks_with_dictionaries_of_their_own_link_as_one(recording):
         ]
     )
     whole.host_event = chunked
-    assert link_rank(whole).host_event.to_pylist() == recording.link().rows("host_event")
+    relinked = link_rank(whole)
+    assert relinked.host_event.to_pylist() == recording.link().rows("host_event")
+    assert relinked.device_event.to_pylist() == recording.link().rows("device_event")
 
 
 def test_damaged_times_years_away_link_without_overflow(recording):

@@ -166,6 +166,36 @@ def test_window_keeps_what_begins_inside(file, tmp_path):
     ]
 
 
+def test_links_that_a_window_cuts_leave_nothing_behind(tmp_path):
+    described = trace(steps=1)
+    alike = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1}
+    described["traceEvents"] += [alike | {"ts": 16, "dur": 4}, alike | {"ts": 17, "dur": 2}]
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps(described))
+    # What begins later than the operator and its launch: two operators inside it, and the kernel.
+    directory = import_source(file, tmp_path / "store", window=(14_500, 50_000))
+    assert rows(directory, "SELECT parent_id, recursive FROM host_event ORDER BY id") == [
+        {"parent_id": None, "recursive": False},
+        {"parent_id": 3, "recursive": True},
+    ]
+    assert rows(directory, "SELECT launch_id, launch_ns, operator_name FROM device_event") == [
+        {"launch_id": None, "launch_ns": None, "operator_name": None}
+    ]
+
+
+def test_launches_move_with_the_clock_of_their_rank(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "r0.json").write_text(json.dumps(trace(rank=0)))
+    (folder / "r1.json").write_text(json.dumps(trace(rank=1, base=5_000)))
+    directory = import_source(folder, tmp_path / "store")
+    moved = """
+        SELECT DISTINCT work.launch_ns - launch.start_ns AS apart FROM device_event AS work
+        JOIN host_event AS launch ON work.rank = launch.rank AND work.launch_id = launch.id
+    """
+    assert rows(directory, moved) == [{"apart": 0}]
+
+
 def test_ranks_in_processes_give_the_same_store(tmp_path, monkeypatch):
     folder = tmp_path / "run"
     folder.mkdir()
@@ -225,6 +255,12 @@ def test_cached_store_is_used_until_the_file_changes(file):
     assert (first / "store.json").stat().st_mtime_ns == stamp
     file.write_text(json.dumps(trace(steps=3)))
     assert open_source(file) != first
+
+
+def test_a_file_has_one_store_however_its_path_is_written(file, monkeypatch):
+    first = open_source(file)
+    monkeypatch.chdir(file.parent)
+    assert open_source(file.name) == first
 
 
 def test_without_cache_the_store_is_the_callers(file, tmp_path):

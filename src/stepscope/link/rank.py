@@ -13,15 +13,16 @@ from stepscope.formats.vocabulary import module_name, step_number
 from stepscope.link.backward import DIRECTIONS, find_directions, link_backward
 from stepscope.link.checks import Evidence, check_recording
 from stepscope.link.collectives import find_collectives
-from stepscope.link.columns import from_codes, integers
+from stepscope.link.columns import from_codes, integers, numbers
 from stepscope.link.device import Device, read_device
 from stepscope.link.device_time import NOT_MEASURED, sum_device_time
-from stepscope.link.host import nest_host
+from stepscope.link.host import Host, nest_host
 from stepscope.link.launches import link_launches
 from stepscope.link.linked import LinkedTables
 from stepscope.link.memory import link_memory
 from stepscope.link.modules import find_modules, spread_modules
 from stepscope.link.overruns import clip_overruns
+from stepscope.link.recursion import find_recursion
 from stepscope.link.steps import find_steps, steps_of_events
 
 Int32s = NDArray[np.int32]
@@ -76,7 +77,9 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
             columns={
                 "raw_dur_ns": integers(raw_dur, type=pa.int64()),
                 "launch_id": integers(host.rows(launch), type=pa.int64()),
+                "launch_ns": _begins(host, launch),
                 "operator_id": integers(host.rows(operator), type=pa.int64()),
+                "operator_name": _names(host, operator),
                 "module_id": integers(device_module, type=pa.int32()),
                 "direction": from_codes(device_direction, DIRECTIONS),
                 "step": _step_numbers(steps.number, step_of_device),
@@ -112,6 +115,7 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
         "row": host.nesting.row,
         "parent_id": host.nesting.parent,
         "depth": host.nesting.depth,
+        "recursive": find_recursion(host),
         "self_ns": host.nesting.self_ns,
         "step": step_of_host,
         "step_numbers": steps.number,
@@ -149,6 +153,23 @@ def _through(
     return result
 
 
+def _begins(host: Host, positions: Int32s) -> pa.Array:
+    """When the host events at some positions begin (ns), as recorded; NULL for -1."""
+    nowhere = positions < 0
+    if nowhere.all():
+        return pa.nulls(len(positions), pa.int64())
+    begins = numbers(host.table, "start_ns")[host.rows(positions)]
+    return pa.array(begins, mask=nowhere if nowhere.any() else None)
+
+
+def _names(host: Host, positions: Int32s) -> pa.Array:
+    """The names of the host events at some positions; NULL for -1."""
+    nowhere = positions < 0
+    if nowhere.all():
+        return pa.nulls(len(positions), pa.string())
+    return host.table.column("name").take(pa.array(host.rows(positions), mask=nowhere))
+
+
 def _step_numbers(numbers: NDArray[np.int64], index: Int32s) -> pa.Array:
     """The numbers of steps given by index; NULL for -1."""
     if not len(numbers):
@@ -173,13 +194,14 @@ def _attribution(device: Device, **links: NDArray[np.int32]) -> pa.Table:
 
 _HOST_COLUMNS = (
     "id", "category", "kind", "role", "name", "thread", "start_ns", "dur_ns", "self_ns",
-    "parent_id", "depth", "step", "module_id", "direction", "forward_id", "correlation",
+    "parent_id", "depth", "recursive", "step", "module_id", "direction", "forward_id", "correlation",
     "external_id", "sequence_number", "forward_thread", "input_id", "stack_id", "device_ns",
     "device_self_ns", "other_args",
 )  # fmt: skip
 _DEVICE_COLUMNS = (
     "id", "category", "kind", "name", "device", "stream", "start_ns", "dur_ns", "raw_dur_ns",
-    "correlation", "external_id", "launch_id", "operator_id", "module_id", "direction", "step",
+    "correlation", "external_id", "launch_id", "launch_ns", "operator_id", "operator_name", "module_id",
+    "direction", "step",
     "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread",
     "shared_memory_bytes", "blocks_per_sm", "warps_per_sm", "occupancy_ratio", "bytes",
     "copy_kind", "memory_kind", "context", "graph_id", "graph_node_id", "other_args",
@@ -213,6 +235,7 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
         "step": _step_numbers(links.pop("step_numbers"), rows("step")),
         "module_id": integers(rows("module_id"), type=pa.int32()),
         "depth": pa.array(np.minimum(rows("depth"), (1 << 15) - 1).astype(np.int16)),
+        "recursive": pa.array(rows("recursive")),
         "direction": from_codes(rows("direction"), DIRECTIONS),
         "id": pa.array(np.arange(len(row), dtype=np.int64)),
     }

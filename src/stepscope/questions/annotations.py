@@ -9,7 +9,6 @@ import numpy as np
 from stepscope.intervals import covered, union
 from stepscope.questions.declare import Column, Parameter, question
 from stepscope.questions.recording import WORK, Array, Columns, groups
-from stepscope.questions.recursion import inner_calls
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,14 +85,14 @@ def named_ranges(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # 
     chosen = "kind = 'annotation'" + ("" if all else " AND role IS DISTINCT FROM 'step'")
     rows = scope.sql(
         f"""
-        SELECT rank, span, thread, id, start_ns, start_ns + dur_ns AS end_ns, self_ns, name
+        SELECT rank, span, thread, id, start_ns, start_ns + dur_ns AS end_ns, self_ns,
+            NOT recursive AS outermost, name
         FROM host_event WHERE {chosen}
         """
     )
     names = rows.column("name").combine_chunks().dictionary_encode()
     found = {name: rows.column(name).to_numpy() for name in rows.column_names[:-1]}
     found["name"] = names.indices.to_numpy()
-    found["outermost"] = ~_among(found, inner_calls(scope, chosen))
     measured = {
         **_host_time(found, len(names.dictionary)),
         **_device_time(scope, found, len(names.dictionary)),
@@ -102,16 +101,6 @@ def named_ranges(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # 
     return answer.sort_by(
         [("device_busy_ns", "descending"), ("host_total_ns", "descending"), ("name", "ascending")]
     )
-
-
-def _among(ranges: Columns, calls: dict[str, list[int]]) -> Array:
-    """Which ranges are among the calls."""
-    found = np.zeros(len(ranges["id"]), dtype=np.bool_)
-    ranks = np.asarray(calls["rank"], dtype=np.int64)
-    for rank in np.unique(ranks):
-        ids = np.asarray(calls["id"], dtype=np.int64)[ranks == rank]
-        found |= (ranges["rank"] == rank) & np.isin(ranges["id"], ids)
-    return found
 
 
 def _host_time(ranges: Columns, names: int) -> dict[str, Array]:

@@ -116,7 +116,10 @@ def as_declared(question: Question, rows: pa.Table) -> pa.Table:
         pa.field(c.name, types[c.type]) for c in question.columns if c.name in rows.column_names
     ]
     ordered = rows.select([field.name for field in fields])
-    return ordered.cast(pa.schema(fields)).combine_chunks()
+    declared = pa.schema(fields)
+    if not ordered.schema.equals(declared):  # a cast imports a module of Arrow's, which takes time
+        ordered = ordered.cast(declared)
+    return ordered.combine_chunks()
 
 
 def _check_columns(columns: Sequence[str], question: Question) -> None:

@@ -43,19 +43,21 @@ IDLE_PARTS = PARTS[3:]
 
 _HOST_COMMUNICATION, _RUNTIME, _DATALOADER, _CPU_EXEC = range(4)
 
-_OF_ACTIVITY = """
-    SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns, {activity}::TINYINT AS activity
-    FROM host_event WHERE {ranks} AND {condition}
+_CPU = """
+    depth <= {depth} AND kind IN ('operator', 'annotation', 'python') AND role IS DISTINCT FROM 'step'
 """
-_CONDITIONS = {
-    _HOST_COMMUNICATION: "role = 'communication'",
-    _RUNTIME: "kind = 'runtime'",
-    _DATALOADER: "role = 'dataloader'",
-    _CPU_EXEC: "depth <= {depth} AND kind IN ('operator', 'annotation', 'python')"
-    " AND role IS DISTINCT FROM 'step'",
-}
-"""Which host events are which activity. Each is a query of its own, so that the condition is checked
-while the file is read. Where an event is two, the first takes its time."""
+_HOST = f"""
+    SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns, CASE
+            WHEN role = 'communication' THEN {_HOST_COMMUNICATION}
+            WHEN kind = 'runtime' THEN {_RUNTIME}
+            WHEN role = 'dataloader' THEN {_DATALOADER}
+            ELSE {_CPU_EXEC}
+        END::TINYINT AS activity
+    FROM host_event
+    WHERE {{ranks}} AND (role IN ('communication', 'dataloader') OR kind = 'runtime' OR {_CPU})
+"""
+"""Which host events are which activity. Where one is two, the first takes its time. One query: to
+read the times once for each activity costs more than a condition that is checked after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,8 @@ def break_down(
     steps: Recordings,
     device: Recordings,
     ranks: str = "rank >= 0",
-    launched: Recordings | None = None,
     *,
+    causes: bool = False,
     marked: bool = True,
 ) -> Iterator[Breakdown]:
     """Breaks down steps.
@@ -100,20 +102,11 @@ def break_down(
         steps: the steps to break down, as `steps_of` gives them.
         device: the device's work, as `device_work` gives it.
         ranks: the SQL condition on ranks that all of these were asked with.
-        launched: the device's work as `launched_work` gives it; without it `idle_ns` is all 0.
+        causes: whether idle time is told by its cause; `idle_ns` is all 0 otherwise.
         marked: whether steps are marked; the whole recording is one step otherwise.
     """
-    depth = outer_depth(scope, ranks)
-    host = recordings(
-        scope.numpy(
-            " UNION ALL ".join(
-                _OF_ACTIVITY.format(
-                    activity=activity, ranks=ranks, condition=condition.format(depth=depth)
-                )
-                for activity, condition in _CONDITIONS.items()
-            )
-        )
-    )
+    query = _HOST.format(ranks=ranks, depth=outer_depth(scope, ranks))
+    host = recordings(scope.numpy(query))
     for key, own in steps.items():
         doing = host[key]["activity"] if key in host else np.empty(0)
         runtime, operators = bool((doing == _RUNTIME).any()), bool((doing != _RUNTIME).any())
@@ -132,11 +125,12 @@ def break_down(
             device_span_ns=parts_ns[len(own["step"]) :],
             idle_ns=np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64),
         )
-        if launched is not None and work:
+        if causes and work:
             counted = {name: values[broken.counted] for name, values in own.items()}
-            gaps = find_gaps(launched[key], KERNEL_WAIT_NS, counted if marked else None)
+            gaps = find_gaps(device[key], KERNEL_WAIT_NS, counted if marked else None)
             idle = split(gaps.start, gaps.end, layers[PARTS.index(IDLE_PARTS[0]) :])
-            np.add.at(broken.idle_ns, gaps.cause, idle)
+            for cause in range(len(CAUSES)):
+                broken.idle_ns[cause] = idle[gaps.cause == cause].sum(axis=0)
         yield broken
 
 

@@ -8,7 +8,15 @@ from typing import Final
 import numpy as np
 
 from stepscope.intervals import covered, split
-from stepscope.questions.recording import COMMUNICATION, COPY, Array, Columns, extent, union_of
+from stepscope.questions.recording import (
+    COMMUNICATION,
+    COPY,
+    NEVER,
+    Array,
+    Columns,
+    extent,
+    union_of,
+)
 
 _SORT: Final = "stable"
 """Events come almost in order, where this kind of sort is many times faster than the default."""
@@ -49,7 +57,7 @@ def share_device(work: Columns, window_start: Array, window_end: Array) -> Devic
     communication, copies = union_of(work, kind == COMMUNICATION), union_of(work, kind == COPY)
     computation = union_of(work, (kind != COMMUNICATION) & (kind != COPY))
     parts = split(window_start, window_end, [computation, communication, copies])
-    unlinked = ~work["launched"]
+    unlinked = work["launch_ns"] == NEVER
     return DeviceShare(
         span_ns=parts.sum(axis=1),
         computation_ns=parts[:, 0],

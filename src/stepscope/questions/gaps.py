@@ -8,6 +8,8 @@ import numpy as np
 
 from stepscope.intervals import Intervals, split
 from stepscope.questions.recording import (
+    LAUNCH_NS,
+    NEVER,
     WORK,
     Array,
     Columns,
@@ -40,15 +42,9 @@ HOST_ACTIVITIES = (
 )
 """What the host may be doing, the more telling first: a moment in which several go on is the first's."""
 
-_NEVER = np.iinfo(np.int64).min
-"""Stands for a launch that is not known. Real times are never this small."""
-
 _DEVICE = f"""
-    SELECT work.rank, work.span, work.device, work.stream, work.start_ns,
-        work.start_ns + work.dur_ns AS end_ns, coalesce(launch.start_ns, {_NEVER}) AS launch_ns
-    FROM device_event AS work
-    LEFT JOIN host_event AS launch ON work.rank = launch.rank AND work.launch_id = launch.id
-    WHERE work.{WORK} AND work.{{ranks}}
+    SELECT rank, span, device, stream, start_ns, start_ns + dur_ns AS end_ns, {LAUNCH_NS}
+    FROM device_event WHERE {WORK} AND {{ranks}}
 """
 
 _OF_HOST = """
@@ -98,7 +94,7 @@ def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None
     work may begin before what began before it has ended.
 
     Args:
-        work: as `launched_work` gives it.
+        work: as `launched_work` or `device_work` gives it.
         kernel_wait_ns: gaps at least this long are not the device's own delay between two kernels.
         windows: windows of time (`start_ns`, `end_ns`) in order, to which gaps are cut; the time from
             a window's begin to the first work, and from the last to its end, then is a gap too.
@@ -116,7 +112,7 @@ def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None
     last = max(int(reach[-1]), int(windows["end_ns"].max(initial=reach[-1])))
     begins = np.concatenate([[first], begins, reach[-1:]])
     ends = np.concatenate([start[:1], ends, [last]])
-    lead = UNLINKED if launch[0] == _NEVER else HOST_WAIT
+    lead = UNLINKED if launch[0] == NEVER else HOST_WAIT
     cause = np.concatenate([[lead], cause, [NO_WORK_FOLLOWS]])
     full = begins < ends
     begins, ends, cause = begins[full], ends[full], cause[full]
@@ -134,7 +130,7 @@ def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None
 def _causes(begins: Array, ends: Array, launch: Array, kernel_wait_ns: int) -> Array:
     short = np.where(ends - begins < kernel_wait_ns, KERNEL_WAIT, OTHER)
     linked = np.where(launch > begins, HOST_WAIT, short)
-    return np.where(launch == _NEVER, UNLINKED, linked)
+    return np.where(launch == NEVER, UNLINKED, linked)
 
 
 def host_activity(scope: Scope, ranks: str = "rank >= 0") -> dict[tuple[int, int], list[Intervals]]:

@@ -102,6 +102,34 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         """,
     ),
     (
+        "links_are_what_they_lead_to",
+        "device work states when its launch began and the name of its operator",
+        """
+        SELECT count(*) FROM device_event AS work
+        LEFT JOIN host_event AS launch
+            ON work.rank = launch.rank AND work.launch_id = launch.id
+        LEFT JOIN host_event AS operator
+            ON work.rank = operator.rank AND work.operator_id = operator.id
+        WHERE work.launch_ns IS DISTINCT FROM launch.start_ns
+            OR work.operator_name IS DISTINCT FROM operator.name
+        """,
+    ),
+    (
+        "recursion_is_inside",
+        "what is marked as recursive is an operator or range with its like above it",
+        # The one above has the name and is less deep; that it is no stranger, import tests hold.
+        """
+        SELECT count(*) FROM host_event AS inner_call
+        WHERE recursive AND (parent_id IS NULL OR kind NOT IN ('operator', 'annotation')
+            OR NOT EXISTS (
+                SELECT 1 FROM host_event AS outer_call
+                WHERE outer_call.rank = inner_call.rank AND outer_call.thread = inner_call.thread
+                    AND outer_call.span = inner_call.span AND outer_call.kind = inner_call.kind
+                    AND outer_call.name = inner_call.name AND outer_call.depth < inner_call.depth
+            ))
+        """,
+    ),
+    (
         "steps_cover_operators",
         "an operator of a step begins while the step runs on the host",
         """

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.intervals import Levels, concurrency, covered, integral, union
+from stepscope.intervals import Levels, concurrencies, concurrency, covered, integral, union
+from stepscope.questions.device_share import summed
 from stepscope.questions.recording import COMMUNICATION, COMPUTATION, Array, Columns
 
 _MOST_BUCKETS = 100
@@ -72,24 +73,37 @@ def use_of_kernels(work: Columns, start: Array, end: Array) -> KernelUse:
     blocks, occupancy = work["blocks_per_sm"][kernels], work["occupancy_ratio"][kernels]
     resident, occupied = blocks > 0, occupancy >= 0  # false for NaN
 
-    def summed(chosen: Array, weight: Array | None = None, most: float | None = None) -> Array:
-        running = concurrency(
-            begin[chosen], finish[chosen], None if weight is None else weight[chosen]
-        )
-        if most is not None:
-            running = Levels(running.time, np.minimum(running.value, most))
-        return integral(running, start, end)
+    running_ns = summed(begin, finish, start, end)
 
+    def time_of(chosen: Array) -> Array:
+        if chosen.all():
+            return running_ns
+        return summed(begin[chosen], finish[chosen], start, end)
+
+    on_blocks, by_occupancy = _weighted(begin, finish, (resident, blocks), (occupied, occupancy))
     return KernelUse(
         window_ns=end - start,
         kernel_ns=covered(union(begin, finish), start, end),
-        resident_area=summed(resident, blocks, most=1.0),
+        resident_area=integral(
+            Levels(on_blocks.time, np.minimum(on_blocks.value, 1.0)), start, end
+        ),
         described_window_ns=(end - start) * bool(resident.any()),
-        occupancy_area=summed(occupied, occupancy),
-        occupied_ns=summed(occupied),
-        described_ns=summed(resident),
-        running_ns=summed(np.ones(len(begin), dtype=bool)),
+        occupancy_area=integral(by_occupancy, start, end),
+        occupied_ns=time_of(occupied),
+        described_ns=time_of(resident),
+        running_ns=running_ns,
     )
+
+
+def _weighted(
+    begin: Array, finish: Array, one: tuple[Array, Array], other: tuple[Array, Array]
+) -> list[Levels]:
+    """The summed weights of the chosen kernels at each moment, for two choices with weights."""
+    chosen, weight = one
+    if np.array_equal(chosen, other[0]):
+        weights = [weight[chosen], other[1][chosen]]
+        return concurrencies(begin[chosen], finish[chosen], weights)
+    return [concurrency(begin[own], finish[own], values[own]) for own, values in (one, other)]
 
 
 def whole_window(steps: Columns) -> tuple[Array, Array]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from stepscope.questions.scope import Scope
 
 _CALLS = "kind = 'operator'"
+_INPUTS = f"SELECT rank, id AS operator_id, input_id, stack_id FROM host_event WHERE {_CALLS}"
 
 
 class _Form(NamedTuple):
@@ -21,27 +22,31 @@ class _Form(NamedTuple):
 
     `raw` is what the events themselves carry, `keys` the columns of the answer that it stands for,
     and `tables` brings them in. Grouping by numbers first keeps long texts out of the big tables.
+    `calls` brings in what device work has through its operator.
     """
 
     raw: tuple[str, ...]
     keys: tuple[str, ...]
     columns: tuple[str, ...]
     tables: str
+    calls: str
 
 
 _FORMS = {
-    "name": _Form(("name",), (), (), ""),
+    "name": _Form(("name",), (), (), "", ""),
     "shape": _Form(
         ("name", "rank", "span", "input_id"),
         ("dims", "types"),
         ("input_dims", "input_types"),
         "LEFT JOIN operator_input USING (rank, span, input_id)",
+        f"LEFT JOIN ({_INPUTS}) USING (rank, operator_id)",
     ),
     "stack": _Form(
         ("name", "rank", "span", "stack_id"),
         ("nullif(frames, '')",),  # Kineto writes an empty text where it took no stack
         ("call_stack",),
         "LEFT JOIN call_stack USING (rank, span, stack_id)",
+        f"LEFT JOIN ({_INPUTS}) USING (rank, operator_id)",
     ),
 }
 
@@ -124,12 +129,16 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     loader's ranges, which PyTorch up to 1.12 recorded as operators, are not: see `annotations`.
     """
     form = _FORMS[by]
-    inner = inner_calls(
-        scope,
-        _CALLS,
-        ", ".join(("name", *form.keys)),
-        f"host_event {form.tables}",
-    )
+    inner, params = "WHERE recursive", None
+    if form.keys:
+        inner = """
+            SEMI JOIN (
+                SELECT unnest($rank::INTEGER[]) AS rank, unnest($id::BIGINT[]) AS id
+            ) USING (rank, id)
+        """
+        params = inner_calls(
+            scope, _CALLS, ", ".join(("name", *form.keys)), f"host_event {form.tables}"
+        )
     raw = ", ".join(form.raw)
     named = zip(form.keys, form.columns, strict=True)
     keys = "".join(f", {key} AS {column}" for key, column in named)
@@ -144,17 +153,13 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
         ),
         inner_call AS (
             SELECT {raw}, sum(dur_ns) AS inner_host_ns, sum(device_ns) AS inner_device_ns
-            FROM host_event
-            SEMI JOIN (
-                SELECT unnest($rank::INTEGER[]) AS rank, unnest($id::BIGINT[]) AS id
-            ) USING (rank, id)
-            GROUP BY ALL
+            FROM (SELECT * FROM host_event WHERE {_CALLS}) {inner} GROUP BY ALL
         ),
         launched AS (
             SELECT {raw.replace("name", "charged_to AS name", 1)},
                 operator_name IS NOT NULL AS charged,
                 count(*) AS device_events, sum(dur_ns) AS device_self_ns
-            FROM ({LABELLED_WORK}) GROUP BY ALL
+            FROM ({LABELLED_WORK}) {form.calls} GROUP BY ALL
         ),
         summed AS (
             SELECT name{keys}, coalesce(charged, true) AS charged,
@@ -184,5 +189,5 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
         FROM summed, measured
         ORDER BY coalesce(device_self_ns, 0) DESC, host_self_ns DESC NULLS LAST, name{columns}
         """,
-        inner,
+        params,
     )

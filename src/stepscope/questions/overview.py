@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.questions.attribution import LABELLED_WORK
+from stepscope.questions.attribution import CHARGED_WORK
 from stepscope.questions.breakdown import IDLE_PARTS, PARTS, Breakdown, break_down, mean_parts
 from stepscope.questions.device_share import device_totals
-from stepscope.questions.gaps import CAUSES, launched_work
+from stepscope.questions.gaps import CAUSES
 from stepscope.questions.kernel_use import KernelUse, use_of_kernels, whole_window
 from stepscope.questions.recording import (
     WORK,
@@ -42,7 +42,7 @@ _DEVICE_OPERATORS = f"""
     SELECT charged_to AS name, sum(dur_ns)::BIGINT AS time_ns,
         sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio,
         bool_or(operator_name IS NOT NULL) AS charged
-    FROM ({LABELLED_WORK}) GROUP BY charged_to ORDER BY time_ns DESC, name LIMIT $most
+    FROM ({CHARGED_WORK}) GROUP BY charged_to ORDER BY time_ns DESC, name LIMIT $most
 """
 
 _KERNELS = """
@@ -135,8 +135,7 @@ def measure_times(scope: Scope) -> Times:
             steps, work = steps_of(scope, ranks), device_work(whole, ranks)
             for (rank, _), (begin, end) in recorded_times(whole, work, ranks).items():
                 times.recorded_ns[rank] = times.recorded_ns.get(rank, 0) + end - begin
-            launched = launched_work(whole, ranks) if work else None
-            for broken in break_down(whole, steps, work, ranks, launched, marked=times.marked):
+            for broken in break_down(whole, steps, work, ranks, causes=True, marked=times.marked):
                 parts = broken.parts_ns[broken.counted]
                 times.broken.append(broken)
                 times.parts_ns.append(parts)

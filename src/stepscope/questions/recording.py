@@ -27,6 +27,12 @@ COMPUTATION, COPY, FILL, COMMUNICATION = range(4)
 WORK = "kind IN ('computation', 'communication', 'copy', 'fill')"
 """SQL: the rows of `device_event` that are work, not ranges or waits that the recorder draws there."""
 
+NEVER = np.iinfo(np.int64).min
+"""Stands for the time of a launch that is not known. Real times are never this small."""
+
+LAUNCH_NS = f"coalesce(launch_ns, {NEVER}) AS launch_ns"
+"""SQL: when a row of `device_event` was launched."""
+
 RANKS_AT_ONCE = 16
 """Ranks whose events are held in memory together."""
 
@@ -64,9 +70,9 @@ def groups(columns: Columns, *keys: str) -> dict[tuple[int, ...], Columns]:
         if rows and (column != column[0]).any():
             values, inverse = np.unique(column, return_inverse=True)
             code = code * len(values) + inverse
-    found, first, counts = np.unique(code, return_index=True, return_counts=True)
-    if len(found) <= 1:
+    if not code.any():
         return {tuple(int(columns[k][0]) for k in keys): columns} if rows else {}
+    _, first, counts = np.unique(code, return_index=True, return_counts=True)
     order = np.argsort(code, kind="stable")
     ends = np.cumsum(counts)
     return {
@@ -95,8 +101,8 @@ def steps_of(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
 def device_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
     """Kernels, copies and fills of the ranks that an SQL condition lets through.
 
-    Columns `work` (COMPUTATION, ...), `device`, `start_ns`, `end_ns`, `launched` (its launch is
-    known), `blocks_per_sm` and `occupancy_ratio` (NaN where they were not recorded).
+    Columns `work` (COMPUTATION, ...), `device`, `start_ns`, `end_ns`, `launch_ns` (NEVER where its
+    launch is not known), `blocks_per_sm` and `occupancy_ratio` (NaN where they were not recorded).
     """
     return recordings(
         scope.numpy(
@@ -104,7 +110,7 @@ def device_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
             SELECT rank, span, device, start_ns, start_ns + dur_ns AS end_ns,
                 CASE kind WHEN 'computation' THEN {COMPUTATION} WHEN 'copy' THEN {COPY}
                     WHEN 'fill' THEN {FILL} ELSE {COMMUNICATION} END::TINYINT AS work,
-                launch_id IS NOT NULL AS launched,
+                {LAUNCH_NS},
                 coalesce(blocks_per_sm, 'nan'::DOUBLE) AS blocks_per_sm,
                 coalesce(occupancy_ratio, 'nan'::DOUBLE) AS occupancy_ratio
             FROM device_event WHERE {WORK} AND {ranks}

@@ -50,15 +50,14 @@ def cache_key(path: Path, options: dict[str, Any]) -> str:
         path: a file, or a folder all of whose files count.
         options: what else changes the store.
     """
+    path = path.resolve()
     files: list[tuple[str, int, int]] = []
     if path.is_dir():
         for folder, _, names in os.walk(path):
             files += [_state(Path(folder) / name) for name in sorted(names)]
     else:
         files.append(_state(path))
-    described = json.dumps(
-        [STORE_VERSION, str(path.resolve()), sorted(files), options], sort_keys=True
-    )
+    described = json.dumps([STORE_VERSION, str(path), sorted(files), options], sort_keys=True)
     digest = hashlib.sha256(described.encode("utf-8", "surrogateescape")).hexdigest()[:24]
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in path.name)
     return f"{plain[:40].strip('.') or 'run'}-{digest}"

@@ -132,6 +132,27 @@ def _fill_nesting(rows: Rows) -> None:
             row["depth"] = depth
 
 
+def _fill_recursion(rows: Rows) -> None:
+    """What lies inside its like follows from `parent_id`."""
+    by_id = {(row["rank"], row["id"]): row for row in rows["host_event"]}
+    for row in by_id.values():
+        above, what = row.get("parent_id"), (row["kind"], row["name"])
+        inside = False
+        while (event := by_id.get((row["rank"], above))) and not inside:
+            inside, above = (event["kind"], event["name"]) == what, event.get("parent_id")
+        row.setdefault("recursive", inside and row["kind"] in ("operator", "annotation"))
+
+
+def _fill_links(rows: Rows) -> None:
+    """When work was launched, and by which operator, follows from `launch_id` and `operator_id`."""
+    by_id = {(row["rank"], row["id"]): row for row in rows["host_event"]}
+    for row in rows["device_event"]:
+        launch = by_id.get((row["rank"], row.get("launch_id")))
+        operator = by_id.get((row["rank"], row.get("operator_id")))
+        row.setdefault("launch_ns", launch and launch["start_ns"])
+        row.setdefault("operator_name", operator and operator["name"])
+
+
 def _fill_steps(rows: Rows) -> None:
     for row in rows["step"]:
         row.setdefault("step", 0)
@@ -184,6 +205,8 @@ def _fill_the_rest(rows: Rows) -> None:
 _FILLS: tuple[Callable[[Rows], None], ...] = (
     _fill_events,
     _fill_nesting,
+    _fill_recursion,
+    _fill_links,
     _fill_steps,
     _fill_the_rest,
 )

@@ -10,14 +10,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.errors import UsageError
+from stepscope.link.columns import numbers, words
 from stepscope.link.linked import LinkedTables
+from stepscope.link.recursion import inside_alike
 
 _HOST_LINKS = ("parent_id", "forward_id")
 _DEVICE_LINKS = ("launch_id", "operator_id")
+_ALONG = {"launch_id": "launch_ns", "operator_id": "operator_name"}
+"""What is known of a linked event, and is left out with the link."""
 
 
 def narrowed(
@@ -64,7 +69,7 @@ def narrowed(
         for name in ("memory_event", "flow", "instant", "counter")
         if (table := getattr(tables, name)).num_rows
     }
-    host = _without_lost_links(host, _HOST_LINKS, host["id"])
+    host = _with_recursion(_without_lost_links(host, _HOST_LINKS, host["id"]))
     device = _without_lost_links(device, _DEVICE_LINKS, host["id"])
     collective = tables.collective.filter(pc.is_in(tables.collective["id"], device["id"]))
     collective = _without_lost_links(collective, ("host_id",), host["id"])
@@ -82,14 +87,29 @@ def _inside(times: Any, spans: list[tuple[int, int]]) -> Any:
     return found
 
 
+def _with_recursion(host: pa.Table) -> pa.Table:
+    """A call whose like was left out is recursive no more."""
+    asked = host["recursive"].to_numpy()
+    if not asked.any():
+        return host
+    parent = numbers(host, "parent_id", missing=-1)
+    above = np.where(parent >= 0, np.searchsorted(host["id"].to_numpy(), parent), -1)
+    name, _ = words(host, "name")
+    kind, kinds = words(host, "kind")
+    inside = inside_alike(above, name.astype(np.int64) * len(kinds) + kind, asked)
+    index = host.schema.get_field_index("recursive")
+    return host.set_column(index, host.schema.field(index), pa.array(inside))
+
+
 def _without_lost_links(table: pa.Table, columns: tuple[str, ...], kept: Any) -> pa.Table:
     for name in columns:
-        index = table.schema.get_field_index(name)
-        column = table.column(index)
-        there = pc.is_in(column, pc.unique(kept))
-        table = table.set_column(
-            index,
-            table.schema.field(index),
-            pc.if_else(there, column, pa.scalar(None, column.type)),
-        )
+        there = pc.is_in(table.column(name), pc.unique(kept))
+        for lost in filter(None, (name, _ALONG.get(name))):
+            index = table.schema.get_field_index(lost)
+            column = table.column(index)
+            table = table.set_column(
+                index,
+                table.schema.field(index),
+                pc.if_else(there, column, pa.scalar(None, column.type)),
+            )
     return table

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-STORE_VERSION = 4
+STORE_VERSION = 5
 """Version of the tables. A store of another version is made anew from its source."""
 
-TIME_COLUMNS = frozenset({"start_ns", "end_ns", "host_start_ns", "host_end_ns", "time_ns"})
+TIME_COLUMNS = frozenset(
+    {"start_ns", "end_ns", "host_start_ns", "host_end_ns", "launch_ns", "time_ns"}
+)
 """Columns that hold a moment, and not a duration: they move with a rank's clock."""
 
 _COMMENT_LINE = re.compile(r"^\s*--.*$", re.MULTILINE)

@@ -120,7 +120,7 @@ CREATE TABLE host_event (
     rank INTEGER NOT NULL, span SMALLINT NOT NULL, id BIGINT NOT NULL, category VARCHAR NOT NULL, kind VARCHAR NOT NULL,
     role VARCHAR, name VARCHAR NOT NULL, thread INTEGER NOT NULL,
     start_ns BIGINT NOT NULL, dur_ns BIGINT NOT NULL CHECK (dur_ns >= 0), self_ns BIGINT NOT NULL,
-    parent_id BIGINT, depth SMALLINT NOT NULL,
+    parent_id BIGINT, depth SMALLINT NOT NULL, recursive BOOLEAN NOT NULL,
     step BIGINT, module_id INTEGER, direction VARCHAR, forward_id BIGINT,
     correlation BIGINT, external_id BIGINT, sequence_number BIGINT, forward_thread BIGINT,
     input_id INTEGER, stack_id INTEGER, device_ns BIGINT, device_self_ns BIGINT, other_args VARCHAR
@@ -139,6 +139,7 @@ COMMENT ON COLUMN host_event.dur_ns IS 'duration (ns)';
 COMMENT ON COLUMN host_event.self_ns IS 'duration less that of its children (ns)';
 COMMENT ON COLUMN host_event.parent_id IS 'innermost event of the same thread that encloses it';
 COMMENT ON COLUMN host_event.depth IS 'number of events that enclose it';
+COMMENT ON COLUMN host_event.recursive IS 'an operator or range that another of its name encloses';
 COMMENT ON COLUMN host_event.step IS 'step it ran in';
 COMMENT ON COLUMN host_event.module_id IS 'module it ran in, or, in backward, the module whose forward it belongs to';
 COMMENT ON COLUMN host_event.direction IS 'forward, backward or optimizer';
@@ -157,8 +158,8 @@ CREATE TABLE device_event (
     rank INTEGER NOT NULL, span SMALLINT NOT NULL, id BIGINT NOT NULL, category VARCHAR NOT NULL, kind VARCHAR NOT NULL,
     name VARCHAR NOT NULL, device INTEGER NOT NULL, stream BIGINT NOT NULL,
     start_ns BIGINT NOT NULL, dur_ns BIGINT NOT NULL CHECK (dur_ns >= 0), raw_dur_ns BIGINT,
-    correlation BIGINT, external_id BIGINT, launch_id BIGINT, operator_id BIGINT,
-    module_id INTEGER, direction VARCHAR, step BIGINT,
+    correlation BIGINT, external_id BIGINT, launch_id BIGINT, launch_ns BIGINT, operator_id BIGINT,
+    operator_name VARCHAR, module_id INTEGER, direction VARCHAR, step BIGINT,
     grid_x INTEGER, grid_y INTEGER, grid_z INTEGER, block_x INTEGER, block_y INTEGER, block_z INTEGER,
     registers_per_thread INTEGER, shared_memory_bytes BIGINT, blocks_per_sm DOUBLE, warps_per_sm DOUBLE,
     occupancy_ratio DOUBLE, bytes BIGINT, copy_kind VARCHAR, memory_kind VARCHAR,
@@ -179,7 +180,9 @@ COMMENT ON COLUMN device_event.raw_dur_ns IS 'recorded duration where dur_ns dif
 COMMENT ON COLUMN device_event.correlation IS 'number that ties it to the runtime call that launched it';
 COMMENT ON COLUMN device_event.external_id IS 'the recorder''s own number of the operator';
 COMMENT ON COLUMN device_event.launch_id IS 'host event that launched it';
+COMMENT ON COLUMN device_event.launch_ns IS 'begin of that host event (ns)';
 COMMENT ON COLUMN device_event.operator_id IS 'innermost operator that encloses its launch';
+COMMENT ON COLUMN device_event.operator_name IS 'name of that operator';
 COMMENT ON COLUMN device_event.module_id IS 'module it belongs to (see table module)';
 COMMENT ON COLUMN device_event.direction IS 'forward, backward or optimizer';
 COMMENT ON COLUMN device_event.step IS 'step that launched it; for work without a launch, the step during which it began';

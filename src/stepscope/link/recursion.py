@@ -1,0 +1,72 @@
+"""Operators and ranges inside another of their name, which a total must not count twice.
+
+A call's total includes what it calls. Where `aten::to` calls `aten::to`, adding both totals counts the
+inner one twice; adding those of the outermost calls alone counts it once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.link.columns import words
+from stepscope.link.host import ANNOTATION, NOWHERE, OPERATOR, Host
+
+Int32s = NDArray[np.int32]
+
+NO_KEY = -1
+
+
+def find_recursion(host: Host) -> NDArray[np.bool_]:
+    """For each position, whether it is an operator or a range that another of its kind and name
+    encloses, at whatever distance."""
+    if not len(host):
+        return np.zeros(0, dtype=np.bool_)
+    is_operator = host.kind == OPERATOR
+    asked = is_operator | (host.kind == ANNOTATION)
+    name, names = words(host.table, "name")
+    key = np.where(asked, name[host.nesting.row] * 2 + is_operator, NO_KEY)
+    key[~_at_several_depths(key, host.nesting.depth, 2 * len(names))[key]] = NO_KEY
+    # Frames and runtime calls are passed over: a stack may be deep, and is climbed at every level.
+    nearest = np.where(key >= 0, np.arange(len(host), dtype=np.int32), np.int32(NOWHERE))
+    host.nesting.inherit(nearest)
+    parent = host.nesting.parent
+    above = np.where(parent >= 0, nearest[parent], np.int32(NOWHERE))
+    return inside_alike(above, key, key >= 0)
+
+
+def _at_several_depths(key: Int32s, depth: NDArray[Any], keys: int) -> NDArray[np.bool_]:
+    """For each key, and for none at the end, whether its events lie at more than one depth: only
+    those can enclose each other."""
+    has = key >= 0
+    least = np.full(keys + 1, np.iinfo(depth.dtype).max, dtype=depth.dtype)
+    most = np.zeros(keys + 1, dtype=depth.dtype)
+    np.minimum.at(least, key[has], depth[has])
+    np.maximum.at(most, key[has], depth[has])
+    several: NDArray[np.bool_] = most > least
+    return several
+
+
+def inside_alike(
+    above: NDArray[np.integer[Any]], key: NDArray[np.integer[Any]], asked: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which of the asked rows have one of the same key above them.
+
+    All climb together, one row at a time, and those that arrive drop out.
+
+    Args:
+        above: the row above each, -1 for none.
+        key: what makes rows alike.
+        asked: the rows in question.
+    """
+    inside = np.zeros(len(above), dtype=np.bool_)
+    climbing = np.flatnonzero(asked & (above >= 0)).astype(np.int32)
+    at = above[climbing]
+    while len(climbing):
+        alike = key[at] == key[climbing]
+        inside[climbing[alike]] = True
+        climbing, at = climbing[~alike], above[at[~alike]]
+        climbing, at = climbing[at >= 0], at[at >= 0]
+    return inside
