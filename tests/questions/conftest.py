@@ -17,6 +17,14 @@ from stepscope.store.open import Store
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
+@pytest.fixture(scope="module")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache of the module's own, so that each trace is imported once, by the code under test."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("STEPSCOPE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def make_store() -> Iterator[Callable[[Rows], Store]]:
     """Makes stores of literal rows, and closes them."""

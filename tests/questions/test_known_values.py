@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,7 @@ from stepscope.questions.breakdown import PARTS
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
 
-pytestmark = [
-    pytest.mark.traces,
-    pytest.mark.skipif(not TRACES.is_dir(), reason="the shared traces are not here"),
-]
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A cache of its own, so that each trace is imported once, by the code under test."""
-    before = os.environ.get("STEPSCOPE_CACHE")
-    os.environ["STEPSCOPE_CACHE"] = str(tmp_path_factory.mktemp("cache"))
-    yield
-    if before is None:
-        del os.environ["STEPSCOPE_CACHE"]
-    else:
-        os.environ["STEPSCOPE_CACHE"] = before
+pytestmark = [pytest.mark.traces, pytest.mark.usefixtures("own_cache")]
 
 
 def ask(name: str, question: str, **asked: Any) -> list[dict[str, Any]]:
@@ -43,14 +27,14 @@ def ask(name: str, question: str, **asked: Any) -> list[dict[str, Any]]:
         (1, (98_535, 1_734, 89, 0, 4_053, 35_504, 13_786, 1_210, 154_911)),
     ],
 )
-def test_resnet50_steps_are_the_plugins(cache: None, span: int, mean_us: tuple[int, ...]) -> None:
+def test_resnet50_steps_are_the_plugins(span: int, mean_us: tuple[int, ...]) -> None:
     row = ask("resnet50_v100", "steps", by="mean")[span]
     ours = [row[f"{part}_ns"] / 1000 for part in (*PARTS, "total")]
     assert ours == pytest.approx(mean_us, rel=0, abs=0.51)  # the plugin's are whole microseconds
     assert row["steps"] == 6
 
 
-def test_resnet50_uses_the_device_as_the_plugin_says(cache: None) -> None:
+def test_resnet50_uses_the_device_as_the_plugin_says() -> None:
     first, second = ask("resnet50_v100", "utilization")
     assert first["utilization_ratio"] == pytest.approx(0.5551, abs=1e-4)
     assert first["sm_efficiency_ratio"] == pytest.approx(0.5468, abs=1e-4)
@@ -58,7 +42,7 @@ def test_resnet50_uses_the_device_as_the_plugin_says(cache: None) -> None:
     assert second["utilization_ratio"] == pytest.approx(0.6361, abs=1e-4)
 
 
-def test_resnet50_is_input_bound(cache: None) -> None:
+def test_resnet50_is_input_bound() -> None:
     verdict = ask("resnet50_v100", "summary")[0]
     assert verdict["item"] == "input-bound"
     assert verdict["share_ratio"] == pytest.approx(0.285, abs=0.005)
@@ -76,7 +60,7 @@ def test_resnet50_is_input_bound(cache: None) -> None:
         ("vllm_decode_graph", (10743181, 10674517, 0, 0, 43191, 43191, 10717708, 25473)),
     ],
 )
-def test_device_time_to_the_nanosecond(cache: None, name: str, values: tuple[int, ...]) -> None:
+def test_device_time_to_the_nanosecond(name: str, values: tuple[int, ...]) -> None:
     (row,) = ask(name, "device-time")
     assert (
         row["span_ns"],
@@ -97,7 +81,7 @@ def test_device_time_to_the_nanosecond(cache: None, name: str, values: tuple[int
         ("eager_b200_rank0of8", (768, 5836530, 9630508, 761, 10862916, 26315731)),
     ],
 )
-def test_launch_phases_to_the_nanosecond(cache: None, name: str, values: tuple[int, ...]) -> None:
+def test_launch_phases_to_the_nanosecond(name: str, values: tuple[int, ...]) -> None:
     (row,) = ask(name, "launches", by="rank")
     names = ("kernels", "api_ns", "queue_ns", "queued", "kernel_ns", "total_ns")
     assert tuple(row[column] for column in names) == values
@@ -110,9 +94,7 @@ def test_launch_phases_to_the_nanosecond(cache: None, name: str, values: tuple[i
         ("eager_b200_rank0of8", [("host wait", 72470093, 711), ("kernel wait", 420603, 143)]),
     ],
 )
-def test_idle_causes_to_the_nanosecond(
-    cache: None, name: str, values: list[tuple[str, int, int]]
-) -> None:
+def test_idle_causes_to_the_nanosecond(name: str, values: list[tuple[str, int, int]]) -> None:
     rows = [row for row in ask(name, "idle") if row["stream"] == 7]
     assert [(row["cause"], row["idle_ns"], row["gaps"]) for row in rows] == values
 
@@ -121,7 +103,7 @@ EVERY = sorted(path.name for path in TRACES.iterdir()) if TRACES.is_dir() else [
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_parts_equal_totals(cache: None, name: str) -> None:
+def test_parts_equal_totals(name: str) -> None:
     with stepscope.open(TRACES / name) as trace:
         for by in ("step", "mean"):
             for row in trace.ask("steps", by=by).rows():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,7 @@ import stepscope
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
 
-pytestmark = [
-    pytest.mark.traces,
-    pytest.mark.skipif(not TRACES.is_dir(), reason="the shared traces are not here"),
-]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A cache of its own, so that each trace is imported once, by the code under test."""
-    before = os.environ.get("STEPSCOPE_CACHE")
-    os.environ["STEPSCOPE_CACHE"] = str(tmp_path_factory.mktemp("cache"))
-    yield
-    if before is None:
-        del os.environ["STEPSCOPE_CACHE"]
-    else:
-        os.environ["STEPSCOPE_CACHE"] = before
+pytestmark = [pytest.mark.traces, pytest.mark.usefixtures("own_cache")]
 
 
 def ask(name: str, question: str, **asked: Any) -> list[dict[str, Any]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,26 +35,11 @@ FOUND: dict[str, list[str]] = {
     "vllm_decode_graph": ["small-kernels", "data-quality"],
 }  # fmt: skip
 
-pytestmark = [
-    pytest.mark.traces,
-    pytest.mark.skipif(not TRACES.is_dir(), reason="the shared traces are not here"),
-]
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A cache of its own, so that each trace is imported once, by the code under test."""
-    before = os.environ.get("STEPSCOPE_CACHE")
-    os.environ["STEPSCOPE_CACHE"] = str(tmp_path_factory.mktemp("cache"))
-    yield
-    if before is None:
-        del os.environ["STEPSCOPE_CACHE"]
-    else:
-        os.environ["STEPSCOPE_CACHE"] = before
+pytestmark = [pytest.mark.traces, pytest.mark.usefixtures("own_cache")]
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_the_findings_are_those_that_were_judged_true(cache: None, name: str) -> None:
+def test_the_findings_are_those_that_were_judged_true(name: str) -> None:
     with stepscope.open(TRACES / name) as trace:
         rows = trace.ask("findings").rows()
         for row in rows:
@@ -69,7 +52,7 @@ def test_the_findings_are_those_that_were_judged_true(cache: None, name: str) ->
     assert [row["id"] for row in rows] == FOUND[name]
 
 
-def test_the_first_recording_of_resnet50_waits_for_input_a_third_of_the_step(cache: None) -> None:
+def test_the_first_recording_of_resnet50_waits_for_input_a_third_of_the_step() -> None:
     (file,) = (TRACES / "resnet50_v100").glob("*1623143089861*")
     with stepscope.open(file) as trace:
         rows = {row["id"]: row for row in trace.ask("findings").rows()}
@@ -79,7 +62,7 @@ def test_the_first_recording_of_resnet50_waits_for_input_a_third_of_the_step(cac
     assert set(rows) == {"input-bound", "amp-off", "unfused-optimizer", "pageable-copies"}
 
 
-def test_the_host_wait_of_the_b200_is_the_known_one(cache: None) -> None:
+def test_the_host_wait_of_the_b200_is_the_known_one() -> None:
     with stepscope.open(TRACES / "eager_b200_rank0of8") as trace:
         (row,) = trace.ask("findings").rows()
     assert (row["saving_high_ns"], row["per"]) == (72_470_093, "recording")
