@@ -278,11 +278,16 @@ def test_a_snapshot_of_memory_without_cuda_is_told_and_the_trace_is_kept(tmp_pat
     assert len(_steps(_read(path))) == 1
 
 
-def test_a_snapshot_that_fails_does_not_cost_the_trace(
+def test_a_snapshot_that_fails_costs_neither_the_trace_nor_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.memory._record_memory_history", lambda **_: None)
+    recorded: list[Any] = []
+
+    def record(enabled: Any) -> None:
+        recorded.append(enabled)
+
+    monkeypatch.setattr("torch.cuda.memory._record_memory_history", record)
 
     def fails(_path: str) -> None:
         raise RuntimeError("injected")
@@ -291,6 +296,7 @@ def test_a_snapshot_that_fails_does_not_cost_the_trace(
     with pytest.warns(RecordingWarning, match="no memory snapshot: RuntimeError: injected"):
         (path,) = _trace(tmp_path, active=1, memory_snapshot=True)
     assert len(_steps(_read(path))) == 1
+    assert recorded == ["all", None]
 
 
 def test_losses_are_the_same_bit_for_bit(tmp_path: Path) -> None:

@@ -36,8 +36,10 @@ class AllocatorHistory:
 
         path = None
         try:
-            path = write_snapshot(out, name)
-            torch.cuda.memory._record_memory_history(enabled=None)
+            try:
+                path = write_snapshot(out, name)
+            finally:
+                torch.cuda.memory._record_memory_history(enabled=None)
         except Exception as error:
             say_once(f"there is no memory snapshot: {type(error).__name__}: {error}")
         return path
