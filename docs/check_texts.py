@@ -59,4 +59,8 @@ CHECKS: dict[str, str] = {
         "Events that had to be mended to be read, or could not be read. `stepscope sources SRC` says "
         "of each file how many, of which class of damage, and where the first begins."
     ),
+    "left_out": (
+        "A folder holds recordings that cannot be read: cut off, empty or changed after they were written. "
+        "What they would tell, of a rank for instance, is in no answer. It has a row only where there are such."
+    ),
 }

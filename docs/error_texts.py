@@ -28,9 +28,8 @@ ERRORS: dict[str, str] = {
         "it is not understood. See [diff](diff.md)."
     ),
     "bad-inline-profile": (
-        "A file of inline measurements or phases is no whole JSON document, or holds nothing that was "
-        "measured. It was cut in copying or changed by hand, or the job ended too early; copy it again "
-        "or record again."
+        "A file of inline measurements or phases is no whole JSON document. It was cut in "
+        "copying or changed by hand; copy it again or record again."
     ),
     "bad-number-list": "Ranks and steps are written as numbers and ranges: `3`, `0,2-5`.",
     "bad-parameter": "A parameter of a question has a value of another type than it declares.",
@@ -88,6 +87,10 @@ ERRORS: dict[str, str] = {
     "no-inline-profile": (
         "There is no result of an inline measurement in what was given: a `.prof.json` file, or the "
         "directory that the measurement wrote to."
+    ),
+    "nothing-measured": (
+        "A file of inline measurements or phases is whole and holds no measurement. The job ended within "
+        "the first steps, which do not count; let it run longer."
     ),
     "no-iterations": (
         "`stepscope plan` ran a script that ended before an iteration of it could be watched. Iterations are "

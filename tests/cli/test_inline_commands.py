@@ -48,6 +48,23 @@ def test_inline_measurements_are_asked_like_a_trace(run, runs):
     ]
 
 
+def test_a_file_of_a_rank_that_was_cut_off_is_missed_aloud(run, runs):
+    path = runs / "two" / "h.1.prof.json"
+    path.write_text(path.read_text()[:-9])
+    missed = f"⚠ left_out: {path} is in no answer, because it could not be read: no whole JSON"
+    assert missed in " ".join(run("inline", str(runs / "two"), "-w", "300").out.split())
+    said = run("scaling", str(runs / "one"), str(runs / "two")).out
+    assert f"⚠ left_out: two: {path} is in no answer" in " ".join(said.split())
+    path.write_text("")
+    assert "not a recording (empty file)" in run("inline", str(runs / "two"), "-w", "300").out
+
+
+def test_what_has_nothing_to_tell_is_not_missed(run, runs):
+    (runs / "two" / "h.1.prof.json").write_text('{"format": "stepscope.inline", "timeline": {}}')
+    (runs / "two" / "notes.json").write_text("{")
+    assert "left_out" not in run("inline", str(runs / "two")).out
+
+
 def test_scaling_names_what_stops(run, runs):
     done = run("scaling", str(runs / "one"), str(runs / "two"))
     assert done.code == 0

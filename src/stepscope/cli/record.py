@@ -307,7 +307,8 @@ def _summarise(path: Path, source: Path) -> None:
             put_answer(answer if source == path else of_one_rank(answer), most=MOST_ROWS)
     except StepScopeError as error:
         # The job has done its work: that we cannot show it is no failure of the job.
-        click.echo(f"stepscope: {error.message}", err=True)
+        hint = f"\n  {error.hint}" if error.hint else ""
+        click.echo(f"stepscope: {error.message}{hint}", err=True)
     except Exception as error:
         if isinstance(error, BrokenPipeError):
             raise

@@ -27,6 +27,11 @@ _DIGITS = re.compile(r"(\d+)")
 _LEFTOVER = (".tmp", ".partial")
 
 
+_NAMES = (".prof.json", ".phases.json", ".pt.trace.json", ".pt.trace.json.gz")
+"""How files end that recorders write. What they hold says what they are, not their name; but one of
+these that cannot be read is missed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
     """A file, or a member of an archive, as one recording of one rank."""
@@ -44,6 +49,15 @@ class Run:
 
     recordings: list[Recording]
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+    """Of these, those that were recordings once, or have the name of one."""
+
+    def skip(self, label: str, error: SourceError, *, recording: bool) -> None:
+        """Leaves a file out, which was a recording or is none."""
+        reason = error.message.removeprefix(f"{label}: ")
+        self.skipped.append((label, reason))
+        if recording and error.slug != "nothing-measured":
+            self.unreadable.append((label, reason))
 
 
 def find_run(path: Path, *, rank: int | None = None) -> Run:
@@ -65,15 +79,13 @@ def find_run(path: Path, *, rank: int | None = None) -> Run:
                 try:
                     found.append((member, format_of(member)))
                 except SourceError as error:
-                    run.skipped.append(
-                        (member.label, error.message.removeprefix(f"{member.label}: "))
-                    )
+                    run.skip(member.label, error, recording=member.label.endswith(_NAMES))
                     if len(files) == 1 and member.name is None:
                         raise
         except SourceError as error:
             if len(files) == 1:
                 raise
-            run.skipped.append((str(file), error.message))
+            run.skip(str(file), error, recording=file.name.endswith(_NAMES))
     if not found:
         raise SourceError(
             f"{path}: no recording found{_among(len(run.skipped))}",
@@ -145,7 +157,7 @@ def _with_ranks(found: list[tuple[Member, Format]], run: Run) -> list[Recording]
         except SourceError as error:
             # A file that cannot be used does not cost those of the other ranks.
             unusable.append(error)
-            run.skipped.append((member.label, error.message.removeprefix(f"{member.label}: ")))
+            run.skip(member.label, error, recording=True)
             continue
         if facts is None:
             run.skipped.append((member.label, "no trace events"))

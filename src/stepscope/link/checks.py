@@ -5,6 +5,7 @@ Every check has a row, also when all is well, so that "checked and fine" and "no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -351,4 +352,18 @@ def _repaired(evidence: Evidence) -> Check:
         _ALL if severity == WARNING else "",
         f"{report.repaired} events had to be mended and {report.dropped} could not be read.",
         "no event had to be mended.",
+    )
+
+
+def left_out(files: Sequence[tuple[str, str]]) -> Check:
+    """The check of a whole folder: recordings in it that cannot be read, with the reasons."""
+    label, reason = files[0] if files else ("", "")
+    others = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return _result(
+        "left_out",
+        WARNING if files else OK,
+        len(files),
+        _ALL,
+        f"{label}{others} is in no answer, because it could not be read: {reason}.",
+        "every recording could be read.",
     )

@@ -59,6 +59,7 @@ class _Run:
     ranks: int
     labels: dict[Key, _Label]
     sources: tuple[str, ...]
+    checks: tuple[dict[str, Any], ...] = ()
 
 
 def scaling(
@@ -109,6 +110,11 @@ def scaling(
         question=SCALING,
         arrow=compare(runs, mode=mode, below=below),
         sources=tuple(path for run in runs for path in run.sources),
+        checks=tuple(
+            {**check, "explanation": f"{run.name}: {check['explanation']}"}
+            for run in runs
+            for check in run.checks
+        ),
     )
 
 
@@ -181,7 +187,8 @@ def _read(source: Source, name: str, progress: Progress | None) -> _Run:
         place = row["start_index"]
         place = -1.0 if row["kind"] == "iteration" else float("inf") if place is None else place
         labels.setdefault(key, _Label(place, row["inside"])).add(row)
-    return _Run(name, max(asked["size"] or 0, asked["ranks"]), labels, answer.sources)
+    ranks = max(asked["size"] or 0, asked["ranks"])
+    return _Run(name, ranks, labels, answer.sources, answer.checks)
 
 
 def _as_event(place: int, row: dict[str, Any]) -> dict[str, Any]:

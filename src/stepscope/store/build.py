@@ -173,8 +173,9 @@ def open_source(
 def _build(source: Path, directory: Path, options: ImportOptions, progress: Progress) -> None:
     # Imported here: a command that finds its store in the cache must not wait for the readers.
     from stepscope.formats.runs import find_run
+    from stepscope.link.checks import left_out
     from stepscope.store.job import run_job
-    from stepscope.store.ranks import merge_spans
+    from stepscope.store.ranks import add_check, merge_spans
     from stepscope.store.workers import run_jobs
 
     run = find_run(source, rank=options.rank)
@@ -190,6 +191,8 @@ def _build(source: Path, directory: Path, options: ImportOptions, progress: Prog
     progress.finish()
     for rank in ranks:
         merge_spans(directory, rank)
+    if run.unreadable:
+        add_check(directory, min(ranks), left_out(run.unreadable))
     facts = {
         "version": STORE_VERSION,
         "source": str(source),

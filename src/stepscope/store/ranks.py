@@ -1,12 +1,14 @@
-"""Devices and streams of a rank are seen in each of its recordings, and kept once."""
+"""What concerns all recordings of a rank: devices and streams are seen in each, and kept once."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stepscope.link.checks import Check
 from stepscope.store.write import rank_folder
 
 _KEYS = {"device": ("device",), "stream": ("device", "stream")}
@@ -34,3 +36,12 @@ def merge_spans(directory: Path, rank: int) -> None:
             pa.Table.from_pylist(list(merged.values()), schema=schema),
             folder / f"{table}.0.parquet",
         )
+
+
+def add_check(directory: Path, rank: int, check: Check) -> None:
+    """Adds what was found in a whole folder to the checks of one of its ranks."""
+    file = rank_folder(directory, rank) / "data_check.0.parquet"
+    rows = pq.ParquetFile(file).read()
+    added = {"rank": rank, "span": 0, **asdict(check)}
+    row = pa.Table.from_pylist([added], schema=rows.schema)
+    pq.write_table(pa.concat_tables([rows, row]), file)

@@ -105,6 +105,8 @@ def test_a_rank_that_ended_too_early_does_not_cost_the_others(tmp_path):
     assert [one.rank for one in run.recordings] == [0]
     assert [Path(path).name for path, _ in run.skipped] == ["h.1.phases.json", "h.2.phases.json"]
     assert run.skipped[0][1] == "no step was counted in it"
+    # The second is no whole document: what it would tell is missed. The first has nothing to tell.
+    assert [Path(path).name for path, _ in run.unreadable] == ["h.2.phases.json"]
     with open_trace(tmp_path, cache=False) as trace:
         assert trace.ask("phases").note == (
             "No recording of ranks 1, 2: the others may wait for one of them."

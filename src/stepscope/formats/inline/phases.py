@@ -66,7 +66,7 @@ def _none_counted(member: Member) -> SourceError:
     return SourceError(
         f"{member.label}: no step was counted in it",
         hint="the job ended within the first steps, which do not count; let it run longer",
-        slug="bad-inline-profile",
+        slug="nothing-measured",
     )
 
 

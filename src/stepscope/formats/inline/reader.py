@@ -91,7 +91,7 @@ def tables_of(loaded: Any, label: str) -> RankTables:
         raise SourceError(
             f"{label}: no inline measurements in it",
             hint="the job ended before the first event was measured, or the file was changed",
-            slug="bad-inline-profile",
+            slug="nothing-measured",
         )
     report.kept = len(found.rows)
     return RankTables(
