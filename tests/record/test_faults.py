@@ -59,7 +59,7 @@ def _fails(*_args: Any, **_kwargs: Any) -> Any:
     [
         (ArmedWatch, "open"),
         (ArmedWatch, "close"),
-        (ArmedWatch, "marked"),
+        (ArmedWatch, "end"),
         (Recorder, "begin"),
         (Recorder, "end"),
         (Recorder, "_surveyed"),
@@ -90,12 +90,12 @@ def test_what_was_measured_before_an_exception_is_kept(
     original: Callable[..., Any] = Recorder.end
     calls = 0
 
-    def end(self: Recorder, now_ns: int) -> None:
+    def end(self: Recorder, now_ns: int) -> Any:
         nonlocal calls
         calls += 1
         if calls == 9:
             _fails()
-        original(self, now_ns)
+        return original(self, now_ns)
 
     monkeypatch.setattr(Recorder, "end", end)
     losses, said = _losses_and_warnings(tmp_path)

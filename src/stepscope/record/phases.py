@@ -197,7 +197,11 @@ class Phases:
         """
         if phase not in self.installed:
             return False
-        return phase in ("input_wait", "host_to_device") or self.opened[_NUMBER[phase]] > 0
+        return phase in ("input_wait", "host_to_device") or self.heard(phase) > 0
+
+    def heard(self, phase: str) -> int:
+        """How often a phase has begun, in all steps."""
+        return self.opened[_NUMBER[phase]]
 
     def drain(self) -> None:
         """Reads what the device has finished, and gives up the rest."""

@@ -28,8 +28,10 @@ from stepscope.record.targets.copies import Copies, HostToDevice
 from stepscope.record.targets.modules import ModuleForward
 from stepscope.record.targets.steps import OptimizerStep, whole_backward
 from stepscope.record.trouble import Guard, say_once
+from stepscope.record.unheard import UnheardForward
 
 _SAVE_EVERY_SECONDS = 60.0
+_LOOK_EVERY = 4
 
 
 class Session:
@@ -73,6 +75,9 @@ class Session:
         self._discovery: Discovery | None = None
         if model is None or not optimizers:
             self._discovery = Discovery(modules=model is None)
+        self._unheard = UnheardForward() if model is None else None
+        self._looks_again = self._listening = False
+        self._forwards: list[Target] = []
         self._phases = Phases(now) if phases else None
         self._phase_targets: list[Target] = []
         self._recorder: Recorder | None = None
@@ -137,8 +142,12 @@ class Session:
             # The first iteration runs untouched: code that is compiled in it must not see our hooks.
             if self._iterations == 1:
                 self._install()
-            elif self._iterations == 2:
+            elif self._iterations and self._discovery is not None:
                 self._discovered()
+            elif self._looks_again:
+                self._looks_again = False
+                self._discovery = Discovery()
+                self._discovery.install(self.guard)
             self._iterations += 1
             self._in_iteration = True
             if self._recorder is not None and not self._recorder.done:
@@ -283,6 +292,10 @@ class Session:
                 self._reads_left -= 1
         if self._phases is not None:
             self._phases.end(now_ns)
+            if self._unheard is not None and self._iterations % _LOOK_EVERY == 0:
+                self._looks_again = self._unheard.look_again(
+                    self._phases.heard("forward"), self._phases.heard("backward")
+                )
         # A directory that hangs must not gather threads that wait for it.
         if time.monotonic() - self._saved > _SAVE_EVERY_SECONDS and not self._files.busy:
             self._saved = time.monotonic()
@@ -323,18 +336,25 @@ class Session:
         if discovery is None:
             return
         discovery.remove()
-        if self._recorder is not None:
-            self._recorder.optimizers = self._recorder.optimizers or discovery.optimizers
-        if discovery.modules:
-            model = discovery.model
-            if model is not None:
-                self._model = weakref.ref(model)
-            if self._recorder is not None:
-                self._recorder.model = model
-            self._listen(discovery.roots)
+        recorder, model = self._recorder, discovery.model
+        if recorder is not None:
+            recorder.optimizers = recorder.optimizers or discovery.optimizers
+        if not discovery.modules:
+            return
+        before = self._model()
+        if model is not None:
+            self._model = weakref.ref(model)
+        if self._listening:
+            if model is not None and model is not before:
+                self._hear_forwards(discovery.roots)
+            return
+        if recorder is not None:
+            recorder.model = model
+        self._listen(discovery.roots)
 
     def _listen(self, roots: list[Any]) -> None:
         """Installs what stays for the whole recording: the phases, and copies to a device."""
+        self._listening = True
         model = self._model()
         self._model_given = self._roots_given = None
         device = next((one.device for one in model.parameters()), None) if model else None
@@ -354,19 +374,26 @@ class Session:
             backend = None if device is None else getattr(torch, device.type, None)
             if device is not None and hasattr(backend, "memory_stats"):
                 phases.memory = MemoryReader(backend, device.index)
-        targets: dict[str, list[Target]] = {
-            "forward": [ModuleForward(root, "forward") for root in roots],
-            "backward": [whole_backward()],
-            "optimizer": [OptimizerStep()],
-        }
+        self._hear_forwards(roots)
+        self._hear("backward", whole_backward())
+        self._hear("optimizer", OptimizerStep())
         if self._copies is not None:
-            targets["host_to_device"] = [HostToDevice(self._copies)]
-        for phase, listeners in targets.items():
-            if listeners:
-                phases.installed.add(phase)
-            for target in listeners:
-                target.install(phases, self.guard)
-                self._phase_targets.append(target)
+            self._hear("host_to_device", HostToDevice(self._copies))
+
+    def _hear_forwards(self, roots: list[Any]) -> None:
+        """From now on the calls of these modules are the forward."""
+        for target in self._forwards:
+            target.remove()
+            self._phase_targets.remove(target)
+        self._forwards = [ModuleForward(root, "forward") for root in roots]
+        for target in self._forwards:
+            self._hear("forward", target)
+
+    def _hear(self, phase: str, target: Target) -> None:
+        if self._phases is not None:
+            self._phases.installed.add(phase)
+            target.install(self._phases, self.guard)
+            self._phase_targets.append(target)
 
     def _take_out(self) -> None:
         """Takes everything of ours out of the job; at a boundary, where torch walks no hooks."""
