@@ -176,3 +176,21 @@ def test_an_unknown_question_gets_the_nearest():
     with pytest.raises(UsageError) as caught:
         find("kernel")
     assert "did you mean kernels" in caught.value.hint
+
+
+def test_a_step_of_the_phases_alone_is_no_step_of_the_traces():
+    rows = {
+        "step": [{"step": 3, "start_ns": 0, "end_ns": 10}],
+        "host_event": [{"name": "aten::mm", "dur_ns": 5, "step": 3}],
+        "phase_step": [{"step": step, "dur_ns": 9} for step in (3, 4)],
+    }
+    with Store.from_rows(rows) as store:
+        for name in ("summary", "steps", "operators", "kernels"):
+            with pytest.raises(UsageError, match="no step 4 in the traces of") as caught:
+                ask(find(name), store, steps=[4])
+            assert caught.value.hint == "it has step 3"
+            assert len(ask(find(name), store, steps=[3])) or name == "kernels"
+        for name in ("phases", "inline", "findings", "sources", "checks"):
+            ask(find(name), store, steps=[4])
+    with Store.from_rows({"phase_step": rows["phase_step"]}) as store:
+        assert "chosen ranks and steps" in ask(find("steps"), store, steps=[4]).note

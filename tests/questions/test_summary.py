@@ -211,3 +211,10 @@ def test_one_step_alone(answer: Any) -> None:
     assert rows_of(table, "breakdown")["dataloader"]["time_ns"] == 60
     assert rows_of(table, "breakdown")["kernel"]["time_ns"] == 60
     assert rows_of(table, "verdict")["input-bound"]["share_ratio"] == 0.5
+
+
+def test_its_words_are_among_the_columns_of_a_prompt(answer: Any) -> None:
+    lines = repr(answer("summary", TRAINING)).splitlines()
+    assert lines[1].split()[-1] == "text"
+    assert any("Communication-bound: for" in line for line in lines)
+    assert max(map(len, lines)) <= 80

@@ -120,6 +120,23 @@ def test_sentences_are_wrapped_and_not_shortened():
     assert text.split()[3:] == ["c", *sentence.split()]
 
 
+def test_the_sentence_stays_and_what_says_nothing_goes_first():
+    columns = (NAME, TOTAL, Column("rank", "int", "rank"), Column("meaning", "text", "words"))
+    prose = replace(QUESTION, columns=columns, drawing="text")
+    sentence = "one two three four five six seven eight nine ten"
+    table = table_of(("c", None, 1, sentence), question=prose)
+    assert grid_text(table, width=38, most=9).splitlines() == [
+        "Which?",
+        "name  rank  meaning",
+        "c        1  one two three four five",
+        "            six seven eight nine ten",
+        "(more columns: total_ns)",
+    ]
+    narrow = grid_text(table, width=32, most=9).splitlines()
+    assert narrow[1] == "name  meaning"
+    assert narrow[-1] == "(more columns: total_ns, rank)"
+
+
 def test_a_column_that_does_not_fit_leaves_no_empty_lines():
     columns = (Column("check", "text", "name"), TOTAL, Column("meaning", "text", "words"))
     prose = replace(QUESTION, columns=columns, drawing="text")

@@ -42,6 +42,31 @@ def test_a_finding_says_what_it_saves_and_what_to_do() -> None:
     assert lines[-1] == "Evidence and the queries behind these numbers: --json."
 
 
+def test_commands_in_an_answer_are_those_that_can_be_typed() -> None:
+    named = {"name": "`stepscope of a file", "dur_ns": 5}
+    rows = LOADING | {"host_event": [*LOADING["host_event"], named]}
+    with Store.from_rows(rows) as store:
+        for question in ("findings", "summary"):
+            table = ask(find(question), store)
+            typed = answer_lines(table, width=400, command="python -m stepscope")
+            words = "\n".join(line.text for line in typed)
+            assert "`python -m stepscope checks`" in words, question
+            assert "`stepscope checks`" not in words
+            assert "`stepscope checks`" in table.to_json()
+        empty = ask(find("phases"), store)
+        (note,) = [
+            line.text
+            for line in answer_lines(empty, width=400, command="bin/stepscope")
+            if line.style == "note"
+        ]
+        assert "`bin/stepscope record --phases" in note
+        kernels = ask(find("operators"), store)
+        assert any(
+            "`stepscope of a file" in line.text
+            for line in answer_lines(kernels, width=200, command="bin/stepscope")
+        )
+
+
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_no_line_is_too_wide(width: int) -> None:
     assert max(map(len, text_of(LOADING, width))) <= width

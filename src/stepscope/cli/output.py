@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stepscope.cli.typed_name import typed_name
 from stepscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def put_answer(
         from stepscope.report.text import answer_lines, print_lines, text_width
 
         fit = width or text_width(sys.stdout)
-        lines = answer_lines(table, width=fit, most=most, whole=whole)
+        lines = answer_lines(table, width=fit, most=most, whole=whole, command=typed_name())
         print_lines(lines, sys.stdout)
 
 

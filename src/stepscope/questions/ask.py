@@ -74,6 +74,8 @@ def ask(
     if columns is not None:
         _check_columns(columns, question)
     with reading(store), Scope(store, ranks, steps) as scope:
+        if question.steps == "trace":
+            scope.check_traced()
         told = question.answer(scope, **asked)
         rows = as_declared(question, told)
         sources = scope.sql(SOURCES)

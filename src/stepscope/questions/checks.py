@@ -39,6 +39,7 @@ if TYPE_CHECKING:
             "all", "bool", "also what is in order, each check and file for itself", default=False
         ),
     ),
+    steps="all",
     drawing="text",
 )
 def checks(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the option is --all

@@ -21,6 +21,7 @@ Type = Literal["int", "float", "text", "bool"]
 Unit = Literal["", "ns", "bytes", "bytes/s", "flop", "flop/s", "ratio", "count"]
 Drawing = Literal["table", "stacked bars", "tree", "line", "text", "roofline"]
 Need = Literal["host", "device"]
+Steps = Literal["trace", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Question:
     answer: Callable[..., pa.Table]
     parameters: tuple[Parameter, ...] = ()
     needs: Need = "host"
+    steps: Steps = "trace"
     drawing: Drawing = "table"
     explanation: str = ""
     fills: str = ""
@@ -92,6 +94,7 @@ def question(
     *,
     parameters: tuple[Parameter, ...] = (),
     needs: Need = "host",
+    steps: Steps = "trace",
     drawing: Drawing = "table",
     fills: str = "",
     affected_by: tuple[str, ...] = (),
@@ -104,6 +107,7 @@ def question(
         columns: every column that any of its forms can return, in order. A form may leave some out.
         parameters: what it can be asked with.
         needs: `device` when it has nothing to say about a recording without device events.
+        steps: `all` when it can be asked of steps that only the phases have, and no trace.
         drawing: how its answer is best drawn.
         fills: which recording option would fill an empty answer.
         affected_by: data-quality checks that make the answer unreliable when they fail.
@@ -120,6 +124,7 @@ def question(
             answer=answer,
             parameters=parameters,
             needs=needs,
+            steps=steps,
             drawing=drawing,
             explanation=answer.__doc__ or "",
             fills=fills,

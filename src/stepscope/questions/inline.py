@@ -76,7 +76,8 @@ _OVER_RANKS = """
             choices=("rank", "label"),
         ),
     ),
-    fills="Record with a plan: stepscope record --inline PLAN -- train.py",
+    steps="all",
+    fills="Record with a plan: `stepscope record --inline PLAN -- train.py`",
 )
 def inline(scope: Scope, by: str = "rank") -> pa.Table:
     """One row is an event (label, occurrence, device, stream) of a rank, in the order of execution,

@@ -72,8 +72,10 @@ _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
             choices=("phase", "step", "window", "verdict"),
         ),
     ),
+    steps="all",
     drawing="stacked bars",
-    fills="Record with stepscope record --phases -- train.py, or stepscope.inline.start() in the script.",
+    fills="Record with `stepscope record --phases -- train.py`, or stepscope.inline.start() in the "
+    "script.",
 )
 def phases(scope: Scope, by: str = "phase") -> pa.Table:
     """One row is a phase on a rank, after one row for the whole step with its peak memory and the

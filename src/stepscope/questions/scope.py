@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STEPPED_TABLES = ("host_event", "device_event", "step", "collective", "phase_step")
 """Tables narrowed to the asked steps; the others are about the whole recording."""
 
-_STEPS = "SELECT step FROM step UNION SELECT step FROM phase_step ORDER BY 1"
+_STEPS = "SELECT DISTINCT step FROM {table} ORDER BY step"
 
 
 class Scope:
@@ -43,13 +43,21 @@ class Scope:
         self.store = store
         self.ranks = store.ranks if ranks is None else check_known(ranks, store.ranks, "rank")
         self.steps: tuple[int, ...] | None = None
+        self.traced_steps: list[int] = []
         self._cursor = store.cursor()
         try:
             if self.ranks != store.ranks:
                 self._shadow(dict.fromkeys(schema_tables(), "true"))
             if steps is not None:
-                rows = self._cursor.execute(_STEPS).fetchall()
-                self.steps = check_known(steps, [step for (step,) in rows], "step")
+                self.traced_steps, phase_steps = (
+                    [
+                        step
+                        for (step,) in self._cursor.execute(_STEPS.format(table=table)).fetchall()
+                    ]
+                    for table in ("step", "phase_step")
+                )
+                known = sorted({*self.traced_steps, *phase_steps})
+                self.steps = check_known(steps, known, "step")
                 chosen = f"step IN ({', '.join(map(str, self.steps)) or 'NULL'})"
                 filters = dict.fromkeys(STEPPED_TABLES, chosen)
                 filters["collective"] = (
@@ -59,6 +67,15 @@ class Scope:
         except BaseException:
             self.close()
             raise
+
+    def check_traced(self) -> None:
+        """Refuses steps that the recording's phases have, and its traces have not.
+
+        Raises:
+            UsageError: there are traces with steps, and one that was asked for is not among them.
+        """
+        if self.steps is not None and self.traced_steps:
+            check_known(self.steps, self.traced_steps, "step", of="the traces of this recording")
 
     def _shadow(self, filters: dict[str, str]) -> None:
         """Puts a temporary view of the same name before each table, on this cursor alone."""

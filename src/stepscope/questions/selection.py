@@ -51,8 +51,10 @@ def numbers_text(numbers: Iterable[int]) -> str:
     )
 
 
-def check_known(wanted: Iterable[int], known: Sequence[int], what: str) -> tuple[int, ...]:
-    """The wanted numbers in order, once each; `what` is `"rank"` or `"step"`.
+def check_known(
+    wanted: Iterable[int], known: Sequence[int], what: str, *, of: str = "this recording"
+) -> tuple[int, ...]:
+    """The wanted numbers in order, once each; `what` is `"rank"` or `"step"`, `of` says whose.
 
     Raises:
         UsageError: one of them is not known. Says which there are.
@@ -61,7 +63,7 @@ def check_known(wanted: Iterable[int], known: Sequence[int], what: str) -> tuple
     missing = [number for number in numbers if number not in known]
     if missing:
         raise UsageError(
-            f"no {what} {numbers_text(missing)} in this recording",
+            f"no {what} {numbers_text(missing)} in {of}",
             hint=f"it has {what} {numbers_text(known)}" if known else f"it has no {what}s",
             slug=f"unknown-{what}",
         )

@@ -139,11 +139,15 @@ def grid_lines(table: Table, *, width: int, most: int | None, whole: bool = Fals
     if rows:
         cells = [[_cell(row, column, table) for column in columns] for row in rows]
         labels = heads(columns)
+        wrap = table.question.drawing == "text"
+        if wrap and not whole:
+            kept = _around_sentence(columns, labels, cells, width)
+            columns, labels = [columns[i] for i in kept], [labels[i] for i in kept]
+            cells = [[row[i] for i in kept] for row in cells]
         widths = _widths(columns, labels, cells, width)
         fitting = len(columns) if whole else _fitting(widths, width)
         columns, widths = columns[:fitting], widths[:fitting]
         lines.append(Line(_joined(labels[:fitting], columns, widths), "head"))
-        wrap = table.question.drawing == "text"
         for row in cells:
             shown = row[:fitting]
             parts = _wrapped(shown, columns, widths) if wrap else [shown]
@@ -193,6 +197,28 @@ def _widths(
         second = max((widths[i] for i in texts if i != widest), default=0)
         widths[widest] = max(narrowest, widths[widest] - excess, min(second, widths[widest] - 1))
     return widths
+
+
+def _around_sentence(
+    columns: list[Column], labels: list[str], cells: list[list[str]], width: int
+) -> list[int]:
+    """Which columns of an answer in words are shown: its sentences, the first column, and of the
+    others what fits; those that say nothing go first, then from the right."""
+    kept = list(range(len(columns)))
+    texts = [i for i in kept if columns[i].type == "text"]
+    if not texts:
+        return kept
+    sentence = max(texts, key=lambda i: max(len(row[i]) for row in cells))
+    silent = [i for i in kept if all(row[i] == NOT_MEASURED for row in cells)]
+    giving_way = sorted({*kept[1:]} - {sentence}, key=lambda i: (i in silent, i))
+    while True:
+        own = [[row[i] for i in kept] for row in cells]
+        widths = _widths([columns[i] for i in kept], [labels[i] for i in kept], own, width)
+        if _fitting(widths, width) == len(kept):
+            return kept
+        if not giving_way:
+            return list(range(len(columns)))
+        kept.remove(giving_way.pop())
 
 
 def _fitting(widths: list[int], width: int) -> int:

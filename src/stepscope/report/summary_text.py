@@ -39,12 +39,13 @@ _HELD = re.compile(r"(?<=\d) (?=(?:%|ns|µs|ms|s)\b|%)| (?=·)")
 _LISTS = {"operators": "Operators", "kernels": "Kernels", "modules": "Modules"}
 
 
-def summary_lines(table: Table, *, width: int) -> list[Line]:
+def summary_lines(table: Table, *, width: int, command: str = "stepscope") -> list[Line]:
     """The summary as at most 40 lines, the verdict first.
 
     Args:
         table: an answer to the question `summary`.
         width: columns of text to fit into; no line is wider.
+        command: what starts this StepScope where it is read.
     """
     sections: dict[str, list[Row]] = {}
     for row in table.rows():
@@ -56,7 +57,7 @@ def summary_lines(table: Table, *, width: int) -> list[Line]:
         *_breakdown(sections, width),
         *_worth_changing(sections, width),
     ]
-    below = _checks(sections.get("checks", []), width)
+    below = _checks(sections.get("checks", []), width, command)
     lists = [(title, sections[name]) for name, title in _LISTS.items() if sections.get(name)]
     room = MOST_LINES - len(above) - len(below)
     lines = above + _top_lists(lists, room, width) + below
@@ -239,7 +240,7 @@ def _top_line(name: str, time: str, share: str, count: str, width: int) -> str:
     return f"{shortened(name, room):<{room}}{figures}"
 
 
-def _checks(rows: list[Row], width: int) -> list[Line]:
+def _checks(rows: list[Row], width: int, command: str) -> list[Line]:
     lines = []
     for row in rows[:_MOST_CHECKS]:
         severity, _, explanation = row["text"].partition(": ")
@@ -250,5 +251,5 @@ def _checks(rows: list[Row], width: int) -> list[Line]:
         line = textwrap.shorten(text, width, placeholder=" …")
         lines.append(Line(line, "warning" if severe else "note"))
     if len(rows) > _MOST_CHECKS:
-        lines.append(Line(f"{len(rows) - _MOST_CHECKS} more marks: stepscope checks", "note"))
+        lines.append(Line(f"{len(rows) - _MOST_CHECKS} more marks: {command} checks", "note"))
     return lines

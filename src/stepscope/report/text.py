@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from stepscope.questions.text_grid import Line, grid_lines, printable
@@ -21,6 +22,9 @@ MOST_ROWS = 30
 """Rows that are shown when nobody asked for a number: what fits on a screen."""
 PIPED_WIDTH = 120
 """Columns of text where there is no terminal to ask, unless COLUMNS says otherwise."""
+
+_ADVISING = {"summary", "findings", "phases"}
+"""Questions whose answers say what to type next."""
 
 _COLOURS = {"title": "bold", "head": "bold cyan", "row": "", "note": "dim", "warning": "yellow"}
 
@@ -34,7 +38,12 @@ def text_width(stream: TextIO) -> int:
 
 
 def answer_lines(
-    table: Table, *, width: int, most: int | None = MOST_ROWS, whole: bool = False
+    table: Table,
+    *,
+    width: int,
+    most: int | None = MOST_ROWS,
+    whole: bool = False,
+    command: str = "stepscope",
 ) -> list[Line]:
     """An answer as lines, drawn the way its question declares.
 
@@ -43,11 +52,14 @@ def answer_lines(
         width: columns of text to fit into.
         most: rows to show at most; None for all.
         whole: show every column that the answer has.
+        command: what starts this StepScope where it is read: an answer's own words say `stepscope`.
     """
+    if command != "stepscope":
+        table = _to_be_typed(table, command)
     if table.question.name == "summary" and not whole:
         from stepscope.report.summary_text import summary_lines
 
-        return summary_lines(table, width=width)
+        return summary_lines(table, width=width, command=command)
     if table.question.name == "findings" and not whole:
         from stepscope.report.findings_text import findings_lines
 
@@ -57,6 +69,28 @@ def answer_lines(
 
         return diff_lines(table, width=width, most=most)
     return grid_lines(table, width=width, most=most, whole=whole)
+
+
+def _to_be_typed(table: Table, command: str) -> Table:
+    """The answer with the commands in its words as they can be typed. Data that people take elsewhere
+    (JSON, CSV, Parquet) keeps the name."""
+    import pyarrow as pa
+
+    note = _typed(table.note, command) or ""
+    if table.question.name not in _ADVISING:
+        return replace(table, note=note)
+    columns = [
+        pa.array([_typed(text, command) for text in column.to_pylist()], pa.string())
+        if pa.types.is_string(column.type)
+        else column
+        for column in table.arrow.columns
+    ]
+    return replace(table, arrow=pa.table(columns, names=table.arrow.column_names), note=note)
+
+
+def _typed(text: str | None, command: str) -> str | None:
+    # Between backquotes it is a command that we advise, and no name from a file.
+    return text and text.replace("`stepscope ", f"`{command} ")
 
 
 def spaced_text(table: Table) -> str:

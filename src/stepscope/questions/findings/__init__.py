@@ -50,6 +50,7 @@ _COLUMNS = (
     "What is worth changing, and what would it save?",
     _COLUMNS,
     parameters=(Parameter("id", "text", "findings of one rule alone", default=None),),
+    steps="all",
     drawing="text",
     fills="No rule found anything large enough. Record host and device, steps and shapes "
     "(record_shapes=True), so that all rules can look.",
