@@ -6,32 +6,24 @@ unmodified scripts (`script`) drive the same one.
 
 from __future__ import annotations
 
-import atexit
 import os
 import time
-import weakref
 from collections.abc import Callable, Sequence
-from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
-from stepscope.record.clock import Clock, clock_for
+from stepscope.record.at_exit import AtExit
+from stepscope.record.clock import Clock
 from stepscope.record.compiling import capturing_check
-from stepscope.record.discover import Discovery
-from stepscope.record.memory import MemoryReader
+from stepscope.record.phase_listeners import PhaseListeners
 from stepscope.record.phases import Phases
 from stepscope.record.plan import Plan
 from stepscope.record.recorder import Recorder
 from stepscope.record.result_files import ResultFiles
-from stepscope.record.targets import Target
-from stepscope.record.targets.copies import Copies, HostToDevice
-from stepscope.record.targets.modules import ModuleForward
-from stepscope.record.targets.steps import OptimizerStep, whole_backward
+from stepscope.record.trained_model import Found, TrainedModel
 from stepscope.record.trouble import Guard, say_once
-from stepscope.record.unheard import UnheardForward
 
 _SAVE_EVERY_SECONDS = 60.0
-_LOOK_EVERY = 4
 
 
 class Session:
@@ -67,19 +59,10 @@ class Session:
         self.guard = Guard("inline recording")
         self.driver: str | None = None
         self._plan = plan
-        self._clock = clock
-        self._wants_copies = copies
-        self._copies: Copies | None = None
-        self._model: Callable[[], Any] = (lambda: None) if model is None else weakref.ref(model)
         optimizers = _listed(optimizer)
-        self._discovery: Discovery | None = None
-        if model is None or not optimizers:
-            self._discovery = Discovery(modules=model is None)
-        self._unheard = UnheardForward() if model is None else None
-        self._looks_again = self._listening = False
-        self._forwards: list[Target] = []
+        self._trained = TrainedModel(self.guard, model, roots, optimizers=not optimizers)
         self._phases = Phases(now) if phases else None
-        self._phase_targets: list[Target] = []
+        self._listeners = PhaseListeners(self._phases, self.guard, clock, copies=copies)
         self._recorder: Recorder | None = None
         if plan is not None:
             self._recorder = Recorder(
@@ -97,11 +80,7 @@ class Session:
         self._out_of_the_job = False
         self._closed = False
         self._said_stop = False
-        self._model_given = model
-        self._roots_given = roots
-        # Processes of multiprocessing leave without atexit, but run their own finalizers.
-        atexit.register(self.close)
-        self._finalizer = util.Finalize(None, self.close, exitpriority=10)
+        self._at_exit = AtExit(self.close)
 
     @property
     def written(self) -> list[Path]:
@@ -139,15 +118,9 @@ class Session:
             if self._in_iteration:
                 self._end(now_ns)
                 now_ns = self.now()
-            # The first iteration runs untouched: code that is compiled in it must not see our hooks.
-            if self._iterations == 1:
-                self._install()
-            elif self._iterations and self._discovery is not None:
-                self._discovered()
-            elif self._looks_again:
-                self._looks_again = False
-                self._discovery = Discovery()
-                self._discovery.install(self.guard)
+            found = self._trained.begin(self._iterations)
+            if found is not None:
+                self._listen(found)
             self._iterations += 1
             self._in_iteration = True
             if self._recorder is not None and not self._recorder.done:
@@ -257,8 +230,7 @@ class Session:
         if self._closed or os.getpid() != self._pid:
             return self.written
         self._closed = True
-        atexit.unregister(self.close)
-        self._finalizer.cancel()
+        self._at_exit.cancel()
         try:
             self.abandon()
             self._take_out()
@@ -292,10 +264,7 @@ class Session:
                 self._reads_left -= 1
         if self._phases is not None:
             self._phases.end(now_ns)
-            if self._unheard is not None and self._iterations % _LOOK_EVERY == 0:
-                self._looks_again = self._unheard.look_again(
-                    self._phases.heard("forward"), self._phases.heard("backward")
-                )
+            self._trained.end(self._iterations, self._phases.heard)
         # A directory that hangs must not gather threads that wait for it.
         if time.monotonic() - self._saved > _SAVE_EVERY_SECONDS and not self._files.busy:
             self._saved = time.monotonic()
@@ -314,86 +283,29 @@ class Session:
             files.in_background(lambda: files.write_phases(summary))
 
     def _summary_of(self, phases: Phases, *, samples: bool) -> dict[str, Any]:
-        copied = None if self._copies is None else self._copies.copied
-        return self._files.summary_of(phases, self._model(), copied, samples=samples)
+        copies = self._listeners.copies
+        copied = None if copies is None else copies.copied
+        return self._files.summary_of(phases, self._trained.model, copied, samples=samples)
 
     def _recorder_finished(self, recorder: Recorder) -> None:
         self._recorder_over = True
-        if self._phases is None and self._copies is not None:
-            self._copies.detach()
+        if self._phases is None:
+            self._listeners.remove()
         measured = recorder.measured()
         self._files.process()
         self._files.in_background(lambda: self._files.write_inline(measured))
 
-    def _install(self) -> None:
-        if self._discovery is not None:
-            self._discovery.install(self.guard)
-        if self._model_given is not None:
-            self._listen(list(self._roots_given or _called(self._model_given)))
-
-    def _discovered(self) -> None:
-        discovery, self._discovery = self._discovery, None
-        if discovery is None:
+    def _listen(self, found: Found) -> None:
+        recorder = self._recorder
+        if found.roots is not None:
+            self._listeners.install(found.model, found.roots)
+        if recorder is None or recorder.done:
             return
-        discovery.remove()
-        recorder, model = self._recorder, discovery.model
-        if recorder is not None:
-            recorder.optimizers = recorder.optimizers or discovery.optimizers
-        if not discovery.modules:
-            return
-        before = self._model()
-        if model is not None:
-            self._model = weakref.ref(model)
-        if self._listening:
-            if model is not None and model is not before:
-                self._hear_forwards(discovery.roots)
-            return
-        if recorder is not None:
-            recorder.model = model
-        self._listen(discovery.roots)
-
-    def _listen(self, roots: list[Any]) -> None:
-        """Installs what stays for the whole recording: the phases, and copies to a device."""
-        self._listening = True
-        model = self._model()
-        self._model_given = self._roots_given = None
-        device = next((one.device for one in model.parameters()), None) if model else None
-        clock = self._clock or clock_for(device)
-        if clock.kind != "host" if self._wants_copies is None else self._wants_copies:
-            self._copies = Copies()
-            self._copies.attach()
-            if self._recorder is not None:
-                self._recorder.copies = self._copies
-        phases = self._phases
-        if phases is None:
-            return
-        if clock.kind != "host":
-            import torch
-
-            phases.clock = clock
-            backend = None if device is None else getattr(torch, device.type, None)
-            if device is not None and hasattr(backend, "memory_stats"):
-                phases.memory = MemoryReader(backend, device.index)
-        self._hear_forwards(roots)
-        self._hear("backward", whole_backward())
-        self._hear("optimizer", OptimizerStep())
-        if self._copies is not None:
-            self._hear("host_to_device", HostToDevice(self._copies))
-
-    def _hear_forwards(self, roots: list[Any]) -> None:
-        """From now on the calls of these modules are the forward."""
-        for target in self._forwards:
-            target.remove()
-            self._phase_targets.remove(target)
-        self._forwards = [ModuleForward(root, "forward") for root in roots]
-        for target in self._forwards:
-            self._hear("forward", target)
-
-    def _hear(self, phase: str, target: Target) -> None:
-        if self._phases is not None:
-            self._phases.installed.add(phase)
-            target.install(self._phases, self.guard)
-            self._phase_targets.append(target)
+        recorder.optimizers = recorder.optimizers or found.optimizers
+        recorder.copies = self._listeners.copies
+        # Another model is not the one whose modules the plan names.
+        if recorder.model is None:
+            recorder.model = found.model
 
     def _take_out(self) -> None:
         """Takes everything of ours out of the job; at a boundary, where torch walks no hooks."""
@@ -401,23 +313,10 @@ class Session:
             return
         self._out_of_the_job = True
         self._in_iteration = False
-        if self._discovery is not None:
-            self._discovery.remove()
+        self._trained.close()
+        self._listeners.remove()
         if self._recorder is not None:
             self._recorder.remove()
-        for target in self._phase_targets:
-            target.remove()
-        self._phase_targets = []
-        if self._copies is not None:
-            self._copies.detach()
-
-
-def _called(model: Any) -> list[Any]:
-    """What of a given model is called: its parts, where it only holds several together."""
-    import torch
-
-    holds_only = getattr(type(model), "forward", None) is torch.nn.Module.forward
-    return list(model.children()) if holds_only else [model]
 
 
 def _listed(optimizer: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.record import inline
-from stepscope.record.unheard import UnheardForward
+from stepscope.record.trained_model import UnheardForward
 
 from .small_job import batches, make_model, train, untouched
 
