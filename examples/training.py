@@ -114,6 +114,8 @@ def train(
     seconds = time.perf_counter() - began
 
     files = inline.stop()
+    if not (options.plan or options.phases):
+        files = []  # what `stepscope record` has begun it tells of itself
     if tracer is not None:
         files += tracer.stop()
     if local_rank == 0:

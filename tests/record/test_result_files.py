@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.record import result_files
+from stepscope.record.phases import Phases
 from stepscope.record.result_files import ResultFiles
 from stepscope.record.trouble import Guard, RecordingWarning
 
@@ -50,3 +51,16 @@ def test_a_write_that_fails_stops_the_recording_and_not_the_job(tmp_path: Path) 
     files.in_background(fails)
     assert files.settled()
     assert str(guard.error) == "disk"
+
+
+def test_what_ddp_has_timed_outlives_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = {"communication_ns": 5}
+    monkeypatch.setattr(result_files, "ddp_timing", {"early": None, "late": timed}.get)
+    files, phases = ResultFiles(tmp_path, Guard("a test")), Phases(lambda: 0)
+    told = [
+        files.summary_of(phases, model, None, samples=False)["communication"]
+        for model in ("early", "late", "early", None)
+    ]
+    assert told == [None, timed, timed, timed]

@@ -35,6 +35,7 @@ class ResultFiles:
         self._started_epoch_ns = time.time_ns()
         self._process: Process | None = None
         self._writer: threading.Thread | None = None
+        self._ddp: dict[str, Any] | None = None
 
     @property
     def busy(self) -> bool:
@@ -79,6 +80,13 @@ class ResultFiles:
         summary = inline_summary(measured, process, self._started_epoch_ns)
         self._keep(file_name(process, "prof"), summary, "the inline profile")
 
+    def ask_ddp(self, model: Any) -> None:
+        """Asks a model that is DDP's for its timings, while there is one: a script's `main` has returned,
+        and its model is gone, before the recording ends.
+        """
+        if model is not None:
+            self._ddp = ddp_timing(model) or self._ddp
+
     def summary_of(
         self, phases: Phases, model: Any, copied: Copied | None, *, samples: bool
     ) -> dict[str, Any]:
@@ -86,15 +94,17 @@ class ResultFiles:
 
         Args:
             phases: what was measured.
-            model: the outermost module, for DDP's own timings; None where it is not known.
+            model: the outermost module, for DDP's own timings; None where it is not known, or is no
+                more: then the timings are those that it had when it was asked last.
             copied: to the device; None where nobody listened.
             samples: with all kept steps, not only some.
         """
+        self.ask_ddp(model)
         return phases_summary(
             phases,
             self.process(),
             self._started_epoch_ns,
-            communication=None if model is None else ddp_timing(model),
+            communication=self._ddp,
             copied=copied,
             samples=samples,
         )
