@@ -321,7 +321,7 @@ def test_a_loop_that_ends_before_recording_says_so(steps: int, said: str, tmp_pa
 
 
 def test_a_loop_that_ends_in_the_first_step_to_record_says_so(tmp_path: Path) -> None:
-    with pytest.warns(RecordingWarning, match="no trace: the job left step 2"):
+    with pytest.warns(RecordingWarning, match="no trace: the job ended within step 2"):
         assert _trace(tmp_path, steps=2) == []
 
 

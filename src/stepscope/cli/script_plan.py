@@ -153,15 +153,16 @@ class ScriptPlan:
                 hint="make a plan from a trace: stepscope record, then stepscope plan",
                 slug="script-failed",
             )
+        hint = "let it train for 6 steps at least, 17 to see everything; start several ranks with torchrun"
         if "torch" not in sys.modules:
-            what = "ended and never imported torch"
+            what, hint = "ended and never imported torch", "name the script that trains"
         elif survey.iterations == 0:
             what = "ended, and no optimizer has stepped more than once in this process"
         else:
             what = "ended before an iteration of it was watched"
         return StepScopeError(
             f"{self._name} {what}",
-            hint="let it train for 6 steps at least, 17 for all; ranks are started by torchrun",
+            hint=hint,
             slug="no-iterations",
         )
 

@@ -270,7 +270,7 @@ class Tracer(EveryStep):
         done = self._index + self._lead_in
         if self._lead_in and done < 2:
             say_once(
-                "nothing was traced: no optimizer has stepped twice, and its steps are the steps"
+                "nothing was traced: an optimizer's steps are the steps, and none has stepped twice"
             )
             return
         say_once(
@@ -299,7 +299,9 @@ class Tracer(EveryStep):
         if recorded:
             self._writer.write(profiler, process, recorded, unfinished=unfinished)
         elif self._skip_cycle is None and not self.guard.tripped:
-            say_once(f"no trace: the job left step {self._number}, the first one to record")
+            say_once(
+                f"no trace: the job ended within step {self._number}, the first to be recorded"
+            )
 
     def _give_way(self) -> None:
         """The job begins a profiler of its own, which only works when ours has ended."""
