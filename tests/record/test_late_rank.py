@@ -36,15 +36,20 @@ class LateGradient(torch.autograd.Function):
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
 torch.set_num_threads(1)
 torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
-model = nn.parallel.DistributedDataParallel(nn.Linear(8, 8))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-inline.start(out=out, model=model, optimizer=optimizer)
-for _ in range(25):
-    with inline.iteration():
-        optimizer.zero_grad()
-        LateGradient.apply(model(torch.ones(4, 8))).sum().backward()
-        optimizer.step()
-inline.stop()
+
+
+def main():
+    model = nn.parallel.DistributedDataParallel(nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inline.start(out=out, model=model, optimizer=optimizer)
+    for _ in range(25):
+        with inline.iteration():
+            optimizer.zero_grad()
+            LateGradient.apply(model(torch.ones(4, 8))).sum().backward()
+            optimizer.step()
+
+main()
+inline.stop()  # the model, which timed its all-reduce, is gone
 torch.distributed.destroy_process_group()
 """
 

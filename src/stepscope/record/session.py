@@ -24,6 +24,8 @@ from stepscope.record.trained_model import Found, TrainedModel
 from stepscope.record.trouble import Guard, say_once
 
 _SAVE_EVERY_SECONDS = 60.0
+_ASK_DDP_FIRST, _ASK_DDP_EVERY = 16, 128
+"""Steps: DDP times its first ten, and then one in a hundred."""
 
 
 class Session:
@@ -265,6 +267,9 @@ class Session:
         if self._phases is not None:
             self._phases.end(now_ns)
             self._trained.end(self._iterations, self._phases.heard)
+            # The model may be gone when the recording ends: a script's main() has returned by then.
+            if self._phases.steps % _ASK_DDP_EVERY == _ASK_DDP_FIRST:
+                self._files.ask_ddp(self._trained.model)
         # A directory that hangs must not gather threads that wait for it.
         if time.monotonic() - self._saved > _SAVE_EVERY_SECONDS and not self._files.busy:
             self._saved = time.monotonic()
