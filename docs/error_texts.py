@@ -92,6 +92,10 @@ ERRORS: dict[str, str] = {
         "A file of inline measurements or phases is whole and holds no measurement. The job ended within "
         "the first steps, which do not count; let it run longer."
     ),
+    "no-data-frames": (
+        "`to_pandas` and `to_polars` make data frames of a library that is not installed. StepScope itself "
+        "needs neither: `rows()` gives dicts, and `arrow` an Arrow table."
+    ),
     "no-iterations": (
         "`stepscope plan` ran a script that ended before an iteration of it could be watched. Iterations are "
         "found from the steps of an optimizer in the process itself, or from `inline.iterate` and "
@@ -99,7 +103,8 @@ ERRORS: dict[str, str] = {
         "itself are not watched; `torchrun --no-python stepscope plan -- train.py` watches each rank."
     ),
     "no-matplotlib": (
-        "A plot as PNG is drawn by matplotlib: `pip install 'stepscope[plots]'`. An SVG needs nothing."
+        "Charts, and a roofline as PNG, are drawn by matplotlib: `pip install 'stepscope[plots]'`. A roofline "
+        "as SVG needs nothing."
     ),
     "no-permission": "The file or folder may not be read by this user.",
     "no-recording": (

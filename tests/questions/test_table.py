@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -117,3 +118,11 @@ def test_polars_keeps_integers_beside_missing_values(table):
 def test_it_has_a_length_and_its_columns(table):
     assert len(table) == 2
     assert [c.name for c in table.columns] == ["name", "total_ns", "share_ratio", "linked"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_data_frame_of_what_is_not_installed_says_so(table, monkeypatch, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(StepScopeError, match=f"{library} is not installed") as raised:
+        getattr(table, f"to_{library}")()
+    assert raised.value.slug == "no-data-frames"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.errors import StepScopeError
 from stepscope.questions.declare import Column, Question
 from stepscope.whole_file import written_whole
 
@@ -64,8 +65,15 @@ class Table:
         return int(self.arrow.num_rows)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Its rows as a pandas DataFrame; integer columns with NULL become nullable `Int64`."""
-        import pandas
+        """Its rows as a pandas DataFrame; integer columns with NULL become nullable `Int64`.
+
+        Raises:
+            StepScopeError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise _no_frames("pandas") from None
         import pyarrow as pa
 
         nullable = {
@@ -79,8 +87,15 @@ class Table:
         return self.arrow.to_pandas(types_mapper=type_of)
 
     def to_polars(self) -> polars.DataFrame:
-        """Its rows as a polars DataFrame."""
-        import polars
+        """Its rows as a polars DataFrame.
+
+        Raises:
+            StepScopeError: polars is not installed.
+        """
+        try:
+            import polars
+        except ImportError:
+            raise _no_frames("polars") from None
 
         frame = polars.from_arrow(self.arrow)
         assert isinstance(frame, polars.DataFrame)  # noqa: S101  # a table never becomes a Series
@@ -156,3 +171,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def _no_frames(library: str) -> StepScopeError:
+    return StepScopeError(
+        f"{library} is not installed, which makes the data frame",
+        hint=f"pip install {library}, or take .rows() or .arrow, which need nothing more",
+        slug="no-data-frames",
+    )
