@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 
+import pyarrow.parquet as pq
 import pytest
 
 from stepscope.errors import DamagedSourceError, SourceError, StoreError, UsageError
@@ -92,6 +93,19 @@ def test_import_twice_gives_the_same_store(file, tmp_path):
     second = import_source(file, tmp_path / "two")
     for query in ("SELECT * FROM host_event", "SELECT * FROM device_event", "SELECT * FROM step"):
         assert rows(first, query) == rows(second, query)
+
+
+def test_numbers_that_rise_are_stored_as_differences(file, tmp_path):
+    directory = import_source(file, tmp_path / "store")
+    group = pq.ParquetFile(directory / "rank=00000" / "device_event.0.parquet").metadata.row_group(
+        0
+    )
+    encodings = {
+        column.path_in_schema: column.encodings
+        for column in map(group.column, range(group.num_columns))
+    }
+    for name in ("id", "start_ns", "launch_id", "launch_ns", "operator_id"):
+        assert "DELTA_BINARY_PACKED" in encodings[name], name
 
 
 def test_store_is_replaced_and_anything_else_is_not(file, tmp_path):
