@@ -96,6 +96,15 @@ def test_broken_json_is_told_its_line(tmp_path: Path) -> None:
         read_plan(_file(tmp_path, '{\n "events": [forward]}', "plan.json"))
 
 
+def test_a_name_that_is_there_twice_is_told_its_line(tmp_path: Path) -> None:
+    text = '{"layers": {\n "fc1": {"forward_events": ["forward"]},\n "fc1": {"backward_events": ["backward"]}}}'
+    with pytest.raises(PlanError, match=r'plan\.json, line 3: "fc1" is there twice'):
+        read_plan(_file(tmp_path, text, "plan.json"))
+    text = '{"events": ["events"], "events": ["forward"]}'
+    with pytest.raises(PlanError, match=r'plan\.json: "events" is there twice'):
+        read_plan(_file(tmp_path, text, "plan.json"))
+
+
 def test_a_plan_that_is_not_there_is_told() -> None:
     with pytest.raises(PlanError, match="cannot read the plan"):
         read_plan("nowhere/plan.toml")

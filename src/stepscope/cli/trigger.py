@@ -94,9 +94,12 @@ def command(
         if answer.state not in ("written", "not-chosen")
     ]
     if missed:
+        hint = "a longer --lead gives slow file systems more time; --wait waits longer for files"
+        if any(answer.state == "ended" for answer in answers):
+            hint = "the job was over first: ask earlier, or for fewer steps"
         raise StepScopeError(
             f"not every rank recorded step {order.at_step}: {'; '.join(missed[:4])}"
             + (f"; and {len(missed) - 4} more" if len(missed) > 4 else ""),
-            hint="a longer --lead gives slow file systems more time; --wait waits longer for files",
+            hint=hint,
             slug="not-recorded",
         )

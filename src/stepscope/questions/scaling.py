@@ -100,7 +100,7 @@ def scaling(
         )
     if names is not None and len(names) != len(sources):
         raise UsageError(
-            f"{len(sources)} runs and {len(names)} names",
+            f"the number of names, {len(names)}, is not that of the runs, {len(sources)}",
             hint="give each run one name",
             slug="no-runs",
         )

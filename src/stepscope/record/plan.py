@@ -224,7 +224,12 @@ def read_plan(path: str | Path) -> Plan:
         ) from None
     if path.suffix.lower() == ".json":
         try:
-            mapping = json.loads(text)
+            mapping = json.loads(text, object_pairs_hook=_each_once)
+        except _TwiceError as twice:
+            raise PlanError(
+                f'{source}{_line_of_second(twice.name, text)}: "{twice.name}" is there twice',
+                hint="put what belongs to it in one place",
+            ) from None
         except json.JSONDecodeError as error:
             raise PlanError(f"{source}, line {error.lineno}: not JSON: {error.msg}") from None
         except RecursionError:
@@ -234,6 +239,29 @@ def read_plan(path: str | Path) -> Plan:
     if not isinstance(mapping, dict):
         raise PlanError(f"{source} is no table", hint='write {"events": ["forward", "backward"]}')
     return plan_from(mapping, source=source, text=text)
+
+
+class _TwiceError(Exception):
+    """A JSON object has a name twice, of which Python's reader would keep the last."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in table:
+            raise _TwiceError(name)
+        table[name] = value
+    return table
+
+
+def _line_of_second(name: str, text: str) -> str:
+    """`, line 7` of a name's second place; nothing where it has more, in other objects."""
+    found = [place.start() for place in re.finditer(re.escape(json.dumps(name)), text)]
+    return f", line {text.count(chr(10), 0, found[1]) + 1}" if len(found) == 2 else ""
 
 
 def _read_toml(text: str, source: str) -> dict[str, Any]:
