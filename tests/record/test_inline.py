@@ -553,6 +553,32 @@ def test_what_runs_between_two_iterations_is_no_part_of_them(tmp_path: Path) -> 
     assert max(offset for _, _, offset in event["samples"]) < 2_000_000
 
 
+@pytest.mark.parametrize("event", ["0.forward.aten::addmm", "0.backward"])
+def test_between_two_iterations_a_module_is_as_it_is(tmp_path: Path, event: str) -> None:
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    model = make_model()
+    modes: list[Any] = []
+
+    def look(_module: Any, _given: Any, _output: Any) -> None:
+        modes.append(_get_current_dispatch_mode())
+
+    inline.start({"warmup": 1, "repetitions": 4, "events": [event]}, model=model, out=tmp_path)
+    while not inline.done():
+        with inline.iteration():
+            model(batches(1)[0]).sum().backward()
+        handle = model[0].register_forward_hook(look)
+        output = model(batches(1)[0])
+        handle.remove()
+        output.sum().backward()
+    inline.stop()
+    assert untouched(model)
+    assert modes
+    assert modes == [None] * len(modes)
+    (measured,) = _events(tmp_path)
+    assert measured["statistics"]["n"] == 4
+
+
 def test_a_backward_through_an_earlier_iterations_graph_is_not_measured(tmp_path: Path) -> None:
     model = make_model()
     kept: list[Any] = []

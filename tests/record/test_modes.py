@@ -23,6 +23,8 @@ pytestmark = pytest.mark.torch
 
 
 class _Deaf:
+    resting = False
+
     def open(self, label: str) -> str:
         return label
 

@@ -35,6 +35,8 @@ pytestmark = pytest.mark.torch
 class Diary:
     """A watch that writes down what it hears; an end that moves is written once, where it ends up."""
 
+    resting = False
+
     def __init__(self) -> None:
         self.lines: list[str] = []
 

@@ -50,6 +50,8 @@ class Phases:
         memory_every: how often; reading an allocator's counters costs tens of microseconds.
     """
 
+    resting = False
+
     def __init__(
         self,
         now: Callable[[], int],

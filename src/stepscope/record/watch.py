@@ -24,6 +24,10 @@ from stepscope.record.trouble import Guard
 class Watch(Protocol):
     """Listens to what the installed targets say."""
 
+    @property
+    def resting(self) -> bool:
+        """Whether nothing would be heard now, so that a target need not prepare anything."""
+
     def open(self, label: str) -> Any:
         """Something of this label begins; the token is None when nobody asked for it."""
 
@@ -52,6 +56,8 @@ class SurveyWatch:
             can be told its nearest neighbours.
         clock_of: the clock that a label is measured with.
     """
+
+    resting = False
 
     def __init__(self, plan: Plan, clock_of: Callable[[str], Clock]) -> None:
         self.events: list[Surveyed] = []
@@ -140,6 +146,11 @@ class ArmedWatch:
         self._opened = []
         self._capturing = False
         self._origins = [clock.mark() for clock in self._clocks]
+
+    @property
+    def resting(self) -> bool:
+        """Whether no iteration runs."""
+        return not self._counts
 
     def listens_to(self, label: str) -> bool:
         """Whether any occurrence of this label is armed."""

@@ -31,7 +31,7 @@ class _NodeHooks(Target):
     def install(self, watch: Watch, guard: Guard) -> None:
         """Waits for the module's forward, to hook the nodes that it makes."""
         self._watch, self._guard = watch, guard
-        self._capture.install(guard)
+        self._capture.install(watch, guard)
 
     def rest(self) -> None:
         """Takes the hooks off the nodes; the next forward makes others."""

@@ -15,6 +15,7 @@ from typing import Any
 from stepscope.record.targets.around import Around
 from stepscope.record.targets.modules import tensors_in
 from stepscope.record.trouble import Guard
+from stepscope.record.watch import Watch
 
 _MOST_NODES = 200_000
 """With more, a module's backward is not measured: half of it would be a wrong number."""
@@ -97,22 +98,23 @@ class ForwardCapture:
 
     def __init__(self, module: Any, made: Callable[[Nodes], None]) -> None:
         self._made = made
+        self._watch: Watch | None = None
         self._guard: Guard | None = None
         self._around = Around(module, self._call)
 
-    def install(self, guard: Guard) -> None:
-        """Listens around the module's calls."""
-        self._guard = guard
+    def install(self, watch: Watch, guard: Guard) -> None:
+        """Listens around the module's calls, while `watch` does."""
+        self._watch, self._guard = watch, guard
         self._around.install()
 
     def remove(self) -> None:
         """Listens no more."""
-        self._guard = None
+        self._watch = self._guard = None
         self._around.remove()
 
     def _call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        guard = self._guard
-        if guard is None:
+        watch, guard = self._watch, self._guard
+        if watch is None or guard is None or watch.resting:
             return call(*args, **kwargs)
         began = guard.ask(_beginning, (args, kwargs))
         output = call(*args, **kwargs)

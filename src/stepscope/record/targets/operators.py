@@ -106,7 +106,7 @@ class OperatorsInForward(Target):
 
     def _inside_mode(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         watch, guard = self._watch, self._guard
-        if watch is None or guard is None:
+        if watch is None or guard is None or watch.resting:
             return call(*args, **kwargs)
         mode = guard.ask(_mode, watch, guard, self._prefix, self._wanted)
         if mode is None:
@@ -137,7 +137,7 @@ class OperatorsInBackward(Target):
     def install(self, watch: Watch, guard: Guard) -> None:
         """Waits for the module's forward, to hook the nodes that it makes."""
         self._watch, self._guard = watch, guard
-        self._capture.install(guard)
+        self._capture.install(watch, guard)
 
     def rest(self) -> None:
         """Takes the hooks off the nodes, but not off one that is running."""
