@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
+
+from stepscope.record.result import parse_result
 
 
 def spin(seconds: float) -> float:
@@ -79,3 +82,14 @@ def untouched(model: Any) -> bool:
         and not hasattr(torch.autograd.backward, "__wrapped__")
         and "to" not in vars(torch.Tensor)
     )
+
+
+def events_in(out: Path) -> list[dict[str, Any]]:
+    """The events of the one inline profile in a directory."""
+    (profile,) = parse_result(out)
+    return [
+        event
+        for streams in profile["timeline"].values()
+        for events in streams.values()
+        for event in events
+    ]

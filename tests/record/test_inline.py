@@ -21,19 +21,9 @@ from stepscope.record.tracing import trace
 from stepscope.record.trouble import RecordingWarning
 
 from .fake_device import FakeDeviceClock
-from .small_job import batches, make_model, spin, train, untouched
+from .small_job import batches, events_in, make_model, spin, train, untouched
 
 pytestmark = pytest.mark.torch
-
-
-def _events(out: Path) -> list[dict[str, Any]]:
-    (profile,) = parse_result(out)
-    return [
-        event
-        for streams in profile["timeline"].values()
-        for events in streams.values()
-        for event in events
-    ]
 
 
 def _record(
@@ -148,7 +138,7 @@ def test_an_operator_with_a_known_delay_is_measured_within_5_per_cent(tmp_path: 
     }
     inline.start(plan, model=model, out=tmp_path)
     train(model, inline.iterate(batches(40)))
-    events = {event["label"]: event for event in (inline.stop(), _events(tmp_path))[1]}
+    events = {event["label"]: event for event in (inline.stop(), events_in(tmp_path))[1]}
     for label in ("1.forward.stepscope_test::slow", "1.forward"):
         ratios = sorted(
             duration_ns / 1e9 / real[iteration]
@@ -177,7 +167,7 @@ def test_a_dataset_that_sleeps_50_ms_shows_as_input_wait(tmp_path: Path) -> None
     inline.start(plan, model=model, out=tmp_path)
     train(model, inline.iterate(DataLoader(Slow(), batch_size=None)))
     inline.stop()
-    (event,) = _events(tmp_path)
+    (event,) = events_in(tmp_path)
     # A busy machine sleeps longer than it was asked to.
     most = 1.1 * sorted(slept)[len(slept) // 2]
     assert 45e6 < event["statistics"]["median_ns"] < most
@@ -223,7 +213,7 @@ def test_order_and_offsets_agree_with_a_trace_of_the_same_loop(tmp_path: Path) -
         # Both at once: a busy machine, which takes the processor away, does so from both.
         train(model, tracer.iterate(inline.iterate(batches(16))), inside=inside)
     inline.stop()
-    events = _events(tmp_path)
+    events = events_in(tmp_path)
     assert [event["label"] for event in events] == labels
     recorded = {
         (iteration, event["label"]): (offset_ns, duration_ns)
@@ -301,7 +291,7 @@ def test_an_iteration_as_a_context(tmp_path: Path) -> None:
     with pytest.warns(RecordingWarning, match='"input_wait" is not measured'):
         loop()
     inline.stop()
-    assert [event["label"] for event in _events(tmp_path)] == ["forward"]
+    assert [event["label"] for event in events_in(tmp_path)] == ["forward"]
     phases = json.loads(next(tmp_path.glob("*.phases.json")).read_text())
     assert phases["phases"]["input_wait"] is None  # nobody listened: not measured is not 0
 
@@ -312,7 +302,7 @@ def test_model_and_optimizer_are_found_when_they_are_not_given(tmp_path: Path) -
     inline.start(plan, out=tmp_path)
     train(model, inline.iterate(batches(40)))
     inline.stop()
-    assert [event["label"] for event in _events(tmp_path)] == [
+    assert [event["label"] for event in events_in(tmp_path)] == [
         "zero_grad",
         "2.forward",
         "optimizer.step",
@@ -330,7 +320,7 @@ def test_the_first_iteration_of_an_epoch_does_not_count(tmp_path: Path) -> None:
     for _epoch in range(6):
         train(model, inline.iterate(batches(3)))
     inline.stop()
-    (event,) = _events(tmp_path)
+    (event,) = events_in(tmp_path)
     assert all(sample[0] % 3 for sample in event["samples"])
     assert len(event["samples"]) == 3
 
@@ -375,7 +365,7 @@ def test_a_job_can_be_switched_on_from_its_environment(
     monkeypatch.setattr(inline, "_asked_environment", False)
     train(make_model(), inline.iterate(batches(20)))
     inline.stop()
-    assert [event["label"] for event in _events(tmp_path / "out")] == ["forward"]
+    assert [event["label"] for event in events_in(tmp_path / "out")] == ["forward"]
 
 
 def test_iterate_is_still_a_loader() -> None:
@@ -421,7 +411,7 @@ def test_a_device_is_read_later_and_never_waited_for(tmp_path: Path) -> None:
             clock.finish()
     clock.finish()
     session.close()
-    (event,) = _events(tmp_path)
+    (event,) = events_in(tmp_path)
     assert event["clock"] == "cuda"
     # The iteration's start, the event's start and its stop are three ticks of 1 µs.
     assert [sample[1:] for sample in event["samples"]] == [[1000, 1000]] * 5
@@ -442,7 +432,7 @@ def test_a_device_that_never_answers_loses_measurements_not_the_job(
         model(batch)
         session.end()
     session.close()
-    (event,) = _events(tmp_path)
+    (event,) = events_in(tmp_path)
     assert (event["samples"], event["lost"]) == ([], 90)
     assert clock.made < 64 * 3 + 10  # the ring is bounded
 
@@ -493,7 +483,7 @@ def test_regions_inside_a_captured_graph_are_measured_at_its_replays(tmp_path: P
         now[0] += 40
         session.end()
     session.close()
-    events = _events(tmp_path)
+    events = events_in(tmp_path)
     assert [(event["label"], event["statistics"]["mean_ns"]) for event in events] == [
         ("a", 10.0),
         ("b", 30.0),
@@ -529,76 +519,6 @@ def test_what_a_job_was_too_short_for_is_named(
     assert [one["line"] for one in profile["not_measured"]] == [None] * len(profile["not_measured"])
 
 
-def test_what_runs_between_two_iterations_is_no_part_of_them(tmp_path: Path) -> None:
-    import torch
-
-    model = make_model()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    inline.start(
-        {"warmup": 1, "repetitions": 8, "events": ["0.forward"]}, model=model, out=tmp_path
-    )
-    while not inline.done():
-        with inline.iteration():
-            optimizer.zero_grad()
-            model(batches(1)[0]).sum().backward()
-            optimizer.step()
-        # The next iteration measures the same module, so it is listened to here too.
-        for _ in range(3):
-            spin(0.002)
-            model(batches(1)[0])
-    inline.stop()
-    assert untouched(model)
-    (event,) = _events(tmp_path)
-    assert event["statistics"]["n"] == 8
-    assert max(offset for _, _, offset in event["samples"]) < 2_000_000
-
-
-@pytest.mark.parametrize("event", ["0.forward.aten::addmm", "0.backward"])
-def test_between_two_iterations_a_module_is_as_it_is(tmp_path: Path, event: str) -> None:
-    from torch.utils._python_dispatch import _get_current_dispatch_mode
-
-    model = make_model()
-    modes: list[Any] = []
-
-    def look(_module: Any, _given: Any, _output: Any) -> None:
-        modes.append(_get_current_dispatch_mode())
-
-    inline.start({"warmup": 1, "repetitions": 4, "events": [event]}, model=model, out=tmp_path)
-    while not inline.done():
-        with inline.iteration():
-            model(batches(1)[0]).sum().backward()
-        handle = model[0].register_forward_hook(look)
-        output = model(batches(1)[0])
-        handle.remove()
-        output.sum().backward()
-    inline.stop()
-    assert untouched(model)
-    assert modes
-    assert modes == [None] * len(modes)
-    (measured,) = _events(tmp_path)
-    assert measured["statistics"]["n"] == 4
-
-
-def test_a_backward_through_an_earlier_iterations_graph_is_not_measured(tmp_path: Path) -> None:
-    model = make_model()
-    kept: list[Any] = []
-    inline.start(
-        {"warmup": 1, "repetitions": 4, "events": ["0.backward"]}, model=model, out=tmp_path
-    )
-    while not inline.done():
-        with inline.iteration():
-            for loss in kept:
-                loss.backward(retain_graph=True)
-                spin(0.005)
-            kept = [model(batches(1)[0]).sum()]
-            kept[0].backward(retain_graph=True)
-    inline.stop()
-    assert untouched(model)
-    (event,) = _events(tmp_path)
-    # This iteration's own comes after the earlier one's and its 5 ms.
-    assert min(offset for _, _, offset in event["samples"][1:]) > 5_000_000
-
-
 def test_what_is_measured_is_on_disk_before_the_plan_is_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -615,12 +535,12 @@ def test_what_is_measured_is_on_disk_before_the_plan_is_through(
         model(batch).sum().backward()
         if time.monotonic() > deadline:
             break
-        if list(tmp_path.glob("*.prof.json")) and _events(tmp_path)[0]["statistics"] is not None:
+        if list(tmp_path.glob("*.prof.json")) and events_in(tmp_path)[0]["statistics"] is not None:
             break
     # As a job leaves it that is killed now.
     (profile,) = parse_result(tmp_path)
     assert profile["complete"] is False
-    before = [event["statistics"] for event in _events(tmp_path)]
+    before = [event["statistics"] for event in events_in(tmp_path)]
     assert before[0]["n"] > 0
     inline.stop()
-    assert _events(tmp_path)[0]["statistics"]["n"] >= before[0]["n"]
+    assert events_in(tmp_path)[0]["statistics"]["n"] >= before[0]["n"]
