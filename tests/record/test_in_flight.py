@@ -43,7 +43,7 @@ JOB = """
                 torch.ones(3).add(1)
             if how == "all_reduce":
                 if rank == 1:
-                    time.sleep(0.1)
+                    time.sleep(0.3)
                 works = [dist.all_reduce(torch.ones(3), async_op=True)]
             elif rank == 0:
                 works = [dist.isend(torch.ones(3), 1)]
@@ -103,7 +103,7 @@ def test_what_ends_in_the_next_step_is_whole_and_nothing_else_of_it_is_recorded(
         ran = [event["dur"] for event in events if event["name"] == name]
         assert len(ran) == 2
         if how == "all_reduce" and rank == 0:
-            assert ran[-1] > 50_000  # us: the other rank comes 100 ms later
+            assert ran[-1] > 50_000  # us: the other rank comes 300 ms later
         regions = {event["name"] for event in events if event["name"].startswith("region")}
         assert regions == {"region 1", "region 2"}
 
@@ -219,13 +219,15 @@ def test_the_states_of_gloos_threads_are_read_by_name(
     assert in_flight.gloo_threads() == []
 
 
-def test_without_gloo_nothing_is_replaced_and_nobody_waits() -> None:
+def test_without_gloo_nothing_is_replaced_and_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch import distributed
 
+    def sleeps(_seconds: float) -> None:
+        raise AssertionError("it waits")
+
+    monkeypatch.setattr(in_flight.time, "sleep", sleeps)
     before = dict(vars(distributed.ProcessGroup))
     flight = InFlight(Guard("the trace"))
     flight.listen()
     assert dict(vars(distributed.ProcessGroup)) == before
-    began = time.monotonic()
     assert flight.settle()
-    assert time.monotonic() - began < 0.01
