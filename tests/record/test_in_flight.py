@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 import textwrap
 import threading
 import time
@@ -19,6 +16,8 @@ import pytest
 from stepscope.record import in_flight
 from stepscope.record.in_flight import InFlight
 from stepscope.record.trouble import Guard
+
+from .two_ranks import torchrun
 
 pytestmark = pytest.mark.torch
 
@@ -85,17 +84,7 @@ def test_what_ends_in_the_next_step_is_whole_and_nothing_else_of_it_is_recorded(
     how: str, names: tuple[str, str], job: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "traces"
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc_per_node", "2", str(job), how, str(out)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    done = torchrun(job, how, str(out))
     assert done.returncode == 0, done.stderr
     assert "RecordingWarning" not in done.stderr
     for rank, name in enumerate(names):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+from ..two_ranks import torchrun
 from .reading import micro_steps_by_step
 
 JOBS = Path(__file__).with_name("jobs")
@@ -17,17 +15,7 @@ def train_in_two(job: str, out: Path) -> None:
 
     The job traces two steps of two micro-steps each as `two`, with phases.
     """
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc_per_node", "2", str(JOBS / f"{job}.py"), str(out)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    done = torchrun(JOBS / f"{job}.py", str(out))
     assert done.returncode == 0, done.stderr
     for rank in (0, 1):
         assert micro_steps_by_step(out / f"two-{rank}-of-2.json.gz") == {
