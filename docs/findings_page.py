@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 
-from stepscope.questions.findings.declare import Rule, Threshold
-from stepscope.questions.findings.rules import every
-from stepscope.units import bytes_text, count_text, ratio_text, time_text
+from stepscope.floor.units import bytes_text, count_text, ratio_text, time_text
+from stepscope.judge.declare import Rule, Threshold
+from stepscope.judge.rules import every
 
 WORDS = {"ns": time_text, "ratio": ratio_text, "count": count_text, "bytes": bytes_text}
 

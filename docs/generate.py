@@ -19,11 +19,11 @@ from findings_page import findings_page
 from python_methods import methods_module
 from work_page import work_page
 
+from stepscope.answers.declare import Question
 from stepscope.cli.main import commands
 from stepscope.formats.damage import CLASSES
 from stepscope.questions import every
 from stepscope.questions import names as question_names
-from stepscope.questions.declare import Question
 from stepscope.questions.invariants import INVARIANTS, SUMS
 from stepscope.store.schema import STORE_VERSION, schema_tables
 

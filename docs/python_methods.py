@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import textwrap
 
-from stepscope.questions.declare import Parameter, Question
+from stepscope.answers.declare import Parameter, Question
 
 PYTHON_TYPES = {"int": "int", "float": "float", "text": "str", "bool": "bool"}
 COMMON = (
@@ -28,7 +28,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from stepscope.questions.table import Table
+    from stepscope.answers.table import Table
 
 
 class QuestionMethods(ABC):

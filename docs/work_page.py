@@ -7,7 +7,7 @@ from importlib import import_module
 
 from stepscope.costs import FAMILIES, formulas
 from stepscope.costs.hardware import builtin
-from stepscope.units import bandwidth_text, flops_text
+from stepscope.floor.units import bandwidth_text, flops_text
 
 
 def work_page() -> str:

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 from stepscope.record import inline
-from stepscope.record.tracing import trace
+from stepscope.record.traces.tracing import trace
 
 
 @dataclass

@@ -1,11 +1,21 @@
-"""What decides whether a marked test can run here. The marks are described in pyproject.toml."""
+"""What decides whether a marked test can run here (pyproject.toml describes the marks), and diff tests:
+literal rows, a question, the expected CSV, all in one function."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import dedent
+from typing import Any
 
 import pytest
+
+from stepscope.answers.ask import ask
+from stepscope.answers.scope import Scope
+from stepscope.answers.table import Table
+from stepscope.questions import find
+from stepscope.store.open import Store
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED_TRACES = ROOT.parent / "shared" / "traces"
@@ -38,3 +48,68 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 def shared_traces() -> Path:
     """The folder of traces recorded by others; tests that use it carry the mark `traces`."""
     return SHARED_TRACES
+
+
+Rows = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache of the module's own, so that each trace is imported once, by the code under test."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("STEPSCOPE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture
+def make_store() -> Iterator[Callable[[Rows], Store]]:
+    """Makes stores of literal rows, and closes them."""
+    stores: list[Store] = []
+
+    def make(rows: Rows) -> Store:
+        stores.append(Store.from_rows(rows))
+        return stores[-1]
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def make_scope(make_store: Callable[[Rows], Store]) -> Iterator[Callable[..., Scope]]:
+    """Makes scopes over literal rows, and closes them."""
+    scopes: list[Scope] = []
+
+    def make(rows: Rows, **narrowed: Any) -> Scope:
+        scopes.append(Scope(make_store(rows), **narrowed))
+        return scopes[-1]
+
+    yield make
+    for scope in scopes:
+        scope.close()
+
+
+@pytest.fixture
+def answer(make_store: Callable[[Rows], Store]) -> Callable[..., Table]:
+    """Asks a question by name: `answer("kernels", rows, by="name", top=3, columns=["name"])`."""
+
+    def answer_question(name: str, rows: Rows, **asked: Any) -> Table:
+        return ask(find(name), make_store(rows), **asked)
+
+    return answer_question
+
+
+@pytest.fixture
+def diff(answer: Callable[..., Table]) -> Callable[..., None]:
+    """Compares an answer with the expected CSV.
+
+    The first line of `expected` chooses the columns; indentation and blank lines at its ends do not
+    count.
+    """
+
+    def compare(name: str, rows: Rows, expected: str, **asked: Any) -> None:
+        wanted = dedent(expected).strip() + "\n"
+        asked.setdefault("columns", wanted.splitlines()[0].split(","))
+        assert answer(name, rows, **asked).to_csv() == wanted
+
+    return compare

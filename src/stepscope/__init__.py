@@ -15,18 +15,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stepscope.errors import StepScopeError
-    from stepscope.questions.diff import diff
-    from stepscope.questions.scaling import scaling
-    from stepscope.questions.table import Table
-    from stepscope.questions.trace import Trace
-    from stepscope.questions.trace import open_trace as open  # noqa: A004  # read as stepscope.open
+    from stepscope.answers.table import Table
+    from stepscope.api.trace import Trace
+    from stepscope.api.trace import open_trace as open  # noqa: A004  # read as stepscope.open
+    from stepscope.compare.diff import diff
+    from stepscope.compare.scaling import scaling
+    from stepscope.floor.errors import StepScopeError
     from stepscope.record import inline
     from stepscope.record.annotate import region, traced
-    from stepscope.record.listing import measurable, plan_text
-    from stepscope.record.result import parse_result, print_result
-    from stepscope.record.tracing import trace
-    from stepscope.record.trigger import on_demand
+    from stepscope.record.inline.result import parse_result, print_result
+    from stepscope.record.on_demand.trigger import on_demand
+    from stepscope.record.planning.listing import measurable, plan_text
+    from stepscope.record.traces.tracing import trace
     from stepscope.report.scaling_chart import scaling_chart
     from stepscope.report.timeline_chart import timeline_chart
     from stepscope.store.build import import_source
@@ -55,23 +55,23 @@ __all__ = [
 ]
 
 _HOMES: dict[str, tuple[str, str | None]] = {
-    "StepScopeError": ("stepscope.errors", "StepScopeError"),
-    "Table": ("stepscope.questions.table", "Table"),
-    "Trace": ("stepscope.questions.trace", "Trace"),
-    "diff": ("stepscope.questions.diff", "diff"),
+    "StepScopeError": ("stepscope.floor.errors", "StepScopeError"),
+    "Table": ("stepscope.answers.table", "Table"),
+    "Trace": ("stepscope.api.trace", "Trace"),
+    "diff": ("stepscope.compare.diff", "diff"),
     "import_source": ("stepscope.store.build", "import_source"),
     "inline": ("stepscope.record.inline", None),
-    "measurable": ("stepscope.record.listing", "measurable"),
-    "on_demand": ("stepscope.record.trigger", "on_demand"),
-    "open": ("stepscope.questions.trace", "open_trace"),
-    "parse_result": ("stepscope.record.result", "parse_result"),
-    "plan_text": ("stepscope.record.listing", "plan_text"),
-    "print_result": ("stepscope.record.result", "print_result"),
+    "measurable": ("stepscope.record.planning.listing", "measurable"),
+    "on_demand": ("stepscope.record.on_demand.trigger", "on_demand"),
+    "open": ("stepscope.api.trace", "open_trace"),
+    "parse_result": ("stepscope.record.inline.result", "parse_result"),
+    "plan_text": ("stepscope.record.planning.listing", "plan_text"),
+    "print_result": ("stepscope.record.inline.result", "print_result"),
     "region": ("stepscope.record.annotate", "region"),
-    "scaling": ("stepscope.questions.scaling", "scaling"),
+    "scaling": ("stepscope.compare.scaling", "scaling"),
     "scaling_chart": ("stepscope.report.scaling_chart", "scaling_chart"),
     "timeline_chart": ("stepscope.report.timeline_chart", "timeline_chart"),
-    "trace": ("stepscope.record.tracing", "trace"),
+    "trace": ("stepscope.record.traces.tracing", "trace"),
     "traced": ("stepscope.record.annotate", "traced"),
 }
 """Public name → module, and its name there; None for the module itself."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.answers.ask import ask
 from stepscope.cli.all_ranks import MOST_RANKS, of_one_rank, wrote_phases
 from stepscope.questions import find
-from stepscope.questions.ask import ask
 from stepscope.store.open import Store
 
 MINE, THEIRS = Path("out/node.a.0.phases.json"), Path("out/node.b.1.phases.json")

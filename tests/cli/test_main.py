@@ -9,7 +9,7 @@ import pytest
 
 import stepscope
 from stepscope.cli import main as command_line
-from stepscope.errors import StepScopeError
+from stepscope.floor.errors import StepScopeError
 
 
 def test_the_version(run):

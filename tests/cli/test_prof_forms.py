@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from stepscope.answers.ask import ask
 from stepscope.questions import find
-from stepscope.questions.ask import ask
 from stepscope.report.text import spaced_text
 from stepscope.store.open import Store
 

@@ -167,7 +167,7 @@ ON_DEMAND = """
 import sys, time
 from pathlib import Path
 import torch
-from stepscope.record.request import new_request, write_request
+from stepscope.record.on_demand.request import new_request, write_request
 
 out, asked = Path(sys.argv[1]), Path(sys.argv[2])
 model = torch.nn.Linear(8, 1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.record import asking
-from stepscope.record.request import Answer
+from stepscope.record.on_demand import asking
+from stepscope.record.on_demand.request import Answer
 
 
 @pytest.mark.parametrize(

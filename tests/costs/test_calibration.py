@@ -11,7 +11,7 @@ from stepscope.costs.calibration import (
     store_measured,
 )
 from stepscope.costs.hardware import parse_hardware
-from stepscope.errors import StepScopeError, UsageError
+from stepscope.floor.errors import StepScopeError, UsageError
 
 GPU = Measured(
     device='A "new" GPU',

@@ -6,7 +6,7 @@ import pytest
 
 from stepscope.costs.dtype import SIZES
 from stepscope.costs.hardware import builtin, load_hardware, parse_hardware
-from stepscope.errors import UsageError
+from stepscope.floor.errors import UsageError
 
 FOUND = [
     ("Tesla V100-SXM2-16GB", "NVIDIA V100 SXM2"),

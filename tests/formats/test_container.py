@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.errors import SourceError
+from stepscope.floor.errors import SourceError
 from stepscope.formats import container
 from stepscope.formats.container import member_at, members, strip_bom
 from stepscope.formats.inflate import GzipStream

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepscope.answers.ask import ask
 from stepscope.questions import find
-from stepscope.questions.ask import ask
 from stepscope.store.open import Store
 
 COLUMNS = (

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepscope.answers.ask import ask
+from stepscope.floor.statistics import describe
 from stepscope.questions import find
-from stepscope.questions.ask import ask
-from stepscope.record.statistics import describe
 from stepscope.store.open import Store
 
 FC = {"label": "fc1.forward", "device": 0, "stream": 0, "start_index": 1, "end_index": 2}

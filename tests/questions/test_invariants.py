@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 import stepscope
+from stepscope.answers.ask import ask
 from stepscope.questions import every
-from stepscope.questions.ask import ask
 from stepscope.questions.invariants import INVARIANTS, SUMS, _sums_broken, invariants
 from stepscope.store.open import Store
 

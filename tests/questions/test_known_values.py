@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import stepscope
-from stepscope.questions.breakdown import PARTS
+from stepscope.analysis.breakdown import PARTS
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepscope.errors import UsageError
-from stepscope.questions.recursion import inner_calls
+from stepscope.analysis.recursion import inner_calls
+from stepscope.floor.errors import UsageError
 
 # aten::linear calls aten::addmm, which launches a kernel of 40 ns; aten::relu launches one of 25 ns.
 LINEAR = [

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 import stepscope
-from stepscope.questions.ask import ask
+from stepscope.answers.ask import ask
 from stepscope.questions.invariants import invariants
 
 pytestmark = pytest.mark.traces

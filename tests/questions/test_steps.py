@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepscope.analysis.breakdown import PARTS, mean_parts
+from stepscope.answers.ask import ask
 from stepscope.questions import find
-from stepscope.questions.ask import ask
-from stepscope.questions.breakdown import PARTS, mean_parts
 from stepscope.store.open import Store
 
 ONE_STEP = {

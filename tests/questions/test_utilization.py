@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.questions.kernel_use import buckets
+from stepscope.analysis.kernel_use import buckets
 
 
 def kernel(

@@ -42,7 +42,7 @@ def test_recording_imports_the_standard_library_torch_and_errors_only() -> None:
         not in sys.stdlib_module_names
         | ALLOWED
         | FRAMEWORKS.get(path.relative_to(FOLDER).as_posix(), set())
-        if module != "stepscope.errors" and not module.startswith("stepscope.record")
+        if module != "stepscope.floor.errors" and not module.startswith("stepscope.record")
     ]
     assert strangers == []
 

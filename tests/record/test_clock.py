@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stepscope.record.clock import DeviceClock, HostClock
+from stepscope.record.inline.recorder import Recorder
 from stepscope.record.plan import plan_from
-from stepscope.record.recorder import Recorder
 from stepscope.record.trouble import Guard
 
 from .fake_device import FakeDeviceClock

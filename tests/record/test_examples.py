@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from stepscope.record.as_main import MainProgram
-from stepscope.record.result import parse_result
+from stepscope.record.inline.result import parse_result
+from stepscope.record.job.as_main import MainProgram
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 pytestmark = [

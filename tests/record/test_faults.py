@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from stepscope.record import inline, output
-from stepscope.record.recorder import Recorder
-from stepscope.record.result import parse_result
+from stepscope.record.inline.recorder import Recorder
+from stepscope.record.inline.result import parse_result
+from stepscope.record.targets.watch import ArmedWatch
 from stepscope.record.trouble import RecordingWarning
-from stepscope.record.watch import ArmedWatch
 
 from .small_job import batches, make_model, train, untouched
 
@@ -78,7 +78,7 @@ def test_an_exception_of_ours(
 def test_an_exception_in_the_phases(
     tmp_path: Path, expected: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepscope.record.phases.Phases.open", _fails)
+    monkeypatch.setattr("stepscope.record.phases.phases.Phases.open", _fails)
     losses, said = _losses_and_warnings(tmp_path)
     assert losses == expected
     assert len(said) == 1

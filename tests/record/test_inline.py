@@ -13,11 +13,11 @@ import pytest
 
 from stepscope.record import inline
 from stepscope.record.annotate import NOTHING, region, traced
+from stepscope.record.inline.result import parse_result
+from stepscope.record.inline.session import Session
+from stepscope.record.inline.summary import ENDED_FIRST
 from stepscope.record.plan import plan_from
-from stepscope.record.result import parse_result
-from stepscope.record.session import Session
-from stepscope.record.summary import ENDED_FIRST
-from stepscope.record.tracing import trace
+from stepscope.record.traces.tracing import trace
 from stepscope.record.trouble import RecordingWarning
 
 from .fake_device import FakeDeviceClock
@@ -428,7 +428,7 @@ def test_a_device_is_read_later_and_never_waited_for(tmp_path: Path) -> None:
 def test_a_device_that_never_answers_loses_measurements_not_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepscope.record.recorder._DRAIN_SECONDS", 0.01)
+    monkeypatch.setattr("stepscope.record.inline.recorder._DRAIN_SECONDS", 0.01)
     clock = FakeDeviceClock()
     model = make_model()
     plan = plan_from({"warmup": 1, "repetitions": 90, "unarmed_every": 0, "events": ["forward"]})
@@ -528,7 +528,7 @@ def test_what_a_job_was_too_short_for_is_named(
 def test_what_is_measured_is_on_disk_before_the_plan_is_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepscope.record.session._SAVE_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("stepscope.record.inline.session._SAVE_EVERY_SECONDS", 0.0)
     model = make_model()
     inline.start(
         {"warmup": 1, "repetitions": 500, "events": ["forward", "backward"]},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.questions.trace import open_trace
+from stepscope.api.trace import open_trace
 
 pytestmark = pytest.mark.torch
 

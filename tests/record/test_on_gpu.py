@@ -15,8 +15,8 @@ import pytest
 
 from stepscope.record import inline
 from stepscope.record.annotate import region
-from stepscope.record.result import parse_result
-from stepscope.record.tracing import trace
+from stepscope.record.inline.result import parse_result
+from stepscope.record.traces.tracing import trace
 
 pytestmark = [pytest.mark.gpu, pytest.mark.torch]
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from stepscope.errors import UsageError
+from stepscope.floor.errors import UsageError
+from stepscope.record.inline.result import parse_result
 from stepscope.record.plan import plan_from
-from stepscope.record.result import parse_result
 from stepscope.record.script import run
-from stepscope.record.tracing import Tracer
+from stepscope.record.traces.tracing import Tracer
 from stepscope.record.trouble import RecordingWarning
 
 pytestmark = pytest.mark.torch
@@ -54,7 +54,7 @@ RECORDED = """
 import json, sys
 from stepscope.record.plan import plan_from
 from stepscope.record.script import run
-from stepscope.record.tracing import Tracer
+from stepscope.record.traces.tracing import Tracer
 how, out, plan, *command = sys.argv[1:]
 if how == "trace":
     paths = run(command, tracer=Tracer(out, name="job", active=2))

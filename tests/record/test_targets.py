@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from stepscope.record.annotate import listen, region, stop_listening
-from stepscope.record.discover import Discovery
+from stepscope.record.job.discover import Discovery
 from stepscope.record.labels import parse_label
 from stepscope.record.plan import PlanError, plan_from
-from stepscope.record.ranges import ModuleRanges
 from stepscope.record.targets import Target
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
 from stepscope.record.targets.copies import Copied, Copies, HostToDevice
@@ -25,6 +24,7 @@ from stepscope.record.targets.steps import (
     whole_backward,
     zero_grad,
 )
+from stepscope.record.traces.module_ranges import ModuleRanges
 from stepscope.record.trouble import Guard, RecordingWarning
 
 from .small_job import batches, make_model, train, untouched

@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from stepscope.errors import SourceError, StepScopeError, UsageError
-from stepscope.questions.trace import Trace
+from stepscope.api.trace import Trace
+from stepscope.floor.errors import SourceError, StepScopeError, UsageError
 from stepscope.report import figures
 from stepscope.report.figures import plain_text, save_figure
 from stepscope.report.scaling_chart import scaling_chart

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from stepscope.questions.diff import DIFF
-from stepscope.questions.diff_rows import COLUMNS
-from stepscope.questions.rows import answer_rows
-from stepscope.questions.table import Table
+from stepscope.answers.rows import answer_rows
+from stepscope.answers.table import Table
+from stepscope.compare.diff import DIFF
+from stepscope.compare.rows import COLUMNS
 from stepscope.report.diff_text import diff_lines, verdict_sentence
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from stepscope.answers.ask import ask
 from stepscope.questions import find
-from stepscope.questions.ask import ask
 from stepscope.report.text import answer_lines
 from stepscope.store.open import Store
 

@@ -6,9 +6,9 @@ from importlib.util import find_spec
 import pytest
 from tests.questions.launched import ODD, calls, product
 
-from stepscope.errors import StepScopeError, UsageError
+from stepscope.answers.ask import ask
+from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.questions import find
-from stepscope.questions.ask import ask
 from stepscope.report import roofline_plot
 from stepscope.report.roofline_plot import picture_of, svg_text, write_plot
 from stepscope.store.open import Store

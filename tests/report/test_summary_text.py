@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from stepscope.answers.ask import ask
 from stepscope.questions import find
-from stepscope.questions.ask import ask
 from stepscope.report.summary_text import summary_lines
 from stepscope.store.open import Store
 

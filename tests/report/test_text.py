@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from stepscope.questions.text_grid import Line
+from stepscope.answers.text_grid import Line
 from stepscope.report.text import PIPED_WIDTH, print_lines, text_width
 
 

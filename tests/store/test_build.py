@@ -8,7 +8,7 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 
-from stepscope.errors import DamagedSourceError, SourceError, StoreError, UsageError
+from stepscope.floor.errors import DamagedSourceError, SourceError, StoreError, UsageError
 from stepscope.store import build, job
 from stepscope.store.build import import_source, open_source
 from stepscope.store.open import Store

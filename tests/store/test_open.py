@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from stepscope.errors import StoreError
+from stepscope.floor.errors import StoreError
 from stepscope.store.open import Store, is_store
 from stepscope.store.schema import schema_tables
 

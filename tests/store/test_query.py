@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.errors import UsageError
+from stepscope.floor.errors import UsageError
 from stepscope.store.open import Store
 from stepscope.store.query import check_read_only
 

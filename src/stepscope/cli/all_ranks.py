@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stepscope.questions.table import Table
+    from stepscope.answers.table import Table
 
 MOST_RANKS = 64
 """Reading the files of more takes longer than a job should be kept from ending."""

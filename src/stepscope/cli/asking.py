@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from stepscope.answers.declare import Parameter, Question
 from stepscope.cli.choices import (
     column_names,
     form_options,
@@ -17,7 +18,6 @@ from stepscope.cli.choices import (
 )
 from stepscope.cli.output import check_form, put_answer
 from stepscope.progress import progress_on
-from stepscope.questions.declare import Parameter, Question
 
 _TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "text": click.STRING}
 
@@ -41,7 +41,7 @@ def question_command(question: Question) -> click.Command:
         plot: str | None = None,
         **parameters: Any,
     ) -> None:
-        from stepscope.questions.trace import open_trace
+        from stepscope.api.trace import open_trace
         from stepscope.report.text import MOST_ROWS
 
         check_form(as_json=as_json, as_csv=as_csv, as_spaces=as_spaces, parquet=parquet)

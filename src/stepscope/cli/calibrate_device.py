@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.costs.calibration import Measured
-from stepscope.errors import StepScopeError, UsageError
+from stepscope.floor.errors import StepScopeError, UsageError
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ import click
 
 from stepscope.cli.choices import form_options, reading_options, source_argument
 from stepscope.cli.output import check_form, put_answer
-from stepscope.errors import CheckFailedError
+from stepscope.floor.errors import CheckFailedError
 from stepscope.progress import progress_on
 
 
@@ -26,9 +26,9 @@ def command(
 
     Exit code 3 when an invariant is violated or a check of severity error found something.
     """
-    from stepscope.questions.ask import ask
+    from stepscope.answers.ask import ask
+    from stepscope.api.trace import open_trace
     from stepscope.questions.invariants import invariants
-    from stepscope.questions.trace import open_trace
 
     check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
     with (

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from stepscope.errors import UsageError
-from stepscope.questions.selection import parse_numbers
-from stepscope.units import parse_time
+from stepscope.answers.selection import parse_numbers
+from stepscope.floor.errors import UsageError
+from stepscope.floor.units import parse_time
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -34,7 +34,7 @@ def check_recorded_ranks(ranks: str | None) -> None:
     Raises:
         UsageError: it does not.
     """
-    from stepscope.record.ranks import chosen, this_process
+    from stepscope.floor.ranks import chosen, this_process
 
     try:
         chosen(ranks, this_process())

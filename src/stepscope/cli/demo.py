@@ -14,7 +14,7 @@ import click
 
 from stepscope.cli.output import put_answer
 from stepscope.cli.typed_name import typed_name
-from stepscope.errors import StepScopeError, UsageError
+from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.progress import progress_on
 
 EXAMPLE = "gpt.py"
@@ -88,9 +88,9 @@ def record_example(folder: Path, *, steps: int, device: str) -> Recorded:
     """
     folder.mkdir(parents=True, exist_ok=True)
     from stepscope.record.plan import plan_from
-    from stepscope.record.profiling import quieten_profiler
     from stepscope.record.script import run
-    from stepscope.record.tracing import Tracer
+    from stepscope.record.traces.profiling import quieten_profiler
+    from stepscope.record.traces.tracing import Tracer
 
     quieten_profiler()
     script = example()
@@ -170,7 +170,7 @@ def _show(recorded: Recorded) -> None:
 
 
 def _ask(path: Path, question: str) -> None:
-    from stepscope.questions.trace import open_trace
+    from stepscope.api.trace import open_trace
 
     with progress_on() as progress, open_trace(path, progress=progress) as trace:
         progress.finish()

@@ -9,13 +9,13 @@ import click
 
 from stepscope.cli.choices import form_options, reading_options
 from stepscope.cli.output import check_form, put_answer
-from stepscope.errors import CheckFailedError
+from stepscope.floor.errors import CheckFailedError
 from stepscope.progress import progress_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.questions.diff_gates import Judged
+    from stepscope.compare.gates import Judged
 
 # Written out, because the command line is listed without importing any question.
 _BY = ("category", "operator", "kernel", "module", "label", "phase")
@@ -82,9 +82,9 @@ def command(
 
     Exit code 3 when what --fail-if says is so.
     """
-    from stepscope.questions.ask import check_top
-    from stepscope.questions.diff import first_rows, open_pair
-    from stepscope.questions.diff_gates import judge, parse_gate
+    from stepscope.answers.ask import check_top
+    from stepscope.compare.diff import first_rows, open_pair
+    from stepscope.compare.gates import judge, parse_gate
     from stepscope.report.text import MOST_ROWS
 
     check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)

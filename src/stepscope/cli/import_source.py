@@ -59,7 +59,7 @@ def command(
     Says of each file what became of its events, where damage begins, and how its rank was found.
     Files of a folder that are no recordings are skipped and named.
     """
-    from stepscope.questions.trace import open_trace
+    from stepscope.api.trace import open_trace
     from stepscope.store.build import import_source
 
     check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)

@@ -6,8 +6,8 @@ import json
 
 import click
 
+from stepscope.answers.declare import Question
 from stepscope.questions import every
-from stepscope.questions.declare import Question
 
 
 @click.command(name="questions", short_help="Lists what can be asked, with every column.")

@@ -16,7 +16,7 @@ from typing import TextIO
 import click
 
 from stepscope import __version__
-from stepscope.errors import StepScopeError
+from stepscope.floor.errors import StepScopeError
 from stepscope.questions import names as question_names
 from stepscope.without_pandas import leave_out_pandas
 

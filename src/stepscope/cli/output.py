@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from stepscope.cli.typed_name import typed_name
-from stepscope.errors import UsageError
+from stepscope.floor.errors import UsageError
 
 if TYPE_CHECKING:
-    from stepscope.questions.table import Table
+    from stepscope.answers.table import Table
 
 _PIECE = 1 << 16
 """Characters that are written at once."""
@@ -91,7 +91,7 @@ def _write(text: str) -> None:
 
 def _tell_apart(table: Table) -> None:
     """CSV and Parquet have no place for notes: they go to stderr."""
-    from stepscope.questions.text_grid import Line, warning_lines
+    from stepscope.answers.text_grid import Line, warning_lines
     from stepscope.report.text import print_lines
 
     notes = [Line(table.note, "note")] if table.note else []

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepscope.errors import StepScopeError, UsageError
+from stepscope.floor.errors import StepScopeError, UsageError
 
 if TYPE_CHECKING:
-    from stepscope.record.rounds import Listed
+    from stepscope.record.planning.rounds import Listed
 
 _WHOLE = ("input_wait", "forward", "backward", "optimizer.step")
 
@@ -96,8 +96,8 @@ def command(
     A model as FILE.py:NAME or PACKAGE.MODULE:NAME, whose modules come in the order of their definition.
     NAME is a module, or something that makes one when it is called.
     """
-    from stepscope.record.listing import plan_json, plan_text
-    from stepscope.record.rounds import Listed
+    from stepscope.record.planning.listing import plan_json, plan_text
+    from stepscope.record.planning.rounds import Listed
 
     def write(found: list[Listed], header: list[str]) -> None:
         if output is not None and output.suffix.lower() == ".json":
@@ -186,9 +186,9 @@ def _is_label(text: str) -> bool:
 
 
 def _from_recording(source: str, top: int) -> tuple[list[Listed], list[str]]:
-    from stepscope.questions.heaviest_modules import heaviest_modules
-    from stepscope.questions.trace import open_trace
-    from stepscope.record.rounds import Listed
+    from stepscope.api.heaviest_modules import heaviest_modules
+    from stepscope.api.trace import open_trace
+    from stepscope.record.planning.rounds import Listed
 
     with open_trace(source) as trace:
         heaviest = heaviest_modules(trace, top=top, source=source)
@@ -206,7 +206,7 @@ def _from_recording(source: str, top: int) -> tuple[list[Listed], list[str]]:
 
 
 def _from_model(source: str, top: int) -> list[Listed]:
-    from stepscope.record.rounds import Listed
+    from stepscope.record.planning.rounds import Listed
 
     place, colon, name = source.rpartition(":")
     if not colon or not place or not name:

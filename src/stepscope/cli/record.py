@@ -14,11 +14,11 @@ from stepscope.cli.all_ranks import of_one_rank, wrote_phases
 from stepscope.cli.choices import check_recorded_ranks
 from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
 from stepscope.cli.typed_name import typed_name
-from stepscope.errors import StepScopeError, UsageError
+from stepscope.floor.errors import StepScopeError, UsageError
 
 if TYPE_CHECKING:
-    from stepscope.record.tracing import Tracer
-    from stepscope.record.trigger import OnDemand
+    from stepscope.record.on_demand.trigger import OnDemand
+    from stepscope.record.traces.tracing import Tracer
 
 _TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
 
@@ -164,9 +164,9 @@ def _check_way(ways: tuple[bool, bool, bool, bool], given: dict[str, Any]) -> No
 
 
 def _tracer(out: Path, on_demand: Path | None, given: dict[str, Any]) -> Tracer | OnDemand:
-    from stepscope.record.profiling import quieten_profiler
-    from stepscope.record.tracing import Tracer
-    from stepscope.record.trigger import OnDemand
+    from stepscope.record.on_demand.trigger import OnDemand
+    from stepscope.record.traces.profiling import quieten_profiler
+    from stepscope.record.traces.tracing import Tracer
 
     quieten_profiler()
     if on_demand is not None:
@@ -199,7 +199,7 @@ def _tell(
     tracer: Tracer | OnDemand | None,
 ) -> None:
     """What this run has written; under a launcher rank 0 speaks for all, of its own files."""
-    from stepscope.record.ranks import this_process
+    from stepscope.floor.ranks import this_process
 
     process = this_process()
     if process.rank != 0:
@@ -270,8 +270,8 @@ def _note_others(before: dict[Path, int], new: list[Path], world_size: int) -> N
 
 def _note_unfinished(path: Path) -> None:
     """Says what of a plan the script ended too early for."""
-    from stepscope.record.result import parse_result
-    from stepscope.record.summary import ENDED_FIRST
+    from stepscope.record.inline.result import parse_result
+    from stepscope.record.inline.summary import ENDED_FIRST
 
     try:
         (profile,) = parse_result(path)
@@ -294,8 +294,8 @@ def _note_unfinished(path: Path) -> None:
 
 def _summarise(path: Path, source: Path) -> None:
     """What one file is about; of the whole run where `source` is its folder."""
+    from stepscope.api.trace import open_trace
     from stepscope.cli.output import put_answer
-    from stepscope.questions.trace import open_trace
     from stepscope.report.text import MOST_ROWS
 
     kind = path.name.split(".")[-2]

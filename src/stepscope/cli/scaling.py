@@ -8,8 +8,8 @@ import click
 
 from stepscope.cli.choices import form_options
 from stepscope.cli.output import check_form, put_answer
+from stepscope.floor.units import ratio_text
 from stepscope.progress import progress_on
-from stepscope.units import ratio_text
 
 
 @click.command(name="scaling", short_help="Does it really scale, event by event?")
@@ -60,7 +60,7 @@ def command(
     where its efficiency is too low even at the favourable ends of both 95 % intervals. Runs that
     have no inline measurements are compared by their phases.
     """
-    from stepscope.questions.scaling import scaling, stopped
+    from stepscope.compare.scaling import scaling, stopped
 
     check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
     if output is not None:

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from stepscope.questions.selection import check_name
+from stepscope.answers.selection import check_name
 from stepscope.store.schema import STORE_VERSION, SchemaTable, schema_tables
 
 

@@ -13,13 +13,13 @@ from typing import NoReturn
 import click
 
 from stepscope.cli.script_end import exit_code, show_traceback
-from stepscope.errors import StepScopeError
-from stepscope.record.listing import iterations_needed
-from stepscope.record.ranks import this_process
-from stepscope.record.rounds import Listed, modules_of
+from stepscope.floor.errors import StepScopeError
+from stepscope.floor.ranks import this_process
+from stepscope.floor.units import time_text
+from stepscope.record.planning.listing import iterations_needed
+from stepscope.record.planning.rounds import Listed, modules_of
+from stepscope.record.planning.survey import Survey
 from stepscope.record.script import run
-from stepscope.record.survey import Survey
-from stepscope.units import time_text
 
 GRACE_SECONDS = 30.0
 """How long a script may take to end, for instance to save what it has trained."""

@@ -35,7 +35,7 @@ def command(
 
     The tables and their columns are listed by `stepscope schema`. The dialect is DuckDB's.
     """
-    from stepscope.questions.trace import open_trace
+    from stepscope.api.trace import open_trace
 
     check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
     with (

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepscope.costs.hardware import Hardware, load_hardware, parse_hardware
-from stepscope.errors import UsageError
-from stepscope.whole_file import written_whole
+from stepscope.floor.errors import UsageError
+from stepscope.floor.whole_file import written_whole
 
 _HINT = "set XDG_CONFIG_HOME to a folder that you may write to"
 _RECALIBRATE = "measure this machine with: stepscope calibrate"

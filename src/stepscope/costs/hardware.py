@@ -19,7 +19,7 @@ from typing import Any
 
 from stepscope.costs.dtype import SIZES
 from stepscope.costs.work import Unit
-from stepscope.errors import UsageError
+from stepscope.floor.errors import UsageError
 
 _TOML = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from stepscope.errors import SourceError
+from stepscope.floor.errors import SourceError
 from stepscope.formats.inflate import (
     BLOCK_BYTES,
     DeflateStream,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stepscope.errors import SourceError
+from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.inline import phases
 from stepscope.formats.inline import reader as inline

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stepscope.errors import SourceError
+from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, members
 from stepscope.formats.registry import Format, format_of
 from stepscope.formats.tables import Facts

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stepscope.questions.declare import Question
+    from stepscope.answers.declare import Question
 
 ALL = (
     "summary",
@@ -49,8 +49,8 @@ def find(name: str) -> Question:
     Raises:
         UsageError: there is no such question.
     """
-    from stepscope.questions.declare import Question
-    from stepscope.questions.selection import check_name
+    from stepscope.answers.declare import Question
+    from stepscope.answers.selection import check_name
 
     known = check_name(name.replace("_", "-"), names(), "question")
     module = import_module(f"stepscope.questions.{known.replace('-', '_')}")

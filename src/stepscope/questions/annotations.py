@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.recording import WORK, Array, Columns, groups
+from stepscope.answers.declare import Column, Parameter, question
 from stepscope.intervals import covered, union
-from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.recording import WORK, Array, Columns, groups
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.scope import Scope
+    from stepscope.answers.scope import Scope
 
 _FARTHEST = 2**62
 """Times are moved no farther than this (ns), to stay within 64 bits."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.rows import answer_rows
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.scope import Scope
+    from stepscope.answers.scope import Scope
 
 NO_MODULE = "(no module)"
 
@@ -60,9 +60,9 @@ def classes(scope: Scope, by: str = "class") -> pa.Table:
     """
     import numpy as np
 
+    from stepscope.analysis.operator_calls import distinct_rows
+    from stepscope.analysis.operator_work import DIRECTIONS, classes_of, device_work_of
     from stepscope.costs import CLASSES
-    from stepscope.questions.operator_calls import distinct_rows
-    from stepscope.questions.operator_work import DIRECTIONS, classes_of, device_work_of
 
     found = device_work_of(scope)
     rows, place = found.rows, classes_of(found)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.rows import answer_rows
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.recording import Columns
-    from stepscope.questions.scope import Scope
+    from stepscope.analysis.recording import Columns
+    from stepscope.answers.scope import Scope
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process"),
@@ -82,8 +82,8 @@ def device_time(scope: Scope, by: str = "device") -> pa.Table:
     from the span by rounding. Holistic Trace Analysis's temporal breakdown rounds times to whole
     microseconds first and takes everything that does not compute for one part.
     """
-    from stepscope.questions.device_share import device_totals
-    from stepscope.questions.recording import (
+    from stepscope.analysis.device_share import device_totals
+    from stepscope.analysis.recording import (
         device_work,
         every_step,
         groups,
@@ -111,7 +111,7 @@ def device_time(scope: Scope, by: str = "device") -> pa.Table:
 def _step_rows(
     key: tuple[int, int, int], work: Columns, steps: Columns | None
 ) -> Iterator[list[Any]]:
-    from stepscope.questions.device_share import share_device
+    from stepscope.analysis.device_share import share_device
 
     if steps is None:
         return

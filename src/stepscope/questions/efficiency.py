@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.questions.attainable import (
+from stepscope.analysis.attainable import (
     CAUSAL,
     LIMITS,
     NO_PEAK,
     conventions,
     roofs_of,
 )
-from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.rows import answer_rows, noted
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.attainable import Roofs
-    from stepscope.questions.operator_work import DeviceWork, Part
-    from stepscope.questions.scope import Scope
+    from stepscope.analysis.attainable import Roofs
+    from stepscope.analysis.operator_work import DeviceWork, Part
+    from stepscope.answers.scope import Scope
 
 NO_MODULE = "(no module)"
 
@@ -92,8 +92,8 @@ def efficiency(
     """
     import numpy as np
 
-    from stepscope.questions.operator_calls import Codes
-    from stepscope.questions.operator_work import device_work_of
+    from stepscope.analysis.operator_calls import Codes
+    from stepscope.analysis.operator_work import device_work_of
 
     asked = conventions(causal)
     found = device_work_of(scope, asked)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.rows import answer_rows
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from stepscope.analysis.gaps import Gaps
+    from stepscope.analysis.recording import Columns
+    from stepscope.answers.scope import Scope
     from stepscope.intervals import Intervals
-    from stepscope.questions.gaps import Gaps
-    from stepscope.questions.recording import Columns
-    from stepscope.questions.scope import Scope
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process"),
@@ -82,8 +82,8 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
     piece before: on overlapping work it sums negative gaps. It calls gaps before unlinked work kernel
     wait or other, and looks at single streams only.
     """
-    from stepscope.questions.gaps import find_gaps, host_activity, launched_work
-    from stepscope.questions.recording import every_step, groups, rank_batches, steps_of
+    from stepscope.analysis.gaps import find_gaps, host_activity, launched_work
+    from stepscope.analysis.recording import every_step, groups, rank_batches, steps_of
 
     def rows(whole: Scope) -> Iterator[list[Any]]:
         for ranks in rank_batches(scope.ranks):
@@ -105,7 +105,7 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
 def _device_rows(
     key: tuple[int, int, int], gaps: Gaps, host: list[Intervals] | None
 ) -> Iterator[list[Any]]:
-    from stepscope.questions.gaps import CAUSES, HOST_ACTIVITIES, main_activity
+    from stepscope.analysis.gaps import CAUSES, HOST_ACTIVITIES, main_activity
 
     names: tuple[str | None, ...] = (None,) if host is None else HOST_ACTIVITIES
     activity = 0 if host is None else main_activity(gaps, host)
@@ -117,8 +117,8 @@ def _device_rows(
 def _stream_rows(
     key: tuple[int, int, int], work: Columns, kernel_wait_ns: int, steps: Columns | None
 ) -> Iterator[list[Any]]:
-    from stepscope.questions.gaps import CAUSES, find_gaps
-    from stepscope.questions.recording import groups
+    from stepscope.analysis.gaps import CAUSES, find_gaps
+    from stepscope.analysis.recording import groups
 
     for (stream,), own in groups(work, "stream").items():
         gaps = find_gaps(own, kernel_wait_ns, steps)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.inline_events import MEASURED
+from stepscope.analysis.inline_events import MEASURED
+from stepscope.answers.declare import Column, Parameter, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.scope import Scope
+    from stepscope.answers.scope import Scope
 
 _PER_RANK = """
     SELECT

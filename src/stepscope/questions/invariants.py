@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.answers.declare import Column, question
+from stepscope.answers.scope import Scope
 from stepscope.questions import find
-from stepscope.questions.declare import Column, question
-from stepscope.questions.scope import Scope
 from stepscope.store.schema import schema_tables
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.questions.attribution import LABELLED_WORK
-from stepscope.questions.declare import Column, Parameter, question
+from stepscope.analysis.attribution import LABELLED_WORK
+from stepscope.answers.declare import Column, Parameter, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.scope import Scope
+    from stepscope.answers.scope import Scope
 
 _KERNELS = "kind IN ('computation', 'communication')"
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.recording import WORK, Array
+from stepscope.analysis.recording import WORK, Array
+from stepscope.answers.declare import Column, Parameter, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.scope import Scope
+    from stepscope.answers.scope import Scope
 
 NO_MODULE = "(no module)"
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from stepscope.questions.attribution import LABELLED_WORK
-from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.recursion import inner_calls
+from stepscope.analysis.attribution import LABELLED_WORK
+from stepscope.analysis.recursion import inner_calls
+from stepscope.answers.declare import Column, Parameter, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.scope import Scope
+    from stepscope.answers.scope import Scope
 
 _CALLS = "kind = 'operator'"
 _INPUTS = f"SELECT rank, id AS operator_id, input_id, stack_id FROM host_event WHERE {_CALLS}"

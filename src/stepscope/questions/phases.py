@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.phase_times import EACH_STEP, IN_WINDOWS, by_steps, order, times_of
-from stepscope.questions.rows import answer_rows, noted
-from stepscope.units import ratio_text, time_text
+from stepscope.analysis.phase_times import EACH_STEP, IN_WINDOWS, by_steps, order, times_of
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows, noted
+from stepscope.floor.units import ratio_text, time_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.phase_verdict import RunFinding
-    from stepscope.questions.scope import Scope
+    from stepscope.answers.scope import Scope
+    from stepscope.judge.phase_verdict import RunFinding
 
 _COLUMNS = (
     Column("kind", "text", "what holds the run back"),
@@ -104,7 +104,7 @@ def phases(scope: Scope, by: str = "phase") -> pa.Table:
     """
     if by in _WINDOWS:
         return scope.sql(by_steps(_WINDOWS[by]))
-    from stepscope.questions.phase_verdict import judge_run
+    from stepscope.judge.phase_verdict import judge_run
 
     found = judge_run(scope)
     if by == "verdict":
@@ -165,7 +165,7 @@ def _findings(found: list[RunFinding]) -> pa.Table:
 
 def _note(scope: Scope, found: list[RunFinding]) -> list[str]:
     """The verdict in words: the first finding whole, the others by name; and what is not in steps."""
-    from stepscope.questions.phase_verdict import missing_ranks, ranks_text
+    from stepscope.judge.phase_verdict import missing_ranks, ranks_text
 
     lines = [f"Verdict: {_words(found[0])}"] if found else []
     if found[1:]:

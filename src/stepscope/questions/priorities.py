@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.questions.attainable import CAUSAL, LIMITS, conventions, roofs_of
-from stepscope.questions.declare import Column, question
-from stepscope.questions.rows import answer_rows, noted
+from stepscope.analysis.attainable import CAUSAL, LIMITS, conventions, roofs_of
+from stepscope.answers.declare import Column, question
+from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.scope import Scope
+    from stepscope.answers.scope import Scope
 
 UNKNOWN_GAP = 0.3
 """Part of its time that a kernel is taken to have to gain where nothing is known of it: TraceLens'
@@ -63,8 +63,8 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
     """
     import numpy as np
 
+    from stepscope.analysis.operator_work import classes_of, device_work_of
     from stepscope.costs import CLASSES
-    from stepscope.questions.operator_work import classes_of, device_work_of
     from stepscope.questions.roofline import totals
 
     asked = conventions(causal)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from stepscope.questions.declare import Column, question
+from stepscope.answers.declare import Column, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.prof_origin import Origins
-    from stepscope.questions.recording import Array
-    from stepscope.questions.scope import Scope
+    from stepscope.analysis.prof_origin import Origins
+    from stepscope.analysis.recording import Array
+    from stepscope.answers.scope import Scope
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process", shown=False),
@@ -115,8 +115,8 @@ def _of_rank(scope: Scope, rank: int) -> pa.Table:
     import numpy as np
     import pyarrow as pa
 
-    from stepscope.questions.prof_origin import origins
-    from stepscope.questions.prof_work import kernel_work
+    from stepscope.analysis.prof_origin import origins
+    from stepscope.analysis.prof_work import kernel_work
 
     kernels = scope.sql(_KERNELS, {"rank": rank})
     count = kernels.num_rows
@@ -179,7 +179,7 @@ def _taken(texts: list[str | None], place: Array) -> pa.Array:
 
 
 def _mapped(column: Any, change: Any) -> pa.Array:
-    from stepscope.questions.operator_calls import coded
+    from stepscope.analysis.operator_calls import coded
 
     place, texts = coded(column)
     return _taken([change(text) for text in texts], place)
@@ -215,7 +215,7 @@ def _sub(sequence: Array, direction: Any) -> pa.Array:
     import numpy as np
     import pyarrow.compute as pc
 
-    from stepscope.questions.operator_calls import coded, distinct_rows
+    from stepscope.analysis.operator_calls import coded, distinct_rows
 
     way, _ = coded(pc.fill_null(direction, ""))
     _, group = distinct_rows(sequence, way)
@@ -231,7 +231,7 @@ def _sub(sequence: Array, direction: Any) -> pa.Array:
 def _traces(scope: Scope, rank: int, span: Array, stack: Array) -> pa.Array:
     import numpy as np
 
-    from stepscope.questions.operator_calls import distinct_rows
+    from stepscope.analysis.operator_calls import distinct_rows
 
     rows = scope.sql(_STACKS, {"rank": rank}).to_pylist()
     if not rows:

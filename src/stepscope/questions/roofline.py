@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.questions.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
-from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.rows import answer_rows, noted
+from stepscope.analysis.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.attainable import Roofs
-    from stepscope.questions.operator_work import DeviceWork, Part
-    from stepscope.questions.scope import Scope
+    from stepscope.analysis.attainable import Roofs
+    from stepscope.analysis.operator_work import DeviceWork, Part
+    from stepscope.answers.scope import Scope
 
 NO_MODULE = "(no module)"
 ABOVE = "above 100 % of the peak: these limits are not this device's, or the work is counted wrong"
@@ -102,7 +102,7 @@ def roofline(
 
     `--plot FILE.svg` on the command line draws the roofline.
     """
-    from stepscope.questions.operator_work import device_work_of
+    from stepscope.analysis.operator_work import device_work_of
 
     asked = conventions(causal)
     found = device_work_of(scope, asked)
@@ -133,7 +133,7 @@ def _groups(found: DeviceWork, roofs: Roofs, by: str) -> list[tuple[_Group, list
     """What each row of the answer is made of."""
     import numpy as np
 
-    from stepscope.questions.operator_calls import Codes, distinct_rows
+    from stepscope.analysis.operator_calls import Codes, distinct_rows
 
     codes = Codes()
     column = {"operator": "variant", "kernel": "kernel", "module": "module"}[by]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.questions.declare import Column, question
-from stepscope.questions.scope import Scope
+from stepscope.answers.declare import Column, question
+from stepscope.answers.scope import Scope
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.rows import answer_rows
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.breakdown import Breakdown
-    from stepscope.questions.scope import Scope
+    from stepscope.analysis.breakdown import Breakdown
+    from stepscope.answers.scope import Scope
 
 _PARTS = (
     Column("kernel_ns", "int", "at least one kernel that computes was running", "ns"),
@@ -115,8 +115,8 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     * It does not know driver calls (`cuLaunchKernel`), by which Triton launches; here they are Runtime.
     * It leaves incomplete last steps out; here they are marked, and left out of means.
     """
-    from stepscope.questions.breakdown import break_down
-    from stepscope.questions.recording import (
+    from stepscope.analysis.breakdown import break_down
+    from stepscope.analysis.recording import (
         device_work,
         every_step,
         rank_batches,
@@ -157,7 +157,7 @@ def _step_rows(broken: Breakdown) -> Iterator[list[Any]]:
 
 
 def _mean_row(broken: Breakdown) -> Iterator[list[Any]]:
-    from stepscope.questions.breakdown import mean_parts
+    from stepscope.analysis.breakdown import mean_parts
 
     complete = broken.steps["complete"]
     parts_ns = broken.parts_ns[complete] if complete.any() else broken.parts_ns

@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.questions.declare import Column, question
-from stepscope.questions.rows import answer_rows
-from stepscope.questions.selection import numbers_text
+from stepscope.answers.declare import Column, question
+from stepscope.answers.rows import answer_rows
+from stepscope.answers.selection import numbers_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.overview import Times
-    from stepscope.questions.scope import Scope
-    from stepscope.questions.verdict import Finding
+    from stepscope.analysis.overview import Times
+    from stepscope.answers.scope import Scope
+    from stepscope.judge.verdict import Finding
 
 Row = dict[str, Any]
 
@@ -95,7 +95,7 @@ def summary(scope: Scope) -> pa.Table:
     Operators and modules are ranked by device self time; where no device work could be linked to
     them, by self time on the host.
     """
-    from stepscope.questions.overview import measure_times, top_kernels, top_modules, top_operators
+    from stepscope.analysis.overview import measure_times, top_kernels, top_modules, top_operators
 
     times = measure_times(scope)
     operators, host_first = top_operators(scope, TOP)
@@ -137,7 +137,7 @@ def summary(scope: Scope) -> pa.Table:
 def _verdict(
     times: Times, host_first: tuple[str, float] | None, checks: list[Row]
 ) -> Iterator[Row]:
-    from stepscope.questions.verdict import Facts, judge
+    from stepscope.judge.verdict import Facts, judge
 
     mean, of = times.mean(), "the step"
     if not times.marked:
@@ -170,7 +170,7 @@ def _finding(finding: Finding) -> Row:
 
 
 def _recorded(scope: Scope, times: Times) -> Iterator[Row]:
-    from stepscope.questions.overview import devices
+    from stepscope.analysis.overview import devices
 
     sources = scope.sql("SELECT * FROM source ORDER BY rank, span, path").to_pylist()
     tools = dict.fromkeys(
@@ -283,9 +283,9 @@ def _device(times: Times) -> Iterator[Row]:
 
 def _worth_changing(scope: Scope, times: Times) -> Iterator[Row]:
     """The findings that could save most, with what they could save at most."""
-    from stepscope.questions.findings.engine import find_all
-    from stepscope.questions.findings.facts import Facts
-    from stepscope.questions.findings.rules import every, quick
+    from stepscope.judge.engine import find_all
+    from stepscope.judge.facts import Facts
+    from stepscope.judge.rules import every, quick
 
     events = scope.value("SELECT sum(events_kept) FROM source") or 0
     facts = Facts(scope, times)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.rows import answer_rows
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from stepscope.analysis.operator_work import DeviceWork, Variant
+    from stepscope.answers.scope import Scope
     from stepscope.costs import Limits, TensorCoreUse
-    from stepscope.questions.operator_work import DeviceWork, Variant
-    from stepscope.questions.scope import Scope
 
 _GENERATIONS = ("Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell")
 _MAKES = (
@@ -94,7 +94,7 @@ def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
     aligned to a single element, as odd sizes force (an odd sequence length in attention written as
     `bmm`), and kernels of an older generation than the device.
     """
-    from stepscope.questions.operator_work import device_work_of
+    from stepscope.analysis.operator_work import device_work_of
 
     found = device_work_of(scope)
     names = [c.name for c in _COLUMNS if c.name in _FORMS[by] or c.name not in _KEYS]
@@ -145,8 +145,8 @@ def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, i
     """Kernel time with what is known of it, by the key of its row."""
     import numpy as np
 
+    from stepscope.analysis.operator_calls import distinct_rows
     from stepscope.costs import load_hardware, tensor_core_use
-    from stepscope.questions.operator_calls import distinct_rows
 
     rows = found.rows
     kernels = rows["work"] < 2
@@ -173,8 +173,8 @@ def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, i
 
 def _judge(variant: Variant, kernel: str, use: TensorCoreUse, limits: Limits | None) -> _Piece:
     """What is known of a kernel of a call."""
+    from stepscope.analysis.operator_work import PRODUCTS
     from stepscope.costs import is_eligible, kernel_class, misaligned
-    from stepscope.questions.operator_work import PRODUCTS
 
     work = variant.work
     family = "" if work is None else work.family

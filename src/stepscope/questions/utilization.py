@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.questions.declare import Column, Parameter, question
-from stepscope.questions.rows import answer_rows
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.questions.recording import Array, Columns
-    from stepscope.questions.scope import Scope
+    from stepscope.analysis.recording import Array, Columns
+    from stepscope.answers.scope import Scope
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process"),
@@ -89,8 +89,8 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
     The formulas are those of the TensorBoard profiler plugin (kineto, tb_plugin 0.4). Nsight's and
     DCGM's `SM Active` is measured by hardware counters and is not the same thing.
     """
-    from stepscope.questions.kernel_use import use_of_kernels
-    from stepscope.questions.recording import (
+    from stepscope.analysis.kernel_use import use_of_kernels
+    from stepscope.analysis.recording import (
         device_work,
         every_step,
         groups,
@@ -129,7 +129,7 @@ def _windows(
     by: str, steps: Columns, recorded: tuple[int, int] | None, everything: bool
 ) -> tuple[list[int | None], Array, Array]:
     """Numbers (of steps, None for other windows), begins and ends of the windows to look at."""
-    from stepscope.questions.kernel_use import buckets, whole_window
+    from stepscope.analysis.kernel_use import buckets, whole_window
 
     if by == "time":
         of_steps = int(steps["start_ns"].min()), int(steps["end_ns"].max())

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stepscope.errors import UsageError
+from stepscope.floor.errors import UsageError
 from stepscope.record.labels import Direction, Label, label_in_layer, parse_label
 
 _DIRECTIONS: tuple[tuple[str, Direction], ...] = (

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stepscope.errors import UsageError
+from stepscope.floor.errors import UsageError
 from stepscope.record import inline
-from stepscope.record.after_import import AfterImport
-from stepscope.record.as_main import MainProgram
-from stepscope.record.loop import LoopFinder
+from stepscope.record.inline.session import Session
+from stepscope.record.job.as_main import MainProgram
+from stepscope.record.job.loop import LoopFinder
+from stepscope.record.on_demand.trigger import OnDemand
 from stepscope.record.plan import Plan
-from stepscope.record.session import Session
-from stepscope.record.survey import Survey
-from stepscope.record.tracing import Tracer
-from stepscope.record.trigger import OnDemand
+from stepscope.record.planning.survey import Survey
+from stepscope.record.targets.after_import import AfterImport
+from stepscope.record.traces.tracing import Tracer
 from stepscope.record.trouble import Guard, say_once
 
 

@@ -7,13 +7,13 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from stepscope.questions.diff_drivers import Row, drivers_of
-from stepscope.questions.text_grid import MARK, Line, printable, shortened, warning_lines
-from stepscope.units import NOT_MEASURED, count_text, ratio_text, time_text
+from stepscope.answers.text_grid import MARK, Line, printable, shortened, warning_lines
+from stepscope.compare.drivers import Row, drivers_of
+from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_text
 
 if TYPE_CHECKING:
-    from stepscope.questions.diff_gates import Judged
-    from stepscope.questions.table import Table
+    from stepscope.answers.table import Table
+    from stepscope.compare.gates import Judged
 
 _GAP = 2
 _WIDE = 100

@@ -7,8 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from stepscope.errors import StepScopeError, UsageError
-from stepscope.whole_file import written_whole
+from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.floor.whole_file import written_whole
 
 SUFFIXES = (".png", ".svg")
 

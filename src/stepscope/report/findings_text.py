@@ -8,11 +8,11 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from stepscope.questions.text_grid import MARK, Line, printable
-from stepscope.units import ratio_text, time_text
+from stepscope.answers.text_grid import MARK, Line, printable
+from stepscope.floor.units import ratio_text, time_text
 
 if TYPE_CHECKING:
-    from stepscope.questions.table import Table
+    from stepscope.answers.table import Table
 
 Row = dict[str, Any]
 

@@ -12,12 +12,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.errors import StepScopeError, UsageError
-from stepscope.units import bandwidth_text, flops_text, ratio_text, time_text
-from stepscope.whole_file import written_whole
+from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.floor.units import bandwidth_text, flops_text, ratio_text, time_text
+from stepscope.floor.whole_file import written_whole
 
 if TYPE_CHECKING:
-    from stepscope.questions.table import Table
+    from stepscope.answers.table import Table
 
 _WIDTH, _HEIGHT = 900, 560
 _LEFT, _RIGHT, _TOP, _BOTTOM = 92, 24, 46, 64

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stepscope.questions.scaling import WHOLE, Source, scaling
-from stepscope.questions.table import Table
+from stepscope.answers.table import Table
+from stepscope.compare.scaling import WHOLE, Source, scaling
+from stepscope.floor.units import time_text
 from stepscope.report.figures import COLOURS, GREY, new_figure, plain_text
-from stepscope.units import time_text
 
 MOST_LABELS = 12
 _BAR = 0.26

@@ -9,11 +9,11 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from stepscope.questions.text_grid import MARK, Line, printable, shortened
-from stepscope.units import NOT_MEASURED, count_text, ratio_text, time_text
+from stepscope.answers.text_grid import MARK, Line, printable, shortened
+from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_text
 
 if TYPE_CHECKING:
-    from stepscope.questions.table import Table
+    from stepscope.answers.table import Table
 
 Row = dict[str, Any]
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
-from stepscope.questions.text_grid import Line, grid_lines, printable
+from stepscope.answers.text_grid import Line, grid_lines, printable
 
 if TYPE_CHECKING:
-    from stepscope.questions.table import Table
+    from stepscope.answers.table import Table
 
 MOST_ROWS = 30
 """Rows that are shown when nobody asked for a number: what fits on a screen."""

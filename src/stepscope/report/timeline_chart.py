@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from stepscope.errors import SourceError
-from stepscope.questions.inline_profiles import trace_of_profiles
-from stepscope.questions.trace import Trace, open_trace
+from stepscope.api.inline_profiles import trace_of_profiles
+from stepscope.api.trace import Trace, open_trace
+from stepscope.floor.errors import SourceError
+from stepscope.floor.units import time_text
 from stepscope.report.figures import COLOURS, new_figure, plain_text
-from stepscope.units import time_text
 
 MOST_LABELS = 60
 MOST_RANKS = 8

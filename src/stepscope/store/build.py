@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope import errors
-from stepscope.errors import DamagedSourceError, SourceError, StepScopeError, StoreError
+from stepscope.floor import errors
+from stepscope.floor.errors import DamagedSourceError, SourceError, StepScopeError, StoreError
 from stepscope.progress import SILENT, Progress
 from stepscope.store.cache import cache_directory, cache_key, locked, mark_used, trim
 from stepscope.store.open import STORE_FILE, is_store

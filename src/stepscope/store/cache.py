@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from stepscope.errors import StoreError
+from stepscope.floor.errors import StoreError
 from stepscope.store.schema import STORE_VERSION
 
 DEFAULT_BYTES = 20 << 30

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.errors import StepScopeError
+from stepscope.floor.errors import StepScopeError
 from stepscope.formats.container import members
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import format_named

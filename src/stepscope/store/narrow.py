@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.errors import UsageError
+from stepscope.floor.errors import UsageError
 from stepscope.link.columns import numbers, words
 from stepscope.link.linked import LinkedTables
 from stepscope.link.recursion import inside_alike

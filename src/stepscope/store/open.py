@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from stepscope.errors import StoreError
+from stepscope.floor.errors import StoreError
 from stepscope.store.interrupt import interruptible
 from stepscope.store.schema import (
     STORE_VERSION,

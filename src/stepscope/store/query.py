@@ -9,7 +9,7 @@ import re
 
 import duckdb
 
-from stepscope.errors import UsageError
+from stepscope.floor.errors import UsageError
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(\s+ANALYZE)?(\s*\([^)]*\))?\s+", re.IGNORECASE)
 

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
-from stepscope import errors
-from stepscope.errors import StepScopeError, StoreError
+from stepscope.floor import errors
+from stepscope.floor.errors import StepScopeError, StoreError
 from stepscope.progress import Progress
 from stepscope.store.job import Job, described
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.errors import SourceError
+from stepscope.api.trace import open_trace
+from stepscope.floor.errors import SourceError
 from stepscope.formats.runs import find_run
-from stepscope.questions.trace import open_trace
 
 
 def _trace(epoch_us, **distributed):

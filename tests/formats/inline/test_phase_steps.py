@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from stepscope.errors import DamagedSourceError
+from stepscope.answers.ask import ask
+from stepscope.api.trace import open_trace
+from stepscope.floor.errors import DamagedSourceError
 from stepscope.formats.options import ReadOptions
-from stepscope.questions.ask import ask
 from stepscope.questions.invariants import invariants
-from stepscope.questions.trace import open_trace
 
 COLUMNS = ["step", "time_ns", "input_wait_ns", "forward_ns", "backward_ns", "residual_ns"]
 MEMORY = ["memory_bytes", "peak_bytes"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.errors import SourceError
+from stepscope.floor.errors import SourceError
 
 SUMMARY = {
     "format": "stepscope.phases",

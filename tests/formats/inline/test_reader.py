@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from stepscope.errors import DamagedSourceError, SourceError
+from stepscope.floor.errors import DamagedSourceError, SourceError
 from stepscope.formats.options import ReadOptions
 
 OURS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.errors import DamagedSourceError, SourceError
+from stepscope.floor.errors import DamagedSourceError, SourceError
 from stepscope.formats.container import members
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import format_of

@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 from tests.formats.nvprof.databases import Nvprof, call, read_file, tensor
 
-from stepscope.errors import SourceError
+from stepscope.floor.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.nvprof.reader import peek
 from stepscope.formats.registry import format_of

@@ -14,7 +14,7 @@ from tests.formats.nvprof.databases import (
     tensor,
 )
 
-from stepscope.errors import DamagedSourceError, SourceError
+from stepscope.floor.errors import DamagedSourceError, SourceError
 from stepscope.formats.container import members
 from stepscope.formats.nvprof.reader import peek
 from stepscope.formats.registry import format_of

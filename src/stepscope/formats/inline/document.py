@@ -10,7 +10,7 @@ import json
 import math
 from typing import Any
 
-from stepscope.errors import DamagedSourceError, SourceError
+from stepscope.floor.errors import DamagedSourceError, SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.tables import Facts, ReadReport

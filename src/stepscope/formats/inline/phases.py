@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepscope.errors import SourceError
+from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import MOST_NS, number, whole

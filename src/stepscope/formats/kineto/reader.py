@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
-from stepscope.errors import DamagedSourceError, SourceError
+from stepscope.floor.errors import DamagedSourceError, SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.damage import is_harmless
 from stepscope.formats.kineto import metadata as trace_metadata

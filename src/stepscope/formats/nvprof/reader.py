@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepscope.errors import DamagedSourceError, SourceError
+from stepscope.floor.errors import DamagedSourceError, SourceError
 from stepscope.formats import tables
 from stepscope.formats.container import Member
 from stepscope.formats.damage import is_harmless, line

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stepscope.errors import StepScopeError
+from stepscope.floor.errors import StepScopeError
 from stepscope.record import inline
 from stepscope.record.annotate import region
-from stepscope.record.loop import LoopFinder
+from stepscope.record.inline.session import Session
+from stepscope.record.job.loop import LoopFinder
+from stepscope.record.on_demand.trigger import OnDemand
 from stepscope.record.plan import as_plan
-from stepscope.record.session import Session
-from stepscope.record.tracing import Tracer
-from stepscope.record.trigger import OnDemand
+from stepscope.record.traces.tracing import Tracer
 from stepscope.record.trouble import Guard, say_once
 
 Told = TypeVar("Told", bound=Callable[..., None])

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from stepscope.record.targets.watch import Watch
 from stepscope.record.trouble import Guard
-from stepscope.record.watch import Watch
 
 
 class Target(ABC):

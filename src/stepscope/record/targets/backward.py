@@ -7,8 +7,8 @@ from typing import Any
 
 from stepscope.record.targets import Target
 from stepscope.record.targets.graph import ForwardCapture, Nodes, node_name
+from stepscope.record.targets.watch import Watch
 from stepscope.record.trouble import Guard
-from stepscope.record.watch import Watch
 
 
 def backward_number() -> Callable[[], int]:

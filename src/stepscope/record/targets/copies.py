@@ -14,8 +14,8 @@ from typing import Any
 from stepscope.record.compiling import compiling_check
 from stepscope.record.targets import Target
 from stepscope.record.targets.patches import Patch
+from stepscope.record.targets.watch import Watch
 from stepscope.record.trouble import Guard
-from stepscope.record.watch import Watch
 
 
 @dataclass(slots=True)

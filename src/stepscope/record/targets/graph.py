@@ -14,8 +14,8 @@ from typing import Any
 
 from stepscope.record.targets.around import Around
 from stepscope.record.targets.modules import tensors_in
+from stepscope.record.targets.watch import Watch
 from stepscope.record.trouble import Guard
-from stepscope.record.watch import Watch
 
 _MOST_NODES = 200_000
 """With more, a module's backward is not measured: half of it would be a wrong number."""

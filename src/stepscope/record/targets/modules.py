@@ -13,8 +13,8 @@ from typing import Any
 
 from stepscope.record.targets import Target
 from stepscope.record.targets.around import Around
+from stepscope.record.targets.watch import Watch
 from stepscope.record.trouble import Guard
-from stepscope.record.watch import Watch
 
 
 class ModuleForward(Target):

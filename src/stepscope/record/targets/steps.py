@@ -9,8 +9,8 @@ from typing import Any
 from stepscope.record.targets import Target
 from stepscope.record.targets.optimizers import OptimizerSteps
 from stepscope.record.targets.patches import Calls
+from stepscope.record.targets.watch import Watch
 from stepscope.record.trouble import Guard
-from stepscope.record.watch import Watch
 
 
 def whole_backward(label: str = "backward") -> Calls:

@@ -1,0 +1,1 @@
+"""What several questions compute alike: intervals, charging of work, shares of time. Tables in, tables out."""

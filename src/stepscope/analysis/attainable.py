@@ -1,0 +1,195 @@
+"""How long work would take at a device's limits, and which limit that is: the roofline's arithmetic.
+
+A call takes at least its operations over the peak of their type, and at least its bytes over the
+memory's bandwidth; the longer of the two is the *attainable time* (Williams, Waterman and Patterson,
+"Roofline: an insightful visual performance model", 2009). A collective takes at least what its
+busiest link carries over the link's bandwidth, a copy from or to the host its bytes over the host's
+link. Nothing is assumed for a device without known limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analysis.operator_work import Device, Variant
+from stepscope.analysis.recording import Array
+from stepscope.answers.declare import Parameter
+from stepscope.costs import Conventions, Limits, arithmetic_type, tensor_core_use
+from stepscope.costs.calibration import limits_named
+
+LIMITS = Parameter(
+    "limits",
+    "text",
+    "peaks to compare with: data sheets (and your own file), or what `stepscope calibrate` measured",
+    default="datasheet",
+    choices=("datasheet", "measured"),
+)
+CAUSAL = Parameter(
+    "causal",
+    "text",
+    "pairs that causal attention is counted for: those that its mask allows, or all of them",
+    default="masked",
+    choices=("masked", "full"),
+)
+NO_PEAK = "no peak known"
+FEWER = "Winograd or FFT: fewer operations than the formula counts"
+_HOST_COPIES = ("HtoD", "DtoH")
+_HALVES = ("float16", "bfloat16")
+
+
+def conventions(causal: str) -> Conventions:
+    """The conventions that `--causal` asks for."""
+    return Conventions(causal="full" if causal == "full" else "masked")
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """What bounds a call.
+
+    Args:
+        dtype: type whose peak bounds the arithmetic (`tf32` where float32 went to tensor cores).
+        peak: operations per second at most; None where no peak is known.
+        bandwidth: bytes per second at most of the memory or link that bounds it.
+        compute_ns: time that its operations take at the peak; NaN where not known.
+        attainable_ns: the roofline's time; NaN where not known.
+        bound: `compute`, `memory`, `link`, `host link`; empty where not known.
+        note: what a reader must know.
+    """
+
+    dtype: str | None
+    peak: int | None
+    bandwidth: int | None
+    compute_ns: float
+    attainable_ns: float
+    bound: str
+    note: str = ""
+
+
+class Limiter:
+    """Finds the limits of devices in the hardware file that was asked for."""
+
+    def __init__(self, limits: str) -> None:
+        """Loads it.
+
+        Raises:
+            UsageError: measured limits are asked for and there are none.
+        """
+        self._hardware = limits_named(limits)
+        self._known: dict[Device, Limits | None] = {}
+
+    def of(self, device: Device) -> Limits | None:
+        """The limits of a kind of device, or None."""
+        if device not in self._known:
+            self._known[device] = self._hardware.find(device.name, device.sm_count)
+        return self._known[device]
+
+    def note(self, asked: Conventions) -> str:
+        """The conventions and limits that answers were made with, for people."""
+        known = [limits for limits in self._known.values() if limits is not None]
+        sources = dict.fromkeys(f"{limits.name} ({limits.source})" for limits in known)
+        unknown = sorted(
+            {d.name or "a device without name" for d, x in self._known.items() if not x}
+        )
+        lines = [f"Conventions: {asked.describe()}."]
+        lines += [f"Limits: {'; '.join(sources)}."] if sources else []
+        lines += [f"No peak known: {', '.join(unknown)}."] if unknown else []
+        return " ".join(lines)
+
+    def roof(self, variant: Variant) -> Roof:
+        """What bounds a call."""
+        work, limits = variant.work, self.of(variant.device)
+        nan = float("nan")
+        if work is None:
+            return Roof(None, None, None, nan, nan, "", variant.why)
+        use = tensor_core_use(variant.kernel, work.dtype)
+        dtype = arithmetic_type(work.dtype, use) if work.unit == "matrix" else work.dtype
+        if limits is None:
+            return Roof(dtype, None, None, nan if work.flops else 0.0, nan, "", NO_PEAK)
+        notes = list(work.notes)
+        if work.bound == "lower":
+            notes.append("only part of the work is recorded")
+        if variant.transformed:
+            notes.append(FEWER)
+        peak = limits.peak(dtype, work.unit)
+        if peak is None and work.unit == "vector" and dtype in _HALVES:
+            peak = limits.peak("float32", "vector")  # torch computes such elements in float32
+        compute = work.flops / peak * 1e9 if peak else (nan if work.flops else 0.0)
+        if work.flops and not peak:
+            notes.insert(0, NO_PEAK if dtype is None else f"{NO_PEAK} for {dtype}")
+        name, bandwidth, amount = "memory", limits.memory_bytes_per_s, work.bytes
+        if work.family == "communication":
+            name, bandwidth, amount = "link", limits.link_bytes_per_s, work.link_bytes
+        elif variant.copy_kind in _HOST_COPIES:
+            name, bandwidth = "host link", limits.host_bytes_per_s
+            amount = work.bytes_written
+        if bandwidth is None:
+            notes.insert(0, f"no bandwidth of the {name} known")
+        elif amount is None:
+            notes.insert(0, "bytes not known")
+        moving = amount / bandwidth * 1e9 if bandwidth and amount is not None else nan
+        attainable = max(compute, moving) if compute == compute and moving == moving else nan
+        bound = "" if attainable != attainable else "compute" if compute >= moving else name
+        return Roof(dtype, peak, bandwidth, compute, attainable, bound, "; ".join(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class Roofs:
+    """What bounds each variant, as columns: one value a variant, NaN where not known.
+
+    `inexact` is true where the device may truly have done other work than is counted: where only a
+    part is recorded, and in convolutions by transforms. They prove no limit wrong.
+    """
+
+    of: tuple[Roof, ...]
+    note: str
+    flops: Array
+    matrix_flops: Array
+    bytes: Array
+    compute_ns: Array
+    matrix_ns: Array
+    attainable_ns: Array
+    counted: Array
+    inexact: Array
+
+
+def roofs_of(variants: tuple[Variant, ...], limits: str, asked: Conventions) -> Roofs:
+    """The roofs of variants, in their order. Uncounted work is NaN in every column but `counted`.
+
+    `asked` are the conventions that the variants' work was counted by.
+
+    Raises:
+        UsageError: measured limits are asked for and there are none.
+    """
+    limiter = Limiter(limits)
+    found = tuple(limiter.roof(variant) for variant in variants)
+    works = [variant.work for variant in variants]
+    nan = float("nan")
+
+    def column(values: list[float]) -> Array:
+        return np.array(values, dtype=np.float64)
+
+    return Roofs(
+        of=found,
+        note=limiter.note(asked),
+        flops=column([nan if w is None else w.flops for w in works]),
+        matrix_flops=column([nan if w is None else w.flops * (w.unit == "matrix") for w in works]),
+        bytes=column([nan if w is None or w.bytes is None else w.bytes for w in works]),
+        compute_ns=column([roof.compute_ns for roof in found]),
+        matrix_ns=column(
+            [
+                nan if w is None else roof.compute_ns if w.unit == "matrix" else 0.0
+                for w, roof in zip(works, found, strict=True)
+            ]
+        ),
+        attainable_ns=column([roof.attainable_ns for roof in found]),
+        counted=np.array([w is not None for w in works], dtype=bool),
+        inexact=np.array(
+            [
+                variant.work is not None and (variant.work.bound == "lower" or variant.transformed)
+                for variant in variants
+            ],
+            dtype=bool,
+        ),
+    )

@@ -1,0 +1,44 @@
+"""Which operator a piece of device work is charged to: SQL that several questions share."""
+
+from __future__ import annotations
+
+from stepscope.analysis.recording import WORK
+
+NO_OPERATOR = "(no operator)"
+"""Name under which work is listed that no operator launched, so that nothing vanishes."""
+
+_CHARGED_TO = f"""
+    coalesce(
+        work.operator_name,
+        CASE
+            WHEN work.graph_id IS NOT NULL THEN 'CUDA graph ' || work.graph_id || ' (unattributed)'
+            WHEN graph_launch.id IS NOT NULL THEN 'CUDA graph (unattributed)'
+            ELSE '{NO_OPERATOR}'
+        END
+    ) AS charged_to
+"""
+_GRAPH_LAUNCH = """
+    LEFT JOIN (SELECT rank, id FROM host_event WHERE role = 'graph_launch') AS graph_launch
+    ON graph_launch.rank = work.rank AND graph_launch.id = work.launch_id
+"""
+
+LABELLED_WORK = f"""
+    SELECT work.*, {_CHARGED_TO},
+        work.graph_id IS NOT NULL OR graph_launch.id IS NOT NULL AS replayed
+    FROM (SELECT * FROM device_event WHERE {WORK}) AS work {_GRAPH_LAUNCH}
+"""
+"""Work with the operator it is charged to. `operator_name` is NULL where there is none, and
+`charged_to` then says so: a kernel that a CUDA graph replays has no operator of its own, since the
+operators ran when the graph was captured. Where the recorder numbers no graphs, replays are known by
+the call that launched them."""
+
+CHARGED_WORK = f"""
+    SELECT {_CHARGED_TO}, operator_name, dur_ns
+    FROM (
+        SELECT rank, operator_name, graph_id, sum(dur_ns) AS dur_ns,
+            CASE WHEN operator_name IS NULL THEN launch_id END AS launch_id
+        FROM device_event WHERE {WORK} GROUP BY ALL
+    ) AS work {_GRAPH_LAUNCH}
+"""
+"""What the work charged to each operator comes to, in one row or several. Summed before launches are
+looked up, and those of work that has an operator are not."""

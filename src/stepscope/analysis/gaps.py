@@ -1,0 +1,163 @@
+"""The arithmetic of idle time: the gaps between work, what ended each, and what the host did meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analysis.recording import (
+    LAUNCH_NS,
+    NEVER,
+    WORK,
+    Array,
+    Columns,
+    Recordings,
+    outer_depth,
+    recordings,
+    union_of,
+)
+from stepscope.answers.scope import Scope
+from stepscope.intervals import Intervals, split
+
+CAUSES = ("host wait", "kernel wait", "other", "unlinked", "no work follows")
+HOST_WAIT, KERNEL_WAIT, OTHER, UNLINKED, NO_WORK_FOLLOWS = range(5)
+
+KERNEL_WAIT_NS = 30_000
+"""A shorter gap after work that was launched in time is the device's own delay (Holistic Trace
+Analysis)."""
+
+HOST_ACTIVITIES = (
+    "dataloader",
+    "synchronize",
+    "profiler",
+    "allocate",
+    "launch",
+    "runtime",
+    "communication",
+    "operator",
+    "annotation",
+    "python",
+    "nothing recorded",
+)
+"""What the host may be doing, the more telling first: a moment in which several go on is the first's."""
+
+_DEVICE = f"""
+    SELECT rank, span, device, stream, start_ns, start_ns + dur_ns AS end_ns, {LAUNCH_NS}
+    FROM device_event WHERE {WORK} AND {{ranks}}
+"""
+
+_OF_HOST = """
+    SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns, {activity}::TINYINT AS activity
+    FROM host_event WHERE {ranks} AND {condition}
+"""
+_CONDITIONS = {
+    "dataloader": "role = 'dataloader'",
+    "profiler": "kind = 'overhead'",
+    "communication": "role = 'communication'",
+    "operator": "kind = 'operator'",
+    "annotation": "kind = 'annotation' AND role IS DISTINCT FROM 'step'",
+    "python": "kind = 'python' AND depth <= {depth}",
+}
+"""Which host events are which activity. Python frames inside an operator, a range or another frame
+add nothing to what these cover and are not read; there may be millions."""
+_RUNTIME_CALLS = """
+    CASE role WHEN 'synchronize' THEN {synchronize} WHEN 'allocate' THEN {allocate}
+        WHEN 'launch' THEN {launch} WHEN 'graph_launch' THEN {launch} WHEN 'copy' THEN {launch}
+        WHEN 'fill' THEN {launch} ELSE {runtime} END
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Times in which nothing ran: begin, end (ns) and cause (index into `CAUSES`) of each."""
+
+    start: Array
+    end: Array
+    cause: Array
+
+    @property
+    def length(self) -> Array:
+        """ns."""
+        return self.end - self.start
+
+
+def launched_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
+    """Device work with `device`, `stream`, `start_ns`, `end_ns` and `launch_ns`, when it was launched."""
+    return recordings(scope.numpy(_DEVICE.format(ranks=ranks)))
+
+
+def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None) -> Gaps:
+    """The gaps between work that runs on one stream, or on one device.
+
+    A gap reaches from the latest end so far to the next begin: the latest, not the last one's, because
+    work may begin before what began before it has ended.
+
+    Args:
+        work: as `launched_work` or `device_work` gives it.
+        kernel_wait_ns: gaps at least this long are not the device's own delay between two kernels.
+        windows: windows of time (`start_ns`, `end_ns`) in order, to which gaps are cut; the time from
+            a window's begin to the first work, and from the last to its end, then is a gap too.
+    """
+    order = np.argsort(work["start_ns"], kind="stable")
+    start, end = work["start_ns"][order], work["end_ns"][order]
+    launch = work["launch_ns"][order]
+    reach = np.maximum.accumulate(end)
+    after = np.flatnonzero(start[1:] > reach[:-1])
+    begins, ends = reach[after], start[after + 1]
+    cause = _causes(begins, ends, launch[after + 1], kernel_wait_ns)
+    if windows is None:
+        return Gaps(begins, ends, cause)
+    first = min(int(start[0]), int(windows["start_ns"].min(initial=start[0])))
+    last = max(int(reach[-1]), int(windows["end_ns"].max(initial=reach[-1])))
+    begins = np.concatenate([[first], begins, reach[-1:]])
+    ends = np.concatenate([start[:1], ends, [last]])
+    lead = UNLINKED if launch[0] == NEVER else HOST_WAIT
+    cause = np.concatenate([[lead], cause, [NO_WORK_FOLLOWS]])
+    full = begins < ends
+    begins, ends, cause = begins[full], ends[full], cause[full]
+    # Steps that follow each other touch, so they cannot stand in one `Intervals` to intersect with.
+    low = np.searchsorted(ends, windows["start_ns"], side="right")
+    count = np.maximum(np.searchsorted(begins, windows["end_ns"], side="left") - low, 0)
+    window = np.repeat(np.arange(len(count)), count)
+    gap = np.arange(len(window)) + np.repeat(low - np.cumsum(count) + count, count)
+    starts = np.maximum(begins[gap], windows["start_ns"][window])
+    finishes = np.minimum(ends[gap], windows["end_ns"][window])
+    full = starts < finishes
+    return Gaps(starts[full], finishes[full], cause[gap][full])
+
+
+def _causes(begins: Array, ends: Array, launch: Array, kernel_wait_ns: int) -> Array:
+    short = np.where(ends - begins < kernel_wait_ns, KERNEL_WAIT, OTHER)
+    linked = np.where(launch > begins, HOST_WAIT, short)
+    return np.where(launch == NEVER, UNLINKED, linked)
+
+
+def host_activity(scope: Scope, ranks: str = "rank >= 0") -> dict[tuple[int, int], list[Intervals]]:
+    """When the host of each recording was at each of `HOST_ACTIVITIES` but the last.
+
+    Recordings without host events are left out.
+    """
+    number = {activity: index for index, activity in enumerate(HOST_ACTIVITIES)}
+    depth = outer_depth(scope, ranks)
+    queries = [
+        _OF_HOST.format(
+            activity=number[activity], ranks=ranks, condition=condition.format(depth=depth)
+        )
+        for activity, condition in _CONDITIONS.items()
+    ]
+    calls = _RUNTIME_CALLS.format(**number)
+    queries.append(_OF_HOST.format(activity=calls, ranks=ranks, condition="kind = 'runtime'"))
+    return {
+        key: [
+            union_of(host, host["activity"] == activity)
+            for activity in range(len(HOST_ACTIVITIES) - 1)
+        ]
+        for key, host in recordings(scope.numpy(" UNION ALL ".join(queries))).items()
+    }
+
+
+def main_activity(gaps: Gaps, host: list[Intervals]) -> Array:
+    """What the host did for the largest part of each gap: an index into `HOST_ACTIVITIES`."""
+    activities: Array = split(gaps.start, gaps.end, host).argmax(axis=1)
+    return activities

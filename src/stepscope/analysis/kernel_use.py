@@ -1,0 +1,130 @@
+"""The arithmetic of how well kernels use a device: utilisation, SM efficiency, achieved occupancy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from stepscope.analysis.device_share import summed
+from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, Array, Columns
+from stepscope.intervals import Levels, concurrencies, concurrency, covered, integral, union
+
+_MOST_BUCKETS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUse:
+    """How well kernels used one device: sums over a window, or one number for each of some windows.
+
+    `resident_area` is the time integral of the part of the multiprocessors that had a block, and
+    `described_window_ns` the window where any kernel states its blocks (0 where none does);
+    `occupancy_area` is the integral of the kernels' occupancies, which `occupied_ns` divides.
+    """
+
+    window_ns: Array
+    kernel_ns: Array
+    resident_area: Array
+    described_window_ns: Array
+    occupancy_area: Array
+    occupied_ns: Array
+    described_ns: Array
+    running_ns: Array
+
+    def total(self, *others: KernelUse) -> KernelUse:
+        """All windows together, and those of other devices or recordings with them."""
+        sums: dict[str, Any] = {
+            field.name: np.concatenate([getattr(use, field.name) for use in (self, *others)]).sum(
+                keepdims=True
+            )
+            for field in fields(self)
+        }
+        return KernelUse(**sums)
+
+    def ratios(self) -> list[list[float | None]]:
+        """Utilisation, SM efficiency, occupancy and the described part; one list a window.
+
+        None is "not measured".
+        """
+        pairs = (
+            (self.kernel_ns, self.window_ns),
+            (self.resident_area, self.described_window_ns),
+            (self.occupancy_area, self.occupied_ns),
+            (self.described_ns, self.running_ns),
+        )
+        columns = [[_ratio(*one) for one in zip(*pair, strict=True)] for pair in pairs]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return None if whole <= 0 else float(part / whole)
+
+
+def use_of_kernels(work: Columns, start: Array, end: Array) -> KernelUse:
+    """How well the kernels among a device's work used it in each window from `start` to `end`.
+
+    Args:
+        work: as `device_work` gives it.
+        start, end: the windows (ns), in any order.
+    """
+    kernels = (work["work"] == COMPUTATION) | (work["work"] == COMMUNICATION)
+    begin, finish = work["start_ns"][kernels], work["end_ns"][kernels]
+    blocks, occupancy = work["blocks_per_sm"][kernels], work["occupancy_ratio"][kernels]
+    resident, occupied = blocks > 0, occupancy >= 0  # false for NaN
+
+    running_ns = summed(begin, finish, start, end)
+
+    def time_of(chosen: Array) -> Array:
+        if chosen.all():
+            return running_ns
+        return summed(begin[chosen], finish[chosen], start, end)
+
+    on_blocks, by_occupancy = _weighted(begin, finish, (resident, blocks), (occupied, occupancy))
+    return KernelUse(
+        window_ns=end - start,
+        kernel_ns=covered(union(begin, finish), start, end),
+        resident_area=integral(
+            Levels(on_blocks.time, np.minimum(on_blocks.value, 1.0)), start, end
+        ),
+        described_window_ns=(end - start) * bool(resident.any()),
+        occupancy_area=integral(by_occupancy, start, end),
+        occupied_ns=time_of(occupied),
+        described_ns=time_of(resident),
+        running_ns=running_ns,
+    )
+
+
+def _weighted(
+    begin: Array, finish: Array, one: tuple[Array, Array], other: tuple[Array, Array]
+) -> list[Levels]:
+    """The summed weights of the chosen kernels at each moment, for two choices with weights."""
+    chosen, weight = one
+    if np.array_equal(chosen, other[0]):
+        weights = [weight[chosen], other[1][chosen]]
+        return concurrencies(begin[chosen], finish[chosen], weights)
+    return [concurrency(begin[own], finish[own], values[own]) for own, values in (one, other)]
+
+
+def whole_window(steps: Columns) -> tuple[Array, Array]:
+    """From the first step's begin to the last complete step's end (the last one's if none is)."""
+    counted = steps["complete"] if steps["complete"].any() else np.ones_like(steps["complete"])
+    return steps["start_ns"][counted].min(keepdims=True), steps["end_ns"][counted].max(
+        keepdims=True
+    )
+
+
+def buckets(begin: int, end: int) -> tuple[Array, Array]:
+    """Begins and ends of equal pieces of time: a power of ten of µs long, at most 100 of them.
+
+    The last takes what remains, so that the pieces add up to the whole.
+
+    >>> [edge.tolist() for edge in buckets(0, 2_700)]
+    [[0, 1000], [1000, 2700]]
+    """
+    length = 1_000
+    while (end - begin) > _MOST_BUCKETS * length:
+        length *= 10
+    count = max(1, (end - begin) // length)
+    starts = begin + length * np.arange(count, dtype=np.int64)
+    return starts, np.append(starts[1:], end)

@@ -1,0 +1,203 @@
+"""The operators that launched device work, as distinct calls: a few thousand where there are millions.
+
+Everything here is by numbers: a call is a number, and only distinct calls have texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepscope.analysis.recording import Array
+from stepscope.answers.scope import Scope
+from stepscope.costs import Row, element_type, wants_related
+
+_WIDEST = 1 << 31
+_RELATIVES = 3
+"""Enclosing operators that are asked for what a call does not say."""
+
+
+_HOST = """
+    SELECT id, coalesce(parent_id, -1) AS parent_id, span,
+        kind = 'operator' AS is_operator, CASE WHEN kind = 'operator' THEN name ELSE '' END AS name,
+        coalesce(input_id, -1) AS input_id
+    FROM host_event WHERE rank = $rank AND (device_ns IS NOT NULL OR id IN (
+        SELECT operator_id FROM device_event WHERE rank = $rank
+    ))
+    ORDER BY id
+"""
+
+_BACKWARD = """
+    SELECT forward_id, span, arg_min(name, depth) AS name, arg_min(input_id, depth) AS input_id
+    FROM host_event
+    WHERE rank = $rank AND kind = 'operator' AND forward_id IS NOT NULL AND input_id IS NOT NULL
+        AND starts_with(name, 'aten::') AND contains(name, 'backward')
+    GROUP BY ALL ORDER BY forward_id
+"""
+
+
+@dataclass(slots=True)
+class Codes:
+    """Numbers things in order of appearance."""
+
+    of: dict[Hashable, int] = field(default_factory=dict)
+
+    def __call__(self, thing: Hashable) -> int:
+        """The number of a thing."""
+        return self.of.setdefault(thing, len(self.of))
+
+    def all(self, things: Iterable[Hashable]) -> Array:
+        """The numbers of things, in their order."""
+        return np.fromiter((self(thing) for thing in things), dtype=np.int64)
+
+
+def coded(column: Any) -> tuple[Array, list[Any]]:
+    """An Arrow column without NULL as numbers, and what they stand for."""
+    import pyarrow as pa
+
+    encoded = pa.chunked_array(column.chunks or [pa.array([], column.type)]).combine_chunks()
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def distinct_rows(*columns: Array) -> tuple[list[tuple[int, ...]], Array]:
+    """The distinct rows of integer columns, in order, and for each row the place of its like.
+
+    >>> rows, place = distinct_rows(np.array([7, 5, 7]), np.array([1, 0, 1]))
+    >>> rows, place.tolist()
+    ([(5, 0), (7, 1)], [1, 0, 1])
+    """
+    length = len(columns[0])
+    if not length:
+        return [], np.zeros(0, np.int64)
+    code, extent = np.zeros(length, np.int64), 1
+    for column in columns:
+        least = int(column.min())
+        own = int(column.max()) - least + 1
+        if own > _WIDEST:
+            values, column = np.unique(column, return_inverse=True)
+            least, own = 0, len(values)
+        if extent * own > _WIDEST:
+            values, code = np.unique(code, return_inverse=True)
+            extent = len(values)
+        code = code * own + (column.astype(np.int64) - least)
+        extent *= own
+    if extent <= max(4 * length, 1 << 20):
+        seen = np.zeros(extent, dtype=bool)
+        seen[code] = True
+        number = np.cumsum(seen) - 1
+        place = number[code]
+        first = np.empty(int(number[-1]) + 1, np.int64)
+        first[place] = np.arange(length)
+    else:
+        _, first, place = np.unique(code, return_index=True, return_inverse=True)
+    listed = zip(*(column[first].tolist() for column in columns), strict=True)
+    return list(listed), place.reshape(-1)
+
+
+def index_of(sorted_ids: Array, wanted: Array) -> Array:
+    """Place of each wanted id among the sorted ones, -1 where it is not there."""
+    if not len(sorted_ids):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    place = np.minimum(np.searchsorted(sorted_ids, wanted), len(sorted_ids) - 1)
+    return np.where(sorted_ids[place] == wanted, place, -1)
+
+
+_Texts = tuple[str | None, str | None, str | None, str | None]
+_SILENT: _Texts = (None, None, None, None)
+
+
+class Calls(NamedTuple):
+    """Operators of a rank that enclose launches, in order of their ids."""
+
+    ids: Array
+    parent: Array
+    key: Array
+    keys: list[tuple[str, int, int]]
+    texts: dict[tuple[int, int], _Texts]
+
+
+def operators(scope: Scope, rank: int) -> Calls:
+    """The operators of a rank that enclose launches of device work."""
+    table = scope.sql(_HOST, {"rank": rank})
+    ids, spans, inputs = (table.column(c).to_numpy() for c in ("id", "span", "input_id"))
+    above = index_of(ids, table.column("parent_id").to_numpy())
+    code, names = coded(table.column("name"))
+    chosen = np.flatnonzero(table.column("is_operator").to_numpy())
+    place = np.full(len(ids), -1, dtype=np.int64)
+    place[chosen] = np.arange(len(chosen))
+    parent = above[chosen]
+    while True:  # what lies between two operators (ranges, frames) is no part of the forest
+        skipped = np.flatnonzero((parent >= 0) & (place[parent] < 0))
+        if not skipped.size:
+            break
+        parent[skipped] = above[parent[skipped]]
+    parent = np.where(parent >= 0, place[parent], -1)
+    distinct, key = distinct_rows(code[chosen], spans[chosen], inputs[chosen])
+    keys = [(names[name], span, given) for name, span, given in distinct]
+    rows = scope.sql(
+        'SELECT span, input_id, dims, types, strides, "values" FROM operator_input'
+        " WHERE rank = $rank",
+        {"rank": rank},
+    )
+    listed = zip(*(rows.column(name).to_pylist() for name in rows.column_names), strict=True)
+    texts: dict[tuple[int, int], _Texts] = {
+        (span, given): (dims, types, strides, values)
+        for span, given, dims, types, strides, values in listed
+    }
+    return Calls(ids[chosen], parent, key, keys, texts)
+
+
+def _row(calls: Calls, key: tuple[str, int, int], list_dtype: str | None = None) -> Row:
+    name, span, given = key
+    return Row(name, *calls.texts.get((span, given), _SILENT), list_dtype)
+
+
+def distinct_calls(
+    scope: Scope, rank: int, calls: Calls, kernel_of: list[str]
+) -> tuple[Array, list[Row]]:
+    """For each operator the number of its distinct call, and these calls.
+
+    `kernel_of` is the longest kernel of each key of `calls`, empty where it launches none itself.
+    """
+    rows = []
+    for number, key in enumerate(calls.keys):
+        types = calls.texts.get(key[1:], _SILENT)[1]
+        in_lists = types is not None and "TensorList" in types
+        kind = element_type(kernel_of[number]) if in_lists else None
+        rows.append(_row(calls, key, list_dtype=kind))
+    wanting = np.array([wants_related(row.name) and row.values is None for row in rows], bool)
+    if not wanting.any():
+        return calls.key.copy(), rows
+    chosen = np.flatnonzero(wanting[calls.key])
+    chain = [chosen]
+    for _level in range(_RELATIVES):
+        below = chain[-1]
+        chain.append(np.where(below >= 0, calls.parent[below], -1))
+    backward = scope.sql(_BACKWARD, {"rank": rank})
+    forward_ids = backward.column("forward_id").to_numpy()
+    gradient = np.full(len(chosen), -1, dtype=np.int64)
+    for places in chain:
+        found = index_of(forward_ids, np.where(places >= 0, calls.ids[places], -1))
+        gradient = np.where(gradient < 0, found, gradient)
+    listed = [backward.column(name).to_pylist() for name in ("name", "span", "input_id")]
+    gradients = list(zip(*listed, strict=True))
+    gradient_codes = Codes()
+    codes_of = gradient_codes.all(gradients)
+    gradient_code = np.where(gradient >= 0, codes_of[gradient] if len(codes_of) else -1, -1)
+    told = [np.where(places >= 0, calls.key[places], -1) for places in chain]
+    distinct, which = distinct_rows(*told, gradient_code)
+    known: list[Any] = list(gradient_codes.of)
+    number = calls.key.copy()
+    number[chosen] = len(rows) + which
+    for own, *others, back in distinct:
+        related = tuple(_row(calls, calls.keys[other]) for other in others if other >= 0)
+        if back >= 0:
+            related += (_row(calls, known[back]),)
+        base = rows[own]
+        rows.append(Row(base.name, base.dims, base.types, base.strides, base.values, None, related))
+    return number, rows

@@ -1,0 +1,230 @@
+"""What a summary is made of: each thing is asked of the tables once, and only what is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stepscope.analysis.attribution import CHARGED_WORK
+from stepscope.analysis.breakdown import IDLE_PARTS, PARTS, Breakdown, break_down, mean_parts
+from stepscope.analysis.device_share import device_totals
+from stepscope.analysis.gaps import CAUSES
+from stepscope.analysis.kernel_use import KernelUse, use_of_kernels, whole_window
+from stepscope.analysis.recording import (
+    WORK,
+    Array,
+    device_work,
+    every_step,
+    groups,
+    rank_batches,
+    recorded_times,
+    steps_of,
+)
+from stepscope.answers.scope import Scope
+
+Row = dict[str, Any]
+
+_DEVICES = """
+    SELECT kind, name, count(*) AS devices FROM device WHERE used
+    GROUP BY kind, name ORDER BY devices DESC, kind, name
+"""
+
+_HOST_OPERATORS = """
+    SELECT name, count(*) AS calls, sum(self_ns)::BIGINT AS host_self_ns,
+        sum(self_ns) / nullif(sum(sum(self_ns)) OVER (), 0) AS share_ratio
+    FROM host_event WHERE kind = 'operator'
+    GROUP BY name ORDER BY host_self_ns DESC, name
+"""
+
+_DEVICE_OPERATORS = f"""
+    SELECT charged_to AS name, sum(dur_ns)::BIGINT AS time_ns,
+        sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio,
+        bool_or(operator_name IS NOT NULL) AS charged
+    FROM ({CHARGED_WORK}) GROUP BY charged_to ORDER BY time_ns DESC, name LIMIT $most
+"""
+
+_KERNELS = """
+    SELECT name, sum(dur_ns)::BIGINT AS time_ns, count(*) AS count,
+        sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio
+    FROM device_event WHERE kind IN ('computation', 'communication')
+    GROUP BY name ORDER BY time_ns DESC, name LIMIT $most
+"""
+
+_MARKED = "SELECT count(*) FROM step WHERE rule <> 'whole recording'"
+
+
+def _modules(table: str, time: str, condition: str) -> str:
+    return f"""
+        SELECT module.path AS name, sum(own.time_ns)::BIGINT AS time_ns, sum(module.calls)::BIGINT AS count,
+            sum(own.time_ns) / nullif(any_value(whole.time_ns), 0) AS share_ratio
+        FROM (
+            SELECT rank, span, module_id, sum({time}) AS time_ns FROM {table}
+            WHERE {condition} AND module_id IS NOT NULL GROUP BY ALL
+        ) AS own JOIN module USING (rank, span, module_id),
+        (SELECT sum({time}) AS time_ns FROM {table} WHERE {condition}) AS whole
+        GROUP BY module.path ORDER BY time_ns DESC, name LIMIT $most
+    """
+
+
+@dataclass(slots=True)
+class Times:
+    """Step times, breakdowns and device figures of all recordings of a scope."""
+
+    step_ns: list[int] = field(default_factory=list)
+    """Times of all complete steps."""
+    parts_ns: list[Array] = field(default_factory=list)
+    broken: list[Breakdown] = field(default_factory=list)
+    """The steps of each recording and what their time went to, incomplete ones included."""
+    device_spans_ns: list[Array] = field(default_factory=list)
+    """The split of each recording's time from the device's first work to its last."""
+    marked: bool = True
+    """Whether steps are marked, or known by the optimizer's calls."""
+    measured: tuple[bool, ...] = (False,) * len(PARTS)
+    mean_of_rank: dict[int, float] = field(default_factory=dict)
+    steps: int = 0
+    recorded_ns: dict[int, int] = field(default_factory=dict)
+    """How long each rank was recorded, over all its recordings."""
+    device: dict[str, int] = field(default_factory=dict)
+    use: list[KernelUse] = field(default_factory=list)
+    use_of_rank: dict[int, float] = field(default_factory=dict)
+    """The lowest GPU utilisation of each rank's devices and recordings."""
+
+    def mean(self) -> dict[str, int | None]:
+        """Mean time of each activity over all complete steps; None where not measured."""
+        return self._mean(self.parts_ns)
+
+    def mean_of_device_spans(self) -> dict[str, int | None]:
+        """The same from the device's first work to its last, over all recordings with a device."""
+        return self._mean(self.device_spans_ns)
+
+    def mean_idle(self) -> dict[str, dict[str, int]]:
+        """Mean time in which no device did anything, by the cause of it (see `idle`) and by activity:
+        of a complete step, or where no steps are marked of the time from first work to last."""
+        rows = sum(len(parts) for parts in (self.parts_ns if self.marked else self.device_spans_ns))
+        none = np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64)
+        idle = sum((broken.idle_ns for broken in self.broken), none) / max(rows, 1)
+        return {
+            cause: {part: round(ns) for part, ns in zip(IDLE_PARTS, own, strict=True)}
+            for cause, own in zip(CAUSES, idle, strict=True)
+        }
+
+    def _mean(self, parts_ns: list[Array]) -> dict[str, int | None]:
+        rows = np.concatenate([np.zeros((0, len(PARTS)), dtype=np.int64), *parts_ns])
+        if not len(rows):
+            return dict.fromkeys(PARTS)
+        return {
+            part: mean if known else None
+            for part, mean, known in zip(PARTS, mean_parts(rows), self.measured, strict=True)
+        }
+
+    def whole_use(self) -> list[float | None]:
+        """Utilisation, SM efficiency and occupancy over all devices and recordings."""
+        if not self.use:
+            return [None, None, None]
+        return self.use[0].total(*self.use[1:]).ratios()[0][:3]
+
+
+def measure_times(scope: Scope) -> Times:
+    """Reads every recording's events once and adds up what they say."""
+    times = Times(marked=bool(scope.value(_MARKED)))
+    rank_steps: dict[int, list[int]] = {}
+    with every_step(scope) as whole:
+        for ranks in rank_batches(scope.ranks):
+            steps, work = steps_of(scope, ranks), device_work(whole, ranks)
+            for (rank, _), (begin, end) in recorded_times(whole, work, ranks).items():
+                times.recorded_ns[rank] = times.recorded_ns.get(rank, 0) + end - begin
+            for broken in break_down(whole, steps, work, ranks, causes=True, marked=times.marked):
+                parts = broken.parts_ns[broken.counted]
+                times.broken.append(broken)
+                times.parts_ns.append(parts)
+                times.device_spans_ns.append(broken.device_span_ns)
+                times.steps += len(broken.steps["complete"])
+                lengths = parts.sum(axis=1).tolist()
+                times.step_ns += lengths
+                rank_steps.setdefault(broken.rank, []).extend(lengths)
+                times.measured = tuple(
+                    a or b for a, b in zip(times.measured, broken.measured, strict=True)
+                )
+            for key, own in work.items():
+                if key in steps:
+                    _add_devices(times, scope, key[0], own, steps[key])
+    times.mean_of_rank = {rank: float(np.mean(own)) for rank, own in rank_steps.items()}
+    return times
+
+
+def _add_devices(times: Times, scope: Scope, rank: int, work: Any, steps: Any) -> None:
+    chosen = None if scope.steps is None else steps
+    windows = whole_window(steps) if chosen is None else (steps["start_ns"], steps["end_ns"])
+    for own in groups(work, "device").values():
+        for name, value in device_totals(own, chosen).items():
+            times.device[name] = times.device.get(name, 0) + value
+        use = use_of_kernels(own, *windows).total()
+        times.use.append(use)
+        utilization = use.ratios()[0][0]
+        if utilization is not None:
+            times.use_of_rank[rank] = min(times.use_of_rank.get(rank, 1.0), utilization)
+
+
+def devices(scope: Scope) -> list[Row]:
+    """Kinds, names and numbers of the devices that have work."""
+    rows: list[Row] = scope.sql(_DEVICES).to_pylist()
+    return rows
+
+
+def top_operators(scope: Scope, most: int) -> tuple[list[Row], tuple[str, float] | None]:
+    """The operators with the largest device self time (host self time where none is known), and the
+    one with the largest self time on the host with its share.
+
+    Rows have `name`, `time_ns`, `share_ratio`, `count` and `text`, which says what time it is.
+    """
+    host: list[Row] = scope.sql(_HOST_OPERATORS).to_pylist()
+    first = (host[0]["name"], host[0]["share_ratio"] or 0.0) if host else None
+    calls = {row["name"]: row["calls"] for row in host}
+    device: list[Row] = scope.sql(_DEVICE_OPERATORS, {"most": most}).to_pylist()
+    if any(row["charged"] for row in device):
+        return [
+            _top(
+                row["name"],
+                row["time_ns"],
+                row["share_ratio"],
+                calls.get(row["name"]),
+                "device self time",
+            )
+            for row in device
+        ], first
+    return [
+        _top(row["name"], row["host_self_ns"], row["share_ratio"], row["calls"], "host self time")
+        for row in host[:most]
+    ], first
+
+
+def top_kernels(scope: Scope, most: int) -> list[Row]:
+    """The kernels with the largest summed duration, as rows like `top_operators`'."""
+    return [
+        _top(row["name"], row["time_ns"], row["share_ratio"], row["count"], "summed duration")
+        for row in scope.sql(_KERNELS, {"most": most}).to_pylist()
+    ]
+
+
+def top_modules(scope: Scope, most: int) -> list[Row]:
+    """The modules with the most device work of their own, forward and backward (host self time where
+    none has any), as rows like `top_operators`'."""
+    if not scope.value("SELECT count(*) FROM module"):
+        return []
+    for table, time, condition, what in (
+        ("device_event", "dur_ns", WORK, "device self time"),
+        ("host_event", "self_ns", "kind IN ('operator', 'python')", "host self time"),
+    ):
+        rows = scope.sql(_modules(table, time, condition), {"most": most}).to_pylist()
+        if rows:
+            return [
+                _top(row["name"], row["time_ns"], row["share_ratio"], row["count"], what)
+                for row in rows
+            ]
+    return []
+
+
+def _top(name: str, time_ns: int, share: float | None, count: int | None, what: str) -> Row:
+    return {"item": name, "time_ns": time_ns, "share_ratio": share, "count": count, "text": what}

@@ -1,0 +1,181 @@
+"""Where kernels come from: what encloses their launches, by numbers, for a million events at once.
+
+From the operator that launched a kernel, parents are followed to the outermost operator, the Python
+function around it, the nearest call stack, the ranges of the program and autograd's numbers. What a
+kernel of the backward belongs to, its forward operator says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepscope.analysis.operator_calls import Codes, coded, distinct_rows, index_of
+from stepscope.analysis.recording import Array
+from stepscope.answers.scope import Scope
+
+NOTHING = -1
+
+_PARENTS = """
+    SELECT id, coalesce(parent_id, -1) AS parent_id, coalesce(forward_id, -1) AS forward_id
+    FROM host_event WHERE rank = $rank AND kind IN ('operator', 'annotation', 'python')
+    ORDER BY id
+"""
+
+_DETAILS = """
+    SELECT
+        id,
+        CASE
+            WHEN category = 'pyprof' AND role IS NULL THEN 1
+            WHEN kind = 'operator' AND role IS DISTINCT FROM 'backward' THEN 2
+            WHEN kind = 'annotation' AND role IS NULL THEN 3
+            ELSE 0
+        END::TINYINT AS sort,
+        CASE WHEN kind IN ('operator', 'annotation') OR category = 'pyprof' THEN name ELSE ''
+            END AS name,
+        coalesce(sequence_number, -1) AS sequence,
+        coalesce(stack_id, -1) AS stack
+    FROM host_event SEMI JOIN (SELECT unnest($ids::BIGINT[]) AS id) USING (id)
+    WHERE rank = $rank ORDER BY id
+"""
+
+_FUNCTION, _OPERATOR, _RANGE = 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """What encloses each of some events, -1 where nothing does; numbers of `names` are texts.
+
+    `function`, `outer` and `inner` are places in `names`: the outermost Python function that a
+    profiler wrapped, the outermost and the innermost operator that is no node of autograd.
+    `ranges` is a place in `paths`. `sequence` is autograd's number nearest to the event,
+    `other_sequence` the outermost one where it is another. `stack` is a call stack's number.
+    """
+
+    names: list[str]
+    paths: list[str]
+    function: Array
+    outer: Array
+    inner: Array
+    ranges: Array
+    sequence: Array
+    other_sequence: Array
+    stack: Array
+
+
+def origins(scope: Scope, rank: int, operator: Array) -> Origins:
+    """What encloses each event, given the id of its operator or of another host event (-1 for none)."""
+    table = scope.sql(_PARENTS, {"rank": rank})
+    ids = table.column("id").to_numpy()
+    parent = index_of(ids, table.column("parent_id").to_numpy())
+    forward = index_of(ids, table.column("forward_id").to_numpy())
+    start = index_of(ids, operator)
+    origin = np.where(start >= 0, forward[start] if len(forward) else NOTHING, NOTHING)
+
+    chosen = np.zeros(len(ids), dtype=bool)
+    _mark_above(chosen, parent, start)
+    _mark_above(chosen, parent, origin)
+    place = np.flatnonzero(chosen)
+    number = np.full(len(ids) + 1, NOTHING, dtype=np.int64)  # the last one is for -1
+    number[place] = np.arange(len(place))
+    details = scope.sql(_DETAILS, {"rank": rank, "ids": ids[place]})
+    above = _Above(number[parent[place]], details)
+    own, source = number[start], number[origin]
+    # The numbers and the kernel's own operator are the backward's, everything else its forward's.
+    told = np.where(source >= 0, source, own)
+
+    def at(values: Array, where: Array) -> Array:
+        return np.append(values, NOTHING)[where]
+
+    ranges = at(above.ranges, told)
+    nearest = at(above.sequence, own)
+    outermost = at(above.outer_sequence, own)
+    stack = at(above.stack, told)
+    return Origins(
+        names=above.names,
+        paths=above.paths,
+        function=at(above.function, told),
+        outer=at(above.outer, told),
+        inner=at(above.inner, own),
+        ranges=ranges,
+        sequence=nearest,
+        other_sequence=np.where(outermost == nearest, NOTHING, outermost),
+        stack=np.where(stack >= 0, stack, at(above.stack, own)),
+    )
+
+
+def _mark_above(chosen: Array, parent: Array, start: Array) -> None:
+    """Marks events and all that enclose them."""
+    frontier = np.unique(start[start >= 0])
+    while frontier.size:
+        frontier = frontier[~chosen[frontier]]
+        chosen[frontier] = True
+        frontier = np.unique(parent[frontier])
+        frontier = frontier[frontier >= 0]
+
+
+class _Above:
+    """For each chosen host event what encloses it or what it is."""
+
+    def __init__(self, parent: Array, details: Any) -> None:
+        count = details.num_rows
+        sort = details.column("sort").to_numpy()
+        name, self.names = coded(details.column("name"))
+        own_sequence = details.column("sequence").to_numpy()
+        own_stack = details.column("stack").to_numpy()
+        nothing = np.full(count, NOTHING, dtype=np.int64)
+        self.function = np.where(sort == _FUNCTION, name, NOTHING)
+        self.outer = np.where(sort == _OPERATOR, name, NOTHING)
+        self.inner = self.outer.copy()
+        self.sequence, self.outer_sequence = own_sequence.copy(), own_sequence.copy()
+        self.stack, self.ranges = own_stack.copy(), nothing
+        paths = Codes()
+        for rows in _levels(parent):
+            up = parent[rows]
+            within = up >= 0
+            if within.any():
+                rows_below, up = rows[within], up[within]
+                _outermost(self.function, rows_below, up)
+                _outermost(self.outer, rows_below, up)
+                _outermost(self.outer_sequence, rows_below, up)
+                _innermost(self.inner, rows_below, up)
+                _innermost(self.sequence, rows_below, up)
+                _innermost(self.stack, rows_below, up)
+                self.ranges[rows_below] = self.ranges[up]
+            named = rows[sort[rows] == _RANGE]
+            if named.size:
+                pairs, which = distinct_rows(self.ranges[named], name[named])
+                self.ranges[named] = paths.all(pairs)[which]
+        self.paths = _spelled(list(paths.of), self.names)
+
+
+def _levels(parent: Array) -> list[Array]:
+    """Rows by depth, outermost first."""
+    order = np.argsort(parent, kind="stable")
+    first = np.searchsorted(parent[order], np.arange(len(parent) + 1))
+    level = np.flatnonzero(parent < 0)
+    levels = []
+    while level.size:
+        levels.append(level)
+        count = first[level + 1] - first[level]
+        offset = np.repeat(first[level] - (np.cumsum(count) - count), count)
+        level = order[offset + np.arange(len(offset))]
+    return levels
+
+
+def _outermost(values: Array, rows: Array, up: Array) -> None:
+    values[rows] = np.where(values[up] >= 0, values[up], values[rows])
+
+
+def _innermost(values: Array, rows: Array, up: Array) -> None:
+    values[rows] = np.where(values[rows] >= 0, values[rows], values[up])
+
+
+def _spelled(pairs: list[Any], names: list[str]) -> list[str]:
+    """Paths of ranges: a pair is the path around a range (-1 for none) and the range's name."""
+    paths: list[str] = []
+    for around, name in pairs:
+        paths.append(f"{paths[around]}:{names[name]}" if around >= 0 else names[name])
+    return paths

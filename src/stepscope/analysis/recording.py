@@ -1,0 +1,176 @@
+"""The events of a recording as arrays: what the questions about time are computed from.
+
+A *recording* is one span of one rank. Its intervals are never mixed with another's: the time between
+two spans is not idle time, and another rank's kernels do not make this one's device busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.answers.scope import Scope
+from stepscope.intervals import Intervals, union
+
+Array = NDArray[Any]
+Columns = dict[str, Array]
+Recordings = dict[tuple[int, int], Columns]
+"""Columns of each recording, by rank and span."""
+
+COMPUTATION, COPY, FILL, COMMUNICATION = range(4)
+"""What device work is, in the column `work` of `device_work`."""
+
+WORK = "kind IN ('computation', 'communication', 'copy', 'fill')"
+"""SQL: the rows of `device_event` that are work, not ranges or waits that the recorder draws there."""
+
+NEVER = np.iinfo(np.int64).min
+"""Stands for the time of a launch that is not known. Real times are never this small."""
+
+LAUNCH_NS = f"coalesce(launch_ns, {NEVER}) AS launch_ns"
+"""SQL: when a row of `device_event` was launched."""
+
+RANKS_AT_ONCE = 16
+"""Ranks whose events are held in memory together."""
+
+
+@contextmanager
+def every_step(scope: Scope) -> Iterator[Scope]:
+    """The same ranks with all their steps.
+
+    Needed where chosen steps mean windows of time: what runs in a step's window need not be what the
+    step launched, and a step's answer must not depend on which other steps were asked for.
+    """
+    if scope.steps is None:
+        yield scope
+        return
+    with Scope(scope.store, scope.ranks) as whole:
+        yield whole
+
+
+def rank_batches(ranks: Sequence[int]) -> Iterator[str]:
+    """SQL conditions that let every rank through once, a few ranks at a time."""
+    for first in range(0, len(ranks), RANKS_AT_ONCE):
+        yield f"rank IN ({', '.join(map(str, ranks[first : first + RANKS_AT_ONCE]))})"
+
+
+def groups(columns: Columns, *keys: str) -> dict[tuple[int, ...], Columns]:
+    """Splits rows by the values of key columns; groups in order of their keys, rows in their order.
+
+    >>> groups({"rank": np.array([1, 0, 1]), "x": np.array([5, 6, 7])}, "rank")[1,]["x"]
+    array([5, 7])
+    """
+    rows = len(columns[keys[0]])
+    code = np.zeros(rows, dtype=np.int64)
+    for key in keys:
+        column = columns[key]
+        if rows and (column != column[0]).any():
+            values, inverse = np.unique(column, return_inverse=True)
+            code = code * len(values) + inverse
+    if not code.any():
+        return {tuple(int(columns[k][0]) for k in keys): columns} if rows else {}
+    _, first, counts = np.unique(code, return_index=True, return_counts=True)
+    order = np.argsort(code, kind="stable")
+    ends = np.cumsum(counts)
+    return {
+        tuple(int(columns[k][row]) for k in keys): {
+            name: values[order[end - count : end]] for name, values in columns.items()
+        }
+        for row, end, count in zip(first, ends, counts, strict=True)
+    }
+
+
+def recordings(columns: Columns) -> Recordings:
+    """Splits rows with `rank` and `span` by recording."""
+    return {(rank, span): rows for (rank, span), rows in groups(columns, "rank", "span").items()}
+
+
+def steps_of(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
+    """The scope's steps: `step`, `start_ns`, `end_ns`, `complete`, in order of time."""
+    return recordings(
+        scope.numpy(
+            f"SELECT rank, span, step, start_ns, end_ns, complete FROM step WHERE {ranks} "
+            "ORDER BY rank, span, start_ns, step"
+        )
+    )
+
+
+def device_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
+    """Kernels, copies and fills of the ranks that an SQL condition lets through.
+
+    Columns `work` (COMPUTATION, ...), `device`, `start_ns`, `end_ns`, `launch_ns` (NEVER where its
+    launch is not known), `blocks_per_sm` and `occupancy_ratio` (NaN where they were not recorded).
+    """
+    return recordings(
+        scope.numpy(
+            f"""
+            SELECT rank, span, device, start_ns, start_ns + dur_ns AS end_ns,
+                CASE kind WHEN 'computation' THEN {COMPUTATION} WHEN 'copy' THEN {COPY}
+                    WHEN 'fill' THEN {FILL} ELSE {COMMUNICATION} END::TINYINT AS work,
+                {LAUNCH_NS},
+                coalesce(blocks_per_sm, 'nan'::DOUBLE) AS blocks_per_sm,
+                coalesce(occupancy_ratio, 'nan'::DOUBLE) AS occupancy_ratio
+            FROM device_event WHERE {WORK} AND {ranks}
+            """
+        )
+    )
+
+
+_OUTER_DEPTH = """
+    SELECT max(depth) + 1 FROM (
+        SELECT depth FROM host_event WHERE {ranks} AND role = 'step'
+        UNION ALL SELECT depth FROM host_event
+            WHERE {ranks} AND kind = 'overhead' AND self_ns < dur_ns
+        UNION ALL SELECT depth FROM host_event WHERE {ranks} AND kind = 'other' AND self_ns < dur_ns
+    )
+"""
+
+
+def outer_depth(scope: Scope, ranks: str = "rank >= 0") -> int:
+    """The depth down to which host events are read to find every operator, range or Python frame
+    that lies in no other of them.
+
+    What is below one of them adds nothing to a union of them all. They are outermost where only
+    ranges that mark steps, the profiler's own work and events of unknown kind lie above them.
+    """
+    depth: int | None = scope.value(_OUTER_DEPTH.format(ranks=ranks))
+    return depth or 0
+
+
+_HOST_TIMES = """
+    SELECT rank, span, min(start_ns) AS start_ns, max(start_ns + dur_ns) AS end_ns
+    FROM host_event WHERE {ranks} AND depth = 0 AND kind NOT IN ('overhead', 'other')
+    GROUP BY rank, span
+"""
+"""What is not outermost lies inside what is."""
+
+
+def recorded_times(
+    scope: Scope, device: Recordings, ranks: str = "rank >= 0"
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """First begin and last end of the events of each recording, host and device (ns)."""
+    columns = [values.tolist() for values in scope.numpy(_HOST_TIMES.format(ranks=ranks)).values()]
+    times = {(rank, span): (a, b) for rank, span, a, b in zip(*columns, strict=True)}
+    for key, work in device.items():
+        first, last = (int(edge[0]) for edge in extent(work))
+        begin, end = times.get(key, (first, last))
+        times[key] = min(begin, first), max(end, last)
+    return times
+
+
+def extent(work: Columns) -> tuple[Array, Array]:
+    """The one window from the first begin to the last end of work."""
+    return work["start_ns"].min(keepdims=True), work["end_ns"].max(keepdims=True)
+
+
+def union_of(columns: Columns, chosen: Array | None = None) -> Intervals:
+    """The time covered by rows with `start_ns` and `end_ns`, by those that are `chosen` if given."""
+    start, end = columns["start_ns"], columns["end_ns"]
+    if chosen is not None:
+        start, end = start[chosen], end[chosen]
+    # Rows come in runs that are in order, which this kind of sort turns to account.
+    order = np.argsort(start, kind="stable")
+    return union(start[order], end[order])

@@ -1,0 +1,43 @@
+"""Rows that were put together in Python, as the Arrow table that a question answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def answer_rows(
+    declared: Sequence[Column], names: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> pa.Table:
+    """A table with the named columns of a declaration, of the declared types; None becomes NULL.
+
+    Raises:
+        KeyError: a name that is not declared.
+    """
+    import pyarrow as pa
+
+    types = {"int": pa.int64(), "float": pa.float64(), "text": pa.string(), "bool": pa.bool_()}
+    by_name = {column.name: types[column.type] for column in declared}
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return pa.table(
+        [
+            pa.array(list(values), by_name[name])
+            for name, values in zip(names, columns, strict=True)
+        ],
+        names=list(names),
+    )
+
+
+def noted(rows: pa.Table, note: str) -> pa.Table:
+    """Rows with a note for people: by which conventions numbers were made, say."""
+    return rows.replace_schema_metadata({"note": note})
+
+
+def note_of(rows: pa.Table) -> str:
+    """The note that a question gave its rows, empty if none."""
+    return str((rows.schema.metadata or {}).get(b"note", b"").decode("utf-8"))

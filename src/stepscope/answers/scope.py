@@ -1,0 +1,142 @@
+"""What a question is asked of: an open store, narrowed to the ranks and steps that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.selection import check_known
+from stepscope.store.interrupt import interruptible
+from stepscope.store.open import Store, fetch_arrow
+from stepscope.store.query import check_read_only
+from stepscope.store.schema import schema_tables
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+STEPPED_TABLES = ("host_event", "device_event", "step", "collective", "phase_step")
+"""Tables narrowed to the asked steps; the others are about the whole recording."""
+
+_STEPS = "SELECT DISTINCT step FROM {table} ORDER BY step"
+
+
+class Scope:
+    """The tables of a store, narrowed to ranks and steps; all of them by default.
+
+    In the SQL given to `sql`, a table's name stands for its rows of these ranks and steps. Work that
+    belongs to no step is out of scope as soon as steps are given. Times stay relative to the start
+    of the whole run. Close it, or use it as a context manager; the store stays open.
+
+    Raises:
+        UsageError: a rank or a step that the recording does not have.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ranks: Iterable[int] | None = None,
+        steps: Iterable[int] | None = None,
+    ) -> None:
+        """Narrows the tables."""
+        self.store = store
+        self.ranks = store.ranks if ranks is None else check_known(ranks, store.ranks, "rank")
+        self.steps: tuple[int, ...] | None = None
+        self.traced_steps: list[int] = []
+        self._cursor = store.cursor()
+        try:
+            if self.ranks != store.ranks:
+                self._shadow(dict.fromkeys(schema_tables(), "true"))
+            if steps is not None:
+                self.traced_steps, phase_steps = (
+                    [
+                        step
+                        for (step,) in self._cursor.execute(_STEPS.format(table=table)).fetchall()
+                    ]
+                    for table in ("step", "phase_step")
+                )
+                known = sorted({*self.traced_steps, *phase_steps})
+                self.steps = check_known(steps, known, "step")
+                chosen = f"step IN ({', '.join(map(str, self.steps)) or 'NULL'})"
+                filters = dict.fromkeys(STEPPED_TABLES, chosen)
+                filters["collective"] = (
+                    f"(rank, id) IN (SELECT (rank, id) FROM device_event WHERE {chosen})"
+                )
+                self._shadow(filters)
+        except BaseException:
+            self.close()
+            raise
+
+    def check_traced(self) -> None:
+        """Refuses steps that the recording's phases have, and its traces have not.
+
+        Raises:
+            UsageError: there are traces with steps, and one that was asked for is not among them.
+        """
+        if self.steps is not None and self.traced_steps:
+            check_known(self.steps, self.traced_steps, "step", of="the traces of this recording")
+
+    def _shadow(self, filters: dict[str, str]) -> None:
+        """Puts a temporary view of the same name before each table, on this cursor alone."""
+        for name, condition in filters.items():
+            rows = self.store.select_text(schema_tables()[name], self.ranks)
+            self._cursor.execute(
+                f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM ({rows}) WHERE {condition}"
+            )
+
+    def sql(self, text: str, params: Any = None) -> pa.Table:
+        """Runs a query over the narrowed tables. `params` are bound, by position or by name."""
+        return fetch_arrow(self._cursor, text, params)
+
+    def check_read_only(self, text: str) -> None:
+        """Accepts SQL that only reads.
+
+        Raises:
+            UsageError: it is anything else.
+        """
+        check_read_only(self._cursor, text)
+
+    def numpy(self, text: str, params: Any = None) -> dict[str, np.ndarray[Any, Any]]:
+        """Runs a query and returns its columns as NumPy arrays by name.
+
+        A column that holds NULL comes as a masked array.
+        """
+        # Through Arrow: DuckDB's own way to NumPy imports pandas where there is one.
+        table = self.sql(text, params)
+        return {name: _as_numpy(table.column(name)) for name in table.column_names}
+
+    def value(self, text: str, params: Any = None) -> Any:
+        """Runs a query of one row and one column and returns its value, None for NULL."""
+        cursor = self._cursor
+        # All rows, though one is wanted: DuckDB 2 does nothing else until the last one is taken.
+        rows = interruptible(cursor, lambda: cursor.execute(text, params).fetchall())
+        return rows[0][0] if rows else None
+
+    def close(self) -> None:
+        """Closes its cursor, and with it the narrowed tables."""
+        self._cursor.close()
+
+    def __enter__(self) -> Scope:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+
+def _as_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+    if not column.null_count:
+        whole: np.ndarray[Any, Any] = column.to_numpy()
+        return whole
+    import numpy as np
+    import pyarrow as pa
+
+    nothing = "" if pa.types.is_string(column.type) else pa.scalar(0).cast(column.type)
+    return np.ma.MaskedArray(column.fill_null(nothing).to_numpy(), mask=column.is_null().to_numpy())

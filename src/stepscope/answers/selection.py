@@ -1,0 +1,87 @@
+"""Which ranks, steps, columns: the words people choose with, and what they hear when there is no such thing."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from stepscope.floor.errors import UsageError
+
+
+def parse_numbers(text: str) -> tuple[int, ...]:
+    """`"0,2-5"` to `(0, 2, 3, 4, 5)`: numbers and ranges, both ends included, in order, once each.
+
+    Raises:
+        UsageError: the text is not of that form, or a range runs backwards.
+    """
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise _bad_numbers(text)
+        if dash and int(last) < int(first):
+            raise _bad_numbers(text)
+        numbers.update(range(int(first), int(last or first) + 1))
+    return tuple(sorted(numbers))
+
+
+def _bad_numbers(text: str) -> UsageError:
+    return UsageError(
+        f"{text!r} is not a list of numbers",
+        hint="write numbers and ranges, as in 0,2-5",
+        slug="bad-number-list",
+    )
+
+
+def numbers_text(numbers: Iterable[int]) -> str:
+    """`(0, 2, 3, 4)` to `"0, 2-4"`; `"none"` when there are none.
+
+    >>> numbers_text([7, 5, 6, 1])
+    '1, 5-7'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return (
+        ", ".join(str(a) if a == b else f"{a}-{b}" if b > a + 1 else f"{a}, {b}" for a, b in runs)
+        or "none"
+    )
+
+
+def check_known(
+    wanted: Iterable[int], known: Sequence[int], what: str, *, of: str = "this recording"
+) -> tuple[int, ...]:
+    """The wanted numbers in order, once each; `what` is `"rank"` or `"step"`, `of` says whose.
+
+    Raises:
+        UsageError: one of them is not known. Says which there are.
+    """
+    numbers = sorted(set(wanted))
+    missing = [number for number in numbers if number not in known]
+    if missing:
+        raise UsageError(
+            f"no {what} {numbers_text(missing)} in {of}",
+            hint=f"it has {what} {numbers_text(known)}" if known else f"it has no {what}s",
+            slug=f"unknown-{what}",
+        )
+    return tuple(numbers)
+
+
+def check_name(name: str, known: Sequence[str], what: str, *, of: str = "") -> str:
+    """The name, when it is one of those known; `what` says what it names, `of` adds whose it is.
+
+    Raises:
+        UsageError: it is not. Suggests the nearest and lists the rest.
+    """
+    if name in known:
+        return name
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    raise UsageError(
+        f"no {what} {name!r}{of and f' of {of}'}",
+        hint=f"{hint}there is: {', '.join(known)}",
+        slug=f"unknown-{what}",
+    )

@@ -1,0 +1,181 @@
+"""An answer: rows, what the columns mean, where they come from and how far they can be trusted."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, Question
+from stepscope.floor.errors import StepScopeError
+from stepscope.floor.whole_file import written_whole
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow as pa
+
+JSON_VERSION = 1
+"""Version of the JSON form: goes up when a field changes its meaning or goes away."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Table:
+    """The answer to a question.
+
+    Args:
+        question: the declaration of what was asked.
+        arrow: the rows; integers are 64 bit, times integer nanoseconds, sizes bytes, NULL is "not
+            measured".
+        sources: the files it was answered from, in order of rank and span.
+        checks: data-quality checks that found something and bear on this answer, as rows of the
+            store's table `data_check`.
+        note: the conventions by which its numbers were made, where there are any; of an empty
+            answer, why it is empty and which recording option would fill it.
+    """
+
+    question: Question
+    arrow: pa.Table
+    sources: tuple[str, ...] = ()
+    checks: tuple[dict[str, Any], ...] = ()
+    note: str = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Declarations of the columns that it has, in order."""
+        return tuple(self.question.column(name) for name in self.arrow.column_names)
+
+    @property
+    def unreliable(self) -> bool:
+        """Whether a check of severity warning or error bears on it."""
+        return any(check["severity"] in ("warning", "error") for check in self.checks)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Its rows as dicts, NULL as None."""
+        rows: list[dict[str, Any]] = self.arrow.to_pylist()
+        return rows
+
+    def __len__(self) -> int:
+        """How many rows it has."""
+        return int(self.arrow.num_rows)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Its rows as a pandas DataFrame; integer columns with NULL become nullable `Int64`.
+
+        Raises:
+            StepScopeError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise _no_frames("pandas") from None
+        import pyarrow as pa
+
+        nullable = {
+            pa.int64(): pandas.Int64Dtype(),
+            pa.bool_(): pandas.BooleanDtype(),
+        }
+
+        def type_of(arrow_type: pa.DataType) -> Any:
+            return nullable.get(arrow_type)
+
+        return self.arrow.to_pandas(types_mapper=type_of)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Its rows as a polars DataFrame.
+
+        Raises:
+            StepScopeError: polars is not installed.
+        """
+        try:
+            import polars
+        except ImportError:
+            raise _no_frames("polars") from None
+
+        frame = polars.from_arrow(self.arrow)
+        assert isinstance(frame, polars.DataFrame)  # noqa: S101  # a table never becomes a Series
+        return frame
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its JSON form as Python objects; `to_json` says what it holds."""
+        answer: dict[str, Any] = {
+            "schema_version": JSON_VERSION,
+            "question": self.question.name,
+            "asks": self.question.asks,
+            "sources": list(self.sources),
+            "columns": [
+                {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning}
+                for c in self.columns
+            ],
+            "rows": [{name: _plain(value) for name, value in row.items()} for row in self.rows()],
+            "checks": [dict(check) for check in self.checks],
+        }
+        if self.note:
+            answer["note"] = self.note
+        return answer
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """One JSON object: `question`, `sources`, `columns` (name, type, unit, meaning), `rows`
+        (objects), `checks`, and `note` where there is one.
+
+        Integers are exact; what was not measured is null, and so is a number that is none.
+        """
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def to_csv(self) -> str:
+        """Its rows as CSV with a line of column names; what was not measured is an empty field."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.arrow.column_names)
+        for row in self.rows():
+            writer.writerow(["" if (p := _plain(v)) is None else p for v in row.values()])
+        return text.getvalue()
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Writes its rows as a Parquet file, with each column's unit and meaning in its metadata.
+
+        Raises:
+            StepScopeError: the file cannot be written. Nothing is left behind then.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        fields = [
+            self.arrow.schema.field(c.name).with_metadata({"unit": c.unit, "meaning": c.meaning})
+            for c in self.columns
+        ]
+        schema = pa.schema(fields, metadata={"question": self.question.name})
+        with written_whole(Path(path)) as unfinished:
+            pq.write_table(self.arrow.cast(schema), str(unfinished))
+
+    def __repr__(self) -> str:
+        """Its rows as text of 80 columns, the first 20 of them."""
+        from stepscope.answers.text_grid import grid_text
+
+        return grid_text(self, width=80, most=20)
+
+    def _repr_html_(self) -> str:
+        """Its rows as an HTML table for notebooks, the first 100 of them."""
+        from stepscope.answers.text_grid import grid_html
+
+        return grid_html(self, most=100)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity: neither was measured."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _no_frames(library: str) -> StepScopeError:
+    return StepScopeError(
+        f"{library} is not installed, which makes the data frame",
+        hint=f"pip install {library}, or take .rows() or .arrow, which need nothing more",
+        slug="no-data-frames",
+    )

@@ -1,0 +1,1 @@
+"""What people call from Python: open a recording, ask it, query it."""

@@ -1,0 +1,506 @@
+"""One method per question. Made by docs/generate.py from the declarations; do not edit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from stepscope.answers.table import Table
+
+
+class QuestionMethods(ABC):
+    """What an open recording can be asked, as typed methods. `Trace` answers them.
+
+    Every method takes these:
+
+    * `top`: the first so many rows alone.
+    * `columns`: these columns alone, in this order.
+    * `rank`: of this rank or these ranks alone.
+    * `step`: of this step or these steps alone.
+
+    Raises:
+        UsageError: a rank, step, column or choice that does not exist.
+    """
+
+    @abstractmethod
+    def ask(self, question: str, **asked: Any) -> Table:
+        """Asks a question by its name."""
+
+    def summary(
+        self,
+        *,
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Where does the step time go, and what to look at next?
+
+        Columns: section, item, rank, time_ns, share_ratio, count, text.
+        """
+        return self.ask("summary", top=top, columns=columns, rank=rank, step=step)
+
+    def steps(
+        self,
+        *,
+        by: Literal["step", "mean"] = "step",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """What did the time of each training step go to?
+
+        Args:
+            by: `step` for a row a step, `mean` for the mean over the complete steps of a
+                recording.
+
+        Columns: rank, span, step, steps, start_ns, kernel_ns, memcpy_ns, memset_ns,
+        communication_ns, runtime_ns, dataloader_ns, cpu_exec_ns, other_ns, total_ns, complete.
+        """
+        return self.ask("steps", by=by, top=top, columns=columns, rank=rank, step=step)
+
+    def device_time(
+        self,
+        *,
+        by: Literal["device", "step"] = "device",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """How much of each device's time was computation, exposed communication, exposed copies, idle?
+
+        Args:
+            by: `device` for a row a device, `step` for a row a device and step.
+
+        Columns: rank, span, device, step, span_ns, computation_ns, communication_ns,
+        exposed_communication_ns, copy_ns, exposed_copy_ns, busy_ns, idle_ns, events,
+        unlinked_ns, unlinked_ratio.
+        """
+        return self.ask("device-time", by=by, top=top, columns=columns, rank=rank, step=step)
+
+    def operators(
+        self,
+        *,
+        by: Literal["name", "shape", "stack"] = "name",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which operators take the time?
+
+        Args:
+            by: what to tell apart: name, name and input shapes, or name and call stack.
+
+        Columns: name, input_dims, input_types, call_stack, calls, device_self_ns,
+        device_share_ratio, device_total_ns, device_events, host_self_ns, host_share_ratio,
+        host_total_ns, host_mean_ns.
+        """
+        return self.ask("operators", by=by, top=top, columns=columns, rank=rank, step=step)
+
+    def kernels(
+        self,
+        *,
+        by: Literal["name", "properties", "graph"] = "name",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which kernels does the device spend its time on?
+
+        Args:
+            by: what to tell apart: name; name, launch properties and operator; or node of CUDA
+                graph.
+
+        Columns: name, kind, graph_id, graph_node_id, grid, block, registers_per_thread,
+        shared_memory_bytes, operator, count, total_ns, share_ratio, mean_ns, std_ns, min_ns,
+        median_ns, max_ns, blocks_per_sm, occupancy_ratio.
+        """
+        return self.ask("kernels", by=by, top=top, columns=columns, rank=rank, step=step)
+
+    def modules(
+        self,
+        *,
+        depth: int | None = None,
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which parts of the model take the time, forward and backward?
+
+        Args:
+            depth: deepest level to list: 0 lists the whole model alone.
+
+        Columns: name, path, class, depth, parent_path, calls, device_total_ns, share_ratio,
+        device_self_ns, forward_device_ns, backward_device_ns, host_total_ns, host_self_ns,
+        forward_host_ns, backward_host_ns.
+        """
+        return self.ask("modules", depth=depth, top=top, columns=columns, rank=rank, step=step)
+
+    def copies(
+        self,
+        *,
+        by: Literal["direction", "size"] = "direction",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """What is copied and filled on the device, and how fast?
+
+        Args:
+            by: what to tell apart: direction and host memory, or these and the size.
+
+        Columns: direction, memory_kind, from_bytes, below_bytes, pageable, count, bytes,
+        total_ns, share_ratio, mean_ns, min_ns, max_ns, bandwidth_bytes_per_s,
+        min_bandwidth_bytes_per_s, max_bandwidth_bytes_per_s.
+        """
+        return self.ask("copies", by=by, top=top, columns=columns, rank=rank, step=step)
+
+    def launches(
+        self,
+        *,
+        by: Literal["kernel", "call", "rank"] = "kernel",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """How long do launch calls, queueing and kernels take, and which launches stand out?
+
+        Args:
+            by: a row a `kernel` name, a launch `call` name, or a `rank`.
+
+        Columns: rank, name, call, kernels, launches, api_ns, api_mean_ns, api_median_ns,
+        queued, queue_ns, queue_mean_ns, queue_median_ns, kernel_ns, kernel_mean_ns,
+        kernel_median_ns, total_ns, total_mean_ns, total_median_ns, short_kernels, slow_calls,
+        late_starts, unlinked.
+        """
+        return self.ask("launches", by=by, top=top, columns=columns, rank=rank, step=step)
+
+    def idle(
+        self,
+        *,
+        kernel_wait_ns: int = 30000,
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """When had the device, and each stream, nothing to do, and why?
+
+        Args:
+            kernel_wait_ns: a gap shorter than this is the device's own delay between two pieces
+                of work (ns).
+
+        Columns: rank, span, device, stream, cause, host, gaps, idle_ns, share_ratio,
+        max_gap_ns.
+        """
+        return self.ask(
+            "idle",
+            kernel_wait_ns=kernel_wait_ns,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def utilization(
+        self,
+        *,
+        by: Literal["device", "step", "time"] = "device",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """How much of the time did kernels run, and how much of the device did they fill?
+
+        Args:
+            by: `device` for a row a device, `step` for one a step, `time` for at most 100
+                pieces of time.
+
+        Columns: rank, span, device, step, start_ns, window_ns, kernel_ns, utilization_ratio,
+        sm_efficiency_ratio, occupancy_ratio, described_ratio.
+        """
+        return self.ask("utilization", by=by, top=top, columns=columns, rank=rank, step=step)
+
+    def classes(
+        self,
+        *,
+        by: Literal["class", "module"] = "class",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """How does the device's time divide among kinds of work?
+
+        Args:
+            by: what a row is: a class of work, or a module's work of a class.
+
+        Columns: module, class, count, device_ns, share_ratio, forward_ns, backward_ns,
+        main_kernel.
+        """
+        return self.ask("classes", by=by, top=top, columns=columns, rank=rank, step=step)
+
+    def roofline(
+        self,
+        *,
+        by: Literal["operator", "kernel", "module"] = "operator",
+        limits: Literal["datasheet", "measured"] = "datasheet",
+        causal: Literal["masked", "full"] = "masked",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """How close did each operator and kernel run to what the device can do?
+
+        Args:
+            by: what a row is: an operator with its input shapes, a kernel, or a module.
+            limits: peaks to compare with: data sheets (and your own file), or what `stepscope
+                calibrate` measured.
+            causal: pairs that causal attention is counted for: those that its mask allows, or
+                all of them.
+
+        Columns: name, input_dims, input_types, dtype, count, device_ns, share_ratio, bound,
+        attainable_ratio, attainable_ns, flops, moved_bytes, intensity, flop_per_s, bytes_per_s,
+        peak_flop_per_s, peak_bytes_per_s, counted_ratio, device_name, note.
+        """
+        return self.ask(
+            "roofline",
+            by=by,
+            limits=limits,
+            causal=causal,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def efficiency(
+        self,
+        *,
+        by: Literal["step", "module"] = "step",
+        limits: Literal["datasheet", "measured"] = "datasheet",
+        causal: Literal["masked", "full"] = "masked",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which part of the device's peak did the model's arithmetic reach?
+
+        Args:
+            by: what a row is: a step, or a module with all below it.
+            limits: peaks to compare with: data sheets (and your own file), or what `stepscope
+                calibrate` measured.
+            causal: pairs that causal attention is counted for: those that its mask allows, or
+                all of them.
+
+        Columns: rank, span, device, step, module, time_ns, device_ns, mfu_ratio,
+        attainable_ratio, coverage_ratio, finding, flops, matrix_flops, flop_per_s, dtype,
+        peak_flop_per_s, device_name, uncounted.
+        """
+        return self.ask(
+            "efficiency",
+            by=by,
+            limits=limits,
+            causal=causal,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def tensor_cores(
+        self,
+        *,
+        by: Literal["device", "operator", "kernel"] = "device",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which work could run on tensor cores, which does, and why not the rest?
+
+        Args:
+            by: what a row is: a device, an eligible operator with its shapes, or one of their
+                kernels.
+
+        Columns: rank, device, device_name, operator, input_dims, kernel, kernel_ns,
+        share_ratio, eligible_ns, eligible_ratio, used_ns, used_ratio, unknown_ns, generation,
+        dtype, why_not, slowed_by.
+        """
+        return self.ask("tensor-cores", by=by, top=top, columns=columns, rank=rank, step=step)
+
+    def priorities(
+        self,
+        *,
+        limits: Literal["datasheet", "measured"] = "datasheet",
+        causal: Literal["masked", "full"] = "masked",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which kernels are most worth making faster?
+
+        Args:
+            limits: peaks to compare with: data sheets (and your own file), or what `stepscope
+                calibrate` measured.
+            causal: pairs that causal attention is counted for: those that its mask allows, or
+                all of them.
+
+        Columns: priority, kernel, class, operator, count, device_ns, share_ratio,
+        occupancy_ratio, attainable_ratio, bound, saving_ns, basis.
+        """
+        return self.ask(
+            "priorities",
+            limits=limits,
+            causal=causal,
+            top=top,
+            columns=columns,
+            rank=rank,
+            step=step,
+        )
+
+    def prof(
+        self,
+        *,
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """What launched each kernel, with what shapes, and what did it have to do?
+
+        Columns: rank, idx, seq, altseq, tid, layer, trace, dir, sub, mod, op, kernel, params,
+        sil, tc, device, stream, grid, block, flops, bytes.
+        """
+        return self.ask("prof", top=top, columns=columns, rank=rank, step=step)
+
+    def annotations(
+        self,
+        *,
+        all: bool = False,  # noqa: A002
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """What do the named ranges cost on host and device?
+
+        Args:
+            all: also the ranges that mark the steps.
+
+        Columns: name, calls, host_total_ns, host_self_ns, host_mean_ns, device_busy_ns,
+        device_total_ns, projected_ns, device_events.
+        """
+        return self.ask("annotations", all=all, top=top, columns=columns, rank=rank, step=step)
+
+    def inline(
+        self,
+        *,
+        by: Literal["rank", "label"] = "rank",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """How long do the measured events of an iteration take, and how sure is that?
+
+        Args:
+            by: each rank by itself, or the average and the maximum over ranks.
+
+        Columns: label, rank, ranks, n, average_ns, max_ns, slowest_rank, mean_ns, median_ns,
+        std_ns, relative_std_ratio, p5_ns, p95_ns, ci95_low_ns, ci95_high_ns, stable,
+        start_offset_ns, share_ratio, start_index, end_index, inside, occurrence, device,
+        stream, clock, kind, span.
+        """
+        return self.ask("inline", by=by, top=top, columns=columns, rank=rank, step=step)
+
+    def phases(
+        self,
+        *,
+        by: Literal["phase", "step", "window", "verdict"] = "phase",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which phase of the step takes the time, over the whole run?
+
+        Args:
+            by: a row for each phase, kept step, or window of 20 in the run; or what holds the
+                run back.
+
+        Columns: kind, rank, ranks, phase, step, steps, mean_ns, late_ns, share_ratio,
+        median_ns, p95_ns, largest_ns, device_mean_ns, over_fastest_ratio, total_ns,
+        over_median_ratio, memory_bytes, peak_bytes, input_wait_ns, forward_ns, backward_ns,
+        optimizer_ns, residual_ns, host_to_device_ns, peak_of, first_batch_ns, verdict,
+        evidence, next_step, span.
+        """
+        return self.ask("phases", by=by, top=top, columns=columns, rank=rank, step=step)
+
+    def findings(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """What is worth changing, and what would it save?
+
+        Args:
+            id: findings of one rule alone.
+
+        Columns: id, severity, title, saving_low_ns, saving_high_ns, saving_share_ratio, per,
+        confidence, advice, metric, value, unit, rank, step, window_start_ns, window_end_ns,
+        evidence, query, failing_checks.
+        """
+        return self.ask("findings", id=id, top=top, columns=columns, rank=rank, step=step)
+
+    def checks(
+        self,
+        *,
+        all: bool = False,  # noqa: A002
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Can the recording be trusted?
+
+        Args:
+            all: also what is in order, each check and file for itself.
+
+        Columns: severity, check, rank, span, count, explanation, affects, path, events_kept,
+        events_repaired, events_dropped, damage_offset, damage.
+        """
+        return self.ask("checks", all=all, top=top, columns=columns, rank=rank, step=step)
+
+    def sources(
+        self,
+        *,
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """Which files was it read from, and what became of their events?
+
+        Columns: path, rank, rank_rule, span, events_kept, events_repaired, events_dropped,
+        truncated, damage_offset, damage, bytes, format, tool, tool_version, unknown_categories,
+        unknown_fields.
+        """
+        return self.ask("sources", top=top, columns=columns, rank=rank, step=step)

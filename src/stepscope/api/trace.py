@@ -1,0 +1,248 @@
+"""A recording that was opened: what people ask questions of in Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from stepscope.answers.ask import ask, reading
+from stepscope.answers.scope import Scope
+from stepscope.answers.selection import check_known
+from stepscope.answers.table import Table
+from stepscope.api.free_query import answer_query
+from stepscope.api.methods import QuestionMethods
+from stepscope.floor.errors import DamagedSourceError, UsageError
+from stepscope.progress import Progress
+from stepscope.questions import find
+from stepscope.store.open import Store, is_store
+
+Numbers = int | Iterable[int]
+
+
+class Trace(QuestionMethods):
+    """An open recording: one method per question, `sql` for the rest. `stepscope.open` makes one.
+
+    Every question's method takes `rank=` and `step=` (a number or several) to narrow it, `top=` for
+    the first rows alone and `columns=` for some of the columns, and returns a `Table`. Use it as a
+    context manager, or call `close`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        ranks: Iterable[int] | None = None,
+        steps: Iterable[int] | None = None,
+        scratch: Path | None = None,
+    ) -> None:
+        """Takes over an open store.
+
+        Args:
+            store: the store; closing the trace closes it.
+            ranks: the ranks that questions are about, unless they say otherwise; all by default.
+            steps: the steps, likewise.
+            scratch: a folder to delete when the trace is closed.
+
+        Raises:
+            UsageError: a rank or step that the recording does not have.
+        """
+        self.store = store
+        self._ranks = None if ranks is None else tuple(ranks)
+        self._steps = None if steps is None else tuple(steps)
+        self._scratch = scratch
+        with Scope(store, self._ranks, self._steps) as scope:
+            self.ranks: tuple[int, ...] = scope.ranks
+
+    @property
+    def step_numbers(self) -> tuple[int, ...]:
+        """The numbers of its steps, in order."""
+        with Scope(self.store, self._ranks, self._steps) as scope:
+            rows = scope.sql("SELECT DISTINCT step FROM step ORDER BY step")
+        return tuple(rows.column("step").to_pylist())
+
+    def ask(
+        self,
+        question: str,
+        *,
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: Numbers | None = None,
+        step: Numbers | None = None,
+        **parameters: Any,
+    ) -> Table:
+        """Asks a question by its name; `trace.ask("kernels", top=3)` is `trace.kernels(top=3)`.
+
+        Raises:
+            UsageError: a question, rank, step, column or parameter that does not exist.
+        """
+        return ask(
+            find(question),
+            self.store,
+            ranks=self._within(rank),
+            steps=self._during(step),
+            top=top,
+            columns=columns,
+            **parameters,
+        )
+
+    def sql(self, text: str, *, rank: Numbers | None = None, step: Numbers | None = None) -> Table:
+        """Answers one SQL statement that only reads; `stepscope schema` lists the tables.
+
+        >>> trace.sql("SELECT name, dur_ns FROM device_event ORDER BY dur_ns DESC LIMIT 3")
+        ... # doctest: +SKIP
+
+        Raises:
+            UsageError: the text is no such statement, or it does not work.
+        """
+        if "duckdb_" in text.lower():  # only DuckDB's own catalogue shows what columns mean
+            self.store.comment()
+        with (
+            reading(self.store),
+            Scope(self.store, self._within(rank), self._during(step)) as scope,
+        ):
+            return answer_query(scope, text)
+
+    def _within(self, rank: Numbers | None) -> tuple[int, ...] | None:
+        if rank is None:
+            return self._ranks
+        return check_known(_several(rank), self.ranks, "rank")
+
+    def _during(self, step: Numbers | None) -> tuple[int, ...] | None:
+        if step is None or self._steps is None:
+            return self._steps if step is None else _several(step)
+        return check_known(_several(step), self._steps, "step")
+
+    def close(self) -> None:
+        """Closes its store. Harmless when it is closed already."""
+        self.store.close()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def __enter__(self) -> Trace:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Where it is kept and what it covers."""
+        ranks = f"{len(self.ranks)} rank{'' if len(self.ranks) == 1 else 's'}"
+        where = "rows in memory" if self.store.directory is None else self.store.directory
+        return f"<Trace of {ranks} in {where}>"
+
+
+def open_trace(
+    path: str | os.PathLike[str],
+    *,
+    ranks: Iterable[int] | None = None,
+    steps: Iterable[int] | None = None,
+    window: tuple[int, int] | None = None,
+    python_stack: bool = True,
+    cache: bool = True,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Trace:
+    """Opens a recording: a trace file, a folder of them, or a store.
+
+    What is no store is imported first, into the user's cache, where it is found again as long as the
+    files stay as they are.
+
+    Args:
+        path: the file, folder or store.
+        ranks: these ranks alone; all by default.
+        steps: these steps alone, as the program counts them; all by default.
+        window: events that begin in this stretch of the recording alone, as (from, to) in ns since
+            its start. For files only.
+        python_stack: also read the frames of Python functions. For files only.
+        cache: keep the imported tables for the next time; without it they are deleted on close.
+        strict: take any damage in a file as an error.
+        progress: hears how far the import is.
+
+    Raises:
+        SourceError: the path is no recording that can be read.
+        DamagedSourceError: a file is damaged and `strict` was asked for.
+        StoreError: the store cannot be opened or written.
+        UsageError: a rank or a step that the recording does not have.
+
+    Example:
+        with stepscope.open("traces/") as trace:
+            print(trace.kernels(top=20))
+    """
+    ranks = None if ranks is None else tuple(ranks)
+    steps = None if steps is None else tuple(steps)
+    if is_store(path):
+        if window is not None or not python_stack:
+            raise UsageError(
+                f"{path} is a store: a window or --no-python-stack apply to files",
+                hint="give them when the store is made: stepscope import SRC -o DIR",
+                slug="filter-on-store",
+            )
+        trace = _trace(Store.open(path), ranks=ranks, steps=steps)
+        if strict:
+            _refuse_damage(trace)
+        return trace
+    from stepscope.store.build import open_source
+
+    directory = open_source(
+        path,
+        ranks=ranks,
+        steps=steps,
+        window=window,
+        python_stack=python_stack,
+        cache=cache,
+        strict=strict,
+        progress=progress or Progress(),
+    )
+    try:
+        return _trace(
+            Store.open(directory), ranks=ranks, steps=steps, scratch=None if cache else directory
+        )
+    except BaseException:
+        if not cache:
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
+def _trace(
+    store: Store,
+    *,
+    ranks: tuple[int, ...] | None = None,
+    steps: tuple[int, ...] | None = None,
+    scratch: Path | None = None,
+) -> Trace:
+    try:
+        return Trace(store, ranks=ranks, steps=steps, scratch=scratch)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _refuse_damage(trace: Trace) -> None:
+    """`strict` for a store: the files were read long ago, but their damage is on record."""
+    damaged = [
+        row["path"]
+        for row in trace.sources().rows()
+        if row["events_repaired"] or row["events_dropped"] or row["truncated"]
+    ]
+    if damaged:
+        trace.close()
+        raise DamagedSourceError(
+            f"{trace.store.directory}: {len(damaged)} damaged file(s), the first is {damaged[0]}",
+            hint="leave out --strict to use what could be read; stepscope sources SRC says what was lost",
+            slug="damaged-source",
+        )
+
+
+def _several(numbers: Numbers) -> tuple[int, ...]:
+    return (numbers,) if isinstance(numbers, int) else tuple(numbers)

@@ -1,0 +1,1 @@
+"""Several recordings beside each other: what changed between two, and what stops scaling over many."""

@@ -1,0 +1,152 @@
+"""Gates on a comparison: `step_time > +3%` fails when the step got more than 3 % slower.
+
+A gate is a name, `>` or `<`, and a change with its sign, in per cent or as a time. It fails when the
+change of the mean lies beyond that. A change whose 95 % interval contains 0 counts as no change.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stepscope.compare.diff import BY
+from stepscope.floor.errors import UsageError
+
+if TYPE_CHECKING:
+    from stepscope.compare.diff import Pair
+
+STEP_TIME = "step_time"
+"""Names the whole step or iteration, whatever the table is about."""
+_WHOLE_OF = ("category", "label", "phase")
+
+_GATE = re.compile(
+    r"""
+    \s* (?P<name>\S.*?) \s* (?P<than>[<>]) \s*
+    (?P<sign>[+-]) \s* (?P<number>\d+(?:\.\d*)?|\.\d+) \s* (?P<unit>%|ns|us|µs|μs|ms|s) \s*
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_NS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9}
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A condition under which a comparison fails. `limit` is a ratio, or ns when `relative` is not."""
+
+    text: str
+    name: str
+    by: str | None
+    above: bool
+    limit: float
+    relative: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of a gate. `row` is the row of the comparison that it is about."""
+
+    gate: Gate
+    failed: bool
+    row: dict[str, Any]
+    reason: str = ""
+
+
+def parse_gate(text: str) -> Gate:
+    """Reads a gate: `step_time > +3%`, `backward > +2ms`, `kernel:gemm < -5%`.
+
+    Raises:
+        UsageError: the text is none; says from where on it is not understood.
+    """
+    found = _GATE.fullmatch(text)
+    if found is None:
+        place, wrong = _where(text)
+        shown = text.replace("\n", " ")
+        raise UsageError(
+            f"{shown!r} is no gate: at character {place + 1}, {wrong}",
+            hint="write NAME > +CHANGE or NAME < -CHANGE, as in 'step_time > +3%' or 'forward > +2ms'",
+            slug="bad-gate",
+        )
+    limit = float(found["number"]) * (-1 if found["sign"] == "-" else 1)
+    kind, colon, rest = found["name"].partition(":")
+    by = kind.strip() if colon and kind.strip() in BY and not rest.startswith(":") else None
+    return Gate(
+        text=" ".join(text.split()),
+        name=rest.strip() if by else found["name"],
+        by=by,
+        above=found["than"] == ">",
+        limit=limit / 100 if found["unit"] == "%" else limit * _NS[found["unit"]],
+        relative=found["unit"] == "%",
+    )
+
+
+def _where(text: str) -> tuple[int, str]:
+    """The place from which on a text is no gate, and what is wrong there."""
+    place = max(text.rfind("<"), text.rfind(">"))
+    if place < 0:
+        return len(text.rstrip()), "> or < is missing"
+    if not text[:place].strip():
+        return place, "the name before it is missing"
+    start = place + 1 + len(text[place + 1 :]) - len(text[place + 1 :].lstrip())
+    if start >= len(text):
+        return len(text), "a change is missing"
+    if text[start] not in "+-":
+        return start, "the change needs a sign, + or -"
+    number = re.match(r"[+-]\s*(\d+(\.\d*)?|\.\d+)", text[start:])
+    if number is None:
+        return start + 1, "a number is missing"
+    return start + number.end(), "the unit is none of %, ns, us, ms, s"
+
+
+def judge(gate: Gate, pair: Pair, by: str | None) -> Judged:
+    """Whether a gate fails on two recordings.
+
+    Args:
+        gate: the gate.
+        pair: the recordings.
+        by: what the comparison is about when the gate does not say.
+
+    Raises:
+        SourceError: the recordings cannot be compared by what the gate is about.
+        UsageError: neither of the recordings has what the gate names.
+    """
+    row = _row_of(gate, pair, by)
+    change, ratio = row["change_ns"], row["change_ratio"]
+    if change is None:
+        return Judged(gate, failed=True, row=row, reason=f"{row['verdict']}, so nothing to compare")
+    if row["verdict"] == "unclear":
+        measured, reason = 0.0, "within noise, which counts as no change"
+    elif gate.relative:
+        # From nothing to something is more than any percentage.
+        measured = (
+            ratio if ratio is not None else math.copysign(math.inf, change) if change else 0.0
+        )
+        reason = ""
+    else:
+        measured, reason = float(change), ""
+    if row["verdict"] == "untested":
+        reason = "too few steps to tell it from noise"
+    failed = measured > gate.limit if gate.above else measured < gate.limit
+    return Judged(gate, failed=failed, row=row, reason=reason)
+
+
+def _row_of(gate: Gate, pair: Pair, by: str | None) -> dict[str, Any]:
+    if gate.name == STEP_TIME and gate.by is None:
+        table = pair.compare(by if by in _WHOLE_OF else None)
+        first = table.rows()[:1]
+        if first and first[0]["name"] in ("step", "iteration"):
+            return first[0]
+    else:
+        table = pair.compare(gate.by or by)
+        for row in table.rows():
+            if row["name"] == gate.name:
+                return row
+    names = [STEP_TIME, *(row["name"] for row in table.rows())]
+    near = difflib.get_close_matches(gate.name, names, n=3, cutoff=0.4) or names[:5]
+    raise UsageError(
+        f"gate {gate.text!r}: neither recording has {gate.name!r}",
+        hint=f"there is: {', '.join(near)}",
+        slug="unknown-gate",
+    )

@@ -1,0 +1,159 @@
+"""Two sides of a comparison as rows: what changed, by how much, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column
+from stepscope.answers.rounding import whole_parts
+from stepscope.answers.rows import answer_rows
+from stepscope.compare.interval import interval_of_change
+from stepscope.compare.sides import SUMMED, Part, Side
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COUNTED_CALLS = ("operator", "kernel", "module")
+"""What a trace would have shown if it had run, so that what is not there took no time."""
+CERTAIN = ("slower", "faster", "added", "removed")
+"""Verdicts that are no guesses."""
+
+COLUMNS = (
+    Column("name", "text", "what is compared; the whole of it in the first row"),
+    Column("before_ns", "int", "its mean time per step before, averaged over ranks", "ns"),
+    Column("after_ns", "int", "the same after", "ns"),
+    Column("change_ns", "int", "after less before; what only one side shows counts whole", "ns"),
+    Column("change_ratio", "float", "change over before", "ratio", shown=False),
+    Column("ci95_low_ns", "float", "95 % interval of the change, low end", "ns"),
+    Column("ci95_high_ns", "float", "95 % interval of the change, high end", "ns"),
+    Column(
+        "verdict",
+        "text",
+        "slower, faster, unclear (the interval contains 0), untested (there is no interval), same, "
+        "added, removed; only before or only after where the other side did not measure it",
+    ),
+    Column(
+        "share_ratio",
+        "float",
+        "its part of the change of the whole; empty where that is unclear",
+        "ratio",
+    ),
+    Column("calls_before", "float", "how often it ran per step before", "count", shown=False),
+    Column("calls_after", "float", "how often it ran per step after", "count", shown=False),
+    Column("inside", "text", "measured event around it on its stream"),
+    Column("samples_before", "int", "steps of all ranks behind the mean before", "count", False),
+    Column("samples_after", "int", "steps of all ranks behind the mean after", "count", False),
+)
+
+
+def set_beside(before: Side, after: Side, by: str) -> pa.Table:
+    """One row is a part of the step on both sides; the whole comes first.
+
+    Raises:
+        ValueError: parts that do not add up to their total, where they must: a defect of this module.
+    """
+    adds_up = by in SUMMED
+    names = sorted({*before.parts, *after.parts})
+    whole = [_row(before.of, before.total, after.total)] if before.total or after.total else []
+    rows = []
+    for name in names:
+        own, other = before.parts.get(name), after.parts.get(name)
+        # What a trace would have shown was not there; a phase or a label may not have been listened to.
+        gone = by in COUNTED_CALLS
+        if gone and own is None and before.total is not None:
+            own = Part(before.total.timing.of_nothing(), before.calls.get(name, 0.0))
+        if gone and other is None and after.total is not None:
+            other = Part(after.total.timing.of_nothing(), after.calls.get(name, 0.0))
+        rows.append(_row(name, own, other))
+    if adds_up:
+        for side, column in ((before, "before_ns"), (after, "after_ns")):
+            _round_together(side, column, whole[0], rows)
+    for row in (*whole, *rows):
+        _finish(row, adds_up=adds_up)
+    total = whole[0] if whole else None
+    if total is not None and total["change_ns"] and total["verdict"] not in ("unclear", "same"):
+        for row in (*whole, *rows):
+            if row["change_ns"] is not None:
+                # Not -0.0 where nothing changed.
+                row["share_ratio"] = row["change_ns"] / total["change_ns"] or 0.0
+    if by == "label":
+        for row in rows:
+            row["name"] = _plain_label(row["name"], names)
+    rows.sort(key=_largest_change)
+    shown = [column.name for column in COLUMNS if column.name not in _left_out(by)]
+    return answer_rows(
+        COLUMNS, shown, [[row.get(name) for name in shown] for row in (*whole, *rows)]
+    )
+
+
+def _round_together(
+    side: Side, column: str, whole: dict[str, Any], rows: Sequence[dict[str, Any]]
+) -> None:
+    """Rounds a side's parts to whole ns so that they add up to its total, rounded."""
+    parts = [side.parts.get(row["name"]) for row in rows]
+    rounded = whole_parts([part.timing.mean_ns if part else Fraction(0) for part in parts])
+    if side.total is not None:
+        (whole[column],) = whole_parts([side.total.timing.mean_ns])
+    if sum(rounded) != whole[column]:
+        raise ValueError(f"{column}: the parts of {side.of} do not add up to it")
+    for row, part, value in zip(rows, parts, rounded, strict=True):
+        row[column] = value if part or row[column] is not None else None
+
+
+def _plain_label(name: str, names: Sequence[str]) -> str:
+    """The label alone where neither side has a second event of it."""
+    label = name.removesuffix("#0")
+    return name if f"{label}#1" in names else label
+
+
+def _largest_change(row: Mapping[str, Any]) -> tuple[bool, int, int, str]:
+    """Order of rows: what changed most, of what did not the longest, and last what has no change."""
+    change = row["change_ns"]
+    longest = max(row["before_ns"] or 0, row["after_ns"] or 0)
+    return change is None, -abs(change or 0), -longest, row["name"]
+
+
+def _left_out(by: str) -> tuple[str, ...]:
+    calls = () if by in COUNTED_CALLS else ("calls_before", "calls_after")
+    return calls if by == "label" else (*calls, "inside")
+
+
+def _row(name: str, before: Part | None, after: Part | None) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": name}
+    for part, side in ((before, "before"), (after, "after")):
+        row[f"{side}_ns"] = None if part is None else round(part.timing.mean_ns)
+        row[f"samples_{side}"] = None if part is None else part.timing.samples
+        row[f"calls_{side}"] = None if part is None else part.calls
+    row["inside"] = next((part.inside for part in (after, before) if part and part.inside), None)
+    if before is not None and after is not None:
+        interval = interval_of_change(before.timing, after.timing)
+        row["ci95_low_ns"], row["ci95_high_ns"] = interval or (None, None)
+    return row
+
+
+def _finish(row: dict[str, Any], *, adds_up: bool) -> None:
+    before, after = row["before_ns"], row["after_ns"]
+    if before is None or after is None:
+        row["verdict"] = "only before" if after is None else "only after"
+        row["change_ns"] = (after or 0) - (before or 0) if adds_up else None
+        return
+    row["change_ns"] = change = after - before
+    row["change_ratio"] = change / before if before else None
+    row["verdict"] = _verdict(row, change)
+
+
+def _verdict(row: Mapping[str, Any], change: int) -> str:
+    if row["calls_before"] == 0.0 and row["calls_after"] != 0.0:
+        return "added"
+    if row["calls_after"] == 0.0 and row["calls_before"] != 0.0:
+        return "removed"
+    if not change:
+        return "same"
+    low, high = row.get("ci95_low_ns"), row.get("ci95_high_ns")
+    if low is None or high is None:
+        return "untested"
+    if low <= 0 <= high:
+        return "unclear"
+    return "slower" if change > 0 else "faster"

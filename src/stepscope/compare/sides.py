@@ -1,0 +1,282 @@
+"""One side of a comparison: what a recording's step, and each of its parts, takes on average.
+
+Everything is per step and averaged over ranks, whatever was recorded, so that recordings of different
+lengths and numbers of ranks can be set beside each other. The samples behind a mean are steps.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from stepscope.analysis.attribution import LABELLED_WORK
+from stepscope.analysis.breakdown import PARTS
+from stepscope.analysis.inline_events import MEASURED
+from stepscope.analysis.recording import WORK
+from stepscope.api.trace import Trace
+from stepscope.compare.interval import RankMean, Timing, deviation, over_ranks
+from stepscope.questions.modules import NO_MODULE
+
+ANSWERED_LIKE = {
+    "category": "steps",
+    "operator": "operators",
+    "kernel": "kernels",
+    "module": "modules",
+    "label": "inline",
+    "phase": "phases",
+}
+"""What can be compared, and the question whose conventions (and data-quality checks) are its own. In
+order of preference: the first that both recordings have is what is compared by default."""
+
+SUMMED = ("category", "operator", "kernel", "module", "phase")
+"""What adds up to its total."""
+
+BESIDE_PHASES = "(in no phase)"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the step, or the whole of it. `calls` is how often it ran per step, where known."""
+
+    timing: Timing
+    calls: float | None = None
+    inside: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A recording, seen as one of the things that can be compared.
+
+    What was not recorded is not among the parts. `total` is None where there is no whole to compare,
+    as in inline measurements without whole iterations. `of` says what the total is the sum of. Names
+    of labels end in `#` and the occurrence.
+    `calls` has also what ran without taking any of the compared time: operators without device work.
+    """
+
+    of: str
+    ranks: int
+    total: Part | None
+    parts: dict[str, Part] = field(default_factory=dict)
+    calls: dict[str, float] = field(default_factory=dict)
+
+
+def offered(trace: Trace) -> tuple[str, ...]:
+    """What a recording can be compared by."""
+    there = {
+        "category": "SELECT 1 FROM step",
+        "operator": "SELECT 1 FROM host_event WHERE kind = 'operator' AND step IS NOT NULL",
+        "kernel": f"SELECT 1 FROM device_event WHERE {WORK} AND step IS NOT NULL",
+        "module": "SELECT 1 FROM module, step",
+        "label": "SELECT 1 FROM inline_timing",
+        "phase": "SELECT 1 FROM phase WHERE phase = 'step'",
+    }
+    columns = ", ".join(f'EXISTS ({query}) AS "{name}"' for name, query in there.items())
+    (row,) = trace.sql(f"SELECT {columns}").rows()
+    return tuple(name for name in ANSWERED_LIKE if row[name])
+
+
+def marks_steps(trace: Trace) -> bool:
+    """Whether steps were told apart; the whole recording counts as one otherwise."""
+    rows = trace.sql("SELECT DISTINCT rule FROM step").rows()
+    return any(row["rule"] != "whole recording" for row in rows)
+
+
+def read_side(trace: Trace, by: str) -> Side:
+    """What `by` has to say of a recording that offers it."""
+    if by == "category":
+        return _categories(trace)
+    if by == "phase":
+        return _phases(trace)
+    return _labels(trace) if by == "label" else _summed(trace, by)
+
+
+def _categories(trace: Trace) -> Side:
+    recorded: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
+    for row in trace.ask("steps").rows():
+        recorded[row["rank"], row["span"]].append(row)
+    steps: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for (rank, _span), rows in recorded.items():
+        complete = [row for row in rows if row["complete"]]
+        steps[rank] += complete or rows
+    shown = [
+        name
+        for name in PARTS
+        if any(row[f"{name}_ns"] is not None for rows in steps.values() for row in rows)
+    ]
+
+    def timing(column: str) -> Timing:
+        return over_ranks(
+            [RankMean.of([row[column] or 0 for row in rows]) for rows in steps.values()]
+        )
+
+    return Side(
+        of="step",
+        ranks=len(steps),
+        total=Part(timing("total_ns")),
+        parts={name: Part(timing(f"{name}_ns")) for name in shown},
+    )
+
+
+_COUNTED = """
+    SELECT DISTINCT rank, span, step FROM (
+        SELECT *, bool_or(complete) OVER (PARTITION BY rank, span) AS any_complete FROM step
+    ) WHERE complete OR NOT any_complete
+"""
+"""Steps that means are of: the complete ones of a recording, all of them when none is."""
+
+_REPLAYED = "regexp_replace(charged_to, '^CUDA graph [0-9]+ ', 'CUDA graph ')"
+"""Graphs are numbered anew in each run."""
+
+_PATHS = f"""
+    SELECT e.*, coalesce(module.path, '{NO_MODULE}') AS path FROM {{table}} AS e
+    LEFT JOIN module USING (rank, span, module_id)
+"""
+_ON_DEVICE = {
+    "operator": f"SELECT *, {_REPLAYED} AS part, dur_ns AS ns FROM ({LABELLED_WORK})",
+    "kernel": f"SELECT *, name AS part, dur_ns AS ns FROM device_event WHERE {WORK}",
+    "module": f"SELECT *, path AS part, dur_ns AS ns FROM "
+    f"({_PATHS.format(table='device_event')}) WHERE {WORK}",
+}
+_ON_HOST = {
+    "operator": "SELECT *, name AS part, self_ns AS ns FROM host_event WHERE kind = 'operator'",
+    "module": f"SELECT *, path AS part, self_ns AS ns FROM "
+    f"({_PATHS.format(table='host_event')}) WHERE module_id IS NOT NULL",
+}
+_CALLED = {
+    "operator": "SELECT *, name AS part FROM host_event WHERE kind = 'operator'",
+    "kernel": f"SELECT *, name AS part FROM device_event WHERE {WORK}",
+    "module": f"SELECT *, path AS part FROM ({_PATHS.format(table='host_event')})"
+    " WHERE role = 'module'",
+}
+
+_Key = tuple[int, int, int]
+_Sums = dict[str, dict[_Key, int]]
+
+
+def _summed(trace: Trace, by: str) -> Side:
+    steps: dict[int, int] = defaultdict(int)
+    for row in trace.sql(f"{_COUNTED} ORDER BY ALL").rows():
+        steps[row["rank"]] += 1
+    device = _per_step(trace, _ON_DEVICE[by], "sum(ns)")
+    on_device = bool(device) or by == "kernel"
+    sums = device if on_device else _per_step(trace, _ON_HOST[by], "sum(ns)")
+    called = _per_step(trace, _CALLED[by], "count(*)")
+    calls = {name: _per_rank(of_part, steps) for name, of_part in called.items()}
+    total: dict[_Key, int] = defaultdict(int)
+    for of_part in sums.values():
+        for key, ns in of_part.items():
+            total[key] += ns
+    return Side(
+        of="device work" if on_device else "host work",
+        ranks=len(steps),
+        total=Part(_padded(total, steps)),
+        parts={
+            name: Part(_padded(of_part, steps), calls.get(name)) for name, of_part in sums.items()
+        },
+        calls=calls,
+    )
+
+
+def _per_step(trace: Trace, rows: str, measure: str) -> _Sums:
+    """Part → step → what is measured of it there."""
+    found: _Sums = defaultdict(dict)
+    table = trace.sql(
+        f"""
+        SELECT part, rank, span, step, ({measure})::BIGINT AS measured
+        FROM ({rows}) SEMI JOIN ({_COUNTED}) USING (rank, span, step)
+        GROUP BY ALL ORDER BY ALL
+        """
+    ).arrow
+    columns = [table.column(name).to_pylist() for name in table.column_names]
+    for part, rank, span, step, measured in zip(*columns, strict=True):
+        found[part][rank, span, step] = measured
+    return dict(found)
+
+
+def _padded(sums: Mapping[_Key, int], steps: Mapping[int, int]) -> Timing:
+    """A part that does not run in each step took no time in the others."""
+    samples: dict[int, list[int]] = {rank: [] for rank in steps}
+    for (rank, _span, _step), ns in sums.items():
+        samples[rank].append(ns)
+    return over_ranks([RankMean.of(samples[rank], steps=count) for rank, count in steps.items()])
+
+
+def _per_rank(calls: Mapping[_Key, int], steps: Mapping[int, int]) -> float:
+    of_rank = dict.fromkeys(steps, 0)
+    for (rank, _span, _step), count in calls.items():
+        of_rank[rank] += count
+    return float(sum(Fraction(of_rank[rank], steps[rank]) for rank in steps) / len(steps))
+
+
+def _phases(trace: Trace) -> Side:
+    """Means are those of all counted steps; what they scatter is known of the kept ones."""
+    means: dict[int, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    counted: dict[int, int] = defaultdict(int)
+    for row in trace.sql("SELECT rank, phase, steps, mean_ns FROM phase").rows():
+        means[row["rank"]][row["phase"]] += Fraction(row["mean_ns"]) * row["steps"]
+        counted[row["rank"]] += row["steps"] if row["phase"] == "step" else 0
+    kept: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for row in trace.sql("SELECT rank, phase, dur_ns FROM phase_step").rows():
+        kept[row["rank"], row["phase"]].append(row["dur_ns"])
+
+    def timing(of_ranks: Mapping[int, Fraction], phase: str) -> Timing:
+        ranks = []
+        for rank, mean in of_ranks.items():
+            samples, steps = kept[rank, phase], len(kept[rank, "step"])
+            middle = Fraction(sum(samples), steps) if steps else Fraction(0)
+            known = bool(samples) or not mean
+            scatter = deviation(samples, middle, steps) if known else None
+            ranks.append(RankMean(mean, steps, scatter))
+        return over_ranks(ranks)
+
+    ranks = [rank for rank, count in counted.items() if count]
+    heard = sorted({phase for rank in ranks for phase in means[rank]} - {"step"})
+    whole = {rank: means[rank]["step"] / counted[rank] for rank in ranks}
+    parts = {
+        phase: {rank: means[rank].get(phase, Fraction(0)) / counted[rank] for rank in ranks}
+        for phase in heard
+    }
+    rest = {rank: whole[rank] - sum(of[rank] for of in parts.values()) for rank in ranks}
+    if parts and all(abs(ns) <= len(parts) for ns in rest.values()):
+        whole = {rank: whole[rank] - rest[rank] for rank in ranks}  # the file's means are rounded
+    else:
+        parts[BESIDE_PHASES] = rest
+    return Side(
+        of="step",
+        ranks=len(ranks),
+        total=Part(timing(whole, "step")),
+        parts={phase: Part(timing(of, phase)) for phase, of in parts.items()},
+    )
+
+
+_LABELS = f"""
+    WITH {MEASURED}
+    SELECT rank, kind, label, occurrence, n, mean_ns, std_ns, inside FROM measured
+    ORDER BY kind, label, occurrence, rank, mean_ns
+"""
+
+
+def _labels(trace: Trace) -> Side:
+    rows = trace.sql(_LABELS).rows()
+    by_name: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
+    whole: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        name = f"{row['label']}#{row['occurrence']}"
+        # Of several streams the one on which it takes longest, as `scaling` has it: the last here.
+        (whole if row["kind"] == "iteration" else by_name[name])[row["rank"]] = row
+    return Side(
+        of="iteration",
+        ranks=len({row["rank"] for row in rows}),
+        total=Part(_measured(whole.values()).timing) if whole else None,
+        parts={name: _measured(ranks.values()) for name, ranks in by_name.items() if ranks},
+    )
+
+
+def _measured(ranks: Collection[dict[str, Any]]) -> Part:
+    timing = over_ranks(
+        [RankMean(Fraction(row["mean_ns"]), row["n"] or 0, row["std_ns"]) for row in ranks]
+    )
+    return Part(timing, inside=min((row["inside"] for row in ranks if row["inside"]), default=None))

@@ -1,0 +1,1 @@
+"""What is worth saying of a recording: facts, rules with one threshold each, and the verdict."""

@@ -1,0 +1,135 @@
+"""How a rule is declared, once, and what it finds.
+
+A rule is a function from `Facts` to findings, with a declaration beside it: what it looks for, the
+thresholds it goes by and where they come from, and the data-quality checks that spoil it. The page of
+the documentation is made from the declaration. A rule that would be wrong about a recording yields
+nothing.
+
+To add a rule, add a file to `rules` with one `@rule(...)` function and name the file in `rules.ALL`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from stepscope.judge.facts import Facts
+
+Unit = Literal["ns", "ratio", "count", "bytes"]
+Severity = Literal["high", "medium", "low", "note"]
+Confidence = Literal["high", "medium", "low"]
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A number that a rule goes by.
+
+    Args:
+        name: what is compared with it.
+        value: the number.
+        unit: ns, ratio (1 is 100 %), count or bytes.
+        source: where it comes from: a tool, a document, or `ours` with the reason.
+    """
+
+    name: str
+    value: float
+    unit: Unit
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something worth changing, with what shows it.
+
+    Args:
+        title: one line with the number.
+        metric: what `value` is.
+        value: the number.
+        unit: its unit.
+        advice: what to do, in PyTorch's terms.
+        query: what reproduces the number: a `stepscope` command, or SQL for `stepscope sql SRC`.
+        saving_ns: what a step could save, at least and at most; None where nothing is said of it.
+        confidence: how sure the cause is.
+        evidence: rows that show it, the most telling first.
+        rank: rank it is about; None for all.
+        step: step it was seen in; None for all.
+        window_ns: begin and end of where it was seen, since the run's start; None for all counted steps.
+        severity: None to follow from the saving.
+    """
+
+    title: str
+    metric: str
+    value: float
+    unit: Unit
+    advice: str
+    query: str
+    saving_ns: tuple[float, float] | None = None
+    confidence: Confidence = "medium"
+    evidence: tuple[Mapping[str, Any], ...] = ()
+    rank: int | None = None
+    step: int | None = None
+    window_ns: tuple[int, int] | None = None
+    severity: Severity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A declared rule. `find` gets the facts of a recording."""
+
+    id: str
+    looks_for: str
+    find: Callable[[Facts], Iterator[Finding]]
+    thresholds: tuple[Threshold, ...]
+    unreliable_with: tuple[str, ...]
+    silent_with: tuple[str, ...]
+    saves: Literal["kernel time", "waiting"]
+    explanation: str
+
+    def threshold(self, name: str) -> float:
+        """The value of a threshold.
+
+        Raises:
+            KeyError: the rule has no such threshold.
+        """
+        for threshold in self.thresholds:
+            if threshold.name == name:
+                return threshold.value
+        raise KeyError(name)
+
+
+def rule(
+    id: str,  # noqa: A002  # what a finding's field is called
+    looks_for: str,
+    *thresholds: Threshold,
+    saves: Literal["kernel time", "waiting"],
+    unreliable_with: tuple[str, ...] = (),
+    silent_with: tuple[str, ...] = (),
+) -> Callable[[Callable[[Facts], Iterator[Finding]]], Rule]:
+    """Declares the decorated function as a rule.
+
+    Args:
+        id: name of its findings.
+        looks_for: one line: what it looks for.
+        thresholds: numbers that it goes by.
+        saves: `kernel time`, whose saving is worth less where the device waits anyway, or `waiting`.
+        unreliable_with: checks that, when they fail, make its findings no more than a hint.
+        silent_with: checks that, when they fail, would make it wrong.
+
+    The function's docstring becomes the explanation: what counts, and how the saving is bounded.
+    """
+
+    def declare(find: Callable[[Facts], Iterator[Finding]]) -> Rule:
+        return Rule(
+            id=id,
+            looks_for=looks_for,
+            find=find,
+            thresholds=thresholds,
+            unreliable_with=unreliable_with,
+            silent_with=silent_with,
+            saves=saves,
+            explanation=find.__doc__ or "",
+        )
+
+    return declare

@@ -1,0 +1,162 @@
+"""Device work of the counted steps by kernel, operator and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from stepscope.analysis.recording import WORK
+from stepscope.costs import element_type, is_eligible, kernel_class, model_of, tensor_core_use
+from stepscope.costs.call import parse_call
+
+if TYPE_CHECKING:
+    from stepscope.costs import TensorCoreUse
+    from stepscope.judge.facts import Facts
+
+PRODUCTS = frozenset({"GEMM", "convolution", "attention"})
+NARROW = frozenset(
+    {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "int8"}
+    | {"float4_e2m1fn_x2"}
+)
+"""Element types of 16 bits and less."""
+
+_FROM = f"""
+    FROM (SELECT * FROM device_event WHERE {WORK} AND {{counted}}) AS work
+    LEFT JOIN (SELECT rank, id, name, input_id FROM host_event WHERE kind = 'operator') AS op
+        ON op.rank = work.rank AND op.id = work.operator_id
+"""
+_GROUPS = f"""
+    WITH grouped AS (
+        SELECT work.kind, work.name, op.name AS operator, work.rank, work.span, op.input_id,
+            work.direction, count(*) AS count, sum(dur_ns)::BIGINT AS total_ns,
+            sum(dur_ns * (1 - least(blocks_per_sm, 1)))::DOUBLE AS idle_sm_ns,
+            sum(dur_ns) FILTER (blocks_per_sm >= 1 AND occupancy_ratio < 0.25)::BIGINT AS low_occupancy_ns
+        {_FROM} GROUP BY ALL
+    )
+    SELECT grouped.* EXCLUDE (input_id), dims, types, strides, "values"
+    FROM grouped LEFT JOIN operator_input USING (rank, span, input_id)
+    ORDER BY total_ns DESC, name, operator
+"""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Kernels of one name that one operator launched with the same inputs."""
+
+    kind: str
+    name: str
+    operator: str | None
+    rank: int
+    span: int
+    direction: str | None
+    count: int
+    total_ns: int
+    idle_sm_ns: float | None
+    low_occupancy_ns: int | None
+    dims: str | None = None
+    types: str | None = None
+    strides: str | None = None
+    values: str | None = None
+
+    @cached_property
+    def use(self) -> TensorCoreUse:
+        """What its name says of tensor cores."""
+        return tensor_core_use(self.name, self._input_dtype)
+
+    @cached_property
+    def is_product(self) -> bool:
+        """Whether it multiplies matrices: helpers and products with a vector do not count."""
+        if self.kind != "computation" or kernel_class(self.name) not in PRODUCTS:
+            return False
+        # A kernel's name may mislead (an embedding's "gemm"); an operator with a model does not.
+        model = model_of(self.operator) if self.operator is not None else None
+        if model is not None and not is_eligible(str(self.operator)) and not self.use.used:
+            return False
+        return self.use.rule not in (
+            "helpers that multiply nothing",
+            "matrix times vector and other small products",
+        )
+
+    @cached_property
+    def dtype(self) -> str | None:
+        """Element type that it multiplies in; None where neither inputs nor names tell."""
+        if self.use.used and self.use.dtype is not None:
+            return self.use.dtype
+        if self._input_dtype is not None:
+            return self._input_dtype
+        named = element_type(self.name)
+        if named is not None:
+            return named
+        words = ("scudnn", "sgemm", "f32f32_f32f32", "_s1688")
+        return "float32" if any(word in self.name for word in words) else None
+
+    @cached_property
+    def _input_dtype(self) -> str | None:
+        if self.operator is None or self.dims is None:
+            return None
+        call = parse_call(self.operator, self.dims, self.types, self.strides, self.values)
+        tensors = [call.tensor(place) for place in range(3)] if call is not None else []
+        found = [t.dtype for t in tensors if t is not None and t.dtype is not None and t.shape]
+        return found[0] if found else None
+
+
+def group_work(facts: Facts) -> list[Group]:
+    """The groups, the longest first."""
+    return [Group(**row) for row in facts.host(_GROUPS)]
+
+
+def summed(groups: Iterable[Group]) -> int:
+    """Their summed duration (ns)."""
+    return sum(group.total_ns for group in groups)
+
+
+def reproduce(facts: Facts, groups: Iterable[Group], what: str = "sum(dur_ns)") -> str:
+    """SQL that sums over the work of groups, per step."""
+    # Work of one name may be of several kinds: a copy kernel of a collective's, say.
+    keys = sorted({(group.kind, group.name, group.operator or "") for group in groups})
+    listed = ", ".join(f"({', '.join(map(_quoted, key))})" for key in keys)
+    text = (
+        f"SELECT {what} / {facts.steps} {_FROM}"
+        f"WHERE (work.kind, work.name, coalesce(op.name, '')) IN ({listed})"
+    )
+    return " ".join(text.replace("{counted}", facts.counted).split())
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def by_kernel(
+    facts: Facts,
+    groups: Iterable[Group],
+    lost: Callable[[Group], float | None] | None = None,
+    **more: Callable[[Group], Any],
+) -> list[dict[str, Any]]:
+    """Evidence: the groups by kernel and operator, per step, the longest first.
+
+    Args:
+        facts: the recording.
+        groups: work.
+        lost: the time of a group that is lost (ns): summed as `lost_ns`, and ranked by.
+        more: further columns: functions of a group, of which the first group's value is shown.
+    """
+    rows: dict[tuple[str, str | None], dict[str, Any]] = {}
+    for group in groups:
+        row = rows.setdefault(
+            (group.name, group.operator),
+            {
+                "kernel": group.name,
+                "operator": group.operator,
+                "calls_per_step": 0.0,
+                "time_ns": 0.0,
+                **({} if lost is None else {"lost_ns": 0.0}),
+                **{name: value(group) for name, value in more.items()},
+            },
+        )
+        row["calls_per_step"] += group.count / facts.steps
+        row["time_ns"] += group.total_ns / facts.steps
+        if lost is not None:
+            row["lost_ns"] += (lost(group) or 0.0) / facts.steps
+    return sorted(rows.values(), key=lambda row: -row["time_ns" if lost is None else "lost_ns"])

@@ -1,0 +1,63 @@
+"""`allocation-in-steps`: memory of the device is asked for and given back in every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepscope.floor.units import count_text
+from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.facts import Facts, first
+
+_COUNT = Threshold("such calls per step", 1, "count", "ours: a caching allocator needs none")
+_SHARE = Threshold(
+    "their time on the host, of the step", 0.01, "ratio", "ours: below it there is little to win"
+)
+
+_CALLS = """
+    FROM host_event WHERE kind = 'runtime' AND role = 'allocate' AND name NOT LIKE '%Async%'
+        AND {counted}
+        AND (rank, span, step) NOT IN (SELECT (rank, span, min(step)) FROM step GROUP BY rank, span)
+"""
+
+
+@rule(
+    "allocation-in-steps",
+    "Calls of cudaMalloc, cudaFree and their likes in steps after the first.",
+    _COUNT,
+    _SHARE,
+    saves="waiting",
+)
+def allocation_in_steps(facts: Facts) -> Iterator[Finding]:
+    """PyTorch keeps device memory and asks for more in the first steps alone. Calls in later steps
+    mean that the cache is emptied, too small for changing sizes, or that something else allocates;
+    `cudaFree` waits for the device besides. The first recorded step does not count.
+
+    At most the calls' time on the host can be saved; nothing is certain where it hides behind the
+    device.
+    """
+    recordings = len(facts.times.parts_ns)
+    later = facts.steps - recordings
+    if not facts.has_steps or later < 1:
+        return
+    rows = facts.host(
+        f"SELECT name AS call, count(*) / {later} AS calls_per_step, sum(dur_ns) / {later} AS time_ns "
+        f"{_CALLS} GROUP BY name ORDER BY time_ns DESC, call"
+    )
+    count, time_ns = sum(r["calls_per_step"] for r in rows), sum(r["time_ns"] for r in rows)
+    if count < _COUNT.value or facts.part_of_step(time_ns) <= _SHARE.value:
+        return
+    yield Finding(
+        title=f"{count_text(round(count, 1))} allocating calls a step take {facts.amount(time_ns)} on "
+        "the host",
+        metric="time of allocating calls, per step after the first",
+        value=time_ns,
+        unit="ns",
+        saving_ns=(0, time_ns),
+        confidence="high",
+        evidence=first(rows),
+        advice="Take torch.cuda.empty_cache() out of the step; pad changing sizes to a few; set "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; pin host buffers once.",
+        query=" ".join(
+            f"SELECT sum(dur_ns) / {later} {_CALLS}".replace("{counted}", facts.counted).split()
+        ),
+    )

@@ -1,0 +1,46 @@
+"""`data-parallel`: one process drives several devices through DataParallel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.facts import Facts
+
+_DEVICES = Threshold(
+    "devices of a process", 1, "count", "TensorBoard profiler plugin: DataParallel on more than one"
+)
+
+_CALLS = """
+    SELECT rank, count(*) AS calls FROM host_event WHERE name = 'DataParallel.forward'
+    GROUP BY rank ORDER BY calls DESC, rank
+"""
+
+
+@rule(
+    "data-parallel",
+    "nn.DataParallel over several devices.",
+    _DEVICES,
+    saves="waiting",
+)
+def data_parallel(facts: Facts) -> Iterator[Finding]:
+    """`DataParallel.forward` in a process that has work on more than one device. What it costs is not
+    in one recording: it copies the model in every step and runs Python for all devices in one process.
+    """
+    rows = facts.host(_CALLS)
+    for row in rows[:1]:
+        devices = sum(device["rank"] == row["rank"] for device in facts.devices)
+        if devices <= _DEVICES.value:
+            return
+        yield Finding(
+            title=f"DataParallel drives {devices} devices from one process",
+            metric="calls of DataParallel.forward",
+            value=row["calls"],
+            unit="count",
+            confidence="high",
+            evidence=({**row, "devices": devices},),
+            rank=row["rank"],
+            advice="Use DistributedDataParallel with a process a device (torchrun).",
+            query="SELECT count(*) FROM host_event WHERE name = 'DataParallel.forward' "
+            f"AND rank = {row['rank']}",
+        )

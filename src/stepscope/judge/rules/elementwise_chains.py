@@ -1,0 +1,115 @@
+"""`elementwise-chains`: element-wise kernels in a row that could be one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from stepscope.floor.units import count_text
+from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.facts import Facts, Row, first
+from stepscope.judge.sequence import Piece
+
+_SHARE = Threshold(
+    "what fusing would save, of the step", 0.02, "ratio", "ours: below it there is little to win"
+)
+_LENGTH = Threshold(
+    "kernels in a chain",
+    3,
+    "count",
+    "TraceLens calls three kernels that are no products a chain of element-wise work",
+)
+_LONGEST = Threshold(
+    "kernels in a chain, at most",
+    15,
+    "count",
+    "TraceLens: longer rows are no candidates; they are loops over many tensors",
+)
+_LEFT = Threshold(
+    "what fusing leaves of all kernels but the longest",
+    0.15,
+    "ratio",
+    "TraceLens: fused time = longest + 15 % of the rest",
+)
+
+
+@rule(
+    "elementwise-chains",
+    "Three and more element-wise kernels in a row.",
+    _SHARE,
+    _LENGTH,
+    _LONGEST,
+    _LEFT,
+    saves="kernel time",
+    unreliable_with=("stream_overlap", "duration_overrun"),
+)
+def elementwise_chains(facts: Facts) -> Iterator[Finding]:
+    """Element-wise kernels that follow each other on a stream of a typical step, by operator and
+    kernel; rows of one and the same kernel are loops over tensors that have nothing to do with each
+    other, and do not count. Optimizers have a rule of their own, and kernels that Triton made are fused already.
+
+    At most a chain takes as long as its longest kernel and 15 % of the rest (TraceLens); at least,
+    nothing: neighbours need not read what the one before wrote.
+    """
+    sequence = facts.sequence
+    if sequence is None or not facts.enough_work:
+        return
+    rows: dict[str, Row] = {}
+    for pieces in sequence.streams():
+        for chain in _chains(pieces):
+            words = " → ".join((piece.operator or piece.name[:60]) for piece in chain[:8])
+            row = rows.setdefault(
+                words,
+                {
+                    "chain": words,
+                    "kernels": len(chain),
+                    "times_per_step": 0,
+                    "time_ns": 0,
+                    "saving_ns": 0.0,
+                    "first_start_ns": chain[0].start_ns,
+                },
+            )
+            times = [piece.dur_ns for piece in chain]
+            row["times_per_step"] += 1
+            row["time_ns"] += sum(times)
+            row["saving_ns"] += (1 - _LEFT.value) * (sum(times) - max(times))
+    ranked = sorted(rows.values(), key=lambda row: -row["saving_ns"])
+    saved = sum(row["saving_ns"] for row in ranked)
+    if facts.part_of_step(saved) <= _SHARE.value:
+        return
+    kernels = sum(row["kernels"] * row["times_per_step"] for row in ranked)
+    time_ns = sum(row["time_ns"] for row in ranked)
+    yield Finding(
+        title=f"{count_text(kernels)} element-wise kernels stand in rows of three and more: "
+        f"{facts.amount(time_ns)}",
+        metric="time of element-wise kernels in chains, in a typical step",
+        value=time_ns,
+        unit="ns",
+        saving_ns=(0, saved),
+        confidence="medium",
+        evidence=first(ranked),
+        rank=sequence.rank,
+        step=sequence.step if facts.has_steps else None,
+        window_ns=sequence.window_ns,
+        advice="torch.compile the module that runs them, or write the expression as one Triton kernel.",
+        query="stepscope findings SRC --id elementwise-chains --json",
+    )
+
+
+def _chains(pieces: list[Piece]) -> Iterator[list[Piece]]:
+    for fusible, group in groupby(pieces, key=_fusible):
+        chain = list(group)
+        if not fusible or not _LENGTH.value <= len(chain) <= _LONGEST.value:
+            continue
+        if len({piece.name for piece in chain}) > 1:
+            yield chain
+
+
+def _fusible(piece: Piece) -> bool:
+    return (
+        piece.kind == "computation"
+        and piece.direction != "optimizer"
+        and not piece.name.startswith("triton_")
+        and "multi_tensor_apply" not in piece.name
+        and piece.label == "element-wise"
+    )

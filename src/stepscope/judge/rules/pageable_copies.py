@@ -1,0 +1,76 @@
+"""`pageable-copies`: copies between host and device through memory that is not pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepscope.floor.units import bandwidth_text, bytes_text
+from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.facts import Facts, first
+
+_SHARE = Threshold(
+    "exposed copies, of the step",
+    0.01,
+    "ratio",
+    "ours: below it there is little to win; TraceLens flags a direction of copies above 5 %",
+)
+_SIZE = Threshold(
+    "size of a copy",
+    65_536,
+    "bytes",
+    "CUDA runtime API, API synchronization behavior: smaller copies from pageable memory return at "
+    "once",
+)
+
+_COPIES = f"""
+    SELECT copy_kind AS direction, count(*) / {{steps}} AS copies_per_step,
+        sum(bytes) / {{steps}} AS bytes_per_step, sum(dur_ns) / {{steps}} AS time_ns,
+        sum(bytes) * 1e9 / nullif(sum(dur_ns), 0) AS bandwidth_bytes_per_s
+    FROM device_event
+    WHERE kind = 'copy' AND memory_kind = 'pageable' AND bytes > {_SIZE.value:.0f} AND {{counted}}
+    GROUP BY copy_kind ORDER BY time_ns DESC
+"""
+
+
+@rule(
+    "pageable-copies",
+    "Large copies between the device and host memory that is not pinned.",
+    _SHARE,
+    _SIZE,
+    saves="waiting",
+    unreliable_with=("duration_overrun",),
+)
+def pageable_copies(facts: Facts) -> Iterator[Finding]:
+    """A copy from pageable memory goes through a buffer and holds the host up, so it hides behind
+    nothing. At most what copies take with nothing else running can be saved, when pinned copies run
+    beside computation; at least what the link to the host would make them faster, where the device
+    is known, cut to the same.
+    """
+    rows = facts.host(_COPIES.replace("{steps}", str(facts.steps)))
+    if not rows:
+        return
+    time_ns = sum(row["time_ns"] for row in rows)
+    exposed_ns = min(time_ns, facts.time("memcpy"))
+    if facts.part_of_step(exposed_ns) <= _SHARE.value:
+        return
+    size, speed = sum(row["bytes_per_step"] for row in rows), None
+    low = 0.0
+    if facts.limits is not None and facts.limits.host_bytes_per_s:
+        speed = facts.limits.host_bytes_per_s
+        low = min(exposed_ns, max(0.0, time_ns - size * 1e9 / speed))
+    yield Finding(
+        title=f"Pageable memory: copies of {bytes_text(size)} a {facts.per} take "
+        f"{facts.amount(time_ns)}, at {bandwidth_text(size * 1e9 / time_ns)}",
+        metric="time of large copies through pageable memory, per step",
+        value=time_ns,
+        unit="ns",
+        saving_ns=(low, exposed_ns),
+        confidence="high",
+        evidence=first(rows),
+        advice="DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True); copy the next "
+        "batch on a stream of its own while this one computes.",
+        query=" ".join(
+            f"""SELECT sum(dur_ns) / {facts.steps} FROM device_event WHERE kind = 'copy'
+            AND memory_kind = 'pageable' AND bytes > {_SIZE.value:.0f} AND {facts.counted}""".split()
+        ),
+    )

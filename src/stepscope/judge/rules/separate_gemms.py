@@ -1,0 +1,128 @@
+"""`separate-gemms`: matrix products of one shape, one after another, that could be one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepscope.costs import kernel_class
+from stepscope.floor.units import count_text
+from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.facts import Facts, Row, first
+from stepscope.judge.sequence import Piece
+
+_SHARE = Threshold(
+    "what one product in place of several would save, of the step",
+    0.005,
+    "ratio",
+    "ours: below it there is little to win",
+)
+_FILLS = Threshold(
+    "blocks per multiprocessor of one product",
+    0.5,
+    "ratio",
+    "ours: a product that fills more of the device gains nothing beside another",
+)
+
+_OPERATORS = frozenset({"aten::mm", "aten::addmm", "aten::linear", "aten::matmul"})
+
+
+@rule(
+    "separate-gemms",
+    "Products of one shape in a row that leave most of the device empty, as of one input with "
+    "several weights.",
+    _SHARE,
+    _FILLS,
+    saves="kernel time",
+    unreliable_with=("stream_overlap", "duration_overrun"),
+)
+def separate_gemms(facts: Facts) -> Iterator[Finding]:
+    """Four products of one input with four weights are one product with the weights side by side: it
+    has four times the blocks and fills a device that each of them leaves nearly empty. Looked for are
+    products of the same operator with the same inputs' shapes that follow each other on a stream of a
+    typical step with no other kernel between (what computes an activation between them makes the next
+    depend on the last), each with few blocks, in forward only.
+
+    A recording has no addresses, so whether they share an input is not known: confidence is low, and
+    nothing is certain. At most, n products become one that takes as long as one of them, or as long
+    as their blocks need that together fill the device more than once. It needs shapes
+    (record_shapes=True) and grids.
+    """
+    sequence = facts.sequence
+    if sequence is None or not facts.enough_work:
+        return
+    rows: dict[tuple[str, int | None], Row] = {}
+    for pieces in sequence.streams():
+        for run in _runs(pieces):
+            row = rows.setdefault(
+                (str(run[0].operator), run[0].input_id),
+                {
+                    "operator": run[0].operator,
+                    "kernel": run[0].name,
+                    "products_in_a_row": len(run),
+                    "times_per_step": 0,
+                    "time_ns": 0,
+                    "saving_ns": 0.0,
+                    "first_start_ns": run[0].start_ns,
+                },
+            )
+            row["times_per_step"] += 1
+            row["time_ns"] += sum(piece.dur_ns for piece in run)
+            row["saving_ns"] += _saved(run)
+    ranked = sorted(rows.values(), key=lambda row: -row["saving_ns"])
+    saved = sum(row["saving_ns"] for row in ranked)
+    if facts.part_of_step(saved) <= _SHARE.value:
+        return
+    products = sum(row["products_in_a_row"] * row["times_per_step"] for row in ranked)
+    time_ns = sum(row["time_ns"] for row in ranked)
+    yield Finding(
+        title=f"{count_text(products)} small products follow others of the same shape and could be "
+        f"fewer, larger ones: {facts.amount(time_ns)}",
+        metric="time of small products of one shape in a row, in a typical step",
+        value=time_ns,
+        unit="ns",
+        saving_ns=(0, saved),
+        confidence="low",
+        evidence=first(ranked),
+        rank=sequence.rank,
+        step=sequence.step if facts.has_steps else None,
+        window_ns=sequence.window_ns,
+        advice="Where they share their input (query, key and value; the gates of a cell), use one "
+        "nn.Linear with the weights side by side and split its output; otherwise stack the inputs and "
+        "use torch.bmm.",
+        query="stepscope findings SRC --id separate-gemms --json",
+    )
+
+
+def _runs(pieces: list[Piece]) -> Iterator[list[Piece]]:
+    run: list[Piece] = []
+    for piece in pieces:
+        alike = _small_product(piece) and (
+            not run or (piece.operator, piece.input_id) == (run[0].operator, run[0].input_id)
+        )
+        if not alike:
+            if len({one.operator_id for one in run}) > 1:
+                yield run
+            run = []
+        if _small_product(piece):
+            run.append(piece)
+    if len({one.operator_id for one in run}) > 1:
+        yield run
+
+
+def _small_product(piece: Piece) -> bool:
+    return (
+        piece.operator in _OPERATORS
+        and piece.input_id is not None
+        and piece.direction != "backward"
+        and piece.blocks_per_sm is not None
+        and 0 < piece.blocks_per_sm <= _FILLS.value
+        and kernel_class(piece.name) == "GEMM"
+    )
+
+
+def _saved(run: list[Piece]) -> float:
+    """What is left out when the run is one product (ns)."""
+    whole = sum(piece.dur_ns for piece in run)
+    longest = max(piece.dur_ns for piece in run)
+    blocks = sum(piece.blocks_per_sm or 0.0 for piece in run)
+    return whole - longest * max(1.0, blocks)

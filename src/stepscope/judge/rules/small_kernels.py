@@ -1,0 +1,92 @@
+"""`small-kernels`: a device that is busy starting many short kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepscope.floor.units import count_text
+from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.facts import Facts, Row, first
+
+_SHORT = Threshold("duration of a kernel", 10_000, "ns", "TraceLens: a kernel below 10 µs is short")
+_COUNT = Threshold("short kernels per step", 100, "count", "ours: fewer cannot add up")
+_SHARE = Threshold(
+    "short kernels with the gaps after them, of the step",
+    0.10,
+    "ratio",
+    "ours: below it there is little to win",
+)
+_GAP = Threshold(
+    "a gap between two kernels that is the device's own",
+    30_000,
+    "ns",
+    "Holistic Trace Analysis: consecutive_kernel_delay",
+)
+
+_HOST = Threshold(
+    "time in which the device waits for the host, of the step",
+    0.15,
+    "ratio",
+    "TraceLens: idle > 15 % of the total; above it the host is the limit",
+)
+
+
+@rule(
+    "small-kernels",
+    "Many kernels below 10 µs that keep a device busy with starting them.",
+    _SHORT,
+    _COUNT,
+    _SHARE,
+    _GAP,
+    _HOST,
+    saves="kernel time",
+    unreliable_with=("clock_skew",),
+    silent_with=("no_gpu_events",),
+)
+def small_kernels(facts: Facts) -> Iterator[Finding]:
+    """Kernels below 10 µs in a typical step, and the gaps from each to the next kernel of its stream
+    where that had been launched in time, as far as these are below 30 µs. It is silent where the
+    device waits for the host: `launch-bound` then says so.
+
+    At most the gaps and half of the kernels' time can be saved, by running less of them; nothing is
+    certain.
+    """
+    sequence = facts.sequence
+    if sequence is None or facts.part_of_step(facts.host_wait_ns) > _HOST.value:
+        return
+    rows: dict[str, Row] = {}
+    gaps_ns = 0
+    for pieces in sequence.streams():
+        for piece, after in zip(pieces, [*pieces[1:], None], strict=True):
+            if piece.kind != "computation" or piece.dur_ns >= _SHORT.value:
+                continue
+            gap = 0 if after is None else max(0, after.start_ns - piece.end_ns)
+            gap = gap if gap < _GAP.value else 0
+            gaps_ns += gap
+            row = rows.setdefault(
+                piece.name, {"kernel": piece.name, "count": 0, "time_ns": 0, "gaps_ns": 0}
+            )
+            row["count"] += 1
+            row["time_ns"] += piece.dur_ns
+            row["gaps_ns"] += gap
+    count = sum(row["count"] for row in rows.values())
+    short_ns = sum(row["time_ns"] for row in rows.values())
+    if count < _COUNT.value or facts.part_of_step(short_ns + gaps_ns) <= _SHARE.value:
+        return
+    replayed = any(piece.replayed for piece in sequence.pieces)
+    yield Finding(
+        title=f"{count_text(count)} kernels below 10 µs and the gaps after them take "
+        f"{facts.amount(short_ns + gaps_ns)}",
+        metric="time of short kernels and the gaps after them, in a typical step",
+        value=short_ns + gaps_ns,
+        unit="ns",
+        saving_ns=(0, gaps_ns + short_ns / 2),
+        confidence="medium",
+        evidence=first(sorted(rows.values(), key=lambda row: -row["time_ns"] - row["gaps_ns"])),
+        rank=sequence.rank,
+        step=sequence.step if facts.has_steps else None,
+        window_ns=sequence.window_ns,
+        advice="Fuse them: torch.compile, fused normalisations and optimizers, larger batches"
+        + ("." if replayed else "; CUDA graphs shorten the gaps."),
+        query="stepscope findings SRC --id small-kernels --json",
+    )

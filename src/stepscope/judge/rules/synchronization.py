@@ -1,0 +1,124 @@
+"""`synchronization`: calls in the step that make the host wait for the device, which then runs dry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stepscope.analysis.gaps import HOST_WAIT
+from stepscope.analysis.recording import Array, recordings
+from stepscope.floor.units import count_text
+from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.facts import Facts, Row, first
+
+_SHARE = Threshold(
+    "time the device is idle when such calls return, of the step",
+    0.02,
+    "ratio",
+    "ours: below it there is little to win; Nsight Systems' rule cuda_api_sync lists every one",
+)
+_EVERY = Threshold("such calls per step", 0.5, "count", "ours: what happens once is no habit")
+
+_CALLS = """
+    SELECT event.rank, event.span, event.start_ns, event.start_ns + event.dur_ns AS end_ns,
+        event.name AS call, coalesce(above.name, '(no operator)') AS caller
+    FROM (
+        SELECT * FROM host_event
+        WHERE kind = 'runtime' AND {counted} AND (
+            (role = 'synchronize' AND NOT regexp_matches(name, 'Query|WaitEvent'))
+            OR (role = 'copy' AND NOT regexp_matches(name, 'Async'))
+        )
+    ) AS event
+    LEFT JOIN host_event AS above ON above.rank = event.rank AND above.id = event.parent_id
+    WHERE coalesce(above.kind, '') <> 'overhead'
+    ORDER BY event.rank, event.span, end_ns
+"""
+_OF_PROFILER = frozenset({"cudaDeviceSynchronize", "hipDeviceSynchronize"})
+"""The recorder calls these itself where it begins and ends; outside of an operator they are not blamed."""
+
+
+@rule(
+    "synchronization",
+    "Calls in the step after which the device has nothing to do: `.item()`, `nonzero`, copies that "
+    "block, `torch.cuda.synchronize()`.",
+    _SHARE,
+    _EVERY,
+    saves="waiting",
+    unreliable_with=("clock_skew", "unlinked_kernel_fraction"),
+    silent_with=("launch_without_kernel", "no_gpu_events"),
+)
+def synchronization(facts: Facts) -> Iterator[Finding]:
+    """A call that waits for the device returns when all its work is done; until the host has launched
+    again the device is idle. These gaps, which begin during such a call and end after it with work launched
+    only then, are what counts, and not how long the calls take: waiting for a busy device loses nothing.
+
+    At most the gaps are saved. Nothing is certain: a host that is slower than the device would leave
+    it idle anyway. Calls of the recorder itself, and waiting for events of other streams on the
+    device, do not count.
+    """
+    if not facts.enough_work:
+        return
+    calls = facts.scope.numpy(_CALLS.replace("{counted}", facts.counted))
+    if not len(calls["rank"]):
+        return
+    blamed: list[Row] = []
+    for key, own in recordings(calls).items():
+        if key in facts.gaps:
+            gaps = facts.gaps[key]
+            waits = gaps.cause == HOST_WAIT
+            blamed += _blamed(own, gaps.start[waits], gaps.end[waits])
+    rows = _by_caller(blamed, facts.steps)
+    idle_ns = sum(row["idle_ns"] for row in rows)
+    count = sum(row["calls_per_step"] for row in rows)
+    if facts.part_of_step(idle_ns) <= _SHARE.value or count < _EVERY.value:
+        return
+    yield Finding(
+        title=f"After {count_text(round(count, 1))} synchronising calls a {facts.per}, most in "
+        f"{rows[0]['caller']}, the device is idle for {facts.amount(idle_ns)}",
+        metric="time the device is idle when synchronising calls return, per step",
+        value=idle_ns,
+        unit="ns",
+        saving_ns=(0, idle_ns),
+        confidence="medium",
+        evidence=first(rows),
+        advice="Leave values on the device: log loss.detach() and call .item() every so many steps, "
+        "use torch.where and masks in place of nonzero() and boolean indexing, copy with "
+        "non_blocking=True from pinned memory, take torch.cuda.synchronize() out of the step.",
+        query="stepscope findings SRC --id synchronization --json",
+    )
+
+
+def _blamed(calls: dict[str, Array], start: Array, end: Array) -> list[Row]:
+    """Calls during which a gap begins and that return in it, with its length; a gap counts once."""
+    if not len(start):
+        return []
+    at = np.searchsorted(end, calls["end_ns"], side="right")
+    begin = start[np.minimum(at, len(start) - 1)]
+    inside = (at < len(start)) & (begin <= calls["end_ns"]) & (begin >= calls["start_ns"])
+    rows, seen = [], set()
+    for position in np.flatnonzero(inside).tolist():
+        gap = int(at[position])
+        call, caller = str(calls["call"][position]), str(calls["caller"][position])
+        if gap in seen or (call in _OF_PROFILER and not caller.startswith("aten::")):
+            continue
+        seen.add(gap)
+        rows.append({"call": call, "caller": caller, "idle_ns": int(end[gap] - start[gap])})
+    return rows
+
+
+def _by_caller(blamed: list[Row], steps: int) -> list[Row]:
+    rows: dict[tuple[str, str], Row] = {}
+    for one in blamed:
+        row = rows.setdefault(
+            (one["caller"], one["call"]),
+            {
+                "caller": one["caller"],
+                "call": one["call"],
+                "calls_per_step": 0.0,
+                "idle_ns": 0.0,
+            },
+        )
+        row["calls_per_step"] += 1 / steps
+        row["idle_ns"] += one["idle_ns"] / steps
+    return sorted(rows.values(), key=lambda row: -row["idle_ns"])

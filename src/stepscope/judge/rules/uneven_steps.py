@@ -1,0 +1,87 @@
+"""`uneven-steps`: some steps take much longer than most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stepscope.analysis.breakdown import PARTS
+from stepscope.floor.units import ratio_text, time_text
+from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.facts import Facts, Row, first
+
+_SHARE = Threshold(
+    "how much more a mean step waits than the median one, of the median step",
+    0.05,
+    "ratio",
+    "ours: three times the spread of quiet runs",
+)
+_STEPS = Threshold("steps after the first", 4, "count", "ours: fewer have no median to speak of")
+
+
+@rule(
+    "uneven-steps",
+    "Steps that take much longer than the median one.",
+    _SHARE,
+    _STEPS,
+    saves="waiting",
+    unreliable_with=("duration_overrun", "negative_dur", "zero_ts"),
+    silent_with=("truncated",),
+)
+def uneven_steps(facts: Facts) -> Iterator[Finding]:
+    """The complete steps of all recordings but the first of each, which `first-step` is about, without
+    the time in which kernels run: a step that has more to compute (the last of accumulated gradients)
+    is longer with good reason. Which part of the breakdown grows most in the longest step is said
+    with it.
+
+    What could be saved is how much the mean of this time is above its median, if long steps were like
+    the others; at least half of that where the device waits for input, copies or other ranks.
+    """
+    if not facts.has_steps:
+        return
+    rows: list[Row] = []
+    for broken in facts.times.broken:
+        for row in np.flatnonzero(broken.steps["complete"]).tolist()[1:]:
+            parts = broken.parts_ns[row]
+            rows.append(
+                {
+                    "rank": broken.rank,
+                    "step": int(broken.steps["step"][row]),
+                    "step_ns": int(parts.sum()),
+                    **{f"{part}_ns": int(ns) for part, ns in zip(PARTS, parts, strict=True)},
+                    "window_ns": (
+                        int(broken.steps["start_ns"][row]),
+                        int(broken.steps["end_ns"][row]),
+                    ),
+                }
+            )
+    if len(rows) < _STEPS.value:
+        return
+    lengths = np.array([row["step_ns"] for row in rows])
+    waits = lengths - np.array([row["kernel_ns"] for row in rows])
+    median, more = float(np.median(lengths)), float(waits.mean() - np.median(waits))
+    if not median or more / median <= _SHARE.value:
+        return
+    rows.sort(key=lambda row: row["step_ns"] - row["kernel_ns"], reverse=True)
+    usual = {part: float(np.median([row[f"{part}_ns"] for row in rows])) for part in PARTS}
+    longest = rows[0]
+    grown = max(PARTS[1:], key=lambda part: longest[f"{part}_ns"] - usual[part])
+    sure = grown in ("dataloader", "memcpy", "communication")
+    yield Finding(
+        title=f"Steps are uneven: step {longest['step']} takes {time_text(longest['step_ns'])}, the median "
+        f"{time_text(median)}; it has more {grown}",
+        metric="how much more a mean step waits than the median one, of the median step",
+        value=more / median,
+        unit="ratio",
+        saving_ns=(more / 2 if sure else 0, more),
+        confidence="high" if sure else "medium",
+        evidence=first({k: v for k, v in row.items() if k != "window_ns"} for row in rows),
+        rank=longest["rank"],
+        step=longest["step"],
+        window_ns=longest["window_ns"],
+        advice=f"Look at step {longest['step']} beside a usual one (`stepscope steps`): {grown} has "
+        f"{ratio_text(longest[f'{grown}_ns'] / longest['step_ns'])} of it. Sizes that change, "
+        "checkpoints and logging, garbage collection and slow batches come and go like this.",
+        query="stepscope steps SRC --json",
+    )

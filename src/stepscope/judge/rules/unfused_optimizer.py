@@ -1,0 +1,108 @@
+"""`unfused-optimizer`: an optimizer that launches kernels for each parameter by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepscope.floor.units import count_text
+from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.facts import Facts, first
+from stepscope.judge.groups import Group, by_kernel
+from stepscope.judge.sequence import Sequence
+
+_KERNELS = Threshold(
+    "kernels of the optimizer per step that are not for many tensors",
+    50,
+    "count",
+    "ours: foreach and fused optimizers launch a few dozen",
+)
+_SHARE = Threshold(
+    "the optimizer's time on the device, of the step",
+    0.02,
+    "ratio",
+    "ours: below it there is little to win",
+)
+_PASSES = Threshold(
+    "passes over memory that a fused optimizer leaves of a loop's",
+    1 / 3,
+    "ratio",
+    "ours: Adam reads and writes 7 tensors fused and over 20 in single operators; SGD with momentum "
+    "5 and 8",
+)
+
+_GAP = Threshold(
+    "a gap between two of its kernels that the loop makes",
+    200_000,
+    "ns",
+    "ours: longer ones have other causes",
+)
+
+
+@rule(
+    "unfused-optimizer",
+    "Optimizers that loop over parameters.",
+    _KERNELS,
+    _SHARE,
+    _PASSES,
+    _GAP,
+    saves="waiting",
+    unreliable_with=("unlinked_kernel_fraction",),
+    silent_with=("no_gpu_events",),
+)
+def unfused_optimizer(facts: Facts) -> Iterator[Finding]:
+    """Kernels launched in `Optimizer.step` and `zero_grad` other than those over many tensors at once
+    (`multi_tensor_apply`, `_foreach_...`, `_fused_...`). What counts is their time in a typical step
+    with the gaps between those that follow each other.
+
+    At most the gaps and two thirds of the kernels' time can be saved; at least half of the gaps and a
+    quarter of the kernels' time.
+    """
+    if not facts.has_steps or not facts.enough_work:
+        return
+    own = [g for g in facts.groups if g.direction == "optimizer" and g.kind == "computation"]
+    single = [group for group in own if not _over_many(group)]
+    count = sum(group.count for group in single) / facts.steps
+    sequence = facts.sequence
+    if sequence is None or count < _KERNELS.value:
+        return
+    kernel_ns, gaps_ns = _time(sequence)
+    if facts.part_of_step(kernel_ns + gaps_ns) <= _SHARE.value:
+        return
+    yield Finding(
+        title=f"The optimizer launches {count_text(round(count))} kernels, parameter by parameter: "
+        f"{facts.amount(kernel_ns + gaps_ns)}",
+        metric="time of the optimizer's kernels and the gaps between them, in a typical step",
+        value=kernel_ns + gaps_ns,
+        unit="ns",
+        saving_ns=(gaps_ns / 2 + kernel_ns / 4, gaps_ns + kernel_ns * (1 - _PASSES.value)),
+        confidence="high",
+        evidence=(
+            {"kernels_ns": kernel_ns, "gaps_ns": gaps_ns},
+            *first(by_kernel(facts, single)),
+        ),
+        rank=sequence.rank,
+        step=sequence.step,
+        window_ns=sequence.window_ns,
+        advice="Give the optimizer fused=True (or foreach=True), and zero_grad(set_to_none=True).",
+        query="stepscope findings SRC --id unfused-optimizer --json",
+    )
+
+
+def _time(sequence: Sequence) -> tuple[int, int]:
+    """Duration of the optimizer's kernels, and of the gaps between those that follow each other (ns)."""
+    kernel_ns = gaps_ns = 0
+    for pieces in sequence.streams():
+        for piece, after in zip(pieces, [*pieces[1:], None], strict=True):
+            if piece.direction != "optimizer" or piece.kind == "communication":
+                continue
+            kernel_ns += piece.dur_ns
+            if after is not None and after.direction == "optimizer":
+                gap = max(0, after.start_ns - piece.end_ns)
+                gaps_ns += gap if gap < _GAP.value else 0
+    return kernel_ns, gaps_ns
+
+
+def _over_many(group: Group) -> bool:
+    return "multi_tensor" in group.name or any(
+        word in (group.operator or "") for word in ("_foreach_", "_fused_", "_amp_foreach_")
+    )

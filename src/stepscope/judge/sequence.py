@@ -1,0 +1,100 @@
+"""The device work of a typical step, in order: what patterns of kernels are looked for in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from stepscope.analysis.recording import WORK
+from stepscope.costs import class_of, model_of
+
+if TYPE_CHECKING:
+    from stepscope.judge.facts import Facts
+
+_MOST = 50_000
+"""Pieces of work looked at where the recording marks no steps; patterns repeat."""
+
+_TYPICAL = """
+    SELECT rank, span, step, start_ns, end_ns FROM step
+    WHERE {counted} ORDER BY end_ns - start_ns, rank, span, step
+    LIMIT 1 OFFSET (SELECT (count(*) - 1) // 2 FROM step WHERE {counted})
+"""
+_WORK = f"""
+    SELECT work.kind, work.name, op.name AS operator, op.input_id, work.operator_id, work.direction,
+        work.device, work.stream, work.start_ns, work.start_ns + work.dur_ns AS end_ns,
+        work.blocks_per_sm, work.graph_id IS NOT NULL OR launch.role = 'graph_launch' AS replayed
+    FROM (
+        SELECT * FROM device_event
+        WHERE {WORK} AND rank = $rank AND span = $span AND (step = $step OR NOT $marked)
+        ORDER BY start_ns LIMIT {_MOST}
+    ) AS work
+    LEFT JOIN (SELECT id, name, input_id FROM host_event WHERE kind = 'operator' AND rank = $rank)
+        AS op ON op.id = work.operator_id
+    LEFT JOIN (SELECT id, role FROM host_event WHERE kind = 'runtime' AND rank = $rank)
+        AS launch ON launch.id = work.launch_id
+    ORDER BY work.device, work.stream, work.start_ns, work.id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A kernel, copy or fill."""
+
+    kind: str
+    name: str
+    operator: str | None
+    input_id: int | None
+    operator_id: int | None
+    direction: str | None
+    device: int
+    stream: int
+    start_ns: int
+    end_ns: int
+    blocks_per_sm: float | None
+    replayed: bool | None
+
+    @property
+    def dur_ns(self) -> int:
+        """Its duration (ns)."""
+        return self.end_ns - self.start_ns
+
+    @property
+    def label(self) -> str:
+        """Its class of work."""
+        model = model_of(self.operator) if self.operator is not None else None
+        return class_of(None if model is None else model.family, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """The work of one step of one rank, by stream and begin."""
+
+    rank: int
+    span: int
+    step: int
+    start_ns: int
+    end_ns: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def window_ns(self) -> tuple[int, int]:
+        """Begin and end of the step."""
+        return self.start_ns, self.end_ns
+
+    def streams(self) -> Iterator[list[Piece]]:
+        """The work of each stream in order."""
+        for _, pieces in groupby(self.pieces, key=lambda piece: (piece.device, piece.stream)):
+            yield list(pieces)
+
+
+def typical_step(facts: Facts) -> Sequence | None:
+    """The step of median length, with its work; None where there is none."""
+    found = facts.host(_TYPICAL)
+    if not found:
+        return None
+    row = found[0]
+    asked = {name: row[name] for name in ("rank", "span", "step")}
+    work = facts.scope.sql(_WORK, {**asked, "marked": facts.has_steps}).to_pylist()
+    return Sequence(**row, pieces=tuple(Piece(**piece) for piece in work))

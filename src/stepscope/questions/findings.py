@@ -1,0 +1,120 @@
+"""`findings`: what is worth changing, and what that would save."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+    from stepscope.judge.engine import Found
+    from stepscope.judge.facts import Facts
+
+_COLUMNS = (
+    Column("id", "text", "rule that found it", shown=False),
+    Column("severity", "text", "high, medium, low by what it could save; or note"),
+    Column("title", "text", "what was found"),
+    Column("saving_low_ns", "int", "what a step could save, at least", "ns"),
+    Column("saving_high_ns", "int", "what a step could save, at most", "ns"),
+    Column("saving_share_ratio", "float", "the most it could save, of the step", "ratio"),
+    Column(
+        "per", "text", "what savings are per: step, or recording where none is marked", shown=False
+    ),
+    Column("confidence", "text", "how sure the cause is: high, medium or low"),
+    Column("advice", "text", "what to do, in PyTorch's terms"),
+    Column("metric", "text", "what the value is", shown=False),
+    Column("value", "float", "the number that the finding rests on", shown=False),
+    Column("unit", "text", "its unit: ns, ratio, count or bytes", shown=False),
+    Column("rank", "int", "rank it is about; empty for all", shown=False),
+    Column("step", "int", "step it was seen in; empty for all", shown=False),
+    Column("window_start_ns", "int", "begin of where it was seen", "ns", shown=False),
+    Column("window_end_ns", "int", "end of where it was seen", "ns", shown=False),
+    Column("evidence", "text", "rows that show it, as a JSON list of objects", shown=False),
+    Column(
+        "query",
+        "text",
+        "what reproduces the number: a stepscope command, or SQL for `stepscope sql SRC`",
+        shown=False,
+    ),
+    Column("failing_checks", "text", "failing checks that bear on it", shown=False),
+)
+
+
+@question(
+    "findings",
+    "What is worth changing, and what would it save?",
+    _COLUMNS,
+    parameters=(Parameter("id", "text", "findings of one rule alone", default=None),),
+    steps="all",
+    drawing="text",
+    fills="No rule found anything large enough. Record host and device, steps and shapes "
+    "(record_shapes=True), so that all rules can look.",
+)
+def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # the option is --id
+    """What rules find in the recording, the largest saving first: each with the number it rests on,
+    the rows that show it, bounds of what a step could save, what to do about it, and the query that
+    gives the number again. [The rules](../findings.md) says what each looks for, its thresholds
+    and where they come from.
+
+    **Savings** are of a mean step of one rank, at least and at most, and never more than the step.
+    Findings overlap: a step that waits for its loader is not made faster twice, so savings do not
+    add up. Rows are in order of the middle of their bounds. Where kernels fill less than half of
+    the step, what shortens kernels alone has no lower bound: the device may only wait longer.
+
+    **Severity** is high from 20 % of the step, medium from 5 % (the bands of xprof for time lost to
+    input), low below, and note where nothing can be said of the saving.
+
+    **Silence**: a rule that would be wrong about a recording says nothing, so an empty answer means
+    that no rule found something large enough, and is not a promise that nothing could be better.
+    Rules about kernels need 50 pieces of device work in a step. A failing check that makes a rule
+    unreliable lowers the finding's confidence and is named with it.
+
+    Of a job's own phases, without any event, findings are what `phases --by verdict` says.
+
+    Steps and their parts are those of `steps`; where steps are not marked, the time from the
+    device's first work to its last stands in for a step.
+    """
+    from stepscope.judge.engine import find_all
+    from stepscope.judge.facts import Facts
+    from stepscope.judge.measured import has_phases_alone, measured_findings
+    from stepscope.judge.rules import chosen
+
+    names = [column.name for column in _COLUMNS]
+    if id is None and has_phases_alone(scope):
+        rows = measured_findings(scope)
+    else:
+        facts = Facts(scope)
+        rows = [_row(facts, found) for found in find_all(facts, chosen(id))]
+    return answer_rows(_COLUMNS, names, [[row.get(name) for name in names] for row in rows])
+
+
+def _row(facts: Facts, found: Found) -> dict[str, Any]:
+    finding = found.finding
+    low, high = finding.saving_ns or (None, None)
+    start, end = finding.window_ns or facts.window_ns or (None, None)
+    return {
+        "id": found.rule.id,
+        "severity": found.severity,
+        "title": finding.title,
+        "saving_low_ns": None if low is None else round(low),
+        "saving_high_ns": None if high is None else round(high),
+        "saving_share_ratio": None if high is None else facts.part_of_step(high),
+        "per": facts.per,
+        "confidence": finding.confidence,
+        "advice": finding.advice,
+        "metric": finding.metric,
+        "value": float(finding.value),
+        "unit": finding.unit,
+        "rank": finding.rank,
+        "step": finding.step,
+        "window_start_ns": start,
+        "window_end_ns": end,
+        "evidence": json.dumps([dict(row) for row in finding.evidence], ensure_ascii=False),
+        "query": finding.query,
+        "failing_checks": ", ".join(found.checks) or None,
+    }

@@ -1,0 +1,75 @@
+"""What inline recording has measured: events, their samples, and what could not be measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stepscope.record.plan import Entry, Plan
+from stepscope.record.targets.watch import Surveyed
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measurement of an event: `iteration` counts from the recorder's first, from 0."""
+
+    iteration: int
+    duration_ns: int
+    offset_ns: int
+
+
+@dataclass(slots=True)
+class Event:
+    """A planned event that the job runs, and what was measured of it.
+
+    `missed` counts armed iterations that did not run it, `lost` measurements that the device had not
+    finished when their place was needed.
+    """
+
+    surveyed: Surveyed
+    samples: list[Sample] = field(default_factory=list)
+    missed: int = 0
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NotMeasured:
+    """A planned event that could not be measured, and why."""
+
+    entry: Entry
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a recorder has measured until now; the recorder goes on without changing it.
+
+    Args:
+        plan: what was to be measured.
+        events: the planned events that the job runs, in their order.
+        not_measured: planned events that the job does not run.
+        iterations: (iteration, armed, time in ns) of those that count towards the overhead.
+        iterations_run: how many began.
+        bookkeeping_ns: host time spent between iterations, in all of them.
+        in_graph: whether something was measured inside a captured graph.
+        surveyed: whether it is known what the job runs.
+        done: whether every event has had its turn.
+    """
+
+    plan: Plan
+    events: list[Event]
+    not_measured: list[NotMeasured]
+    iterations: list[tuple[int, bool, int]]
+    iterations_run: int
+    bookkeeping_ns: int
+    in_graph: bool
+    surveyed: bool
+    done: bool
+
+
+def not_measured_words(plan: Plan, not_measured: list[NotMeasured]) -> str:
+    """One line for the warning: each entry with the plan's line, where it is known."""
+    words = []
+    for one in not_measured:
+        line = f", line {one.entry.line}" if one.entry.line is not None else ""
+        words.append(f'{plan.source}{line}: "{one.entry.text}" is not measured: {one.reason}')
+    return "; ".join(words)

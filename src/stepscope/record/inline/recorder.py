@@ -1,0 +1,365 @@
+"""Inline recording: what happens at the beginning and end of every iteration of a plan's schedule.
+
+The recorder is told where iterations begin and end (by `session`), arms what the schedule says, and
+reads later what the clocks have reached. It knows no loop, no file and no command line.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from stepscope.record import annotate
+from stepscope.record.clock import Clock, Clocks, HostClock
+from stepscope.record.inline.events import (
+    Event,
+    Measured,
+    NotMeasured,
+    Sample,
+    not_measured_words,
+)
+from stepscope.record.inline.schedule import Schedule, Turn
+from stepscope.record.labels import parse_label
+from stepscope.record.plan import Plan
+from stepscope.record.ring import Marked, Ring
+from stepscope.record.targets import Target
+from stepscope.record.targets.copies import Copies
+from stepscope.record.targets.find import Finder, why_not_seen
+from stepscope.record.targets.watch import ArmedWatch, SurveyWatch, WatchedRegion
+from stepscope.record.trouble import Guard, say_once
+
+_DRAIN_SECONDS = 5.0
+_REPLAY_SECONDS = 1.0
+_READ_EVERY = 8
+"""Iterations between two looks at what the clocks have reached; the ring holds eight times as many."""
+
+
+class Recorder:
+    """Runs a plan's schedule over a job's iterations.
+
+    Args:
+        plan: what to measure.
+        guard: keeps our exceptions out of the job.
+        model: the outermost module; it may come later, through `model`, during the warm-up.
+        optimizers: those whose `zero_grad` counts.
+        now: the host's clock in ns; tests give their own.
+        clock: the clock for everything but input waits; by default that of each module's device.
+        copies: listens to host-to-device copies, where there is a device.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        guard: Guard,
+        *,
+        model: Any = None,
+        optimizers: Iterable[Any] = (),
+        now: Callable[[], int] = time.perf_counter_ns,
+        clock: Clock | None = None,
+        copies: Copies | None = None,
+    ) -> None:
+        self.plan = plan
+        self.model = model
+        self.optimizers = list(optimizers)
+        self.copies = copies
+        self.events: list[Event] = []
+        self.not_measured: list[NotMeasured] = []
+        self.iterations: list[tuple[int, bool, int]] = []
+        """(iteration, armed, time in ns) of every iteration that counts towards the overhead."""
+        self.iteration = -1
+        self.bookkeeping_ns = 0
+        self.in_graph = False
+        """Whether something was measured inside a captured graph, where no iteration is unarmed."""
+        self.watch: SurveyWatch | ArmedWatch | None = None
+        self.schedule = Schedule(
+            # The first runs untouched, and what was not given is found in the second.
+            warmup=max(plan.warmup, 1 if model is not None and self.optimizers else 2),
+            repetitions=plan.repetitions,
+            unarmed_every=plan.unarmed_every,
+            one_shot=plan.mode == "one_shot",
+        )
+        self._guard = guard
+        self._now = now
+        self._host = HostClock(now)
+        self._host_beside_device = HostClock(now, stream=-1)
+        self._clocks = Clocks(self._host, clock)
+        self._ring = Ring()
+        self._finder: Finder | None = None
+        self._targets: list[Target] = []
+        self._armed: list[tuple[Target | None, Clock]] = []
+        self._armed_for: Turn | None = None
+        self._armed_watch = ArmedWatch({})
+        self._installed = False
+        self._captured_for: int | None = -1
+        self._began_ns: int | None = None
+        self._fresh = False
+        self._regions = False
+
+    @property
+    def done(self) -> bool:
+        """Whether everything that can be measured has been; some may still have to be read."""
+        return self.schedule.turn.role == "done"
+
+    def measured(self) -> Measured:
+        """What is known until now."""
+        return Measured(
+            plan=self.plan,
+            events=[replace(event, samples=event.samples.copy()) for event in self.events],
+            not_measured=self.not_measured.copy(),
+            iterations=self.iterations.copy(),
+            iterations_run=self.iteration + 1,
+            bookkeeping_ns=self.bookkeeping_ns,
+            in_graph=self.in_graph,
+            surveyed=self.schedule.planned() is not None,
+            done=self.done,
+        )
+
+    def read(self) -> bool:
+        """Reads what the clocks have reached; says whether anything is still in flight."""
+        self._read()
+        return len(self._ring) > 0
+
+    def begin(self, now_ns: int, *, fresh: bool = False) -> None:
+        """An iteration begins.
+
+        Args:
+            now_ns: when, by the host's clock.
+            fresh: it is the first of an epoch, whose loader starts up: it runs untouched and does
+                not count.
+        """
+        self.iteration += 1
+        self._began_ns = now_ns
+        self._fresh = fresh
+        role = self.schedule.turn.role
+        if fresh or role not in ("survey", "armed"):
+            self._disarm()
+        elif role == "survey":
+            self.watch = self._survey()
+            self._install(self.watch)
+        else:
+            watch = self._arm(self.schedule.turn)
+            self.watch = watch
+            if not self._installed:
+                self._install(watch)
+            # Last, so that what it took to install all this is in no offset.
+            watch.begin()
+
+    def not_this_one(self) -> None:
+        """The running iteration turns out not to count: an epoch began or a validation ran in it."""
+        self._fresh = True
+
+    def end(self, now_ns: int) -> bool:
+        """The iteration is over, by the host's clock at `now_ns`; whether all is measured now."""
+        if self._began_ns is None:
+            return False
+        if self._fresh:
+            self.abandon()
+            return False
+        time_ns = now_ns - self._began_ns
+        self._began_ns = None
+        watch, self.watch = self.watch, None
+        turn = self.schedule.turn
+        measured = isinstance(watch, ArmedWatch) and self._collect(watch, turn)
+        if isinstance(watch, SurveyWatch):
+            self._disarm()
+            self._surveyed(watch)
+        if turn.role == "unarmed" or (measured and turn.counted):
+            self.iterations.append((self.iteration, turn.role == "armed", time_ns))
+        following = self.schedule.advance(measured=measured)
+        if following.role == "armed" and following.event == turn.event:
+            for target in self._targets:
+                target.rest()
+        else:
+            self._disarm()
+        # Seldom: code that a step has driven out of the processor's caches is slow code.
+        if self.iteration % _READ_EVERY == 0:
+            self._read()
+        self.bookkeeping_ns += self._now() - now_ns
+        return following.role == "done"
+
+    def abandon(self, *, began: bool = True) -> None:
+        """The iteration broke off: nothing of it counts, and its turn is taken again.
+
+        Args:
+            began: False when there was no iteration at all, only the end of a loader.
+        """
+        if not began:
+            self.iteration -= 1
+        watch = self.watch
+        self._began_ns = None
+        self._disarm()
+        if isinstance(watch, ArmedWatch):
+            watch.give_back()
+
+    def remove(self) -> None:
+        """Takes everything out of the job, and lets go of the model."""
+        self._began_ns = None
+        self._disarm()
+        self._finder = None
+        self._armed = []
+        self._targets = []
+        self.model = None
+        self.optimizers = []
+
+    def drain(self) -> None:
+        """Reads what is still in flight; waits for a device some seconds at most.
+
+        Not while the job goes on: asking a device from a second thread would spoil a graph that the
+        job is capturing.
+        """
+        self._wait_for_ring(_DRAIN_SECONDS, every=0.01)
+        self._ring.drop()
+        for key, lost in self._ring.lost.items():
+            self.events[key].lost += lost
+        self._ring.lost.clear()
+
+    def recapture(self) -> bool:
+        """Whether a CUDA graph has to be captured now, because what it is to contain has changed.
+
+        Ask once per iteration, before the replay. True in the surveyed iteration, in the first of
+        each event, and once more at the end, for a graph without marks.
+        """
+        turn = self.schedule.turn
+        if self._fresh or turn.role in ("warmup", "unarmed"):
+            return False
+        asked_for = None if turn.role == "survey" else len(self.events)
+        if turn.role == "armed":
+            asked_for = turn.event or 0
+        changed = asked_for != self._captured_for
+        self._captured_for = asked_for
+        if changed:
+            self._armed_watch.in_graph = {}
+        return changed
+
+    def clock_of(self, label: str) -> Clock:
+        """Input waits are the host's; everything else is timed where the label's module works."""
+        if label == "input_wait":
+            beside_device = self._module_clock("forward").kind != "host"
+            return self._host_beside_device if beside_device else self._host
+        return self._module_clock(label)
+
+    def _module_clock(self, label: str) -> Clock:
+        return self._clocks.of(
+            None if self._finder is None else self._finder.device_of(parse_label(label))
+        )
+
+    def _survey(self) -> SurveyWatch:
+        self._finder = Finder(self.model, self.optimizers, self.copies)
+        self._targets = self._finder.survey(self.plan)
+        return SurveyWatch(self.plan, self.clock_of)
+
+    def _surveyed(self, watch: SurveyWatch) -> None:
+        finder = self._finder
+        if finder is None:
+            return
+        ended = [event for event in watch.events if event.end_index is not None]
+        self.events = [Event(event) for event in sorted(ended, key=lambda one: one.start_index)]
+        armed = {
+            label: (finder.armed(parse_label(label)), self.clock_of(label))
+            for label in {event.surveyed.label for event in self.events}
+        }
+        self._armed = [armed[event.surveyed.label] for event in self.events]
+        self.schedule.surveyed(len(self.events))
+        for entry in self.plan.entries:
+            if any(entry.label.matches(event.label, event.occurrence) for event in ended):
+                continue
+            if any(entry.label.matches(event.label, event.occurrence) for event in watch.events):
+                reason = "it began in the surveyed iteration but did not end in it"
+            elif any(entry.label.matches(*event) for event in watch.in_graph):
+                reason = (
+                    "it runs inside a captured graph, where this torch's events keep no time; those "
+                    "of torch 2.8 do"
+                )
+            elif any(
+                entry.label.matches(label, entry.label.occurrence or 0) for label in watch.elsewhere
+            ):
+                reason = "it runs in another thread than the training loop's"
+            else:
+                reason = why_not_seen(entry, finder, watch.seen)
+            self.not_measured.append(NotMeasured(entry, reason))
+        if self.not_measured:
+            say_once(not_measured_words(self.plan, self.not_measured))
+
+    def _keys(self, turn: Turn) -> range:
+        return range(len(self.events)) if turn.event is None else range(turn.event, turn.event + 1)
+
+    def _arm(self, turn: Turn) -> ArmedWatch:
+        """The watch of a turn's event. It stays the same, and its targets too, from turn to turn."""
+        before = self._armed_for
+        if before is not None and before.event == turn.event:
+            return self._armed_watch
+        self._armed_for = turn
+        armed: dict[tuple[str, int], tuple[int, Clock]] = {}
+        targets: dict[int, Target] = {}
+        self._regions = False
+        for key in self._keys(turn):
+            event = self.events[key].surveyed
+            target, clock = self._armed[key]
+            armed[(event.label, event.occurrence)] = (key, clock)
+            if target is None:
+                self._regions = True  # or an input wait, which the session tells
+            else:
+                targets[id(target)] = target
+        self._targets = list(targets.values())
+        self._armed_watch = ArmedWatch(armed)
+        return self._armed_watch
+
+    def _install(self, watch: SurveyWatch | ArmedWatch) -> None:
+        self._installed = True
+        for target in self._targets:
+            target.install(watch, self._guard)
+        if isinstance(watch, SurveyWatch) or self._regions:
+            annotate.listen(self._open_region)
+
+    def _disarm(self) -> None:
+        self.watch = None
+        if not self._installed:
+            return
+        self._installed = False
+        annotate.stop_listening(self._open_region)
+        for target in self._targets:
+            target.remove()
+
+    def _collect(self, watch: ArmedWatch, turn: Turn) -> bool:
+        """Puts an armed iteration's marks into the ring; says whether it ran what was armed."""
+        ran: list[Marked] = []
+        for pending in watch.end(self.iteration):
+            ran += pending.measured
+            ran += pending.in_graph
+            if turn.counted and (pending.measured or pending.in_graph):
+                self._ring.push(pending)
+            else:
+                pending.release()
+        # An event that is alone has run when anything has.
+        if turn.event is None or not ran:
+            keys = {key for key, _, _ in ran}
+            for event in self._keys(turn):
+                self.events[event].missed += event not in keys
+        if watch.in_graph:
+            self.in_graph = True
+        if watch.in_graph and turn.counted:
+            # The next replay makes the same marks again, so they must be read before it.
+            self._wait_for_ring(_REPLAY_SECONDS, every=0.0002)
+        return bool(ran)
+
+    def _read(self) -> None:
+        for reading in self._ring.read():
+            self.events[reading.key].samples.append(
+                Sample(reading.iteration, reading.duration_ns, reading.offset_ns)
+            )
+
+    def _wait_for_ring(self, seconds: float, *, every: float) -> None:
+        deadline = time.monotonic() + seconds
+        self._read()
+        while len(self._ring) and time.monotonic() < deadline:
+            time.sleep(every)
+            self._read()
+
+    def _open_region(self, name: str) -> AbstractContextManager[Any] | None:
+        watch = self.watch
+        if watch is None or (isinstance(watch, ArmedWatch) and not watch.listens_to(name)):
+            return None
+        return WatchedRegion(watch, self._guard, name)

@@ -1,0 +1,119 @@
+"""The files of one recorded process: in the background while it trains, at once when it ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stepscope.floor.ranks import Process, this_process
+from stepscope.record.inline.events import Measured
+from stepscope.record.inline.summary import file_name, inline_summary, phases_summary
+from stepscope.record.output import keep_json
+from stepscope.record.phases.communication import ddp_timing
+from stepscope.record.phases.phases import Phases
+from stepscope.record.targets.copies import Copied
+from stepscope.record.trouble import Guard, say_once
+
+_PATIENCE_SECONDS = 30.0
+
+
+class ResultFiles:
+    """Writes what one process has measured.
+
+    Args:
+        out: directory of the files.
+        guard: hears what goes wrong in the background.
+    """
+
+    def __init__(self, out: Path, guard: Guard) -> None:
+        self.out = out
+        self.written: list[Path] = []
+        self._guard = guard
+        self._started_epoch_ns = time.time_ns()
+        self._process: Process | None = None
+        self._writer: threading.Thread | None = None
+        self._ddp: dict[str, Any] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still being written in the background."""
+        return self._writer is not None and self._writer.is_alive()
+
+    def process(self) -> Process:
+        """This process; asked again until torch.distributed has said who it is."""
+        if self._process is None or self._process.rule != "torch.distributed":
+            self._process = this_process()
+        return self._process
+
+    def in_background(self, write: Callable[[], None]) -> None:
+        """Calls `write` in a thread, after what is being written there already."""
+        before = self._writer
+
+        def work() -> None:
+            if before is not None:
+                before.join()
+            try:
+                write()
+            except Exception as error:
+                self._guard.trip(error)
+
+        self._writer = threading.Thread(target=work, name="stepscope-writer", daemon=True)
+        self._writer.start()
+
+    def settled(self) -> bool:
+        """Waits for the background; False, and said, when it hangs: writing more would hang the job."""
+        if self._writer is not None:
+            self._writer.join(_PATIENCE_SECONDS)
+        if self.busy:
+            say_once(
+                f"{self.out} takes no file within {_PATIENCE_SECONDS:.0f} s: "
+                "what was measured last is not written"
+            )
+        return not self.busy
+
+    def write_inline(self, measured: Measured) -> None:
+        """Writes the events of a plan, in place of an earlier file of this process."""
+        process = self.process()
+        summary = inline_summary(measured, process, self._started_epoch_ns)
+        self._keep(file_name(process, "prof"), summary, "the inline profile")
+
+    def ask_ddp(self, model: Any) -> None:
+        """Asks a model that is DDP's for its timings, while there is one: a script's `main` has returned,
+        and its model is gone, before the recording ends.
+        """
+        if model is not None:
+            self._ddp = ddp_timing(model) or self._ddp
+
+    def summary_of(
+        self, phases: Phases, model: Any, copied: Copied | None, *, samples: bool
+    ) -> dict[str, Any]:
+        """What `write_phases` writes; made where no step runs meanwhile.
+
+        Args:
+            phases: what was measured.
+            model: the outermost module, for DDP's own timings; None where it is not known, or is no
+                more: then the timings are those that it had when it was asked last.
+            copied: to the device; None where nobody listened.
+            samples: with all kept steps, not only some.
+        """
+        self.ask_ddp(model)
+        return phases_summary(
+            phases,
+            self.process(),
+            self._started_epoch_ns,
+            communication=self._ddp,
+            copied=copied,
+            samples=samples,
+        )
+
+    def write_phases(self, summary: dict[str, Any]) -> None:
+        """Writes the phases, in place of an earlier file of this process."""
+        self._keep(file_name(self.process(), "phases"), summary, "the summary of phases")
+
+    def _keep(self, name: str, payload: dict[str, Any], what: str) -> None:
+        path = keep_json(self.out, name, payload, what=what)
+        if path is not None and path not in self.written:
+            self.written.append(path)

@@ -1,0 +1,330 @@
+"""One process's inline recording: iterations are told to it, and it tells the recorder and the phases.
+
+A session is what `inline.start` makes. Loops (`inline.iterate`), contexts (`inline.iteration`) and
+unmodified scripts (`script`) drive the same one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from stepscope.record.clock import Clock
+from stepscope.record.compiling import capturing_check
+from stepscope.record.inline.recorder import Recorder
+from stepscope.record.inline.result_files import ResultFiles
+from stepscope.record.job.at_exit import AtExit
+from stepscope.record.job.trained_model import Found, TrainedModel
+from stepscope.record.phases.listeners import PhaseListeners
+from stepscope.record.phases.phases import Phases
+from stepscope.record.plan import Plan
+from stepscope.record.trouble import Guard, say_once
+
+_SAVE_EVERY_SECONDS = 60.0
+_ASK_DDP_FIRST, _ASK_DDP_EVERY = 16, 128
+"""Steps: DDP times its first ten, and then one in a hundred."""
+
+
+class Session:
+    """Inline recording of one process, from `start` to `close`.
+
+    Args:
+        plan: what to measure one event at a time; None for phases only.
+        model: the outermost module; None to find it in the first iteration.
+        optimizer: the optimizer, or several; None to find them in the first iteration.
+        roots: the modules whose calls are the forward, where the model itself is not called.
+        out: directory of the files.
+        phases: whether every step's phases are measured.
+        now: the host's clock (ns); tests give their own.
+        clock: the clock of the model's device; tests give their own.
+        copies: whether copies from the host are listened to; None for where the model is on a
+            device.
+    """
+
+    def __init__(
+        self,
+        plan: Plan | None,
+        *,
+        model: Any = None,
+        optimizer: Any = None,
+        roots: Sequence[Any] | None = None,
+        out: str | Path = ".",
+        phases: bool = True,
+        now: Callable[[], int] = time.perf_counter_ns,
+        clock: Clock | None = None,
+        copies: bool | None = None,
+    ) -> None:
+        self.now = now
+        self.guard = Guard("inline recording")
+        self.driver: str | None = None
+        self._plan = plan
+        optimizers = _listed(optimizer)
+        self._trained = TrainedModel(self.guard, model, roots, optimizers=not optimizers)
+        self._phases = Phases(now) if phases else None
+        self._listeners = PhaseListeners(self._phases, self.guard, clock, copies=copies)
+        self._recorder: Recorder | None = None
+        if plan is not None:
+            self._recorder = Recorder(
+                plan, self.guard, model=model, optimizers=optimizers, now=now, clock=clock
+            )
+        # A job may change its directory; its files stay where they were to go.
+        self._files = ResultFiles(Path(out).absolute(), self.guard)
+        self._capturing = capturing_check()
+        self._in_iteration = False
+        self._iterations = 0
+        self._pid = os.getpid()
+        self._saved = time.monotonic()
+        self._recorder_over = False
+        self._reads_left = 100
+        self._out_of_the_job = False
+        self._closed = False
+        self._said_stop = False
+        self._at_exit = AtExit(self.close)
+
+    @property
+    def written(self) -> list[Path]:
+        """The files that are there."""
+        return self._files.written
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to record: iterations need not be told any more."""
+        return self.guard.tripped or (
+            self._phases is None and (self._recorder is None or self._recorder_over)
+        )
+
+    @property
+    def done(self) -> bool:
+        """Whether the plan is measured; also when recording had to stop."""
+        return self.guard.tripped or self._recorder is None or self._recorder.done
+
+    def begin(self, *, fresh: bool = False) -> int:
+        """An iteration begins; one that still runs has ended.
+
+        Args:
+            fresh: it is the first of an epoch.
+
+        Returns:
+            The iteration's number, for `abandon`.
+        """
+        if self.guard.tripped:
+            self._take_out()
+            return self._iterations
+        if self._closed or self._capturing():
+            return self._iterations
+        try:
+            now_ns = self.now()
+            if self._in_iteration:
+                self._end(now_ns)
+                now_ns = self.now()
+            found = self._trained.begin(self._iterations)
+            if found is not None:
+                self._listen(found)
+            self._iterations += 1
+            self._in_iteration = True
+            if self._recorder is not None and not self._recorder.done:
+                self._recorder.begin(now_ns, fresh=fresh)
+            if self._phases is not None:
+                self._phases.begin(now_ns, fresh=fresh)
+        except Exception as error:
+            self.guard.trip(error)
+        return self._iterations
+
+    def end(self) -> None:
+        """The iteration has ended."""
+        if self.guard.tripped or not self._in_iteration:
+            return
+        try:
+            self._end(self.now())
+        except Exception as error:
+            self.guard.trip(error)
+
+    def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
+        """The iteration broke off: an exception, a break, the end of the loader.
+
+        Args:
+            iteration: only if this one is running; None for whichever is.
+            began: False when there was no batch, and so no iteration at all.
+        """
+        if self.guard.tripped or not self._in_iteration:
+            return
+        if iteration is not None and iteration != self._iterations:
+            return
+        self._in_iteration = False
+        if not began:
+            self._iterations -= 1
+        try:
+            if self._recorder is not None:
+                self._recorder.abandon(began=began)
+            if self._phases is not None:
+                self._phases.abandon()
+        except Exception as error:
+            self.guard.trip(error)
+
+    def not_this_one(self) -> None:
+        """The running iteration does not count: an epoch began, or a validation ran in it."""
+        if self._recorder is not None:
+            self._recorder.not_this_one()
+        if self._phases is not None:
+            self._phases.not_this_one()
+
+    def stops_now(self) -> bool:
+        """Whether the plan asks the loop to end before another iteration."""
+        plan = self._plan
+        if plan is None:
+            return False
+        if plan.stop_after is not None and self._iterations >= plan.stop_after:
+            return True
+        if not plan.stop_when_done or not self.done or self.guard.tripped:
+            return False
+        if self._files.process().world_size == 1:
+            return True
+        # Ranks may need different numbers of iterations; one that leaves early hangs the others.
+        if plan.stop_after is None and not self._said_stop:
+            self._said_stop = True
+            say_once(
+                "stop_when_done is ignored with several ranks, which would wait for each other; "
+                "give the plan stop_after, which all ranks share"
+            )
+        return False
+
+    def input_begins(self) -> tuple[Any, Any]:
+        """The wait for a batch begins; the result goes to `input_ends`."""
+        recorder, phases = self._recorder, self._phases
+        if self.guard.tripped or not self._in_iteration:
+            return None, None
+        try:
+            if phases is not None:
+                phases.installed.add("input_wait")
+            watch = recorder.watch if recorder is not None else None
+            return (
+                phases.open("input_wait") if phases is not None else None,
+                None if watch is None else (watch, watch.open("input_wait")),
+            )
+        except Exception as error:
+            self.guard.trip(error)
+            return None, None
+
+    def input_ends(self, tokens: tuple[Any, Any]) -> None:
+        """The batch is here."""
+        if self.guard.tripped:
+            return
+        phase, watched = tokens
+        try:
+            if watched is not None:
+                watched[0].close(watched[1])
+            if self._phases is not None:
+                self._phases.close(phase)
+        except Exception as error:
+            self.guard.trip(error)
+
+    def recapture(self) -> bool:
+        """Whether the job has to capture its CUDA graph again (see `Recorder.recapture`)."""
+        if self.guard.tripped or self._recorder is None:
+            return False
+        return self._recorder.recapture()
+
+    def close(self) -> list[Path]:
+        """Ends the recording and writes what was measured; safe to call again."""
+        if self._closed or os.getpid() != self._pid:
+            return self.written
+        self._closed = True
+        self._at_exit.cancel()
+        try:
+            self.abandon()
+            self._take_out()
+            if not self._files.settled():
+                return self.written
+            if self._recorder is not None and not self._recorder_over:
+                self._recorder.drain()
+                self._files.write_inline(self._recorder.measured())
+            if self._phases is not None and self._phases.steps:
+                self._phases.drain()
+                self._files.write_phases(self._summary_of(self._phases, samples=True))
+        except Exception as error:
+            self.guard.trip(error)
+        return self.written
+
+    def forget_in_child(self) -> None:
+        """A forked child has its parent's hooks; they must do nothing there."""
+        self.guard.error = self.guard.error or RuntimeError("recorded by the parent process")
+
+    def _end(self, now_ns: int) -> None:
+        self._in_iteration = False
+        recorder = self._recorder
+        if recorder is not None and not self._recorder_over:
+            done = recorder.done
+            if not done and recorder.end(now_ns):
+                done = True
+                recorder.remove()
+            if done and not (recorder.read() and self._reads_left):
+                self._recorder_finished(recorder)
+            elif done:
+                self._reads_left -= 1
+        if self._phases is not None:
+            self._phases.end(now_ns)
+            self._trained.end(self._iterations, self._phases.heard)
+            # The model may be gone when the recording ends: a script's main() has returned by then.
+            if self._phases.steps % _ASK_DDP_EVERY == _ASK_DDP_FIRST:
+                self._files.ask_ddp(self._trained.model)
+        # A directory that hangs must not gather threads that wait for it.
+        if time.monotonic() - self._saved > _SAVE_EVERY_SECONDS and not self._files.busy:
+            self._saved = time.monotonic()
+            self._save()
+
+    def _save(self) -> None:
+        """Writes what there is, for a job that may be killed; the last files take its place."""
+        recorder, files = self._recorder, self._files
+        if recorder is not None and not self._recorder_over and recorder.events:
+            measured = recorder.measured()
+            # Who this is, is asked in the job's own thread.
+            files.process()
+            files.in_background(lambda: files.write_inline(measured))
+        if self._phases is not None:
+            summary = self._summary_of(self._phases, samples=False)
+            files.in_background(lambda: files.write_phases(summary))
+
+    def _summary_of(self, phases: Phases, *, samples: bool) -> dict[str, Any]:
+        copies = self._listeners.copies
+        copied = None if copies is None else copies.copied
+        return self._files.summary_of(phases, self._trained.model, copied, samples=samples)
+
+    def _recorder_finished(self, recorder: Recorder) -> None:
+        self._recorder_over = True
+        if self._phases is None:
+            self._listeners.remove()
+        measured = recorder.measured()
+        self._files.process()
+        self._files.in_background(lambda: self._files.write_inline(measured))
+
+    def _listen(self, found: Found) -> None:
+        recorder = self._recorder
+        if found.roots is not None:
+            self._listeners.install(found.model, found.roots)
+        if recorder is None or recorder.done:
+            return
+        recorder.optimizers = recorder.optimizers or found.optimizers
+        recorder.copies = self._listeners.copies
+        # Another model is not the one whose modules the plan names.
+        if recorder.model is None:
+            recorder.model = found.model
+
+    def _take_out(self) -> None:
+        """Takes everything of ours out of the job; at a boundary, where torch walks no hooks."""
+        if self._out_of_the_job:
+            return
+        self._out_of_the_job = True
+        self._in_iteration = False
+        self._trained.close()
+        self._listeners.remove()
+        if self._recorder is not None:
+            self._recorder.remove()
+
+
+def _listed(optimizer: Any) -> list[Any]:
+    if optimizer is None:
+        return []
+    return list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]

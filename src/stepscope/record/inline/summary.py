@@ -1,0 +1,237 @@
+"""The two files that a recorded process leaves, as JSON objects: inline events, and phases.
+
+`<host>.<rank>.prof.json` has the fields of HugeCTR's inline profiler (times in ms, as there) with
+the statistics and raw samples beside them (in ns). `<host>.<rank>.phases.json` is the summary of
+every step's phases, which is small enough to keep for each run and to compare runs by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from stepscope.floor.ranks import Process
+from stepscope.floor.statistics import Statistics, describe, overhead
+from stepscope.record.inline.events import Event, Measured
+from stepscope.record.phases.phases import COLUMNS, PHASES, Phases
+from stepscope.record.phases.verdict import findings
+from stepscope.record.plan import Entry
+from stepscope.record.targets.copies import Copied
+
+VERSION = 1
+PHASES_VERSION = 2
+"""2: steps have the peak of memory, and null where memory was not read, not 0."""
+
+ENDED_FIRST = "the recording ended before its turn"
+"""Why an event has no measurement: the job ran fewer iterations than the plan takes."""
+
+RUNNING_STEPS = 128
+"""Steps in a file that is written while the job still runs: it is made beside the training loop."""
+
+_OF_MEMORY = 2
+"""The last columns of a step: memory, which is not read at every one."""
+
+
+def file_name(process: Process, kind: str) -> str:
+    """`<host>.<rank>.<kind>.json`: no two processes of a job write the same file."""
+    return f"{process.host}.{process.rank}.{kind}.json"
+
+
+def _who(process: Process) -> dict[str, Any]:
+    return {
+        "host_name": process.host,
+        "rank": process.rank,
+        "local_rank": process.local_rank,
+        "world_size": process.world_size,
+        "pid": process.pid,
+        "rank_rule": process.rule,
+    }
+
+
+def _statistics_ns(statistics: Statistics | None) -> dict[str, Any] | None:
+    if statistics is None:
+        return None
+    return {
+        "n": statistics.n,
+        "mean_ns": statistics.mean,
+        "median_ns": statistics.median,
+        "std_ns": statistics.std,
+        "p5_ns": statistics.p5,
+        "p95_ns": statistics.p95,
+        "ci95_low_ns": statistics.ci95_low,
+        "ci95_high_ns": statistics.ci95_high,
+        "stable": statistics.stable,
+    }
+
+
+def _mean_ms(values: list[int]) -> float | None:
+    return sum(values) / len(values) / 1e6 if values else None
+
+
+def _event(event: Event) -> dict[str, Any]:
+    durations = [sample.duration_ns for sample in event.samples]
+    offsets = [sample.offset_ns for sample in event.samples]
+    return {
+        "label": event.surveyed.label,
+        "start_index": event.surveyed.start_index,
+        "end_index": event.surveyed.end_index,
+        "avg_measured_time_ms": _mean_ms(durations),
+        "avg_iter_start_to_event_start_time_ms": _mean_ms(offsets),
+        "occurrence": event.surveyed.occurrence,
+        "clock": event.surveyed.clock,
+        "statistics": _statistics_ns(describe(durations)),
+        "offset_statistics": _statistics_ns(describe(offsets)),
+        "missed": event.missed,
+        "lost": event.lost,
+        "samples": [
+            [sample.iteration, sample.duration_ns, sample.offset_ns] for sample in event.samples
+        ],
+    }
+
+
+def _without_a_turn(measured: Measured) -> list[dict[str, Any]]:
+    """What of the plan was still to come when the recording ended."""
+    if measured.done:
+        return []
+    missing = []
+    for entry in measured.plan.entries:
+        events = [event for event in measured.events if _is_of(event, entry)]
+        # What the surveyed iteration did not run is named already.
+        if not (any(event.samples for event in events) or (measured.surveyed and not events)):
+            missing.append({"label": entry.text, "line": entry.line, "reason": ENDED_FIRST})
+    return missing
+
+
+def _is_of(event: Event, entry: Entry) -> bool:
+    return entry.label.matches(event.surveyed.label, event.surveyed.occurrence)
+
+
+def inline_summary(measured: Measured, process: Process, started_epoch_ns: int) -> dict[str, Any]:
+    """What inline recording has measured, as `<host>.<rank>.prof.json` holds it."""
+    timeline: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for event in measured.events:
+        where = event.surveyed
+        streams = timeline.setdefault(f"device_{where.device}", {})
+        streams.setdefault(f"stream_{where.stream}", []).append(_event(event))
+    unarmed = [time_ns for _, armed, time_ns in measured.iterations if not armed]
+    armed = [time_ns for _, armed, time_ns in measured.iterations if armed]
+    # Inside a captured graph the marks stay between two captures, so nothing runs without them.
+    cost = None
+    if not measured.in_graph:
+        cost = asdict(overhead([(armed, time_ns) for _, armed, time_ns in measured.iterations]))
+    plan = measured.plan
+    return {
+        "format": "stepscope.inline",
+        "version": VERSION,
+        **_who(process),
+        "avg_iter_time_ms": _mean_ms(unarmed or armed),
+        "timeline": timeline,
+        "complete": measured.done,
+        "mode": plan.mode,
+        "warmup": plan.warmup,
+        "repetitions": plan.repetitions,
+        "iterations_run": measured.iterations_run,
+        "start_epoch_ns": started_epoch_ns,
+        "overhead": cost,
+        "bookkeeping_ns_per_iteration": measured.bookkeeping_ns
+        / max(measured.iterations_run - 1, 1),
+        "iteration_statistics": {
+            "armed": _statistics_ns(describe(armed)),
+            "unarmed": _statistics_ns(describe(unarmed)),
+        },
+        "iterations": [list(row) for row in measured.iterations],
+        "not_measured": [
+            *(
+                {"label": one.entry.text, "line": one.entry.line, "reason": one.reason}
+                for one in measured.not_measured
+            ),
+            *_without_a_turn(measured),
+        ],
+        "sample_columns": ["iteration", "duration_ns", "offset_ns"],
+        "iteration_columns": ["iteration", "armed", "time_ns"],
+    }
+
+
+def phases_summary(
+    phases: Phases,
+    process: Process,
+    started_epoch_ns: int,
+    *,
+    communication: dict[str, Any] | None = None,
+    copied: Copied | None = None,
+    samples: bool = True,
+) -> dict[str, Any]:
+    """Every step's phases, as `<host>.<rank>.phases.json` holds them.
+
+    Args:
+        phases: what was measured.
+        process: who measured it.
+        started_epoch_ns: Unix time at which recording began (ns).
+        communication: as `communication.ddp_timing` gives it; None where it was not measured.
+        copied: to the device, in all steps; None where nobody listened.
+        samples: with all kept steps; a file written while the job still runs has some of them.
+    """
+    history = phases.history
+    n = history.count
+    total_ns = history.totals[1]
+    columns = list(zip(*history.rows, strict=True)) if history.rows else [()] * len(COLUMNS)
+    by_phase: dict[str, Any] = {}
+    for position, name in enumerate((*PHASES, "residual"), start=2):
+        if name != "residual" and not phases.measured(name):
+            by_phase[name] = None
+            continue
+        by_phase[name] = {
+            "mean_ns": history.totals[position] / n if n else 0.0,
+            "share_ratio": history.totals[position] / total_ns if total_ns else 0.0,
+            "largest_ns": history.largest[position],
+            "statistics": _statistics_ns(describe(columns[position])),
+        }
+    device = None
+    if phases.clock is not None and phases.device_steps:
+        device = {
+            "kind": phases.clock.kind,
+            "steps": phases.device_steps,
+            "mean_ns": {
+                name: phases.device_ns[number] / phases.device_steps
+                for number, name in enumerate(PHASES)
+                if number
+            },
+            "checked_steps": phases.device_checked,
+            "idle_steps": phases.device_idle,
+        }
+    summary: dict[str, Any] = {
+        "format": "stepscope.phases",
+        "version": PHASES_VERSION,
+        **_who(process),
+        "start_epoch_ns": started_epoch_ns,
+        "steps": phases.steps,
+        "counted_steps": n,
+        "warmup": phases.warmup,
+        "backwards": phases.opened[PHASES.index("backward")],
+        "optimizer_steps": phases.opened[PHASES.index("optimizer")],
+        "step": None
+        if not n
+        else {
+            "mean_ns": total_ns / n,
+            "largest_ns": history.largest[1],
+            "statistics": _statistics_ns(describe(columns[1])),
+        },
+        "phases": by_phase,
+        "device": device,
+        "memory": {
+            "of": phases.memory.kind,
+            "peak_bytes": phases.peak_bytes,
+            "samples": [list(row) for row in phases.memory_history.rows],
+        },
+        "first_batch_ns": phases.first_batch_ns,
+        "communication": communication,
+        "copied": None if copied is None else asdict(copied),
+    }
+    summary["verdict"] = [asdict(finding) for finding in findings(summary)]
+    rows, stride = (history.rows, history.stride) if samples else history.thinned(RUNNING_STEPS)
+    summary["step_columns"] = list(COLUMNS)
+    summary["step_stride"] = stride
+    summary["step_samples"] = [
+        [*row[:-_OF_MEMORY], *(value or None for value in row[-_OF_MEMORY:])] for row in rows
+    ]
+    return summary

@@ -1,0 +1,151 @@
+"""The model that a job trains: given, or found in an iteration, and again when another takes over."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepscope.record.job.discover import Discovery
+from stepscope.record.trouble import Guard
+
+_LOOK_EVERY = 4
+_PATIENCE_LOOKS = 2
+_LESS_OFTEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What has become known when an iteration begins. Not to be kept: the job may free it.
+
+    Args:
+        model: the outermost module; None where no module was called.
+        roots: the modules whose calls are the forward; None where only optimizers were looked for.
+        optimizers: those that were looked for.
+    """
+
+    model: Any
+    roots: list[Any] | None
+    optimizers: list[Any] = field(default_factory=list)
+
+
+class TrainedModel:
+    """Knows the model, without keeping it alive.
+
+    The first iteration runs untouched: code that is compiled in it must not see our hooks. What was
+    not given is found in the second.
+
+    Args:
+        guard: hears what goes wrong in the hooks.
+        model: the outermost module; None to find it.
+        roots: the modules whose calls are the forward, where the model itself is not called.
+        optimizers: whether optimizers are looked for.
+    """
+
+    def __init__(
+        self, guard: Guard, model: Any, roots: Sequence[Any] | None, *, optimizers: bool
+    ) -> None:
+        self._guard = guard
+        self._model: Callable[[], Any] = (lambda: None) if model is None else weakref.ref(model)
+        self._given: Found | None = None
+        if model is not None:
+            self._given = Found(model, list(roots or _called(model)))
+        self._discovery: Discovery | None = None
+        if model is None or optimizers:
+            self._discovery = Discovery(modules=model is None)
+        self._unheard = UnheardForward() if model is None else None
+        self._looks_again = False
+
+    @property
+    def model(self) -> Any:
+        """The model; None while it is not known, and when the job has freed it."""
+        return self._model()
+
+    def begin(self, iterations: int) -> Found | None:
+        """An iteration begins; what is known from now on, or None.
+
+        Args:
+            iterations: how many there were before.
+        """
+        if iterations == 1:
+            if self._discovery is not None:
+                self._discovery.install(self._guard)
+            given, self._given = self._given, None
+            return given
+        if iterations and self._discovery is not None:
+            return self._discovered()
+        if self._looks_again:
+            self._looks_again = False
+            self._discovery = Discovery()
+            self._discovery.install(self._guard)
+        return None
+
+    def end(self, iterations: int, heard: Callable[[str], int]) -> None:
+        """An iteration has ended; looks for the model in the next one when its forward is not heard.
+
+        Args:
+            iterations: how many there were.
+            heard: how often a phase was heard, in all of them.
+        """
+        if self._unheard is not None and iterations % _LOOK_EVERY == 0:
+            self._looks_again = self._unheard.look_again(heard("forward"), heard("backward"))
+
+    def close(self) -> None:
+        """Looks no more."""
+        self._given = None
+        if self._discovery is not None:
+            self._discovery.remove()
+
+    def _discovered(self) -> Found | None:
+        discovery, self._discovery = self._discovery, None
+        if discovery is None:
+            return None
+        discovery.remove()
+        if not discovery.modules:
+            return Found(self._model(), None, discovery.optimizers)
+        model = discovery.model
+        if model is not None:
+            self._model = weakref.ref(model)
+        return Found(model, discovery.roots, discovery.optimizers)
+
+
+class UnheardForward:
+    """Asked every few steps whether the model should be looked for again.
+
+    Steps are unheard when they run a backward and no forward. Many of those in a row are another
+    model's: the next fold's, or the one that is tuned after it has been trained. A look costs the
+    hooks on all modules for one step, so each makes the next one come later.
+    """
+
+    def __init__(self) -> None:
+        self._patience = _PATIENCE_LOOKS
+        self._unheard = 0
+        self._forwards = 0
+        self._backwards = 0
+
+    def look_again(self, forwards: int, backwards: int) -> bool:
+        """Whether to look for the model in the next step.
+
+        Args:
+            forwards: how many were heard, in all steps.
+            backwards: how many were heard, in all steps.
+        """
+        if forwards != self._forwards or not forwards:
+            self._unheard = 0
+        elif backwards != self._backwards:
+            self._unheard += 1
+        self._forwards, self._backwards = forwards, backwards
+        if self._unheard < self._patience:
+            return False
+        self._unheard = 0
+        self._patience *= _LESS_OFTEN
+        return True
+
+
+def _called(model: Any) -> list[Any]:
+    """What of a given model is called: its parts, where it only holds several together."""
+    import torch
+
+    holds_only = getattr(type(model), "forward", None) is torch.nn.Module.forward
+    return list(model.children()) if holds_only else [model]

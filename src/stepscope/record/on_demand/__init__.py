@@ -1,0 +1,1 @@
+"""Asking a running job for a trace, on all ranks at once."""

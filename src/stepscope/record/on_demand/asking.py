@@ -1,0 +1,192 @@
+"""Whoever asks a running job for a trace: calls its ranks, orders a step, waits for their last words.
+
+What is said, and where it lies, is in `request`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from stepscope.floor.errors import StepScopeError
+from stepscope.floor.ranks import Process, chosen, host_name, is_alive
+from stepscope.record.on_demand.request import (
+    BUSY,
+    FINAL,
+    WARMUP,
+    Answer,
+    Request,
+    all_answers,
+    read_answers,
+    read_request,
+    write_request,
+)
+
+
+def agree(
+    directory: Path,
+    request: Request,
+    *,
+    lead_seconds: float = 3.0,
+    timeout_seconds: float = 60.0,
+    sleep: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
+) -> Request:
+    """Calls the ranks, and orders a step that lies ahead of all of them.
+
+    Args:
+        directory: the one the job listens to.
+        request: what is wanted; a step in it is taken when it lies far enough ahead.
+        lead_seconds: how long the order may take to get to the slowest rank.
+        timeout_seconds: how long the ranks have to answer.
+        sleep, now: tests give their own.
+
+    Returns:
+        The request with its step.
+
+    Raises:
+        StepScopeError: ranks did not answer, record for another request, or are none of those that
+            are to record; or the step that was asked for is too near.
+        OSError: the directory cannot be written.
+    """
+    if not directory.is_dir():
+        raise StepScopeError(
+            f"there is no directory {directory}",
+            hint="give the one that the job listens to; it makes it when it starts",
+            slug="no-answer",
+        )
+    called = now()
+    write_request(directory, replace(request, at_step=None))
+    answers = _everybody(directory, request, called + timeout_seconds, sleep, now)
+    busy = [str(answer.rank) for answer in answers if answer.state == BUSY]
+    if busy:
+        raise StepScopeError(
+            f"{directory}: rank {_some(busy)} still records for another request",
+            hint="ask again when that is done; nothing was recorded for this one",
+            slug="no-answer",
+        )
+    if not any(_may_record(request.ranks, answer) for answer in answers):
+        raise StepScopeError(
+            f'no rank of the job is among --ranks "{request.ranks}"',
+            hint=f"the job has the ranks 0 to {len(answers) - 1}",
+            slug="no-answer",
+        )
+    # An answer is at most as old as the call.
+    away = max(
+        answer.step + math.ceil((now() - called + lead_seconds) / max(answer.step_seconds, 1e-6))
+        for answer in answers
+    )
+    earliest = away + WARMUP + 1
+    if request.at_step is not None and request.at_step < earliest:
+        raise StepScopeError(
+            f"step {request.at_step} is too near: the ranks are in steps up to "
+            f"{max(answer.step for answer in answers)}",
+            hint=f"ask for step {earliest} or a later one, or leave --at out",
+            slug="no-answer",
+        )
+    order = replace(request, at_step=request.at_step or earliest)
+    write_request(directory, order)
+    return order
+
+
+def wait_until_done(
+    directory: Path,
+    request: Request,
+    *,
+    timeout_seconds: float,
+    sleep: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
+) -> list[Answer]:
+    """The ranks' last words about an order, as far as they have come when the time is over.
+
+    A rank whose process has gone from this host says no more either.
+
+    Raises:
+        StepScopeError: another request took this one's place before it was recorded.
+    """
+    deadline = now() + timeout_seconds
+    while True:
+        answers = [_if_alive(one) for one in read_answers(directory, request).values()]
+        size = max((answer.world_size for answer in answers), default=1)
+        done = len(answers) >= size and all(one.state in FINAL for one in answers)
+        if done or now() >= deadline:
+            return sorted(answers, key=lambda one: one.rank)
+        if not answers and not any(one.state == BUSY for one in all_answers(directory)):
+            _refuse_replaced(directory, request)
+        sleep(0.2)
+
+
+def _may_record(ranks: str | None, answer: Answer) -> bool:
+    if ranks is None or ranks.strip().startswith("local:"):
+        return True
+    process = Process(
+        answer.rank, None, answer.world_size, answer.host, answer.pid, rule="its answer"
+    )
+    return chosen(ranks, process)
+
+
+def _if_alive(answer: Answer) -> Answer:
+    if answer.state in FINAL or answer.host != host_name():
+        return answer
+    if is_alive(answer.pid):
+        return answer
+    return replace(answer, state="ended", why="its process has gone")
+
+
+def _refuse_replaced(directory: Path, request: Request) -> None:
+    try:
+        other = read_request(directory).id != request.id
+    except (OSError, ValueError):
+        return
+    if other:
+        raise StepScopeError(
+            f"{directory}: another request has taken the place of this one",
+            hint="one is carried out at a time; ask again when the other is done",
+            slug="no-answer",
+        )
+
+
+def _everybody(
+    directory: Path,
+    request: Request,
+    deadline: float,
+    sleep: Callable[[float], None],
+    now: Callable[[], float],
+) -> list[Answer]:
+    while True:
+        answers = read_answers(directory, request)
+        size = max((answer.world_size for answer in answers.values()), default=0)
+        if answers and len(answers) >= size:
+            return list(answers.values())
+        if now() >= deadline:
+            break
+        _refuse_replaced(directory, request)
+        sleep(0.1)
+    if not answers:
+        gone = [one for one in map(_if_alive, _unfinished(directory)) if one.state in FINAL]
+        raise StepScopeError(
+            f"{directory}: no rank answered",
+            hint=f"the job that listened here, process {gone[0].pid}, has ended"
+            if gone
+            else "is this the directory that the job listens to, and has it taken its first steps?",
+            slug="no-answer",
+        )
+    missing = [str(rank) for rank in range(size) if rank not in answers]
+    raise StepScopeError(
+        f"{directory}: {len(missing)} of {size} ranks did not answer: {_some(missing)}",
+        hint="all of them must see this directory; nothing was recorded",
+        slug="no-answer",
+    )
+
+
+def _unfinished(directory: Path) -> list[Answer]:
+    """Who answered here before, as if they still listened."""
+    return [replace(answer, state="here") for answer in all_answers(directory)]
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")

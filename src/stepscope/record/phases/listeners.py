@@ -1,0 +1,95 @@
+"""What stays installed for a whole recording: whatever tells the phases, and copies to a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepscope.record.clock import Clock, clock_for
+from stepscope.record.memory import MemoryReader
+from stepscope.record.phases.phases import Phases
+from stepscope.record.targets import Target
+from stepscope.record.targets.copies import Copies, HostToDevice
+from stepscope.record.targets.modules import ModuleForward
+from stepscope.record.targets.steps import OptimizerStep, whole_backward
+from stepscope.record.trouble import Guard
+
+
+class PhaseListeners:
+    """Listens to a job for its phases.
+
+    Args:
+        phases: what is told; None when only copies are listened to.
+        guard: keeps our exceptions out of the job.
+        clock: of the model's device; None to choose it. Tests give their own.
+        copies: whether copies from the host are listened to; None for where the model is on a device.
+    """
+
+    def __init__(
+        self, phases: Phases | None, guard: Guard, clock: Clock | None, *, copies: bool | None
+    ) -> None:
+        self.copies: Copies | None = None
+        self._phases = phases
+        self._guard = guard
+        self._clock = clock
+        self._wants_copies = copies
+        self._installed = False
+        self._forwards: list[Target] = []
+        self._others: list[Target] = []
+
+    def install(self, model: Any, roots: list[Any]) -> None:
+        """Listens from now on.
+
+        Args:
+            model: the outermost module, which says what device it is on; None where none is known.
+            roots: the modules whose calls are the forward. Called again, they take the place of the
+                first ones, and all else stays.
+        """
+        if not self._installed:
+            self._installed = True
+            self._install(model)
+        for target in self._forwards:
+            target.remove()
+        self._forwards = [ModuleForward(root, "forward") for root in roots]
+        for target in self._forwards:
+            self._hear("forward", target)
+
+    def remove(self) -> None:
+        """Takes everything out of the job."""
+        for target in (*self._forwards, *self._others):
+            target.remove()
+        self._forwards, self._others = [], []
+        if self.copies is not None:
+            self.copies.detach()
+
+    def _install(self, model: Any) -> None:
+        device = None
+        if model is not None:
+            device = next((one.device for one in model.parameters()), None)
+        clock = self._clock or clock_for(device)
+        on_device = clock.kind != "host"
+        if on_device if self._wants_copies is None else self._wants_copies:
+            self.copies = Copies()
+            self.copies.attach()
+        if self._phases is None:
+            return
+        if on_device:
+            self._time_on(self._phases, device, clock)
+        self._others = [whole_backward(), OptimizerStep()]
+        for phase, target in zip(("backward", "optimizer"), self._others, strict=True):
+            self._hear(phase, target)
+        if self.copies is not None:
+            self._others.append(HostToDevice(self.copies))
+            self._hear("host_to_device", self._others[-1])
+
+    def _time_on(self, phases: Phases, device: Any, clock: Clock) -> None:
+        import torch
+
+        phases.clock = clock
+        backend = None if device is None else getattr(torch, device.type, None)
+        if device is not None and hasattr(backend, "memory_stats"):
+            phases.memory = MemoryReader(backend, device.index)
+
+    def _hear(self, phase: str, target: Target) -> None:
+        if self._phases is not None:
+            self._phases.installed.add(phase)
+            target.install(self._phases, self._guard)

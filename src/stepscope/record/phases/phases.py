@@ -1,0 +1,266 @@
+"""The phases of every step, always on: input wait, copy to the device, forward, backward, optimizer.
+
+Each moment of a step belongs to one phase, the innermost that is open, or to none: that is the
+residual. So the phases and the residual of a step add up to its time on the host, exactly.
+
+Where the model works on a device, marks on its stream tell how long the device took for each phase,
+and whether it had already finished when the host came to ask: then it waits for the host.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from stepscope.record.clock import Clock
+from stepscope.record.memory import MemoryReader
+from stepscope.record.phases.history import History
+from stepscope.record.ring import Marked, Pending, Ring
+
+PHASES = ("input_wait", "host_to_device", "forward", "backward", "optimizer")
+"""The phases, in the order in which a step runs them; `residual` is what is left."""
+
+COLUMNS = (
+    "step",
+    "time_ns",
+    *(f"{phase}_ns" for phase in PHASES),
+    "residual_ns",
+    "memory_bytes",
+    "peak_bytes",
+)
+"""Columns of the kept steps; memory and its peak are 0 where they were not read at that step."""
+
+_RESIDUAL = len(PHASES)
+_NUMBER = {phase: number for number, phase in enumerate(PHASES)} | {"optimizer.step": 4}
+_INPUT_WAIT = _NUMBER["input_wait"]
+_BACKWARD = _NUMBER["backward"]
+_OPTIMIZER = _NUMBER["optimizer"]
+_MOST_MARKS = 32
+
+
+class Phases:
+    """Times the phases of one process. It is a `Watch`: targets tell it what begins and ends.
+
+    Args:
+        now: the host's clock (ns).
+        warmup: first steps that do not count: allocations, autotuning, compilation.
+        memory: reads memory, about every `memory_every` steps, at steps that are kept.
+        memory_every: how often; reading an allocator's counters costs tens of microseconds.
+    """
+
+    resting = False
+
+    def __init__(
+        self,
+        now: Callable[[], int],
+        *,
+        warmup: int = 5,
+        memory: MemoryReader | None = None,
+        memory_every: int = 10,
+    ) -> None:
+        self.history = History(len(COLUMNS))
+        self.installed: set[str] = set()
+        """Phases that somebody listens to; the others are not measured, which is not 0."""
+        self.steps = 0
+        self.opened = [0] * len(PHASES)
+        """How often each phase began, in all steps."""
+        self.first_batch_ns: list[int] = []
+        self.peak_bytes: int | None = None
+        self.memory_history = History(2, capacity=256)
+        self.device_ns = [0] * len(PHASES)
+        self.device_steps = 0
+        self.device_checked = 0
+        self.device_idle = 0
+        self.clock: Clock | None = None
+        self.memory = memory or MemoryReader()
+        self.warmup = warmup
+        self._memory_every = memory_every
+        self._now = now
+        self._thread = threading.get_ident()
+        self._times = [0] * (len(PHASES) + 1)
+        self._open: list[int] = []
+        self._last_ns = 0
+        self._began_ns: int | None = None
+        self._fresh = False
+        self._wait_began_ns = 0
+        self._wait_ns: int | None = None
+        """The last wait for a batch in the running step."""
+        self._first_wait_ns: int | None = None
+        """The wait with which a loader started over in it, the last one that did."""
+        self._ring = Ring()
+        self._origin: Any = None
+        self._marks: list[Marked] = []
+        self._mark_open: Any = None
+        self._backward_stop: Any = None
+        self._device_idle: bool | None = None
+        self._last_read = -1
+        self._memory_step = 0
+
+    def begin(self, now_ns: int, *, fresh: bool = False) -> None:
+        """A step begins; `fresh` when it is the first of an epoch, which does not count."""
+        self._times = [0] * (len(PHASES) + 1)
+        self._open = [_RESIDUAL]
+        self._began_ns = self._last_ns = now_ns
+        self._fresh = fresh
+        self._wait_ns = self._first_wait_ns = None
+        self._thread = threading.get_ident()
+        clock = self.clock
+        if clock is not None:
+            self._give_back()
+            self._backward_stop = self._device_idle = None
+            self._origin = clock.mark()
+
+    def not_this_one(self) -> None:
+        """The running step turns out not to count: a loader has just started over in it."""
+        self._fresh = True
+        # A validation before an epoch has waits of its own, and starts before it.
+        self._first_wait_ns = self._wait_ns
+
+    def end(self, now_ns: int) -> None:
+        """The step is over."""
+        if self._began_ns is None:
+            return
+        times = self._times
+        times[self._open[-1]] += now_ns - self._last_ns
+        time_ns = now_ns - self._began_ns
+        self._began_ns = None
+        self.steps += 1
+        counted = not self._fresh and self.steps > self.warmup
+        memory, peak = self._read_memory() if self._memory_is_due(counted=counted) else (None, None)
+        if self._fresh:
+            if len(self.first_batch_ns) < 64 and self._first_wait_ns is not None:
+                self.first_batch_ns.append(self._first_wait_ns)
+        elif counted:
+            self.history.add((self.steps, time_ns, *times, memory or 0, peak or 0))
+        if memory is not None and counted:
+            self.memory_history.add((self.steps, memory))
+        if self.clock is not None:
+            self._collect(self.clock, counted=counted)
+
+    def abandon(self) -> None:
+        """The step broke off and does not count."""
+        self._began_ns = None
+        self._give_back()
+
+    def open(self, label: str) -> int | None:
+        """A phase begins; the token is how deep it lies."""
+        if self._began_ns is None or threading.get_ident() != self._thread:
+            return None
+        now_ns = self._now()
+        self._times[self._open[-1]] += now_ns - self._last_ns
+        self._last_ns = now_ns
+        number = _NUMBER[label]
+        if number == _INPUT_WAIT:
+            self._wait_began_ns = now_ns
+        self._open.append(number)
+        depth = len(self._open) - 1
+        self.opened[number] += 1
+        clock = self.clock
+        # Input waits are the host's, and marks of phases inside phases would count twice.
+        if clock is not None and number and depth == 1 and len(self._marks) < _MOST_MARKS:
+            # Marks of ours must not get into a graph that the job captures.
+            self._mark_open = None if clock.capturing() else clock.mark()
+        return depth
+
+    def close(self, token: int | None) -> None:
+        """The phase ends, and with it every one inside it that an exception left open."""
+        if token is None or self._began_ns is None or token >= len(self._open):
+            return
+        now_ns = self._now()
+        self._times[self._open[-1]] += now_ns - self._last_ns
+        self._last_ns = now_ns
+        number = self._open[token]
+        if number == _INPUT_WAIT:
+            self._wait_ns = now_ns - self._wait_began_ns
+            if self._fresh and self._first_wait_ns is None:
+                self._first_wait_ns = self._wait_ns
+        del self._open[token:]
+        clock = self.clock
+        if clock is not None and token == 1 and self._mark_open is not None:
+            if clock.capturing():
+                clock.release(self._mark_open)
+                self._mark_open = None
+                return
+            stop = clock.mark()
+            self._marks.append((number, self._mark_open, stop))
+            self._mark_open = None
+            if number == _BACKWARD:
+                self._backward_stop = stop
+            elif number == _OPTIMIZER and self._backward_stop is not None:
+                self._device_idle = clock.done(self._backward_stop)
+
+    def measured(self, phase: str) -> bool:
+        """Whether a phase's time is known.
+
+        A forward, backward or optimizer that was never heard ran where hooks do not: in compiled
+        code or a captured graph. Its time is then in the residual.
+        """
+        if phase not in self.installed:
+            return False
+        return phase in ("input_wait", "host_to_device") or self.heard(phase) > 0
+
+    def heard(self, phase: str) -> int:
+        """How often a phase has begun, in all steps."""
+        return self.opened[_NUMBER[phase]]
+
+    def drain(self) -> None:
+        """Reads what the device has finished, and gives up the rest."""
+        self._read()
+        self._ring.drop()
+        # At the end of a process anything may be gone; a last look must not cost the file.
+        with suppress(Exception):
+            self._read_memory()
+
+    def _memory_is_due(self, *, counted: bool) -> bool:
+        """Whether memory is read at this step: where possible at one that is kept.
+
+        Steps that are kept are seldom, late in a long run; the peak is looked at between them, in
+        case the job itself sets it back.
+        """
+        since = self.steps - self._memory_step
+        every = self._memory_every
+        if counted and self.history.keeps_next:
+            return since >= every or self.history.stride >= every
+        return since >= 2 * every
+
+    def _read_memory(self) -> tuple[int | None, int | None]:
+        self._memory_step = self.steps
+        current, peak = self.memory.read()
+        if current is not None and peak is not None:
+            # The system counts what is resident by and by, and its peak later than that.
+            peak = max(peak, current)
+        if peak is not None and peak > (self.peak_bytes or 0):
+            self.peak_bytes = peak
+        return current, peak
+
+    def _collect(self, clock: Clock, *, counted: bool) -> None:
+        if counted and self._marks:
+            self._ring.push(Pending(self.steps, clock, self._origin, self._marks))
+            if self._device_idle is not None:
+                self.device_checked += 1
+                self.device_idle += self._device_idle
+            self._origin = None
+            self._marks = []
+        self._give_back()
+        self._read()
+
+    def _give_back(self) -> None:
+        clock = self.clock
+        if clock is None or self._origin is None:
+            return
+        clock.release(self._origin)
+        for _, start, stop in self._marks:
+            clock.release(start, stop)
+        if self._mark_open is not None:
+            clock.release(self._mark_open)
+        self._origin = self._mark_open = None
+        self._marks = []
+
+    def _read(self) -> None:
+        for reading in self._ring.read():
+            self.device_ns[reading.key] += reading.duration_ns
+            if reading.iteration != self._last_read:
+                self._last_read = reading.iteration
+                self.device_steps += 1

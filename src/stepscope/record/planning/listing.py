@@ -1,0 +1,158 @@
+"""What can be measured in a job, in the order it runs, and a plan of it to edit."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from stepscope.record.planning.rounds import MOST_OCCURRENCES, Listed, listed, modules_of
+from stepscope.record.planning.surveyor import Surveyor
+from stepscope.record.trouble import Guard
+
+WARMUP = 10
+"""Untouched iterations of a plan that is written here."""
+
+_MOST_OPERATORS = 4
+_MOST_UNSURE = 20
+_COMMENTS_AT = 48
+_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
+
+
+def measurable(
+    step: Callable[[], object],
+    model: Any,
+    optimizers: Sequence[Any] = (),
+    *,
+    operators: bool = False,
+) -> list[Listed]:
+    """Runs one training step and returns what a plan could name, in the order it runs.
+
+    Times are rough, because everything is watched at once.
+
+    Args:
+        step: one training step: forward, backward, optimizer.
+        model: the outermost module.
+        optimizers: those whose `zero_grad` counts.
+        operators: runs a second step, for the operators inside every module.
+
+    Raises:
+        Exception: what the step itself raises.
+    """
+    guard = Guard("the survey")
+    surveyor = Surveyor(model, optimizers, guard)
+    try:
+        surveyor.begin("all")
+        step()
+        surveyor.end()
+        if operators:
+            surveyor.begin("operators", modules_of(listed(surveyor.rounds)))
+            step()
+            surveyor.end()
+        surveyor.wait(5)
+        found = listed(surveyor.rounds)
+    finally:
+        surveyor.remove()
+    if guard.error is not None:
+        raise guard.error
+    return found
+
+
+def plan_text(
+    found: Iterable[Listed],
+    *,
+    repetitions: int = 50,
+    header: Iterable[str] = (),
+    all_operators: bool = False,
+) -> str:
+    """A plan in TOML that names these labels, one per line, for people to cut down.
+
+    Times are comments, and so are operators and what a plan should not name.
+
+    Args:
+        found: what to name.
+        repetitions: measurements per event.
+        header: lines of comment at the top.
+        all_operators: name every operator, not only the heaviest of each module.
+
+    >>> print(plan_text([Listed("forward", time_ns=1_234_567)], repetitions=20))
+    warmup = 10
+    repetitions = 20
+    events = [
+        "forward",                                  # 1.235 ms
+    ]
+    <BLANKLINE>
+    """
+    lines = [f"# {_plain(line)}".rstrip() for line in header]
+    lines += [f"warmup = {WARMUP}", f"repetitions = {repetitions}", "events = ["]
+    unsure = 0
+    for one in found:
+        if one.note:
+            unsure += 1
+            if unsure > _MOST_UNSURE:
+                continue
+        lines.append(_line(one))
+        shown = one.operators if all_operators else _longest(one.operators)
+        lines += [_line(operator, commented=True) for operator in shown]
+        left = len(one.operators) - len(shown)
+        if left:
+            lines.append(f"    #   and {left} shorter: --operators")
+    if unsure > _MOST_UNSURE:
+        lines.append(f"    # and {unsure - _MOST_UNSURE} more that do not run in every iteration")
+    return "\n".join([*lines, "]", ""])
+
+
+def plan_json(found: Iterable[Listed], *, repetitions: int = 50) -> str:
+    """The same plan as JSON, which has no comments."""
+    labels = [_named(one) for one in found if not one.note]
+    plan = {"warmup": WARMUP, "repetitions": repetitions, "events": labels}
+    return json.dumps(plan, indent=4, ensure_ascii=False) + "\n"
+
+
+def iterations_needed(found: Iterable[Listed], repetitions: int) -> int:
+    """How many iterations a plan of these takes: one in five is not measured.
+
+    >>> iterations_needed([Listed("forward"), Listed("fc1.forward", times=2)], 50)
+    203
+    """
+    events = sum(one.events for one in found)
+    return WARMUP + 1 + math.ceil(events * (repetitions + 1) * 1.25)
+
+
+def _longest(operators: tuple[Listed, ...]) -> list[Listed]:
+    kept = sorted(operators, key=lambda one: -(one.time_ns or 0))[:_MOST_OPERATORS]
+    return [one for one in operators if one in kept]
+
+
+def _named(one: Listed) -> str:
+    """What a plan says: what runs very often is measured the first time only."""
+    return f"{one.label}#0" if one.times > MOST_OCCURRENCES else one.label
+
+
+def _line(one: Listed, *, commented: bool = False) -> str:
+    named = _plain(_named(one)).replace("\\", "\\\\").replace('"', '\\"')
+    text = f'    {"# " if commented or one.note else ""}"{named}",'
+    says = []
+    if one.times > MOST_OCCURRENCES:
+        says.append(f"the first of {one.times}")
+    elif one.times > 1:
+        says.append(f"{one.times} times")
+    if one.time_ns is not None:
+        says.append(_time_text(one.time_ns) + (" in all" if one.times > 1 else ""))
+    if one.note:
+        says.append(one.note)
+    return f"{text:<{_COMMENTS_AT - 1}} # {', '.join(says)}" if says else text
+
+
+def _plain(text: str) -> str:
+    return "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
+    )
+
+
+def _time_text(time_ns: int) -> str:
+    for size, unit in _UNITS:
+        if time_ns >= size:
+            return f"{time_ns / size:.4g} {unit}"
+    return f"{time_ns} ns"

@@ -1,0 +1,226 @@
+"""What watched iterations ran: each label once, in order, with its time and its operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from stepscope.record.labels import parse_label
+from stepscope.record.planning.surveyor import Round
+from stepscope.record.targets.watch import Surveyed
+
+MOST_OCCURRENCES = 8
+"""What runs more often in an iteration is measured the first time only."""
+
+_NO_WORK = "profiler::"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A label that a plan can name.
+
+    Args:
+        label: the label, with its occurrence where only that one is meant.
+        times: how often it runs in an iteration.
+        time_ns: how long that takes in an iteration, all times together; None when not measured.
+        own_ns: of a module, the part of it that is in no listed module inside it.
+        operators: what runs in it and in no listed module inside it.
+        note: why a plan should not name it; it is then only a comment.
+    """
+
+    label: str
+    times: int = 1
+    time_ns: int | None = None
+    own_ns: int | None = None
+    operators: tuple[Listed, ...] = ()
+    note: str = ""
+
+    @property
+    def events(self) -> int:
+        """How many events a plan has of it."""
+        return 0 if self.note else self.times if self.times <= MOST_OCCURRENCES else 1
+
+
+def listed(rounds: Iterable[Round]) -> list[Listed]:
+    """What the watched iterations ran, each label once, in the order of its first start."""
+    rounds = list(rounds)
+    whole = _counted(rounds, "all")
+    if not whole:
+        return []
+    light = _counted(rounds, "forwards") or whole
+    counts: dict[str, list[int]] = {}
+    for place, one in enumerate(whole):
+        for event in one.watch.ended():
+            counts.setdefault(event.label, [0] * len(whole))[place] += 1
+    inside = _operators(
+        _counted(rounds, "operators"), {label: max(each) for label, each in counts.items()}
+    )
+    times_ns = {id(one): _times_ns(one) for one in (*whole, *light)}
+    own_ns = {key: _own_ns(times) for key, times in times_ns.items()}
+    found = []
+    for label, each in counts.items():
+        taken = parse_label(label)
+        timed = whole if taken.kind == "module" and taken.direction == "backward" else light
+        is_region = any(label in one.watch.regions for one in whole)
+        found.append(
+            Listed(
+                label,
+                max(each),
+                _median(times_ns[id(one)].get(label) for one in timed),
+                _median(own_ns[id(one)].get(label) for one in timed),
+                tuple(inside.get(label, ())),
+                _why_not(label, each, is_region=is_region),
+            )
+        )
+    return found
+
+
+def modules_of(found: Iterable[Listed]) -> list[str]:
+    """Paths of the listed modules, with "" for the model itself.
+
+    >>> modules_of([Listed("forward"), Listed("fc1.forward"), Listed("fc1.backward")])
+    ['', 'fc1']
+    """
+    paths: dict[str, None] = {}
+    for one in found:
+        path = _module(one)
+        if path is not None:
+            paths[path] = None
+    return list(paths)
+
+
+def heaviest(found: Sequence[Listed], top: int) -> list[Listed]:
+    """The same list with only the `top` modules that take the longest by themselves.
+
+    By themselves means without the modules inside them, forward and backward together. The model
+    itself, and what is no module, stays.
+
+    >>> parts = [Listed("a.forward", own_ns=1), Listed("a.b.forward", own_ns=8), Listed("optimizer.step")]
+    >>> [one.label for one in heaviest(parts, 1)]
+    ['a.b.forward', 'optimizer.step']
+    """
+    own: dict[str, int] = {}
+    for one in found:
+        path = _module(one)
+        if path:
+            own[path] = own.get(path, 0) + (one.own_ns or 0)
+    kept = set(sorted(own, key=lambda path: -own[path])[:top])
+    return [one for one in found if (path := _module(one)) in kept or not path]
+
+
+def _counted(rounds: list[Round], kind: str) -> list[Round]:
+    of_kind = [one for one in rounds if one.kind == kind]
+    return [one for one in of_kind if not one.fresh] or of_kind
+
+
+def _module(one: Listed) -> str | None:
+    label = parse_label(one.label)
+    return label.module if label.kind == "module" else None
+
+
+def _times_ns(one: Round) -> dict[str, int]:
+    """Label to its time in the iteration, where all of it is known."""
+    times: dict[str, int | None] = {}
+    for event in one.watch.ended():
+        time_ns, before = one.watch.time_ns(event), times.get(event.label, 0)
+        times[event.label] = None if time_ns is None or before is None else before + time_ns
+    return {label: time_ns for label, time_ns in times.items() if time_ns is not None}
+
+
+def _own_ns(times: Mapping[str, int]) -> dict[str, int]:
+    """The same of modules, without the modules inside them.
+
+    >>> _own_ns({"a.forward": 9, "a.0.b.forward": 5, "a.backward": 7})
+    {'a.forward': 4, 'a.0.b.forward': 5, 'a.backward': 7}
+    """
+    modules = [label for label in times if parse_label(label).kind == "module"]
+    own = {label: times[label] for label in modules}
+    for label in modules:
+        path, _, direction = label.rpartition(".")
+        parts = path.split(".")
+        above = (".".join([*parts[:end], direction]) for end in range(len(parts) - 1, 0, -1))
+        outer = next((name for name in above if name in own), None)
+        if outer is not None:
+            own[outer] -= times[label]
+    return own
+
+
+def _median(times: Iterable[int | None]) -> int | None:
+    known = [time for time in times if time is not None]
+    return round(median(known)) if known else None
+
+
+def _why_not(label: str, counts: list[int], *, is_region: bool) -> str:
+    taken = parse_label(label)
+    # A region may have any name, also one that means something else in a plan.
+    other = taken.text != label or taken.has_wildcard or (is_region and taken.kind != "region")
+    if other or not label.isprintable():
+        return "a plan cannot name it"
+    if 0 in counts:
+        return f"ran in {len(counts) - counts.count(0)} of {len(counts)} iterations"
+    return ""
+
+
+def _operators(rounds: list[Round], times: Mapping[str, int]) -> dict[str, list[Listed]]:
+    """Label of a module's forward or backward to the operators of its own, in the order they run.
+
+    Args:
+        rounds: the watched iterations.
+        times: how often each module's forward and backward runs in an iteration.
+    """
+    if not rounds:
+        return {}
+    owned = [_owned(one) for one in rounds]
+    places: dict[str, list[int]] = {}
+    for label, occurrence in owned[0]:
+        if not str(parse_label(label).name).startswith(_NO_WORK) and all(
+            (label, occurrence) in events for events in owned
+        ):
+            places.setdefault(label, []).append(occurrence)
+    found: dict[str, list[Listed]] = {}
+    for label, occurrences in places.items():
+        taken = parse_label(label)
+        prefix = f"{taken.module}.{taken.direction}".lstrip(".")
+        lines = found.setdefault(prefix, [])
+        spent = [
+            _median(
+                one.watch.time_ns(events[label, occurrence])
+                for one, events in zip(rounds, owned, strict=True)
+            )
+            for occurrence in occurrences
+        ]
+        seen = rounds[0].watch.seen[label]
+        if len(occurrences) == seen and (seen == 1 or times.get(prefix, 1) > 1):
+            known = [time_ns for time_ns in spent if time_ns is not None]
+            lines.append(Listed(label, seen, sum(known) if len(known) == seen else None))
+        else:
+            lines += [
+                Listed(f"{label}#{occurrence}", 1, time_ns)
+                for occurrence, time_ns in zip(occurrences, spent, strict=True)
+            ]
+    return found
+
+
+def _owned(one: Round) -> dict[tuple[str, int], Surveyed]:
+    """The operators' events, each given to the innermost module that heard it.
+
+    A call is heard by every module around it, so that its events lie one inside the other.
+    """
+    owned: dict[tuple[str, int], Surveyed] = {}
+    call: list[Surveyed] = []
+    for event in one.watch.ended():
+        if call and event.start_index > (call[0].end_index or 0):
+            deepest = max(call, key=_depth)
+            owned[deepest.label, deepest.occurrence] = deepest
+            call = []
+        call.append(event)
+    if call:
+        deepest = max(call, key=_depth)
+        owned[deepest.label, deepest.occurrence] = deepest
+    return owned
+
+
+def _depth(event: Surveyed) -> int:
+    path = parse_label(event.label).module
+    return path.count(".") + 1 if path else 0

@@ -1,0 +1,230 @@
+"""Surveying a job: some of its first iterations are watched, and then it is ended, its work done.
+
+The job's loop tells a `Survey` about its iterations as it tells a recording (see `loop` and
+`inline`). All ranks of a job end behind the same iteration, whatever they have seen, because a rank
+that leaves alone leaves the others waiting in a collective.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from stepscope.record.compiling import capturing_check
+from stepscope.record.planning.rounds import Listed, heaviest, modules_of
+from stepscope.record.planning.survey_stages import Stage, StagesWatched, stages_of
+from stepscope.record.trouble import Guard
+
+_MOST_REFUSALS = 3
+
+
+class Enough(SystemExit):
+    """The survey is over and the script is to end: raised where one of its iterations has ended.
+
+    A `SystemExit` with code 0, because that is what scripts and their frameworks let pass.
+    """
+
+
+class Survey:
+    """Watches iterations of a job and then ends it.
+
+    The first iteration runs untouched, in the second model and optimizers are found. Then iterations
+    are watched, with some between them that are timed as they are.
+
+    Args:
+        top: how many modules are kept, by the time they take themselves.
+        iterations: how many of each kind are watched (see `surveyor`).
+        finished: called once, when something has been found, before the script is ended.
+        swallowed: called when the script does not let itself be ended: it caught `Enough` and
+            began iterations again and again.
+        now: the host's clock (ns); tests give their own.
+    """
+
+    def __init__(
+        self,
+        *,
+        top: int = 20,
+        iterations: int = 3,
+        finished: Callable[[Survey], None] = lambda _: None,
+        swallowed: Callable[[], None] = lambda: None,
+        now: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self.guard = Guard("the survey")
+        self.driver: str | None = None
+        self.over = False
+        self.found: list[Listed] = []
+        """What can be measured, once it is over; empty when no iteration was watched."""
+        self.modules = 0
+        """How many modules ran, of which `top` are kept."""
+        self.iterations = 0
+        self._top = top
+        self._stages = stages_of(iterations)
+        self._finished = finished
+        self._swallowed = swallowed
+        self._now = now
+        self._pid = os.getpid()
+        self._capturing = capturing_check()
+        # Apart from the loop's guard: what goes wrong in a hook must not leave the loop unheard,
+        # for then an endless script would not be ended.
+        self._hooks = Guard("the survey")
+        self._watched = StagesWatched(self._hooks, top=top, now=now)
+        self._running = False
+        self._fresh = False
+        self._began_ns = 0
+        self._times: dict[Stage, list[int]] = {}
+        self._refusals = 0
+
+    @property
+    def error(self) -> BaseException | None:
+        """What went wrong in a hook of ours; nothing was watched from then on."""
+        return self._hooks.error
+
+    @property
+    def idle(self) -> bool:
+        """Never: iterations are to be told until the script ends."""
+        return False
+
+    @property
+    def done(self) -> bool:
+        """Never, for the same reason: a loop that asks should go on."""
+        return False
+
+    @property
+    def watched(self) -> int:
+        """How many iterations of each kind were watched."""
+        return self._watched.iterations
+
+    @property
+    def untouched_ns(self) -> int | None:
+        """Time of an iteration without anything of ours in it (ns); None when none ended."""
+        return self._median_ns("plain")
+
+    @property
+    def watched_ns(self) -> int | None:
+        """Time of an iteration in which all but operators and modules' backwards was watched (ns)."""
+        return self._median_ns("forwards")
+
+    def begin(self, *, fresh: bool = False) -> int:
+        """An iteration begins; one that still runs has ended.
+
+        Raises:
+            Enough: everything is known.
+        """
+        if self._not_mine() or self._capturing():
+            return self.iterations
+        self.end()
+        if self.iterations >= len(self._stages):
+            self._leave()
+        self._fresh = fresh
+        self.iterations += 1
+        self._running = True
+        try:
+            self._watched.begin(self._stages[self.iterations - 1])
+        except Exception as error:
+            self._hooks.trip(error)
+        self._began_ns = self._now()
+        return self.iterations
+
+    def end(self) -> None:
+        """The iteration has ended.
+
+        Raises:
+            Enough: everything is known.
+        """
+        if self._not_mine():
+            return
+        if self.over:
+            self._leave()
+        if not self._running:
+            return
+        time_ns = self._now() - self._began_ns
+        self._running = False
+        stage = self._stages[self.iterations - 1]
+        try:
+            self._watched.end(fresh=self._fresh)
+            if not self._fresh:
+                self._times.setdefault(stage, []).append(time_ns)
+        except Exception as error:
+            self._hooks.trip(error)
+        if self.iterations == len(self._stages):
+            self._leave()
+
+    def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
+        """The iteration broke off (see `Session.abandon`); its turn does not come again."""
+        if not self._running or self._not_mine() or iteration not in (None, self.iterations):
+            return
+        self._running = False
+        if not began:
+            self.iterations -= 1
+        self._watched.abandon()
+
+    def not_this_one(self) -> None:
+        """The running iteration counts only if there is no better one."""
+        self._fresh = True
+
+    def stops_now(self) -> bool:
+        """Never: the script is ended, not its loop."""
+        return False
+
+    def input_begins(self) -> tuple[Any, Any]:
+        """The wait for a batch begins; the result goes to `input_ends`."""
+        watch = None if self._not_mine() else self._watched.watch
+        if watch is None:
+            return None, None
+        try:
+            return watch, watch.open("input_wait")
+        except Exception as error:
+            self._hooks.trip(error)
+            return None, None
+
+    def input_ends(self, tokens: tuple[Any, Any]) -> None:
+        """The batch is here."""
+        watch, token = tokens
+        if watch is not None:
+            watch.close(token)
+
+    def recapture(self) -> bool:
+        """In watched iterations a CUDA graph is captured again, to hear what is in it."""
+        return self._watched.watch is not None
+
+    def close(self) -> list[Any]:
+        """Ends the survey where the script itself has ended: what was watched until then is kept."""
+        if not self._not_mine() and not self.over:
+            self._running = False
+            self._finish()
+        return []
+
+    def forget_in_child(self) -> None:
+        """A forked child has its parent's hooks; they must do nothing there."""
+        self.guard.error = self.guard.error or RuntimeError("surveyed by the parent process")
+        self._hooks.error = self.guard.error
+
+    def _not_mine(self) -> bool:
+        return os.getpid() != self._pid
+
+    def _leave(self) -> None:
+        if self.over:
+            self._refusals += 1
+            if self._refusals >= _MOST_REFUSALS:
+                self._swallowed()
+        else:
+            self._finish()
+        raise Enough(0)
+
+    def _finish(self) -> None:
+        self.over = True
+        try:
+            everything = self._watched.take_out()
+            self.modules = sum(bool(path) for path in modules_of(everything))
+            self.found = heaviest(everything, self._top)
+        except Exception as error:
+            self._hooks.trip(error)
+        if self.found:
+            self._finished(self)
+
+    def _median_ns(self, stage: Stage) -> int | None:
+        times = self._times.get(stage)
+        return round(median(times)) if times else None

@@ -1,0 +1,234 @@
+"""Iterations in which everything is listened to: what they run, in what order, and roughly how long.
+
+Watching costs time itself, and what contains much pays for all of it. So an iteration is of one kind:
+
+| kind        | what is heard                                                                       |
+| ----------- | ----------------------------------------------------------------------------------- |
+| `all`       | everything but operators; finding a module's backward makes its forward longer      |
+| `forwards`  | the same without modules' backwards: what it says of everything else is nearer      |
+| `operators` | the operators inside the modules that it is given                                   |
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from stepscope.record import annotate
+from stepscope.record.clock import Clock, Clocks, HostClock
+from stepscope.record.labels import parse_label
+from stepscope.record.plan import Plan, plan_from
+from stepscope.record.targets import Target
+from stepscope.record.targets.copies import Copies
+from stepscope.record.targets.find import Finder
+from stepscope.record.targets.steps import collectives
+from stepscope.record.targets.watch import Surveyed, SurveyWatch, WatchedRegion
+from stepscope.record.trouble import Guard
+
+Kind = Literal["all", "forwards", "operators"]
+
+_STEP = ("zero_grad", "forward", "**.forward", "backward", "optimizer.step", "host_to_device")
+# Of the functions of torch.distributed, those that communicate; the others only ask or set up.
+_COLLECTIVES = frozenset(
+    {
+        "all_gather",
+        "all_gather_coalesced",
+        "all_gather_into_tensor",
+        "all_gather_object",
+        "all_reduce",
+        "all_reduce_coalesced",
+        "all_to_all",
+        "all_to_all_single",
+        "barrier",
+        "broadcast",
+        "broadcast_object_list",
+        "gather",
+        "gather_object",
+        "monitored_barrier",
+        "recv",
+        "reduce",
+        "reduce_scatter",
+        "reduce_scatter_tensor",
+        "scatter",
+        "scatter_object_list",
+        "send",
+    }
+)
+
+
+class TimedWatch(SurveyWatch):
+    """A survey that also times what it hears; nothing waits for a device meanwhile."""
+
+    def __init__(self, plan: Plan, clock_of: Callable[[str], Clock]) -> None:
+        super().__init__(plan, clock_of)
+        self.regions: set[str] = set()
+        self._timed_by = clock_of
+        # With the event itself: else the id of one that was given up could be another's.
+        self._marks: dict[int, tuple[Surveyed, Clock, Any, Any]] = {}
+
+    def open(self, label: str) -> Surveyed | None:
+        """Notes the event, and when it began."""
+        event = super().open(label)
+        if event is not None and not self._in_graph:
+            clock = self._timed_by(label)
+            self._marks[id(event)] = (event, clock, clock.mark(), None)
+        return event
+
+    def close(self, token: Surveyed | None) -> None:
+        """Notes when the event ended; when it ends again, that counts."""
+        marked = None if token is None else self._marks.get(id(token))
+        if marked is not None:
+            event, clock, start, stop = marked
+            stop = clock.mark() if stop is None else clock.move(stop)
+            self._marks[id(event)] = (event, clock, start, stop)
+        super().close(token)
+
+    def ended(self) -> list[Surveyed]:
+        """The events that began and ended, in the order in which they began."""
+        ended = [event for event in self.events if event.end_index is not None]
+        return sorted(ended, key=lambda event: event.start_index)
+
+    def reached(self) -> bool:
+        """Whether the clocks have come to every mark."""
+        return all(
+            clock.done(stop) for _, clock, _, stop in self._marks.values() if stop is not None
+        )
+
+    def time_ns(self, event: Surveyed) -> int | None:
+        """How long an event took; None where that is not known, as inside a captured graph."""
+        marked = self._marks.get(id(event))
+        if marked is None:
+            return None
+        _, clock, start, stop = marked
+        if stop is None or not clock.done(stop):
+            return None
+        return clock.between_ns(start, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One watched iteration; `fresh` when an epoch began or a validation ran in it."""
+
+    kind: Kind
+    watch: TimedWatch
+    fresh: bool
+
+
+class Surveyor:
+    """Watches iterations of one job.
+
+    Args:
+        model: the outermost module, or None where it is not known.
+        optimizers: those whose `zero_grad` counts.
+        guard: keeps our exceptions out of the job.
+        now: the host's clock (ns); tests give their own.
+        clock: the clock for everything but input waits; by default that of each module's device.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        optimizers: Iterable[Any],
+        guard: Guard,
+        *,
+        now: Callable[[], int] = time.perf_counter_ns,
+        clock: Clock | None = None,
+    ) -> None:
+        self.rounds: list[Round] = []
+        self.watch: TimedWatch | None = None
+        self._guard = guard
+        self._host = HostClock(now)
+        self._clocks = Clocks(self._host, clock)
+        self._by_label: dict[str, Clock] = {}
+        self._finder = Finder(model, optimizers, None)
+        self._copies: Copies | None = None
+        if self._clocks.of(self._finder.device_of(parse_label("forward"))).kind != "host":
+            self._copies = Copies()
+            self._copies.attach()
+            self._finder = Finder(model, optimizers, self._copies)
+        self._kind: Kind = "all"
+        self._targets: list[Target] = []
+
+    def begin(self, kind: Kind, modules: Iterable[str] = ()) -> None:
+        """Listens from now on, for one iteration.
+
+        Args:
+            kind: to what.
+            modules: paths of the modules whose operators are heard ("" for the model itself).
+        """
+        self._kind = kind
+        plan = _plan(kind, modules)
+        watch = TimedWatch(plan, self._clock_of)
+        self._targets = self._finder.survey(plan)
+        self.watch = watch
+        for target in self._targets:
+            target.install(watch, self._guard)
+        if kind != "operators":
+            annotate.listen(self._open_region)
+
+    def end(self, *, fresh: bool = False) -> None:
+        """The iteration is over."""
+        watch = self.watch
+        self.abandon()
+        if watch is not None and not self._guard.tripped:
+            self.rounds.append(Round(self._kind, watch, fresh))
+
+    def abandon(self) -> None:
+        """The iteration broke off, and is not kept."""
+        self.watch = None
+        annotate.stop_listening(self._open_region)
+        for target in self._targets:
+            target.remove()
+        self._targets = []
+
+    def wait(self, seconds: float) -> None:
+        """Waits until the clocks have come to every mark; only between iterations of a survey."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if all(one.watch.reached() for one in self.rounds):
+                return
+            time.sleep(0.001)
+
+    def remove(self) -> None:
+        """Takes everything out of the job, and lets go of the model."""
+        self.abandon()
+        if self._copies is not None:
+            self._copies.detach()
+            self._copies = None
+        self._finder = Finder(None, (), None)
+
+    def _clock_of(self, label: str) -> Clock:
+        clock = self._by_label.get(label)
+        if clock is None:
+            if label == "input_wait":
+                clock = self._host
+            else:
+                clock = self._clocks.of(self._finder.device_of(parse_label(label)))
+            self._by_label[label] = clock
+        return clock
+
+    def _open_region(self, name: str) -> WatchedRegion | None:
+        watch = self.watch
+        if watch is None:
+            return None
+        watch.regions.add(name)
+        return WatchedRegion(watch, self._guard, name)
+
+
+def _plan(kind: Kind, modules: Iterable[str]) -> Plan:
+    # A region may have any name, so the first entry names all of them, and everything else.
+    wanted = ["**"]
+    if kind == "operators":
+        for path in modules:
+            prefix = f"{path}." if path else ""
+            wanted += [f"{prefix}forward.*::*", f"{prefix}backward.*::*"]
+    else:
+        wanted += [
+            *_STEP,
+            *(f"collective.{name}" for name in collectives() if name in _COLLECTIVES),
+        ]
+        if kind == "all":
+            wanted.append("**.backward")
+    return plan_from({"events": wanted}, source="everything")

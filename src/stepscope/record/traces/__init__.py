@@ -1,0 +1,1 @@
+"""A trace of a few steps, through torch's profiler."""

@@ -1,0 +1,216 @@
+"""The file of a trace: its name, and how it comes to be whole.
+
+torch writes the text of a trace where it is told to, and only once. That place is temporary, and the
+directory of the traces when there is more room in it; what a killed process left there is taken away
+by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from stepscope.floor.ranks import Process, host_name, is_alive
+from stepscope.record.output import keep
+from stepscope.record.trouble import say_once
+
+_COMPRESSION = 3  # twice the size of level 9's effort would save a tenth
+_BLOCK = 1 << 20
+_LONGEST_NAME = 160  # bytes; a file name may have 255, and more is added to this
+_ABANDONED_SECONDS = 600.0
+AFTER_LAST_STEP = "after the last step"
+"""Range of what ran in a trace behind its last whole step."""
+
+
+def file_safe(name: str) -> str:
+    """A name that stays in its directory and is not hidden there.
+
+    >>> file_safe("../runs/a")
+    '_runs_a'
+    """
+    safe = re.sub(r"[/\\\0-\x1f]", "_", name).lstrip(".").strip()
+    return safe.encode(errors="replace")[:_LONGEST_NAME].decode(errors="ignore") or "trace"
+
+
+def trace_name(name: str, process: Process, first_step: int | None) -> str:
+    """`{name}-{rank}-of-{world_size}`, with the first step before it when there are several files.
+
+    >>> from stepscope.floor.ranks import process_from
+    >>> trace_name("train", process_from({"SLURM_PROCID": "3", "SLURM_NTASKS": "8"}), 100)
+    'train.step100-3-of-8'
+    """
+    step = "" if first_step is None else f".step{first_step}"
+    return f"{file_safe(name)}{step}-{process.rank}-of-{process.world_size}"
+
+
+def write_trace(
+    export: Callable[[str], object],
+    out: Path,
+    name: str,
+    max_bytes: int,
+    *,
+    unfinished_step: int | None = None,
+    since_epoch_s: float | None = None,
+) -> Path | None:
+    """Exports a trace to temporary space, compresses it into its directory and renames it.
+
+    Args:
+        export: writes the trace's JSON to a path.
+        out: the directory.
+        name: the file's name without `.json.gz`.
+        max_bytes: text larger than this is not written.
+        unfinished_step: a step that was begun only; its range gets the name `AFTER_LAST_STEP`.
+        since_epoch_s: a file of this name that another process has made since then is not replaced;
+            the trace then has the process's number in its name.
+
+    Returns:
+        Where it is; None when it could not be written, which has been said.
+
+    Raises:
+        OSError: torch could not write the text.
+    """
+    with _space(out, max_bytes) as space:
+        raw = space / "trace.json"
+        export(str(raw))
+        if not _whole(raw):
+            # torch does not say so, and leaves nothing or half a file.
+            raise OSError(f"torch could not write the trace's text to {space.parent}: is it full?")
+        size = raw.stat().st_size
+        if size > max_bytes:
+            say_once(
+                f"the trace {name} is not written: its text has {size >> 20} MiB, more than max_mb; "
+                "record fewer steps, or without stacks"
+            )
+            return None
+
+        def compress(file: BinaryIO) -> None:
+            with (
+                raw.open("rb") as text,
+                gzip.GzipFile(
+                    filename="", mode="wb", compresslevel=_COMPRESSION, fileobj=file, mtime=0
+                ) as packed,
+            ):
+                if unfinished_step is None:
+                    shutil.copyfileobj(text, packed, _BLOCK)
+                else:
+                    _copy_renamed(text, packed, unfinished_step)
+
+        kept = keep(
+            out,
+            f"{name}.json.gz",
+            compress,
+            what="the trace",
+            since_epoch_s=since_epoch_s,
+            other_name=re.sub(r"(-\d+-of-\d+)?$", rf".pid{os.getpid()}\1", name, count=1)
+            + ".json.gz",
+        )
+    _sweep_parts(out, name)
+    return kept
+
+
+def write_snapshot(out: Path, name: str) -> Path | None:
+    """Writes the CUDA allocator's history as `{name}.memory.pickle`; None without CUDA."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    with _space(out, 0) as space:
+        raw = space / "memory.pickle"
+        torch.cuda.memory._dump_snapshot(str(raw))
+
+        def copy(file: BinaryIO) -> None:
+            with raw.open("rb") as snapshot:
+                shutil.copyfileobj(snapshot, file, _BLOCK)
+
+        return keep(out, f"{name}.memory.pickle", copy, what="the memory snapshot")
+
+
+def _copy_renamed(text: BinaryIO, packed: gzip.GzipFile, step: int) -> None:
+    old = f'"ProfilerStep#{step}"'.encode()
+    new = f'"{AFTER_LAST_STEP}"'.encode()
+    rest = b""
+    while block := text.read(_BLOCK):
+        block = (rest + block).replace(old, new)
+        # What may be the beginning of the name waits for the next block.
+        keep_back = min(len(old) - 1, len(block))
+        rest = block[len(block) - keep_back :]
+        packed.write(block[: len(block) - keep_back])
+    packed.write(rest)
+
+
+def _whole(raw: Path) -> bool:
+    try:
+        with raw.open("rb") as file:
+            file.seek(-min(64, raw.stat().st_size), os.SEEK_END)
+            return file.read().rstrip().endswith(b"}")
+    except OSError:
+        return False
+
+
+@contextmanager
+def _space(out: Path, wanted: int) -> Iterator[Path]:
+    """A directory of our own for large files: temporary, or beside the traces if there is more room."""
+    name = f"stepscope-trace-{host_name()}-{os.getpid()}-"
+    place = _roomy(out, wanted)
+    try:
+        _sweep_spaces(place)
+        space = Path(tempfile.mkdtemp(prefix="." * (place == out) + name, dir=place))
+    except OSError:
+        space = Path(tempfile.mkdtemp(prefix=f".{name}", dir=_made(out)))
+    try:
+        yield space
+    finally:
+        shutil.rmtree(space, ignore_errors=True)
+
+
+def _roomy(out: Path, wanted: int) -> Path:
+    with contextlib.suppress(OSError):
+        temporary = Path(tempfile.gettempdir())
+        free = shutil.disk_usage(temporary).free
+        beside = shutil.disk_usage(_made(out)).free if free < wanted else 0
+        if beside <= free or not os.access(out, os.W_OK):
+            return temporary
+    return out
+
+
+def _made(out: Path) -> Path:
+    out.mkdir(parents=True, exist_ok=True)
+    return out
+
+
+def _sweep_spaces(place: Path) -> None:
+    """Removes what processes of this host left in `place` when they were killed."""
+    pattern = re.compile(rf"\.?stepscope-trace-{re.escape(host_name())}-(\d+)-\w+")
+    for path in place.iterdir():
+        found = pattern.fullmatch(path.name)
+        if found is None:
+            continue
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            if status.st_uid == os.getuid() and not is_alive(int(found[1])) and _old(path):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _sweep_parts(out: Path, name: str) -> None:
+    """Removes half-written files of this trace that killed runs before this one left."""
+    with contextlib.suppress(OSError):
+        for path in out.iterdir():
+            if path.name.startswith(f".{name}.json.gz.") and path.name.endswith(".part"):
+                with contextlib.suppress(OSError):
+                    if _old(path):
+                        path.unlink()
+
+
+def _old(path: Path) -> bool:
+    # A process in another container may have the number of one that has ended here, but it writes.
+    newest = max(one.lstat().st_mtime for one in (path, *path.glob("*")))
+    return time.time() - newest > _ABANDONED_SECONDS

@@ -1,0 +1,165 @@
+"""One session of torch's profiler: it warms up, records, and stops when nothing writes into it any more.
+
+torch has one session per process (`one_profiler`). What gloo was given in a recorded step ends in the
+session's records, so until all has ended it runs on, but hears nothing new (`in_flight`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from stepscope.record.memory import resident_bytes
+from stepscope.record.traces.in_flight import InFlight
+from stepscope.record.traces.one_profiler import JOBS_OWN, OneProfiler
+from stepscope.record.traces.ranges import TraceRanges
+from stepscope.record.trouble import Guard
+
+
+class Profiling:
+    """A session, which warms up from the moment that it is made.
+
+    Args:
+        one: knows whose profiler runs in this process.
+        guard: hears what goes wrong in what listens while it records.
+        options: of `torch.profiler.profile`.
+
+    Raises:
+        RuntimeError: somebody else records.
+    """
+
+    def __init__(self, one: OneProfiler, guard: Guard, options: Mapping[str, Any]) -> None:
+        self.recording = False
+        self.stop_seconds = 0.0
+        """How long stopping it held the job up."""
+        self._one = one
+        self._in_flight = InFlight(guard)
+        self._ranges = TraceRanges(guard)
+        self._grown_from: int | None = None
+        self._muted = False
+        self._thread_muted = False
+        self._profiler = self._prepared(options)
+
+    def _prepared(self, options: Mapping[str, Any]) -> Any:
+        from torch import profiler
+
+        self._one.take()
+        try:
+            with self._one.ours():
+                prepared = profiler.profile(activities=profiler.supported_activities(), **options)
+                prepared.prepare_trace()
+        except Exception as error:
+            self._one.release()
+            # Older torches refuse, in these words, where the job's own is prepared: it stays so.
+            if "when it's not running" in str(error):
+                raise RuntimeError(JOBS_OWN) from error
+            raise
+        return prepared
+
+    def begin(self, model: Any, about: Mapping[str, Any]) -> None:
+        """Records from now on.
+
+        Args:
+            model: the outermost module, whose modules get ranges; None for none.
+            about: what the file says of itself, beside the classes of the model's modules.
+        """
+        self._grown_from = resident_bytes()
+        with self._one.ours():
+            self._profiler.start_trace()
+        self.recording = True
+        self._in_flight.listen()
+        self._ranges.begin(model)
+        about = {**about, "modules": self._ranges.classes()}
+        with contextlib.suppress(Exception):
+            self._profiler.add_metadata_json("stepscope", json.dumps(about))
+
+    def begin_step(self, number: int) -> None:
+        """A recorded step begins."""
+        self._ranges.begin_step(number)
+
+    def end_step(self) -> bool:
+        """The running step has ended; False where none was recorded."""
+        return self._ranges.end_step()
+
+    @property
+    def grown_bytes(self) -> int | None:
+        """Memory that the process has taken since recording began; None where nobody says."""
+        if not self.recording or self._grown_from is None:
+            return None
+        return (resident_bytes() or 0) - self._grown_from
+
+    def must_run_on(self) -> bool:
+        """Whether it cannot stop yet: what a recorded step began has not ended.
+
+        From then on it hears nothing new.
+        """
+        if not self._in_flight.any():
+            return False
+        if not self._muted:
+            self._muted = True
+            self._mute()
+        return True
+
+    def _mute(self) -> None:
+        import torch
+
+        self._stop_listening()
+        toggle = getattr(self._profiler, "toggle_collection_dynamic", None)
+        if toggle is not None:
+            toggle(False, torch.profiler.supported_activities())
+        else:
+            # Before torch 2.6 this thread can be muted, but not its device.
+            torch.autograd._enable_record_function(False)
+            self._thread_muted = True
+
+    def quieten(self) -> bool:
+        """Takes out what listens; True when a recorded step has begun and not ended."""
+        try:
+            return self._ranges.end_step()
+        finally:
+            self._stop_listening()
+
+    def _stop_listening(self) -> None:
+        self._in_flight.stop_listening()
+        self._ranges.end()
+
+    def stop(self) -> Any:
+        """Stops, and returns torch's profiler, to export from; None where nothing was recorded."""
+        was_recording, self.recording = self.recording, False
+        # Not kept here: what it recorded is large.
+        profiler, self._profiler = self._profiler, None
+        try:
+            with self._one.ours():
+                if not was_recording:
+                    # Only warmed up: started and stopped, so that the next finds a clean profiler.
+                    profiler.start_trace()
+                began = time.monotonic()
+                if was_recording:
+                    self._in_flight.settle()
+                profiler.stop_trace()
+        finally:
+            if self._thread_muted:
+                self._thread_muted = False
+                _hear_this_thread()
+            self._in_flight.forget()
+            self._one.release()
+        self.stop_seconds = time.monotonic() - began
+        return profiler if was_recording else None
+
+
+def _hear_this_thread() -> None:
+    import torch
+
+    torch.autograd._enable_record_function(True)
+
+
+def quieten_profiler() -> None:
+    """Keeps the profiler's library from announcing on stderr that it starts and stops.
+
+    To be called before the first profiler. What somebody has set in the environment stays.
+    """
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")

@@ -1,0 +1,345 @@
+"""A trace of a few steps with torch.profiler, one file per rank, without holding the job up.
+
+    with stepscope.trace("traces", model=model) as tracer:
+        for batch in loader:
+            ...
+            tracer.step()
+
+Stopping the profiler takes time that nobody can save; exporting, compressing and writing happen in
+the background, in temporary space, and the file gets its name when it is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from stepscope.floor.ranks import Process, chosen, this_process
+from stepscope.record.job.at_exit import AtExit
+from stepscope.record.job.every_step import EveryStep
+from stepscope.record.job.model_search import ModelSearch
+from stepscope.record.traces.allocator_history import AllocatorHistory
+from stepscope.record.traces.cycles import Cycles
+from stepscope.record.traces.one_profiler import OneProfiler
+from stepscope.record.traces.profiling import Profiling
+from stepscope.record.traces.writer import TraceWriter
+from stepscope.record.trouble import Guard, say_once
+
+_MIB = 1 << 20
+
+
+class Tracer(EveryStep):
+    """Records the steps that a schedule names, on the ranks that were chosen.
+
+    It never raises into the job: what goes wrong is said once, and the job runs untraced.
+
+    Args:
+        out: directory of the files `{name}-{rank}-of-{world_size}.json.gz`.
+        name: of the trace; by default the script's.
+        wait, warmup, active, repeat: see `Cycles`.
+        ranks: `"0,8"`, `"0-3"`, `"local:0"` or `"all"`; a rank that is not chosen does nothing.
+        model: the outermost module, for module paths; None finds it in the first step.
+        modules: whether module paths are recorded.
+        shapes: whether operators' input shapes are recorded.
+        memory: whether allocations are recorded.
+        stack: whether call stacks are recorded; they make traces large and steps slow.
+        memory_snapshot: also the CUDA allocator's history of the recorded steps.
+        max_mb: recording ends at the next step when it has taken this much memory, and a trace
+            whose text is larger than this is not written (MiB).
+        start_step: number of the first step, for a run that was resumed.
+        step_in_name: whether the first recorded step's number is in the file's name; always with
+            several cycles.
+    """
+
+    def __init__(
+        self,
+        out: str | Path = "traces",
+        *,
+        name: str | None = None,
+        wait: int = 1,
+        warmup: int = 1,
+        active: int = 5,
+        repeat: int = 1,
+        ranks: str | None = None,
+        model: Any = None,
+        modules: bool = True,
+        shapes: bool = True,
+        memory: bool = False,
+        stack: bool = False,
+        memory_snapshot: bool = False,
+        max_mb: int = 2048,
+        start_step: int = 0,
+        step_in_name: bool = False,
+    ) -> None:
+        # A job may change its directory; its traces stay where they were to go.
+        self.out = Path(out).absolute()
+        self.name = name or _script_name()
+        self.guard = Guard("the trace")
+        self.stop_seconds: list[float] = []
+        """How long each stop of the profiler held the job up."""
+        self.driver: str | None = None
+        self._settings = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
+        self._cycles: Cycles | None = None
+        self._ranks = ranks
+        self._asked_rank = False
+        self._process: Process | None = None
+        self._options = {
+            "record_shapes": shapes,
+            "profile_memory": memory,
+            "with_stack": stack,
+        }
+        self._one: OneProfiler | None = None
+        self._profiling: Profiling | None = None
+        self._search = ModelSearch(model, self.guard) if modules else None
+        self._history = AllocatorHistory() if memory_snapshot else None
+        self._max_bytes = max_mb * _MIB
+        self._writer = TraceWriter(
+            self.out,
+            self.name,
+            self.guard,
+            max_bytes=self._max_bytes,
+            step_in_name=step_in_name or repeat > 1,
+        )
+        self._number = start_step
+        self._index = -1
+        self._lead_in = 0
+        self._recorded: list[int] = []
+        self._skip_cycle: int | None = None
+        self._pid = os.getpid()
+        self._at_exit: AtExit | None = None
+        self._over = False
+
+    @property
+    def written(self) -> list[Path]:
+        """The files that are there."""
+        return self._writer.written
+
+    @property
+    def over(self) -> bool:
+        """Whether no further step is recorded; the files may still be on their way."""
+        return self._over
+
+    def start(self, *, lead_in: bool = False) -> None:
+        """Begins with the first step.
+
+        Args:
+            lead_in: what runs until `step` is called first is no step but the job's beginning; it
+                stands for the first waiting step, and is never recorded.
+        """
+        try:
+            self._cycles = Cycles(**self._settings)
+            self._writer.begin()
+            if not chosen(self._ranks, self._who()):
+                self._over = True
+                return
+            if os.environ.get("NSYS_PROFILING_SESSION_ID"):
+                raise RuntimeError(
+                    "Nsight Systems already records this process, and only one of the two can"
+                )
+            self._at_exit = AtExit(self.stop)
+            self._one = OneProfiler(self._give_way)
+            self._one.install()
+            if lead_in:
+                self._lead_in = 1 if self._cycles.wait else 2
+                self._index = -self._lead_in
+            self._enter_step()
+        except Exception as error:
+            self._give_up(error)
+
+    def step(self, number: int | None = None) -> None:
+        """A step has ended and the next begins.
+
+        Args:
+            number: the next step's number, where it is not the one after this.
+        """
+        if self._over or os.getpid() != self._pid:
+            return
+        if self.guard.error is not None:
+            self._give_up(self.guard.error)
+            return
+        try:
+            self._leave_step()
+            self._number = self._number + 1 if number is None else number
+            self._enter_step()
+        except Exception as error:
+            self._give_up(error)
+
+    def stop(self, *, wait_seconds: float = 120.0) -> list[Path]:
+        """Ends the recording and waits until its files are written."""
+        if os.getpid() != self._pid:
+            return self.written
+        if not self._over:
+            try:
+                self._say_what_is_missing()
+                self._end_cycle()
+            except Exception as error:
+                self._give_up(error)
+            self._finish()
+        self._writer.wait(wait_seconds)
+        self._forget_exit()
+        return self.written
+
+    @property
+    def _recording(self) -> bool:
+        return self._profiling is not None and self._profiling.recording
+
+    def _who(self) -> Process:
+        """This process; its process group may be made after start(), and be gone at the end."""
+        if self._process is None or self._process.rule != "torch.distributed":
+            self._process = this_process()
+        return self._process
+
+    def _enter_step(self) -> None:
+        cycles = self._cycles
+        if cycles is None:
+            return
+        self._index += 1
+        index = self._index
+        action = cycles.action(index)
+        if self._skip_cycle == cycles.cycle(index):
+            action = "off"
+        if action != "record" and self._profiling is not None and self._profiling.must_run_on():
+            if action == "warmup":
+                self._skip_cycle = cycles.cycle(index)
+            return
+        if cycles.over(index):
+            self._end_cycle()
+            self._finish()
+            return
+        if self._search is not None:
+            self._search.step_begins(index, first_recorded=cycles.wait + cycles.warmup)
+        if action == "off":
+            self._end_cycle()
+            return
+        if not self._asked_rank:
+            # A process group that the job has made since start() knows better who this is.
+            self._asked_rank = True
+            if not chosen(self._ranks, self._who()):
+                self._finish()
+                return
+        if self._recording and action == "warmup":
+            self._end_cycle()
+        if self._profiling is None and self._one is not None:
+            self._profiling = Profiling(self._one, self.guard, self._options)
+        if action == "record" and self._profiling is not None:
+            self._record_step(self._profiling)
+
+    def _record_step(self, session: Profiling) -> None:
+        if not session.recording:
+            session.begin(None if self._search is None else self._search.model, self._about())
+            if self._history is not None:
+                self._history.begin()
+        session.begin_step(self._number)
+
+    def _about(self) -> dict[str, Any]:
+        """What a file's name and its rows do not say."""
+        process = self._who()
+        return {
+            "rank": process.rank,
+            "local_rank": process.local_rank,
+            "world_size": process.world_size,
+            "host_name": process.host,
+            "pid": process.pid,
+            "rank_rule": process.rule,
+            "first_step": self._number,
+        }
+
+    def _leave_step(self) -> None:
+        session = self._profiling
+        if session is None:
+            return
+        if session.end_step():
+            self._recorded.append(self._number)
+        grown = session.grown_bytes
+        if grown is not None and grown > self._max_bytes and self._cycles is not None:
+            self._skip_cycle = self._cycles.cycle(self._index)
+            say_once(
+                f"the trace ends after {len(self._recorded)} of {self._cycles.active} steps: "
+                f"it has taken {grown // _MIB} MiB of memory (max_mb)"
+            )
+            self._end_cycle()
+
+    def _say_what_is_missing(self) -> None:
+        """Words for a job that ends before anything was recorded."""
+        cycles = self._cycles
+        if cycles is None or self._recording or self._writer.has_begun:
+            return
+        done = self._index + self._lead_in
+        if self._lead_in and done < 2:
+            say_once(
+                "nothing was traced: an optimizer's steps are the steps, and none has stepped twice"
+            )
+            return
+        say_once(
+            f"nothing was traced: the job was over after {done} step{'s'[: done != 1]}, and those to "
+            f"record come after wait={cycles.wait} and warmup={cycles.warmup}"
+        )
+
+    def _end_cycle(self) -> None:
+        session, self._profiling = self._profiling, None
+        if session is None:
+            return
+        recorded, self._recorded = self._recorded, []
+        try:
+            unfinished = self._number if session.quieten() else None
+            process = self._who()
+            if session.recording and self._history is not None:
+                name = self._writer.name_of(process, recorded[0] if recorded else self._number)
+                snapshot = self._history.keep(self.out, name)
+                if snapshot is not None:
+                    self.written.append(snapshot)
+        finally:
+            profiler = session.stop()
+        if profiler is None:
+            return
+        self.stop_seconds.append(session.stop_seconds)
+        if recorded:
+            self._writer.write(profiler, process, recorded, unfinished=unfinished)
+        elif self._skip_cycle is None and not self.guard.tripped:
+            say_once(
+                f"no trace: the job ended within step {self._number}, the first to be recorded"
+            )
+
+    def _give_way(self) -> None:
+        """The job begins a profiler of its own, which only works when ours has ended."""
+        if self._over or self._profiling is None or os.getpid() != self._pid:
+            return
+        self._give_up(RuntimeError("the job starts a profiler of its own, and only one can record"))
+
+    def _give_up(self, error: BaseException) -> None:
+        """Stops because of `error`; the steps that were recorded are written all the same."""
+        self.guard.trip(error)
+        with contextlib.suppress(Exception):
+            self._end_cycle()
+        self._finish()
+
+    def _finish(self) -> None:
+        self._over = True
+        if self._search is not None:
+            self._search.close()
+        if self._one is not None:
+            self._one.remove()
+            self._one = None
+        self._forget_exit()
+
+    def _forget_exit(self) -> None:
+        if self._at_exit is not None and not self._writer.busy:
+            self._at_exit.cancel()
+            self._at_exit = None
+
+
+def _script_name() -> str:
+    script = Path(sys.argv[0] or "trace")
+    # `python -m package` runs package/__main__.py.
+    return (script.parent.name if script.stem == "__main__" else script.stem) or "trace"
+
+
+def trace(out: str | Path = "traces", **options: Any) -> Tracer:
+    """Records a trace of a few steps; options are those of `Tracer`.
+
+    >>> tracer = trace("traces", active=3)
+    """
+    return Tracer(out, **options)

@@ -1,0 +1,325 @@
+"""Which work is charged to which call, and that nothing counts twice or vanishes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.analysis.operator_calls import distinct_rows
+from stepscope.analysis.operator_work import NO_STEP, classes_of, device_work_of
+from stepscope.answers.scope import Scope
+from stepscope.store.open import Store
+
+MM = {"dims": "[[8, 4], [4, 2]]", "types": '["float", "float"]'}
+LINEAR = {"dims": "[[8, 4], [2, 4], []]", "types": '["float", "float", ""]'}
+
+
+def host(number: int, name: str, parent: int | None = None, given: int | None = None, **more):
+    return {
+        "id": number,
+        "name": name,
+        "parent_id": parent,
+        "input_id": given,
+        "device_ns": 1,
+        **more,
+    }
+
+
+def kernel(operator: int | None, ns: int, name: str = "volta_sgemm_32x32", **more):
+    return {"name": name, "dur_ns": ns, "operator_id": operator, **more}
+
+
+def charged(found) -> dict[str, tuple[int, float]]:
+    """Device time and calls by what they are charged to."""
+    result: dict[str, tuple[int, float]] = {}
+    for variant, ns, weight in zip(
+        found.rows["variant"], found.rows["device_ns"], found.rows["weight"], strict=True
+    ):
+        name = found.variants[variant].name
+        before = result.get(name, (0, 0.0))
+        result[name] = (before[0] + int(ns), before[1] + float(weight))
+    return result
+
+
+def test_a_product_within_a_linear_layer_counts_once_for_the_inner_one(make_scope):
+    found = device_work_of(
+        make_scope(
+            {
+                "operator_input": [{"input_id": 0, **LINEAR}, {"input_id": 1, **MM}],
+                "host_event": [
+                    host(0, "aten::linear", None, 0),
+                    host(1, "a range", 0, None, kind="annotation"),
+                    host(2, "aten::mm", 1, 1),
+                ],
+                "device_event": [kernel(2, 10), kernel(2, 30)],
+            }
+        )
+    )
+    assert charged(found) == {"aten::mm": (40, 1.0)}
+
+
+def test_a_composite_answers_where_nothing_below_it_can(make_scope):
+    found = device_work_of(
+        make_scope(
+            {
+                "operator_input": [{"input_id": 0, **LINEAR}],
+                "host_event": [
+                    host(0, "aten::linear", None, 0),
+                    host(1, "my::unknown", 0),
+                ],
+                "device_event": [kernel(1, 10)],
+            }
+        )
+    )
+    assert charged(found) == {"aten::linear": (10, 1.0)}
+
+
+def test_work_without_operator_or_formula_keeps_its_time_under_its_own_name(make_scope):
+    found = device_work_of(
+        make_scope(
+            {
+                "host_event": [host(0, "my::unknown"), host(1, "aten::mm")],
+                "device_event": [
+                    kernel(0, 1),
+                    kernel(1, 2),
+                    kernel(None, 4),
+                    kernel(None, 8, graph_id=3),
+                    {"name": "a range", "kind": "annotation", "dur_ns": 999},
+                ],
+            }
+        )
+    )
+    assert charged(found) == {
+        "my::unknown": (1, 1.0),
+        "aten::mm": (2, 1.0),
+        "(no operator)": (4, 1.0),
+        "CUDA graph 3 (unattributed)": (8, 1.0),
+    }
+    assert {v.name: v.why for v in found.variants} == {
+        "my::unknown": "no formula",
+        "aten::mm": "inputs not recorded",
+        "(no operator)": "no operator known",
+        "CUDA graph 3 (unattributed)": "no operator known",
+    }
+
+
+def test_kernels_that_multiply_share_the_work_by_duration_and_helpers_have_none(make_scope):
+    found = device_work_of(
+        make_scope(
+            {
+                "operator_input": [{"input_id": 0, **MM}],
+                "host_event": [host(0, "aten::mm", None, 0)],
+                "device_event": [
+                    kernel(0, 30, "volta_sgemm_32x32"),
+                    kernel(0, 10, "volta_sgemm_64x64"),
+                    kernel(0, 60, "void at::native::elementwise_kernel<4>"),
+                ],
+            }
+        )
+    )
+    weight = {
+        found.kernels[k]: float(w)
+        for k, w in zip(found.rows["kernel"], found.rows["weight"], strict=True)
+    }
+    assert weight == {
+        "volta_sgemm_32x32": 0.75,
+        "volta_sgemm_64x64": 0.25,
+        "void at::native::elementwise_kernel<4>": 0.0,
+    }
+    assert found.rows["shared_ns"].sum() == 40
+    assert {v.kernel for v in found.variants} == {"volta_sgemm_32x32"}
+
+
+def test_kernels_of_no_duration_share_evenly(make_scope):
+    found = device_work_of(
+        make_scope(
+            {
+                "operator_input": [{"input_id": 0, **MM}],
+                "host_event": [host(0, "aten::mm", None, 0)],
+                "device_event": [kernel(0, 0), kernel(0, 0, "volta_sgemm_64x64")],
+            }
+        )
+    )
+    assert found.rows["weight"].tolist() == [0.5, 0.5]
+
+
+def test_a_forward_convolution_learns_its_extent_from_its_backward(make_scope):
+    """Old recordings have no values: stride and padding are only seen in the gradient's shape."""
+    forward = {"dims": "[[1,3,8,8],[4,3,3,3],[],[],[],[],[],[],[]]"}
+    back = {"dims": "[[1,3,8,8],[1,4,4,4],[4,3,3,3],[],[],[],[],[],[],[]]"}
+    types = json.dumps(["float", "float", *["GenericList"] * 3, "Int", "Bool", "Bool", "Bool"])
+    more = json.dumps(["float"] * 3 + ["GenericList"] * 3 + ["Int", "Bool", "Bool", "GenericList"])
+    rows = {
+        "operator_input": [
+            {"input_id": 0, "types": types, **forward},
+            {"input_id": 1, "types": more, **back},
+        ],
+        "host_event": [
+            host(0, "aten::cudnn_convolution", None, 0),
+            host(1, "aten::cudnn_convolution_backward", None, 1, forward_id=0),
+        ],
+        "device_event": [kernel(0, 10, "implicit_convolve_sgemm")],
+    }
+    for row in rows["operator_input"]:
+        row |= {"strides": None, "values": None}
+    (variant,) = device_work_of(make_scope(rows)).variants
+    assert variant.work is not None
+    assert variant.work.flops == 2 * (4 * 4 * 4) * (3 * 3 * 3)
+
+
+def test_the_type_of_lists_is_taken_from_the_kernel(make_scope):
+    functor = "void multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpScalarFunctor<float>>"
+    rows = {
+        "operator_input": [
+            {
+                "input_id": 0,
+                "dims": "[[[4], [8]], []]",
+                "types": '["TensorList", "Scalar"]',
+                "strides": None,
+                "values": None,
+            }
+        ],
+        "host_event": [host(0, "aten::_foreach_mul_", None, 0)],
+        "device_event": [kernel(0, 10, functor)],
+    }
+    (variant,) = device_work_of(make_scope(rows)).variants
+    assert variant.work is not None
+    assert variant.work.bytes == 2 * 12 * 4
+
+
+def test_a_communication_kernel_is_a_call_of_its_own(make_scope):
+    found = device_work_of(
+        make_scope(
+            {
+                "host_event": [host(0, "c10d::allreduce_")],
+                "device_event": [kernel(0, 7, "ncclDevKernel", id=9, kind="communication")],
+                "collective": [
+                    {
+                        "id": 9,
+                        "operation": "all_reduce",
+                        "dtype": "Float",
+                        "elements_in": 100,
+                        "elements_out": 100,
+                        "group_size": 4,
+                    }
+                ],
+            }
+        )
+    )
+    (variant,) = found.variants
+    assert (variant.name, variant.dims) == ("all_reduce", "[[100]]")
+    assert variant.work is not None
+    assert variant.work.link_bytes == 100 * 4 * 2 * 3 // 4
+
+
+def test_a_device_without_a_name_is_like_the_others_where_all_are_alike(make_scope):
+    named = {"device": 0, "name": "AMD Instinct MI300X", "sm_count": 304}
+    work = {"device_event": [kernel(None, 1, device=2)]}
+    (variant,) = device_work_of(make_scope({"device": [named], **work})).variants
+    assert variant.device == ("AMD Instinct MI300X", 304)
+    two = [named, {**named, "device": 1, "name": "AMD Instinct MI210"}]
+    (variant,) = device_work_of(make_scope({"device": two, **work})).variants
+    assert variant.device.name is None
+
+
+def test_only_the_asked_steps_and_ranks_count(make_scope):
+    rows = {
+        "step": [{"step": 1, "start_ns": 0, "end_ns": 9}, {"step": 2, "start_ns": 9, "end_ns": 99}],
+        "host_event": [host(0, "a", step=1), host(1, "b", step=2), host(0, "c", rank=1)],
+        "device_event": [
+            kernel(0, 1, step=1),
+            kernel(1, 2, step=2),
+            kernel(0, 4, rank=1),
+        ],
+    }
+    assert charged(device_work_of(make_scope(rows, steps=[2]))) == {"b": (2, 1.0)}
+    assert charged(device_work_of(make_scope(rows, ranks=[1]))) == {"c": (4, 1.0)}
+    everything = device_work_of(make_scope(rows))
+    assert everything.rows["step"].tolist().count(NO_STEP) == 1
+
+
+def test_a_rank_without_the_asked_step_has_no_part_in_it(make_scope):
+    rows = {
+        "step": [
+            {"rank": 0, "step": 1, "start_ns": 0, "end_ns": 9},
+            {"rank": 1, "step": 2, "start_ns": 0, "end_ns": 9},
+        ],
+        "device_event": [kernel(None, 1, step=1), kernel(None, 2, step=2, rank=1)],
+    }
+    assert charged(device_work_of(make_scope(rows, steps=[2]))) == {"(no operator)": (2, 1.0)}
+
+
+def test_nothing_recorded_is_nothing(make_scope):
+    found = device_work_of(make_scope({}))
+    assert found.device_ns == 0
+    assert found.parts(np.zeros(0, np.int64)) == []
+    assert len(classes_of(found)) == 0
+
+
+def test_a_scope_remembers_what_was_joined(make_scope):
+    scope = make_scope({"device_event": [kernel(None, 4)]})
+    assert device_work_of(scope) is device_work_of(scope)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from([-(1 << 62), -1, 0, 1, 1 << 40]), st.integers(-3, 3), st.integers(0, 2)
+        ),
+        max_size=30,
+    )
+)
+def test_distinct_rows_are_those_of_a_set(rows):
+    columns = [np.array(column, np.int64) for column in zip(*rows, strict=True)] or [
+        np.zeros(0, np.int64)
+    ]
+    distinct, place = distinct_rows(*columns)
+    assert distinct == sorted(set(rows))
+    assert [distinct[p] for p in place] == rows
+
+
+NAMES = ("aten::linear", "aten::mm", "my::unknown", "aten::relu")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    forest=st.lists(st.tuples(st.integers(-1, 8), st.sampled_from(NAMES)), min_size=1, max_size=8),
+    kernels=st.lists(
+        st.tuples(
+            st.integers(-1, 7),
+            st.integers(0, 50),
+            st.sampled_from(["volta_sgemm", "elementwise_kernel", "Memset (Device)"]),
+        ),
+        max_size=12,
+    ),
+)
+def test_device_time_and_calls_add_up_whatever_launched_what(forest, kernels):
+    """All device time is kept, and each call that launched something counts exactly once."""
+    rows = {
+        "operator_input": [{"input_id": 0, **LINEAR}, {"input_id": 1, **MM}],
+        "host_event": [
+            host(n, name, parent if 0 <= parent < n else None, int(name != "aten::linear"))
+            for n, (parent, name) in enumerate(forest)
+        ],
+        "device_event": [
+            kernel(
+                operator if 0 <= operator < len(forest) else None,
+                ns,
+                name,
+                kind="fill" if name.startswith("Mem") else "computation",
+            )
+            for operator, ns, name in kernels
+        ],
+    }
+    with Store.from_rows(rows) as store, Scope(store) as scope:
+        found = device_work_of(scope)
+        calls = sum(weight for _, weight in charged(found).values())
+    assert found.device_ns == sum(ns for _, ns, _ in kernels)
+    assert int(found.rows["events"].sum()) == len(kernels)
+    assert calls == pytest.approx(round(calls))
+    assert (len(kernels) > 0) <= calls <= len(kernels)

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from stepscope.answers.ask import ask
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.floor.errors import StoreError, UsageError
+from stepscope.questions import ALL, every, find, names
+from stepscope.store.open import Store
+
+COLUMNS = (
+    Column("name", "text", "name of the kernel"),
+    Column("total_ns", "int", "summed duration", "ns"),
+    Column("stream", "int", "stream"),
+)
+
+
+@question(
+    "toy-kernels",
+    "Which kernels?",
+    COLUMNS,
+    parameters=(
+        Parameter("by", "text", "what to tell apart", default="name", choices=("name", "stream")),
+        Parameter("least", "int", "shortest that counts", default=0),
+        Parameter("tiny", "bool", "tiny ones too", default=False),
+    ),
+    needs="device",
+    fills="Record with ProfilerActivity.CUDA.",
+    affected_by=("stream_overlap",),
+)
+def toy(scope, by, least, tiny):
+    """Sums durations."""
+    key = "name" if by == "name" else "name, stream"
+    return scope.sql(
+        f"SELECT sum(dur_ns) AS total_ns, {key} FROM device_event "
+        f"WHERE dur_ns >= $least GROUP BY {key} ORDER BY total_ns DESC",
+        {"least": 0 if tiny else least},
+    )
+
+
+@pytest.fixture
+def store():
+    rows = {
+        "device_event": [
+            {"name": "gemm", "dur_ns": 30, "rank": 0, "stream": 7},
+            {"name": "add", "dur_ns": 2, "rank": 0, "stream": 7},
+            {"name": "gemm", "dur_ns": 4, "rank": 1, "stream": 8},
+        ],
+        "data_check": [
+            {"check": "stream_overlap", "severity": "warning", "rank": 0},
+            {"check": "duration_overrun", "severity": "error", "affects": "steps,toy-kernels"},
+            {"check": "no_steps", "severity": "warning", "affects": "steps"},
+            {"check": "zero_ts", "severity": "ok", "affects": "toy-kernels"},
+        ],
+    }
+    with Store.from_rows(rows) as store:
+        yield store
+
+
+def test_columns_come_in_declared_order_and_type(store):
+    answer = ask(toy, store)
+    assert answer.arrow.schema == pa.schema([("name", pa.string()), ("total_ns", pa.int64())])
+    assert answer.rows() == [{"name": "gemm", "total_ns": 34}, {"name": "add", "total_ns": 2}]
+
+
+def test_top_columns_rank_and_parameters(store):
+    assert ask(toy, store, top=1).rows() == [{"name": "gemm", "total_ns": 34}]
+    assert ask(toy, store, columns=["total_ns"], ranks=[1]).rows() == [{"total_ns": 4}]
+    assert (
+        ask(toy, store, columns=["total_ns", "name"]).to_csv() == "total_ns,name\n34,gemm\n2,add\n"
+    )
+    assert len(ask(toy, store, by="stream")) == 3
+    assert len(ask(toy, store, least=3)) == 1
+    assert len(ask(toy, store, least=3, tiny=True)) == 2
+
+
+def test_a_parameter_of_none_takes_its_default(store):
+    assert len(ask(toy, store, by=None, least=None)) == 2
+
+
+def test_checks_that_bear_on_it_come_with_the_answer(store):
+    answer = ask(toy, store)
+    assert [check["check"] for check in answer.checks] == ["duration_overrun", "stream_overlap"]
+    assert answer.unreliable
+
+
+def test_checks_of_other_ranks_stay_away(store):
+    assert ask(toy, store, ranks=[1]).checks == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"top": 0}, "cannot show the top 0"),
+        ({"top": -3}, "cannot show the top -3"),
+        ({"columns": ["total"]}, "no column 'total' of toy-kernels"),
+        ({"columns": ["stream"]}, "this form of toy-kernels has no column 'stream'"),
+        ({"by": "streams"}, "no choice 'streams' of --by"),
+        ({"by": 3}, "by=3 is not of type text"),
+        ({"least": "x"}, "least='x' is not of type int"),
+        ({"least": True}, "least=True is not of type int"),
+        ({"bye": "name"}, "no parameter 'bye' of toy-kernels"),
+        ({"columns": []}, "no columns"),
+        ({"columns": ["name", "name"]}, "'name' twice"),
+    ],
+)
+def test_a_wrong_call_is_told_what_is_wrong(store, asked, message):
+    with pytest.raises(UsageError) as caught:
+        ask(toy, store, **asked)
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+def test_an_undeclared_column_is_a_defect_of_the_question(store):
+    @question("odd", "Odd?", COLUMNS[:1])
+    def odd(scope):
+        return scope.sql("SELECT name, dur_ns FROM device_event")
+
+    with pytest.raises(ValueError, match="odd does not declare dur_ns"):
+        ask(odd, store)
+
+
+def test_an_empty_answer_says_why_and_what_would_fill_it():
+    with Store.from_rows({}) as store:
+        note = ask(toy, store).note
+    assert note == "The recording has no device events. Record with ProfilerActivity.CUDA."
+
+
+def test_an_answer_empty_by_choice_says_that(store):
+    assert ask(toy, store, ranks=[1], least=100).note.startswith("Nothing of this in the chosen")
+    assert ask(toy, store, least=100).note.startswith("The recording has nothing of this")
+    assert ask(toy, store).note == ""
+
+
+def test_a_store_that_went_away_is_an_error_about_the_store(tmp_path):
+    (tmp_path / "gone").mkdir()
+    with Store.from_rows({}) as store:
+        store.directory = tmp_path / "gone"
+
+        @question("lost", "Lost?", COLUMNS[:1])
+        def lost(scope):
+            return scope.sql(f"SELECT path AS name FROM read_parquet('{tmp_path}/gone/x.parquet')")
+
+        with pytest.raises(StoreError, match="cannot be read"):
+            ask(lost, store)
+
+
+def test_every_file_declares_the_question_it_is_named_after():
+    for file in ALL:
+        assert find(file).name == file.replace("_", "-")
+        assert find(file).method == file
+    assert tuple(question.name for question in every()) == names()
+
+
+def test_declarations_are_complete():
+    for declared in every():
+        assert declared.asks.endswith("?"), declared.name
+        assert declared.explanation.strip(), declared.name
+        assert len({c.name for c in declared.columns}) == len(declared.columns), declared.name
+        for column in declared.columns:
+            assert column.meaning, (declared.name, column.name)
+            if column.unit == "ns":
+                assert column.name.endswith("_ns"), (declared.name, column.name)
+            if column.unit == "ratio":
+                assert column.name.endswith("_ratio"), (declared.name, column.name)
+            if column.unit == "bytes":
+                assert column.name.endswith("bytes"), (declared.name, column.name)
+        if declared.needs == "device":
+            assert declared.fills, declared.name
+        taken = {"rank", "step", "top", "columns", "json", "csv", "parquet", "no_cache", "strict"}
+        assert not taken & {p.name for p in declared.parameters}, declared.name
+
+
+def test_an_unknown_question_gets_the_nearest():
+    with pytest.raises(UsageError) as caught:
+        find("kernel")
+    assert "did you mean kernels" in caught.value.hint
+
+
+def test_a_step_of_the_phases_alone_is_no_step_of_the_traces():
+    rows = {
+        "step": [{"step": 3, "start_ns": 0, "end_ns": 10}],
+        "host_event": [{"name": "aten::mm", "dur_ns": 5, "step": 3}],
+        "phase_step": [{"step": step, "dur_ns": 9} for step in (3, 4)],
+    }
+    with Store.from_rows(rows) as store:
+        for name in ("summary", "steps", "operators", "kernels"):
+            with pytest.raises(UsageError, match="no step 4 in the traces of") as caught:
+                ask(find(name), store, steps=[4])
+            assert caught.value.hint == "it has step 3"
+            assert len(ask(find(name), store, steps=[3])) or name == "kernels"
+        for name in ("phases", "inline", "findings", "sources", "checks"):
+            ask(find(name), store, steps=[4])
+    with Store.from_rows({"phase_step": rows["phase_step"]}) as store:
+        assert "chosen ranks and steps" in ask(find("steps"), store, steps=[4]).note

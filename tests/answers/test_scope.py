@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+
+from stepscope.floor.errors import UsageError
+
+TWO_RANKS = {
+    "step": [
+        {"rank": 0, "step": 3, "start_ns": 0, "end_ns": 10},
+        {"rank": 0, "step": 4, "start_ns": 10, "end_ns": 20},
+        {"rank": 1, "step": 3, "start_ns": 0, "end_ns": 10},
+    ],
+    "host_event": [
+        {"rank": 0, "name": "in step 3", "step": 3},
+        {"rank": 0, "name": "in step 4", "step": 4},
+        {"rank": 0, "name": "in no step"},
+        {"rank": 1, "name": "on rank 1", "step": 3},
+    ],
+    "device_event": [
+        {"rank": 0, "kind": "communication", "name": "nccl", "step": 3, "id": 7},
+        {"rank": 0, "kind": "communication", "name": "nccl", "step": 4, "id": 8},
+    ],
+    "collective": [{"rank": 0, "id": 7}, {"rank": 0, "id": 8}],
+}
+
+
+def names(scope) -> list[str]:
+    return scope.sql("SELECT name FROM host_event ORDER BY rank, id").column(0).to_pylist()
+
+
+def test_all_ranks_and_steps_by_default(make_scope):
+    scope = make_scope(TWO_RANKS)
+    assert scope.ranks == (0, 1)
+    assert scope.steps is None
+    assert names(scope) == ["in step 3", "in step 4", "in no step", "on rank 1"]
+
+
+def test_a_rank_narrows_every_table(make_scope):
+    scope = make_scope(TWO_RANKS, ranks=[1])
+    assert names(scope) == ["on rank 1"]
+    assert scope.value("SELECT count(*) FROM step") == 1
+    assert scope.value("SELECT count(*) FROM rank") == 1
+    assert scope.value("SELECT count(*) FROM device_event") == 0
+
+
+def test_a_step_leaves_out_what_is_in_no_step(make_scope):
+    scope = make_scope(TWO_RANKS, steps=[3])
+    assert names(scope) == ["in step 3", "on rank 1"]
+    assert scope.value("SELECT count(*) FROM step") == 2
+    assert scope.sql("SELECT id FROM collective").to_pylist() == [{"id": 7}]
+
+
+def test_rank_and_step_narrow_together(make_scope):
+    assert names(make_scope(TWO_RANKS, ranks=[0], steps=[3, 4])) == ["in step 3", "in step 4"]
+
+
+def test_an_unknown_rank_is_told_which_there_are(make_scope):
+    with pytest.raises(UsageError, match="no rank 5") as caught:
+        make_scope(TWO_RANKS, ranks=[0, 5])
+    assert caught.value.hint == "it has rank 0, 1"
+
+
+def test_a_step_of_another_rank_is_unknown(make_scope):
+    with pytest.raises(UsageError, match="no step 4") as caught:
+        make_scope(TWO_RANKS, ranks=[1], steps=[4])
+    assert caught.value.hint == "it has step 3"
+
+
+def test_narrowing_one_scope_leaves_another_alone(make_store):
+    from stepscope.answers.scope import Scope
+
+    store = make_store(TWO_RANKS)
+    with Scope(store, ranks=[1]), Scope(store) as whole:
+        assert len(names(whole)) == 4
+
+
+def test_columns_come_as_numpy_arrays(make_scope):
+    arrays = make_scope(TWO_RANKS).numpy("SELECT step FROM host_event ORDER BY rank, id")
+    assert arrays["step"].filled(-1).tolist() == [3, 4, -1, 3]

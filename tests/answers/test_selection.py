@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.answers.selection import check_known, check_name, numbers_text, parse_numbers
+from stepscope.floor.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("3", (3,)),
+        ("0,2-5", (0, 2, 3, 4, 5)),
+        ("5-5", (5,)),
+        (" 1 , 0 ", (0, 1)),
+        ("2,1-3", (1, 2, 3)),
+    ],
+)
+def test_numbers_and_ranges_are_read(text, numbers):
+    assert parse_numbers(text) == numbers
+
+
+@pytest.mark.parametrize("text", ["", "x", "1,", "-1", "3-1", "1-", "1.5", "1-2-3", "٣x", "1 2"])
+def test_anything_else_is_refused(text):
+    with pytest.raises(UsageError, match="is not a list of numbers"):
+        parse_numbers(text)
+
+
+@settings(max_examples=60)
+@given(st.sets(st.integers(0, 40), min_size=1))
+def test_what_is_written_is_read_back(numbers):
+    assert parse_numbers(numbers_text(numbers)) == tuple(sorted(numbers))
+
+
+def test_runs_of_three_are_written_as_ranges():
+    assert numbers_text([4, 0, 1, 2, 5]) == "0-2, 4, 5"
+    assert numbers_text([]) == "none"
+
+
+def test_an_unknown_number_is_told_which_there_are():
+    with pytest.raises(UsageError, match="no step 9 in") as caught:
+        check_known([9, 3], [3, 4, 5], "step")
+    assert caught.value.hint == "it has step 3-5"
+    assert check_known([4, 3, 4], [3, 4, 5], "step") == (3, 4)
+
+
+def test_where_there_is_none_it_says_so():
+    with pytest.raises(UsageError) as caught:
+        check_known([1], [], "step")
+    assert caught.value.hint == "it has no steps"
+
+
+def test_an_unknown_name_gets_the_nearest():
+    with pytest.raises(UsageError, match="no column 'totl_ns' of kernels") as caught:
+        check_name("totl_ns", ["name", "total_ns"], "column", of="kernels")
+    assert caught.value.hint == "did you mean total_ns? there is: name, total_ns"
+    assert caught.value.slug == "unknown-column"
+    assert caught.value.exit_code == 2

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+import math
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stepscope.answers.declare import Column, Question
+from stepscope.answers.table import Table
+from stepscope.floor.errors import StepScopeError
+
+QUESTION = Question(
+    name="toy",
+    asks="Which?",
+    answer=lambda scope: None,
+    columns=(
+        Column("name", "text", "name of it"),
+        Column("total_ns", "int", "its time", "ns"),
+        Column("share_ratio", "float", "its share", "ratio"),
+        Column("linked", "bool", "has a launch"),
+    ),
+)
+BIG = 2**62 + 1
+
+
+@pytest.fixture
+def table():
+    rows = pa.table(
+        {
+            "name": ["a,<b>", None],
+            "total_ns": pa.array([BIG, None], pa.int64()),
+            "share_ratio": [math.nan, math.inf],
+            "linked": [True, None],
+        }
+    )
+    check = {
+        "rank": 0,
+        "span": 0,
+        "check": "c",
+        "severity": "warning",
+        "count": 1,
+        "affects": "",
+        "explanation": "why <i>",
+    }
+    return Table(QUESTION, rows, sources=("a.json",), checks=(check,))
+
+
+def test_json_is_one_object_of_the_documented_form(table):
+    answer = json.loads(table.to_json())
+    assert answer["question"] == "toy"
+    assert answer["sources"] == ["a.json"]
+    assert answer["columns"][1] == {
+        "name": "total_ns",
+        "type": "int",
+        "unit": "ns",
+        "meaning": "its time",
+    }
+    assert [check["check"] for check in answer["checks"]] == ["c"]
+    assert "note" not in answer
+
+
+def test_json_integers_are_exact_and_what_is_no_number_is_null(table):
+    assert json.loads(table.to_json())["rows"] == [
+        {"name": "a,<b>", "total_ns": BIG, "share_ratio": None, "linked": True},
+        {"name": None, "total_ns": None, "share_ratio": None, "linked": None},
+    ]
+    assert "NaN" not in table.to_json()
+
+
+def test_an_empty_answer_carries_its_note_in_json():
+    empty = Table(QUESTION, pa.table({"name": pa.array([], pa.string())}), note="Nothing.")
+    assert json.loads(empty.to_json())["note"] == "Nothing."
+
+
+def test_csv_leaves_what_was_not_measured_empty(table):
+    assert table.to_csv() == f'name,total_ns,share_ratio,linked\n"a,<b>",{BIG},,True\n,,,\n'
+
+
+def test_parquet_keeps_values_units_and_meanings(table, tmp_path):
+    table.to_parquet(tmp_path / "answer.parquet")
+    back = pq.read_table(tmp_path / "answer.parquet")
+    assert back.column("total_ns").to_pylist() == [BIG, None]
+    assert back.schema.field("total_ns").metadata == {b"unit": b"ns", b"meaning": b"its time"}
+    assert [path.name for path in tmp_path.iterdir()] == ["answer.parquet"]
+
+
+def test_a_parquet_file_that_cannot_be_written_leaves_nothing(table, tmp_path):
+    with pytest.raises(StepScopeError, match="cannot be written"):
+        table.to_parquet(tmp_path / "missing" / "answer.parquet")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StepScopeError, match="cannot be written"):
+        table.to_parquet(tmp_path / "folder")
+    assert [path.name for path in tmp_path.rglob("*")] == ["folder"]
+
+
+def test_html_escapes_what_comes_from_files(table):
+    html = table._repr_html_()
+    assert "a,&lt;b&gt;" in html
+    assert "why &lt;i&gt;" in html
+    assert "<b>" not in html
+
+
+def test_pandas_keeps_integers_beside_missing_values(table):
+    pandas = pytest.importorskip("pandas")
+    frame = table.to_pandas()
+    assert frame["total_ns"].dtype == pandas.Int64Dtype()
+    assert frame["total_ns"][0] == BIG
+
+
+def test_polars_keeps_integers_beside_missing_values(table):
+    pytest.importorskip("polars")
+    assert table.to_polars()["total_ns"].to_list() == [BIG, None]
+
+
+def test_it_has_a_length_and_its_columns(table):
+    assert len(table) == 2
+    assert [c.name for c in table.columns] == ["name", "total_ns", "share_ratio", "linked"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_data_frame_of_what_is_not_installed_says_so(table, monkeypatch, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(StepScopeError, match=f"{library} is not installed") as raised:
+        getattr(table, f"to_{library}")()
+    assert raised.value.slug == "no-data-frames"

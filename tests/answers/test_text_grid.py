@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from stepscope.answers.declare import Column, Question
+from stepscope.answers.table import Table
+from stepscope.answers.text_grid import grid_lines, grid_text, printable, shortened, value_text
+
+NAME = Column("name", "text", "name")
+TOTAL = Column("total_ns", "int", "time", "ns")
+HIDDEN = Column("stream", "int", "stream", shown=False)
+QUESTION = Question(
+    name="toy", asks="Which?", answer=lambda scope: None, columns=(NAME, TOTAL, HIDDEN)
+)
+
+
+def table_of(*rows, question=QUESTION, **more) -> Table:
+    names = [c.name for c in question.columns]
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return Table(question, pa.table([pa.array(list(c)) for c in columns], names=names), **more)
+
+
+def check(severity: str, rank: int = 0) -> dict:
+    return {
+        "check": f"{severity}_check",
+        "severity": severity,
+        "explanation": "because",
+        "rank": rank,
+    }
+
+
+def test_names_are_left_and_numbers_right_with_their_units():
+    assert grid_text(table_of(("gemm", 1_500, 7), ("add", None, 7)), width=80, most=20) == (
+        "Which?\nname     total\ngemm  1.500 µs\nadd          –\n(more columns: stream)"
+    )
+
+
+def test_no_line_is_wider_than_asked():
+    table = table_of(*[("void kernel<" + "x" * 200 + ">", 5, 7)] * 30, checks=(check("error"),))
+    for width in (20, 40, 80, 120):
+        assert max(map(len, grid_text(table, width=width, most=20).splitlines())) <= width
+
+
+def test_a_long_name_keeps_its_beginning_and_its_end():
+    assert (
+        shortened("void at::native::elementwise_kernel<128, 4>", 24) == "void at::native:…128, 4>"
+    )
+    assert shortened("short", 24) == "short"
+
+
+def test_a_long_path_keeps_its_end():
+    assert shortened("/data/runs/2026/worker0.pt.trace.json.gz", 24) == "…orker0.pt.trace.json.gz"
+
+
+def test_rows_left_out_are_counted():
+    lines = grid_text(table_of(*[("k", 1, 1)] * 1025), width=80, most=20).splitlines()
+    assert lines[-2] == "(1\u202f005 more rows)"
+
+
+def test_columns_that_were_asked_for_all_show():
+    text = [
+        line.text
+        for line in grid_lines(table_of(("k" * 100, 1, 7)), width=40, most=None, whole=True)
+    ]
+    assert text[1].split() == ["name", "total", "stream"]
+
+
+def test_an_answer_that_a_check_bears_on_is_marked_with_the_reason():
+    table = table_of(("k", 1, 1), checks=(check("note"), check("warning")))
+    lines = grid_lines(table, width=80, most=20)
+    assert lines[0].text == "⚠ Which?"
+    assert [(line.text, line.style) for line in lines[-2:]] == [
+        ("⚠ warning_check: because", "warning"),
+        ("· note_check: because", "note"),
+    ]
+
+
+def test_a_note_alone_marks_nothing():
+    assert (
+        grid_lines(table_of(("k", 1, 1), checks=(check("note"),)), width=80, most=1)[0].text
+        == "Which?"
+    )
+
+
+def test_checks_of_several_ranks_say_which():
+    table = table_of(("k", 1, 1), checks=(check("error", 0), check("error", 3)))
+    assert [line.text for line in grid_lines(table, width=80, most=1)[-2:]] == [
+        "⚠ error_check (rank 0): because",
+        "⚠ error_check (rank 3): because",
+    ]
+
+
+def test_an_empty_answer_shows_its_note_and_no_head():
+    assert grid_text(table_of(note="Nothing was recorded."), width=80, most=20) == (
+        "Which?\nNothing was recorded."
+    )
+
+
+def test_a_name_from_a_file_cannot_steer_the_terminal():
+    assert printable("a\x1b[31mred\r\n\tb\x07") == "a�[31mred b�"
+    assert "\x1b" not in grid_text(table_of(("\x1b[2J", 1, 1)), width=80, most=1)
+
+
+def test_a_tree_is_indented_by_depth():
+    columns = (Column("path", "text", "path"), Column("depth", "int", "depth", shown=False))
+    tree = replace(QUESTION, columns=columns, drawing="tree")
+    text = grid_text(table_of(("a", 0), ("b", 1), question=tree), width=80, most=9)
+    assert text.splitlines()[2:4] == ["a", "  b"]
+
+
+def test_sentences_are_wrapped_and_not_shortened():
+    columns = (Column("check", "text", "name"), Column("meaning", "text", "words"))
+    prose = replace(QUESTION, columns=columns, drawing="text")
+    sentence = "one two three four five six seven eight nine ten eleven twelve"
+    text = grid_text(table_of(("c", sentence), question=prose), width=40, most=9)
+    assert "…" not in text
+    assert text.split()[3:] == ["c", *sentence.split()]
+
+
+def test_the_sentence_stays_and_what_says_nothing_goes_first():
+    columns = (NAME, TOTAL, Column("rank", "int", "rank"), Column("meaning", "text", "words"))
+    prose = replace(QUESTION, columns=columns, drawing="text")
+    sentence = "one two three four five six seven eight nine ten"
+    table = table_of(("c", None, 1, sentence), question=prose)
+    assert grid_text(table, width=38, most=9).splitlines() == [
+        "Which?",
+        "name  rank  meaning",
+        "c        1  one two three four five",
+        "            six seven eight nine ten",
+        "(more columns: total_ns)",
+    ]
+    narrow = grid_text(table, width=32, most=9).splitlines()
+    assert narrow[1] == "name  meaning"
+    assert narrow[-1] == "(more columns: total_ns, rank)"
+
+
+def test_a_column_that_does_not_fit_leaves_no_empty_lines():
+    columns = (Column("check", "text", "name"), TOTAL, Column("meaning", "text", "words"))
+    prose = replace(QUESTION, columns=columns, drawing="text")
+    text = grid_text(table_of(("c", 5, "word " * 20), question=prose), width=30, most=9)
+    assert text.splitlines() == [
+        "Which?",
+        "check  total",
+        "c       5 ns",
+        "(more columns: meaning)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "text"),
+    [
+        (None, TOTAL, "–"),
+        (0, TOTAL, "0 ns"),
+        (float("nan"), Column("x", "float", "x"), "–"),
+        (True, Column("x", "bool", "x"), "yes"),
+        (0.25, Column("x_ratio", "float", "x", "ratio"), "25.0 %"),
+        (2048, Column("x_bytes", "int", "x", "bytes"), "2.000 KiB"),
+        (12345, Column("stream", "int", "x"), "12345"),
+        (1.23456, Column("x", "float", "x"), "1.235"),
+    ],
+)
+def test_values_are_read_with_their_unit(value, column, text):
+    assert value_text(value, column) == text
+
+
+def test_a_time_and_its_share_have_different_heads():
+    from stepscope.answers.declare import Column
+    from stepscope.answers.text_grid import heads
+
+    columns = [
+        Column("used_ns", "int", "time used", "ns"),
+        Column("used_ratio", "float", "its share", "ratio"),
+        Column("idle_ratio", "float", "share idle", "ratio"),
+    ]
+    assert heads(columns) == ["used", "used share", "idle"]

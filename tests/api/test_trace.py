@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+
+import stepscope
+from stepscope.api.trace import Trace
+from stepscope.floor.errors import DamagedSourceError, StoreError, UsageError
+from stepscope.questions import every
+from stepscope.store.open import Store
+from stepscope.store.schema import STORE_VERSION
+
+ROWS = {
+    "step": [
+        {"rank": rank, "step": step, "start_ns": 0, "end_ns": 1}
+        for rank in (0, 1)
+        for step in (3, 4)
+    ],
+    "source": [{"rank": 0, "path": "a.json"}, {"rank": 1, "path": "b.json"}],
+}
+
+
+@pytest.fixture
+def store():
+    with Store.from_rows(ROWS) as store:
+        yield store
+
+
+def count(trace: Trace, **narrowed) -> int:
+    return trace.sql("SELECT count(*) AS n FROM step", **narrowed).rows()[0]["n"]
+
+
+def test_questions_are_methods(store):
+    trace = Trace(store)
+    assert trace.sources().rows() == trace.ask("sources").rows()
+    assert trace.sources(rank=1, columns=["path"]).rows() == [{"path": "b.json"}]
+    assert trace.sources(top=1, columns=["path"]).rows() == [{"path": "a.json"}]
+
+
+def test_every_question_is_a_method_with_its_parameters():
+    for question in every():
+        parameters = inspect.signature(getattr(Trace, question.method)).parameters
+        own = {p.name: p.default for p in question.parameters}
+        assert {name: parameters[name].default for name in own} == own
+        assert set(parameters) == {"self", "top", "columns", "rank", "step", *own}
+
+
+def test_sql_is_narrowed_to_a_rank_and_a_step(store):
+    trace = Trace(store)
+    assert count(trace) == 4
+    assert count(trace, rank=0) == 2
+    assert count(trace, rank=[0, 1], step=3) == 2
+
+
+def test_a_narrowed_trace_keeps_to_its_ranks_and_steps(store):
+    trace = Trace(store, ranks=[1], steps=[4])
+    assert trace.ranks == (1,)
+    assert trace.step_numbers == (4,)
+    assert count(trace) == 1
+    with pytest.raises(UsageError, match="no rank 0"):
+        count(trace, rank=0)
+    with pytest.raises(UsageError, match="no step 3"):
+        count(trace, step=3)
+
+
+def test_unknown_ranks_and_steps_are_refused_at_once(store):
+    with pytest.raises(UsageError, match="no rank 9"):
+        Trace(store, ranks=[9])
+    with pytest.raises(UsageError, match="no step 9"):
+        Trace(store, steps=[9])
+
+
+def test_people_can_ask_what_a_column_means(store):
+    query = (
+        "SELECT comment FROM duckdb_columns() WHERE schema_name = 'main' "
+        "AND table_name = 'step' AND column_name = 'complete'"
+    )
+    assert "cut off by the end of the recording" in Trace(store).sql(query).rows()[0]["comment"]
+
+
+def test_its_repr_says_what_it_covers(store):
+    assert repr(Trace(store)) == "<Trace of 2 ranks in rows in memory>"
+
+
+def test_closing_deletes_its_scratch_folder(tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with Trace(Store.from_rows({}), scratch=scratch):
+        assert scratch.exists()
+    assert not scratch.exists()
+
+
+def directory_of(store_directory: Path, **source) -> Path:
+    """The smallest store directory there is."""
+    import pyarrow.parquet as pq
+
+    from stepscope.store.literal import complete_rows
+
+    folder = store_directory / "rank=00000"
+    folder.mkdir(parents=True)
+    tables = complete_rows({"source": [source]})
+    for name in ("rank", "source"):
+        pq.write_table(tables[name], folder / f"{name}.0.parquet")
+    (store_directory / "store.json").write_text(json.dumps({"version": STORE_VERSION}))
+    return store_directory
+
+
+def test_a_store_is_opened_where_it_lies(tmp_path):
+    directory = directory_of(tmp_path / "store", path="a.json")
+    with stepscope.open(directory) as trace:
+        assert trace.store.directory == directory.resolve()
+        assert trace.sources(columns=["path"]).rows() == [{"path": "a.json"}]
+    assert directory.exists()
+
+
+def test_a_store_cannot_be_read_anew(tmp_path):
+    directory = directory_of(tmp_path / "store")
+    with pytest.raises(UsageError, match="is a store"):
+        stepscope.open(directory, window=(0, 5))
+    with pytest.raises(UsageError, match="is a store"):
+        stepscope.open(directory, python_stack=False)
+
+
+def test_strict_refuses_a_store_of_damaged_files(tmp_path):
+    sound = directory_of(tmp_path / "sound", path="a.json", events_kept=5)
+    damaged = directory_of(tmp_path / "damaged", path="b.json", events_repaired=1)
+    stepscope.open(sound, strict=True).close()
+    with pytest.raises(DamagedSourceError, match=r"b\.json"):
+        stepscope.open(damaged, strict=True)
+
+
+def test_a_store_of_another_version_is_refused(tmp_path):
+    directory = directory_of(tmp_path / "store")
+    (directory / "store.json").write_text('{"version": 99}')
+    with pytest.raises(StoreError, match="version 99"):
+        stepscope.open(directory)

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import pytest
+
+from stepscope.api.trace import Trace
+from stepscope.compare.scaling import scaling, stopped
+from stepscope.floor.errors import SourceError, UsageError
+from stepscope.store.open import Store
+
+
+@pytest.fixture
+def run():
+    """A run in memory: label → the durations of each rank, one list per rank."""
+    traces = []
+
+    def make(labels, **more):
+        rows = [
+            {
+                "kind": "iteration" if label == "iteration" else "event",
+                "label": label,
+                "rank": rank,
+                "dur_ns": dur,
+                "start_index": 2 * place,
+                "end_index": 2 * place + 1,
+            }
+            for place, (label, ranks) in enumerate(labels.items())
+            for rank, durations in enumerate(ranks)
+            for dur in durations
+        ]
+        traces.append(Trace(Store.from_rows({"inline_timing": rows, **more})))
+        return traces[-1]
+
+    yield make
+    for trace in traces:
+        trace.close()
+
+
+def _of(table, *columns):
+    return [tuple(row[column] for column in columns) for row in table.rows()]
+
+
+def test_weak_and_strong_efficiency_are_against_the_run_with_the_fewest_ranks(run):
+    two = run({"iteration": [[100], [100]], "fc": [[40], [60]]})
+    one = run({"iteration": [[80]], "fc": [[40]]})
+    table = scaling([two, one], names=["two", "one"])
+    columns = ("label", "run", "ranks", "average_ns", "max_ns", "slowest_rank")
+    assert _of(table, *columns) == [
+        ("iteration", "one", 1, 80.0, 80.0, 0),
+        ("iteration", "two", 2, 100.0, 100.0, 0),
+        ("fc", "one", 1, 40.0, 40.0, 0),
+        ("fc", "two", 2, 50.0, 60.0, 1),
+    ]
+    assert _of(table, "weak_efficiency_ratio", "strong_efficiency_ratio") == [
+        (1.0, 1.0),
+        (0.8, 0.4),
+        (1.0, 1.0),
+        (0.8, 0.4),
+    ]
+
+
+def test_a_label_stops_where_its_efficiency_is_first_too_low(run):
+    runs = [
+        run({"fc": [[100]], "reduce": [[100]]}),
+        run({"fc": [[100]] * 2, "reduce": [[110]] * 2}),
+        run({"fc": [[105]] * 4, "reduce": [[150]] * 4}),
+        run({"fc": [[110]] * 8, "reduce": [[150]] * 8}),
+    ]
+    assert stopped(scaling(runs)) == {"reduce": 4}
+    assert stopped(scaling(runs, below=0.95)) == {"fc": 8, "reduce": 2}
+
+
+def test_strong_scaling_asks_for_shorter_times_on_more_ranks(run):
+    runs = [
+        run({"halved": [[100]], "same": [[100]]}),
+        run({"halved": [[50]] * 2, "same": [[100]] * 2}),
+    ]
+    assert stopped(scaling(runs, mode="strong")) == {"same": 2}
+    assert stopped(scaling(runs, mode="weak")) == {}
+
+
+def test_noise_alone_stops_no_label(run):
+    """The means are 100 and 140, but the interval of the second reaches from below 0 to 600."""
+    noisy = [10, 20, 390]
+    runs = [run({"fc": [[99, 100, 101]]}), run({"fc": [noisy, noisy]})]
+    table = scaling(runs)
+    assert table.rows()[1]["weak_efficiency_ratio"] < 0.8
+    assert stopped(table) == {}
+
+
+def test_the_size_of_the_job_counts_and_not_the_ranks_that_were_recorded(run):
+    four = run({"fc": [[100]]}, rank=[{"rank": 0, "world_size": 4}])
+    table = scaling([run({"fc": [[100]]}), four])
+    assert _of(table, "run", "ranks") == [("run 1", 1), ("run 2", 4)]
+
+
+def test_a_label_that_the_smallest_run_lacks_has_no_efficiency(run):
+    table = scaling([run({"fc": [[100]]}), run({"reduce": [[5]] * 2})])
+    assert _of(table, "label", "run", "weak_efficiency_ratio", "stops_at_ranks") == [
+        ("fc", "run 1", 1.0, None),
+        ("reduce", "run 2", None, None),
+    ]
+
+
+def test_runs_with_phases_alone_are_compared_by_them():
+    def run_of(ranks, step, backward):
+        rows = [
+            {"rank": rank, "phase": phase, "mean_ns": mean}
+            for rank in range(ranks)
+            for phase, mean in (("step", step), ("backward", backward))
+        ]
+        return Trace(Store.from_rows({"phase": rows}))
+
+    with run_of(1, 100.0, 50.0) as one, run_of(2, 120.0, 70.0) as two:
+        table = scaling([one, two])
+    assert _of(table, "label", "ranks", "average_ns") == [
+        ("iteration", 1, 100.0),
+        ("iteration", 2, 120.0),
+        ("backward", 1, 50.0),
+        ("backward", 2, 70.0),
+    ]
+    assert stopped(table) == {"backward": 2}
+
+
+def test_profiles_in_memory_are_runs_too():
+    event = {"label": "fc", "start_index": 0, "end_index": 1, "avg_measured_time_ms": 0.5}
+    profile = {"host_name": "h", "timeline": {"device_0": {"stream_0": [event]}}}
+    table = scaling([[profile], [profile, profile]])
+    assert _of(table, "label", "ranks", "average_ns") == [("fc", 1, 5e5), ("fc", 2, 5e5)]
+
+
+def test_several_events_of_one_label_are_told_apart(run):
+    rows = [{"label": "fc", "occurrence": number, "dur_ns": 5 + number} for number in (0, 1)]
+    with Trace(Store.from_rows({"inline_timing": rows})) as trace:
+        assert _of(scaling([trace]), "label", "average_ns") == [("fc#0", 5.0), ("fc#1", 6.0)]
+
+
+def test_a_run_without_measurements_is_named():
+    with (
+        Trace(Store.from_rows({"host_event": [{"name": "aten::mm"}]})) as trace,
+        pytest.raises(SourceError, match="before: neither inline measurements nor phases"),
+    ):
+        scaling([trace], names=["before"])
+
+
+@pytest.mark.parametrize(
+    ("sources", "options"),
+    [
+        ([], {}),
+        ("runs/1node", {}),
+        (["a", "b"], {"names": ["a"]}),
+        (["a"], {"mode": "both"}),
+    ],
+)
+def test_a_call_that_cannot_be_meant_is_refused(sources, options):
+    with pytest.raises(UsageError):
+        scaling(sources, **options)
+
+
+def test_paths_are_named_by_what_tells_them_apart(tmp_path):
+    document = '{"host_name": "h", "iter_time_ms": [1.0], "events": []}'
+    for name in ("a/run", "b/run"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "h.prof.json").write_text(document)
+    table = scaling([tmp_path / "a/run", tmp_path / "b/run"])
+    assert _of(table, "run") == [("a/run",), ("b/run",)]

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepscope.floor.errors import StepScopeError
+from stepscope.floor.whole_file import written_whole
+
+
+def test_what_breaks_off_leaves_the_file_before_and_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    target.write_text("before")
+
+    def write(error: Exception | None) -> None:
+        with written_whole(target) as unfinished:
+            unfinished.write_text("after")
+            if error is not None:
+                raise error
+
+    with pytest.raises(ZeroDivisionError):
+        write(ZeroDivisionError())
+    with pytest.raises(StepScopeError, match=r"a\.txt: cannot be written \(No space left\)"):
+        write(OSError(28, "No space left"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    assert target.read_text() == "before"
+    write(None)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    assert target.read_text() == "after"
+
+
+def test_a_file_for_a_folder_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(StepScopeError, match="cannot be written") as refused,
+        written_whole(tmp_path / "file" / "a.txt", hint="elsewhere") as unfinished,
+    ):
+        unfinished.write_text("")
+    assert (refused.value.slug, refused.value.hint) == ("cannot-write", "elsewhere")

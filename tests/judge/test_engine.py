@@ -1,0 +1,131 @@
+"""Ranking, silence, the rules' declarations, and the rules about the recording itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.judge.job import A100, V100, Job
+
+from stepscope.floor.errors import UsageError
+from stepscope.judge.rules import ALL, QUICK, every, quick
+
+PARTS_OF_A_STORE = (
+    {},
+    {"step": [{"end_ns": 0}]},
+    {"host_event": [{"name": "aten::mm", "dur_ns": 5}]},
+)
+
+
+def test_every_rule_is_declared_in_full() -> None:
+    rules = every()
+    assert [rule.id.replace("-", "_") for rule in rules] == list(ALL)
+    for rule in rules:
+        assert rule.looks_for.endswith(".")
+        assert len(rule.explanation) > 80
+        assert rule.thresholds
+        assert all(threshold.source for threshold in rule.thresholds)
+
+
+def test_a_threshold_is_found_by_its_name() -> None:
+    (rule,) = (rule for rule in every() if rule.id == "input-bound")
+    assert rule.threshold("DataLoader's part of the step") == 0.05
+    with pytest.raises(KeyError):
+        rule.threshold("patience")
+
+
+def test_the_quick_rules_are_rules() -> None:
+    assert {rule.id.replace("-", "_") for rule in quick()} == set(QUICK)
+    assert set(QUICK) <= set(ALL)
+
+
+@pytest.mark.parametrize("rows", PARTS_OF_A_STORE)
+def test_nothing_is_found_where_there_is_next_to_nothing(findings: Any, rows: Any) -> None:
+    assert findings(rows) == []
+
+
+def test_an_unknown_rule_is_told(findings: Any) -> None:
+    with pytest.raises(UsageError, match="no rule 'input-bond'") as told:
+        findings({}, "input_bond")
+    assert "input-bound" in str(told.value.hint)
+
+
+def test_a_busy_device_on_tensor_cores_has_no_finding(findings: Any) -> None:
+    product = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
+    job = Job(steps=5, device=A100)
+    job.kernel(product, 950_000, operator="aten::mm", blocks_per_sm=8.0, occupancy_ratio=0.12)
+    assert findings(job.rows()) == []
+
+
+def test_the_larger_saving_comes_first_and_notes_last(findings: Any) -> None:
+    job = Job(steps=3, device=V100).kernel("volta_sgemm_128x64_nn", 850_000, operator="aten::mm")
+    job.event("enumerate(DataLoader)#_Iter.__next__", 850_000, 100_000, role="dataloader")
+    rows = job.rows()
+    rows["data_check"] = [{"check": "zero_ts", "severity": "error", "count": 3}]
+    found = findings(rows)
+    assert [row["id"] for row in found] == ["amp-off", "input-bound", "data-quality"]
+    assert found[2]["severity"] == "high"
+    assert found[2]["value"] == 1
+    assert found[1]["confidence"] == "low"
+
+
+def test_device_work_alone_is_enough_for_rules_about_kernels(findings: Any) -> None:
+    rows = (
+        Job(steps=1, device=V100).kernel("volta_scudnn_128x64_relu_interior_nn_v1", 600_000).rows()
+    )
+    rows["host_event"], rows["step"] = [], []
+    for row in rows["device_event"]:
+        for name in ("step", "launch_id"):
+            row.pop(name, None)
+    rows["step"] = [{"rule": "whole recording", "end_ns": 600_000}]
+    (row,) = findings(rows)
+    assert (row["id"], row["per"], row["value"]) == ("amp-off", "recording", 600_000)
+
+
+def test_incomplete_steps_do_not_count(findings: Any) -> None:
+    rows = (
+        Job(steps=3, device=V100)
+        .kernel("volta_sgemm_128x64_nn", 600_000, operator="aten::mm")
+        .rows()
+    )
+    for row in rows["device_event"]:
+        if row["step"] == 2:
+            row["dur_ns"] *= 2
+    rows["step"][2]["complete"] = False
+    for row in rows["step"][:2]:
+        row["complete"] = True
+    (row,) = findings(rows, "amp-off")
+    assert row["value"] == 600_000
+
+
+def test_chosen_steps_alone_are_looked_at(findings: Any) -> None:
+    rows = (
+        Job(steps=2, device=V100)
+        .kernel("volta_sgemm_128x64_nn", 600_000, operator="aten::mm")
+        .rows()
+    )
+    rows["device_event"] = [
+        r for r in rows["device_event"] if r["step"] == 0 or r["name"] == "filler"
+    ]
+    assert findings(rows, "amp-off", steps=[1]) == []
+    (row,) = findings(rows, "amp-off", steps=[0])
+    assert row["value"] == 600_000
+
+
+def test_memory_near_its_limit_is_told(findings: Any) -> None:
+    job = Job(device=V100).kernel("work", 900_000)
+    peak = {"device_kind": "cuda", "device": 0, "bytes": 1, "total_allocated_bytes": 15_000}
+    job.more["memory_event"] = [peak]
+    (row,) = findings(job.rows(), "memory-near-limit")
+    assert row["value"] == 15_000 / 16_000
+    peak["total_allocated_bytes"] = 14_000
+    assert findings(job.rows(), "memory-near-limit") == []
+
+
+def test_data_parallel_over_several_devices_is_told(findings: Any) -> None:
+    job = Job(device=V100).kernel("work", 900_000).event("DataParallel.forward", 0, 10)
+    assert findings(job.rows(), "data-parallel") == []
+    rows = job.rows()
+    rows["device"].append({**V100, "device": 1})
+    (row,) = findings(rows, "data-parallel")
+    assert row["value"] == 2

@@ -1,0 +1,293 @@
+"""Rules about the kernels themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.judge.job import A100, V100, Job
+
+SGEMM = "volta_sgemm_128x64_nn"
+HGEMM = "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn"
+PLAIN = "ampere_sgemm_128x64_nn"
+TF32 = "ampere_sgemm_128x64_tf32tf32_tensorop_s1688"
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>"
+MUL = "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor<float>>"
+FLOATS = ["float", "float"]
+HALVES = ["c10::Half", "c10::Half"]
+
+
+def multiplying(kernel: str, types: list[str], device: Any, size: int = 64) -> dict[str, Any]:
+    job = Job(device=device).kernel(
+        kernel,
+        300_000,
+        operator="aten::mm",
+        dims=[[size, size], [size, size]],
+        types=types,
+        count=2,
+    )
+    return job.rows()
+
+
+def test_float32_products_on_a_v100_say_that_mixed_precision_is_off(findings: Any) -> None:
+    (row,) = findings(multiplying(SGEMM, FLOATS, V100), "amp-off")
+    assert (row["value"], row["unit"]) == (600_000, "ns")
+    assert row["saving_low_ns"] == 200_000
+    assert row["saving_high_ns"] == pytest.approx(600_000 * (1 - 15.7 / 125), rel=0.02)
+    assert row["evidence"][0]["tensor_cores"] is False
+    assert row["evidence"][-1]["share_of_kernel_time_ratio"] == 1.0
+
+
+def test_types_are_read_from_the_kernel_where_inputs_are_not_recorded(findings: Any) -> None:
+    rows = Job(device=V100).kernel("volta_scudnn_128x64_relu_interior_nn_v1", 600_000).rows()
+    assert [row["value"] for row in findings(rows, "amp-off")] == [600_000]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "types", "device"),
+    [
+        (HGEMM, HALVES, V100),
+        (SGEMM, ["double", "double"], V100),
+        (SGEMM, FLOATS, {**V100, "compute_major": 6, "name": "Tesla P100"}),
+        (ADD, FLOATS, V100),
+    ],
+)
+def test_mixed_precision_is_not_missed_where_it_is_on_or_no_use(
+    findings: Any, kernel: str, types: list[str], device: Any
+) -> None:
+    assert findings(multiplying(kernel, types, device), "amp-off") == []
+
+
+def test_some_products_in_float32_beside_16_bits_may_be_meant(findings: Any) -> None:
+    job = Job(device=V100).kernel(SGEMM, 300_000, operator="aten::mm").kernel(HGEMM, 100_000)
+    assert findings(job.rows(), "amp-off") == []
+
+
+def test_kernel_time_saves_nothing_for_certain_where_the_device_waits(findings: Any) -> None:
+    rows = Job(device=V100).kernel(SGEMM, 300_000, operator="aten::mm").rows()
+    (row,) = findings(rows, "amp-off")
+    assert row["saving_low_ns"] == 0
+
+
+def test_plain_float32_products_on_an_a100_say_that_tf32_is_off(findings: Any) -> None:
+    (row,) = findings(multiplying(PLAIN, FLOATS, A100), "tf32-off")
+    assert (row["value"], row["saving_low_ns"]) == (600_000, 0)
+    assert row["saving_high_ns"] == pytest.approx(600_000 * (1 - 19.5 / 156), rel=0.02)
+
+
+@pytest.mark.parametrize(("kernel", "device"), [(TF32, A100), (SGEMM, V100)])
+def test_tf32_is_not_missed_where_it_is_on_or_unknown(
+    findings: Any, kernel: str, device: Any
+) -> None:
+    assert findings(multiplying(kernel, FLOATS, device), "tf32-off") == []
+
+
+def test_16_bit_products_off_tensor_cores_are_found_with_their_sizes(findings: Any) -> None:
+    (row,) = findings(multiplying("volta_hgemm_128x64_nn", HALVES, V100, 33), "tensor-cores-unused")
+    assert (row["value"], row["saving_high_ns"]) == (600_000, 300_000)
+    assert "K = 33, no multiple of 8" in row["evidence"][0]["sizes"]
+
+
+def test_16_bit_products_on_tensor_cores_are_not(findings: Any) -> None:
+    assert findings(multiplying(HGEMM, HALVES, V100, 33), "tensor-cores-unused") == []
+
+
+def test_kernels_of_alignment_one_are_found_with_their_sizes(findings: Any) -> None:
+    name = "cutlass_80_tensorop_f16_s16816gemm_f16_256x64_32x4_nn_align1"
+    (row,) = findings(multiplying(name, HALVES, A100, 33), "misaligned-dimensions")
+    assert (row["value"], row["saving_high_ns"]) == (600_000, 300_000)
+    assert "no multiple of 8" in row["evidence"][0]["sizes"]
+
+
+def test_odd_sizes_that_the_kernel_copes_with_are_not(findings: Any) -> None:
+    for name in ("cutlass_80_tensorop_f16_s16816gemm_f16_256x64_32x4_nn_align8", HGEMM):
+        assert findings(multiplying(name, HALVES, A100, 33), "misaligned-dimensions") == []
+
+
+def products(between: str | None = None, blocks: float = 0.1, **columns: Any) -> dict[str, Any]:
+    job = Job(steps=1)
+    for _ in range(4):
+        job.kernel(
+            SGEMM, 70_000, operator="aten::mm", dims=[[512, 512], [512, 64]], types=FLOATS,
+            blocks_per_sm=blocks, **columns,
+        )  # fmt: skip
+        if between is not None:
+            job.kernel(between, 1_000, operator="aten::relu")
+    return job.kernel("work", 300_000).rows()
+
+
+def test_four_small_products_in_a_row_could_be_one(findings: Any) -> None:
+    (row,) = findings(products(), "separate-gemms")
+    assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (280_000, 0, 210_000)
+    assert (row["confidence"], row["step"]) == ("low", 0)
+    assert row["evidence"][0]["products_in_a_row"] == 4
+
+
+def test_products_that_fill_the_device_together_save_less(findings: Any) -> None:
+    (row,) = findings(products(blocks=0.5), "separate-gemms")
+    assert row["saving_high_ns"] == 280_000 - 2 * 70_000
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [products(between=ADD), products(blocks=4.0), products(direction="backward")],
+    ids=["an activation between", "large products", "backward"],
+)
+def test_products_that_depend_on_each_other_or_fill_the_device_are_not(
+    findings: Any, rows: Any
+) -> None:
+    assert findings(rows, "separate-gemms") == []
+
+
+def test_many_short_kernels_and_their_gaps_are_found(findings: Any) -> None:
+    rows = (
+        Job(steps=1).kernel("tiny", 2_000, gap_ns=1_000, count=100).kernel("work", 600_000).rows()
+    )
+    (row,) = findings(rows, "small-kernels")
+    assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (300_000, 0, 200_000)
+
+
+def test_a_few_short_kernels_are_not(findings: Any) -> None:
+    rows = Job(steps=1).kernel("tiny", 2_000, gap_ns=1_000, count=30).kernel("work", 880_000).rows()
+    assert findings(rows, "small-kernels") == []
+
+
+def test_short_kernels_of_a_host_that_is_late_are_the_hosts(findings: Any) -> None:
+    job = Job(steps=1).event("python", 0, 1_000_000, kind="python")
+    rows = job.kernel("tiny", 2_000, gap_ns=5_000, count=120, late=True).rows()
+    assert findings(rows, "small-kernels") == []
+
+
+def chained(*names: str, **columns: Any) -> dict[str, Any]:
+    job = Job(steps=1)
+    for name in names:
+        job.kernel(name, 100_000, **columns)
+    return job.kernel("work", 300_000).rows()
+
+
+def test_elementwise_kernels_in_a_row_could_be_one(findings: Any) -> None:
+    (row,) = findings(chained(ADD, MUL, ADD), "elementwise-chains")
+    assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (300_000, 0, 170_000)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        chained(ADD, MUL),
+        chained(ADD, ADD, ADD),
+        chained(ADD, SGEMM, MUL, SGEMM, ADD),
+        chained(ADD, MUL, ADD, direction="optimizer"),
+        chained("triton_poi_fused_add_0", "triton_poi_fused_mul_1", "triton_poi_fused_add_2"),
+    ],
+    ids=["two", "one kernel over many tensors", "products between", "optimizer", "fused already"],
+)
+def test_what_is_no_chain_is_not_found(findings: Any, rows: Any) -> None:
+    assert findings(rows, "elementwise-chains") == []
+
+
+def test_layout_conversions_are_found_by_name(findings: Any) -> None:
+    name = "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>"
+    (row,) = findings(
+        Job().kernel(name, 50_000).kernel("work", 900_000).rows(), "layout-conversions"
+    )
+    assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (50_000, 25_000, 50_000)
+    other = Job().kernel("void at::native::transpose_readwrite", 50_000).kernel("work", 900_000)
+    assert findings(other.rows(), "layout-conversions") == []
+
+
+def test_copies_and_casts_on_the_device_are_found(findings: Any) -> None:
+    copy = {"kind": "copy", "copy_kind": "DtoD", "operator": "aten::copy_"}
+    job = Job().kernel("Memcpy DtoD (Device -> Device)", 60_000, **copy).kernel("work", 800_000)
+    job.kernel("direct_copy_kernel", 40_000, operator="aten::copy_")
+    (row,) = findings(job.rows(), "copies-and-casts")
+    assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (100_000, 0, 100_000)
+
+
+def test_copies_from_the_host_and_of_the_optimizer_are_not(findings: Any) -> None:
+    copy = {"kind": "copy", "copy_kind": "HtoD", "operator": "aten::copy_"}
+    job = Job().kernel("Memcpy HtoD (Pinned -> Device)", 60_000, **copy).kernel("work", 800_000)
+    job.kernel("direct_copy_kernel", 90_000, operator="aten::copy_", direction="optimizer")
+    assert findings(job.rows(), "copies-and-casts") == []
+
+
+def test_an_optimizer_that_loops_over_parameters_is_found(findings: Any) -> None:
+    own = {"direction": "optimizer", "operator": "aten::add_"}
+    rows = Job().kernel("work", 600_000).kernel(ADD, 600, gap_ns=400, count=60, **own).rows()
+    (row,) = findings(rows, "unfused-optimizer")
+    kernels, gaps = 60 * 600, 59 * 400
+    assert row["value"] == kernels + gaps
+    assert row["saving_low_ns"] == round(gaps / 2 + kernels / 4)
+    assert row["saving_high_ns"] == round(gaps + kernels * 2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "operator"),
+    [("multi_tensor_apply_kernel<AdamFunctor>", None), (ADD, "aten::_foreach_add_")],
+)
+def test_an_optimizer_over_many_tensors_at_once_is_not(
+    findings: Any, kernel: str, operator: str | None
+) -> None:
+    own = {"direction": "optimizer", "operator": operator}
+    rows = Job().kernel("work", 600_000).kernel(kernel, 600, gap_ns=400, count=60, **own).rows()
+    assert findings(rows, "unfused-optimizer") == []
+
+
+def test_multiprocessors_without_a_block_are_counted(findings: Any) -> None:
+    rows = Job().kernel("small", 400_000, blocks_per_sm=0.25).kernel("work", 400_000).rows()
+    (row,) = findings(rows, "small-grids")
+    assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (300_000, 0, 300_000)
+    full = Job().kernel("full", 400_000, blocks_per_sm=1.0).kernel("work", 400_000).rows()
+    assert findings(full, "small-grids") == []
+
+
+def waves(blocks: int) -> dict[str, Any]:
+    grid = {"grid_x": blocks, "block_x": 1024, "registers_per_thread": 32, "shared_memory_bytes": 0}
+    return Job(device=V100).kernel("tiled", 800_000, **grid).rows()
+
+
+def test_a_last_wave_that_is_almost_empty_is_found(findings: Any) -> None:
+    # 80 multiprocessors hold two blocks of 1024 threads each: 160 blocks are a wave.
+    (row,) = findings(waves(200), "tail-waves")
+    assert (row["value"], row["saving_high_ns"]) == (300_000, 300_000)
+    assert row["evidence"][0]["mean_waves"] == 1.25
+
+
+@pytest.mark.parametrize("blocks", [80, 160, 320, 2_000])
+def test_whole_waves_single_and_many_waves_are_not(findings: Any, blocks: int) -> None:
+    assert findings(waves(blocks), "tail-waves") == []
+
+
+def test_low_occupancy_counts_for_kernels_other_than_products(findings: Any) -> None:
+    low = {"occupancy_ratio": 0.1, "blocks_per_sm": 4.0}
+    (row,) = findings(Job().kernel("normalise", 600_000, **low).rows(), "low-occupancy")
+    assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (600_000, 0, 300_000)
+    for kernel, columns in (
+        (SGEMM, low),
+        ("normalise", {**low, "occupancy_ratio": 0.5}),
+        ("normalise", {**low, "blocks_per_sm": 0.5}),
+    ):
+        assert findings(Job().kernel(kernel, 600_000, **columns).rows(), "low-occupancy") == []
+
+
+def backward(*, again_ns: int, rest_ns: int) -> dict[str, Any]:
+    job = Job().kernel("forward", 300_000, operator="aten::addmm")
+    job.kernel("forward", again_ns, operator="aten::addmm", direction="backward")
+    job.kernel("gradient", rest_ns, operator="aten::mm", direction="backward")
+    rows = job.rows()
+    for number, row in enumerate(rows["host_event"]):
+        if row["name"] == "aten::addmm":
+            row["sequence_number"] = number
+    return rows
+
+
+def test_numbered_operators_in_backward_are_a_forward_that_runs_again(findings: Any) -> None:
+    (row,) = findings(backward(again_ns=100_000, rest_ns=400_000), "recomputation")
+    assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (100_000, 0, 100_000)
+    assert row["evidence"] == [
+        {"operator": "aten::addmm", "kernels_per_step": 1.0, "time_ns": 100_000.0}
+    ]
+
+
+def test_a_little_and_gradients_of_gradients_are_not(findings: Any) -> None:
+    assert findings(backward(again_ns=10_000, rest_ns=400_000), "recomputation") == []
+    assert findings(backward(again_ns=300_000, rest_ns=100_000), "recomputation") == []

@@ -1,0 +1,242 @@
+"""Rules about time in which the device has nothing to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.judge.job import Job
+
+LOADING = {"kind": "annotation", "role": "dataloader"}
+SYNC = {"kind": "runtime", "role": "synchronize"}
+
+
+def input_bound(wait_ns: int) -> dict[str, Any]:
+    job = Job().event(
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, wait_ns, **LOADING
+    )
+    return job.kernel("work", 500_000, gap_ns=wait_ns).rows()
+
+
+def test_a_loader_that_the_device_waits_for_is_found(findings: Any) -> None:
+    (row,) = findings(input_bound(300_000), "input-bound")
+    assert (
+        row["title"]
+        == "Input-bound: 30.0 % of the step (300.0 µs) goes to waiting for the DataLoader"
+    )
+    assert (row["value"], row["unit"], row["severity"]) == (0.3, "ratio", "high")
+    assert (row["window_start_ns"], row["window_end_ns"]) == (0, 2_000_000)
+    assert (row["saving_low_ns"], row["saving_high_ns"]) == (300_000, 300_000)
+    assert row["evidence"][0]["dataloader_ns"] == 300_000
+
+
+def test_a_loader_below_five_per_cent_is_not(findings: Any) -> None:
+    assert findings(input_bound(50_000), "input-bound") == []
+
+
+def test_a_loader_behind_a_busy_device_is_not(findings: Any) -> None:
+    job = Job().event("enumerate(DataLoader)#_Iter.__next__", 0, 400_000, **LOADING)
+    assert findings(job.kernel("work", 900_000).rows(), "input-bound") == []
+
+
+def test_one_slow_batch_lowers_the_lower_bound(findings: Any) -> None:
+    rows = input_bound(100_000)
+    loads = [row for row in rows["host_event"] if row.get("role") == "dataloader"]
+    loads[0]["dur_ns"] = 40_000
+    for row in rows["device_event"]:
+        if row["name"] == "work" and row["step"] == 0:
+            row["start_ns"] = 40_000
+    (row,) = findings(rows, "input-bound")
+    assert (row["saving_low_ns"], row["saving_high_ns"]) == (70_000, 70_000)
+
+
+def host_bound(kernel_ns: int, *, late: bool) -> dict[str, Any]:
+    job = Job().event("train_one_batch", 0, 1_000_000, kind="python")
+    return job.kernel("work", kernel_ns, gap_ns=10_000, count=20, late=late).rows()
+
+
+def test_a_host_that_launches_long_kernels_late_is_host_bound(findings: Any) -> None:
+    rows = Job().event("python", 0, 1_000_000, kind="python")
+    rows = rows.kernel("work", 12_000, gap_ns=4_000, count=62, late=True).rows()
+    (row,) = findings(rows, "host-bound")
+    assert row["value"] == 0.252  # 62 gaps, and 8 µs after the last kernel of the first step
+    assert (row["saving_low_ns"], row["saving_high_ns"]) == (252_000 - 123_000, 252_000)
+    assert findings(rows, "launch-bound") == []
+
+
+def test_a_host_that_launches_short_kernels_late_is_launch_bound(findings: Any) -> None:
+    rows = host_bound(5_000, late=True)
+    (row,) = findings(rows, "launch-bound")
+    assert "launch 80 kernels, 100.0 % of them below 10 µs" in row["title"]
+    assert row["saving_high_ns"] == 550_000  # 200 µs in each step, 700 µs until the next begins
+    assert "CUDA graphs" in row["advice"]
+    assert findings(rows, "host-bound") == []
+
+
+def test_a_device_that_waits_for_what_was_launched_in_time_is_neither(findings: Any) -> None:
+    rows = Job().event("python", 0, 1_000_000, kind="python")
+    rows = rows.kernel("work", 5_000, gap_ns=60_000, count=10).kernel("work", 350_000).rows()
+    assert findings(rows, "host-bound") + findings(rows, "launch-bound") == []
+
+
+def test_missing_kernels_silence_what_would_blame_the_host(findings: Any) -> None:
+    rows = host_bound(5_000, late=True)
+    rows["data_check"] = [{"check": "launch_without_kernel", "severity": "warning"}]
+    assert findings(rows, "launch-bound") + findings(rows, "low-utilization") == []
+
+
+def test_a_failing_check_lowers_confidence_and_is_named(findings: Any) -> None:
+    rows = host_bound(5_000, late=True)
+    rows["data_check"] = [{"check": "clock_skew", "severity": "warning"}]
+    (row,) = findings(rows, "launch-bound")
+    assert (row["confidence"], row["saving_low_ns"], row["failing_checks"]) == (
+        "low",
+        0,
+        "clock_skew",
+    )
+
+
+def test_a_test_of_one_operator_is_no_training_step(findings: Any) -> None:
+    rows = host_bound(5_000, late=True)
+    rows["device_event"] = [row for row in rows["device_event"] if row["name"] != "filler"]
+    assert findings(rows) == []
+
+
+def test_low_utilization_asks_for_a_larger_batch_and_promises_nothing(findings: Any) -> None:
+    (row,) = findings(host_bound(5_000, late=True), "low-utilization")
+    assert row["value"] == 0.1
+    assert (row["severity"], row["saving_high_ns"]) == ("note", None)
+
+
+def test_utilization_that_input_explains_is_not_called_low(findings: Any) -> None:
+    rows = input_bound(600_000)
+    for row in rows["device_event"]:
+        row["dur_ns"] = min(row["dur_ns"], 300_000)
+    assert findings(rows, "low-utilization") == []
+
+
+def synchronizing(*, waits: bool) -> dict[str, Any]:
+    job = Job().kernel("work", 300_000).kernel("next", 300_000, gap_ns=100_000, late=True)
+    end = 320_000 if waits else 350_000
+    job.event("aten::_local_scalar_dense", 100_000, end - 100_000)
+    job.event(
+        "cudaStreamSynchronize",
+        200_000 if waits else 320_000,
+        end - (200_000 if waits else 320_000),
+        **SYNC,
+    )
+    rows = job.rows()
+    parents = {row["step"]: row["id"] for row in rows["host_event"] if "scalar" in row["name"]}
+    for row in rows["host_event"]:
+        if row["name"] == "cudaStreamSynchronize":
+            row["parent_id"] = parents[row["step"]]
+    return rows
+
+
+def test_a_call_during_which_the_device_runs_dry_is_found_with_its_caller(findings: Any) -> None:
+    (row,) = findings(synchronizing(waits=True), "synchronization")
+    assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (100_000, 0, 100_000)
+    assert row["evidence"] == [
+        {"caller": "aten::_local_scalar_dense", "call": "cudaStreamSynchronize",
+         "calls_per_step": 1.0, "idle_ns": 100_000.0}
+    ]  # fmt: skip
+
+
+def test_a_call_that_begins_when_the_device_is_idle_already_is_not_blamed(findings: Any) -> None:
+    assert findings(synchronizing(waits=False), "synchronization") == []
+
+
+def test_waiting_for_a_device_that_goes_on_working_loses_nothing(findings: Any) -> None:
+    job = Job().kernel("work", 900_000).event("cudaStreamSynchronize", 100_000, 500_000, **SYNC)
+    assert findings(job.rows(), "synchronization") == []
+
+
+def copying(memory: str, size: int = 1_000_000) -> dict[str, Any]:
+    copy = {"kind": "copy", "copy_kind": "HtoD", "memory_kind": memory, "bytes": size}
+    return Job().kernel("Memcpy HtoD", 100_000, **copy).kernel("work", 800_000).rows()
+
+
+def test_copies_through_pageable_memory_are_found(findings: Any) -> None:
+    (row,) = findings(copying("pageable"), "pageable-copies")
+    assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (100_000, 0, 100_000)
+    assert row["evidence"][0]["bandwidth_bytes_per_s"] == 1e10
+
+
+def test_pinned_and_small_copies_are_not(findings: Any) -> None:
+    assert findings(copying("pinned"), "pageable-copies") == []
+    assert findings(copying("pageable", 4), "pageable-copies") == []
+
+
+def communicating(hidden: bool) -> dict[str, Any]:
+    job = (
+        Job().kernel("ncclKernel_AllReduce", 200_000, kind="communication").kernel("work", 700_000)
+    )
+    rows = job.rows()
+    if hidden:
+        for row in rows["device_event"]:
+            row["start_ns"] -= 200_000 if row["name"] == "work" else 0
+    return rows
+
+
+def test_communication_that_nothing_hides_is_found(findings: Any) -> None:
+    (row,) = findings(communicating(hidden=False), "exposed-communication")
+    assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (0.2, 0, 200_000)
+
+
+def test_communication_behind_computation_is_not(findings: Any) -> None:
+    assert findings(communicating(hidden=True), "exposed-communication") == []
+
+
+def allocating(steps: int) -> dict[str, Any]:
+    call = {"kind": "runtime", "role": "allocate"}
+    job = Job(steps=steps).kernel("work", 500_000).event("cudaMalloc", 600_000, 30_000, **call)
+    return job.event("cudaFree", 700_000, 10_000, **call).rows()
+
+
+def test_allocation_in_later_steps_is_found(findings: Any) -> None:
+    (row,) = findings(allocating(3), "allocation-in-steps")
+    assert (row["value"], row["saving_high_ns"]) == (40_000, 40_000)
+    assert [one["call"] for one in row["evidence"]] == ["cudaMalloc", "cudaFree"]
+
+
+def test_allocation_in_the_first_step_alone_is_not(findings: Any) -> None:
+    rows = allocating(3)
+    rows["host_event"] = [
+        row for row in rows["host_event"] if row["step"] == 0 or row.get("role") != "allocate"
+    ]
+    assert findings(rows, "allocation-in-steps") == []
+    assert findings(allocating(1), "allocation-in-steps") == []
+
+
+def uneven(*lengths: int) -> dict[str, Any]:
+    job = Job(steps=len(lengths)).kernel("work", 400_000)
+    job.lengths = dict(enumerate(lengths))
+    return job.rows()
+
+
+def test_a_long_step_among_others_is_found(findings: Any) -> None:
+    rows = uneven(10**6, 10**6, 10**6, 3 * 10**6, 10**6)
+    (row,) = findings(rows, "uneven-steps")
+    assert (row["step"], row["value"], row["saving_high_ns"]) == (3, 0.5, 500_000)
+    assert (row["window_start_ns"], row["window_end_ns"]) == (3_000_000, 6_000_000)
+    assert findings(rows, "first-step") == []
+
+
+def test_a_long_first_step_is_another_finding(findings: Any) -> None:
+    rows = uneven(3 * 10**6, 10**6, 10**6, 10**6, 10**6)
+    assert findings(rows, "uneven-steps") == []
+    (row,) = findings(rows, "first-step")
+    assert (row["step"], row["value"], row["saving_high_ns"]) == (0, 3.0, None)
+    assert "--step 1-4" in row["advice"]
+
+
+def test_a_long_step_that_computes_more_is_long_with_good_reason(findings: Any) -> None:
+    rows = uneven(10**6, 10**6, 10**6, 3 * 10**6, 10**6)
+    for row in rows["device_event"]:
+        if row["name"] == "work" and row["step"] == 3:
+            row["dur_ns"] = 2_400_000
+    assert findings(rows, "uneven-steps") == []
+
+
+def test_even_steps_are_neither(findings: Any) -> None:
+    rows = uneven(10**6, 1_020_000, 10**6, 1_010_000, 10**6)
+    assert findings(rows, "uneven-steps") + findings(rows, "first-step") == []

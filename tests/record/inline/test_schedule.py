@@ -1,0 +1,117 @@
+"""What each iteration is for: warm-up, survey, one event at a time, and some without any."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.record.inline.schedule import Schedule, Turn
+
+
+def _run(schedule: Schedule, events: int, miss: set[int] | None = None) -> list[Turn]:
+    """Every turn until the schedule is done; `miss` are armed turns that did not run their event."""
+    turns: list[Turn] = []
+    armed = 0
+    while schedule.turn.role != "done" and len(turns) < 100_000:
+        turn = schedule.turn
+        turns.append(turn)
+        if turn.role == "survey":
+            schedule.surveyed(events)
+        measured = True
+        if turn.role == "armed":
+            measured = armed not in (miss or set())
+            armed += 1
+        schedule.advance(measured=measured)
+    return turns
+
+
+def test_each_event_is_alone_for_r_plus_1_iterations_and_the_first_does_not_count() -> None:
+    schedule = Schedule(warmup=2, repetitions=2, unarmed_every=0)
+    assert [(turn.role, turn.event, turn.counted) for turn in _run(schedule, events=2)] == [
+        ("warmup", None, False),
+        ("warmup", None, False),
+        ("survey", None, False),
+        ("armed", 0, False),
+        ("armed", 0, True),
+        ("armed", 0, True),
+        ("armed", 1, False),
+        ("armed", 1, True),
+        ("armed", 1, True),
+    ]
+
+
+def test_unarmed_iterations_come_between_armed_ones() -> None:
+    schedule = Schedule(warmup=0, repetitions=3, unarmed_every=2)
+    roles = [turn.role for turn in _run(schedule, events=1)]
+    assert roles == ["survey", "armed", "armed", "unarmed", "armed", "armed"]
+
+
+def test_one_shot_arms_everything_every_time() -> None:
+    schedule = Schedule(warmup=1, repetitions=2, unarmed_every=0, one_shot=True)
+    turns = _run(schedule, events=7)
+    assert [(turn.event, turn.counted) for turn in turns if turn.role == "armed"] == [
+        (None, False),
+        (None, True),
+        (None, True),
+    ]
+
+
+def test_an_event_that_did_not_run_is_tried_again() -> None:
+    schedule = Schedule(warmup=0, repetitions=2, unarmed_every=0)
+    turns = _run(schedule, events=1, miss={1})
+    assert [turn.counted for turn in turns if turn.role == "armed"] == [False, True, True, True]
+
+
+def test_an_event_that_never_runs_does_not_hold_the_others_up() -> None:
+    schedule = Schedule(warmup=0, repetitions=2, unarmed_every=0)
+    turns = _run(schedule, events=2, miss={0, 1, 2})
+    assert [turn.event for turn in turns if turn.role == "armed"] == [0, 0, 0, 1, 1, 1]
+
+
+def test_nothing_surveyed_is_done_at_once() -> None:
+    assert [turn.role for turn in _run(Schedule(warmup=0, repetitions=2, unarmed_every=1), 0)] == [
+        "survey"
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    warmup=st.integers(0, 4),
+    repetitions=st.integers(1, 6),
+    unarmed_every=st.integers(0, 4),
+    events=st.integers(0, 5),
+    miss=st.sets(st.integers(0, 40), max_size=10),
+)
+def test_any_schedule_ends_and_measures_each_event_often_enough(
+    warmup: int, repetitions: int, unarmed_every: int, events: int, miss: set[int]
+) -> None:
+    schedule = Schedule(warmup=warmup, repetitions=repetitions, unarmed_every=unarmed_every)
+    turns = _run(schedule, events, miss)
+    armed = [turn for turn in turns if turn.role == "armed"]
+    kept = dict.fromkeys(range(events), 0)
+    misses = dict.fromkeys(range(events), 0)
+    for number, turn in enumerate(armed):
+        assert turn.event is not None
+        if number in miss:
+            misses[turn.event] += 1
+        elif turn.counted:
+            kept[turn.event] += 1
+    for event in range(events):
+        assert kept[event] == repetitions or misses[event] == repetitions + 1
+    order = [turn.event for turn in armed]
+    assert order == sorted(order)
+    assert sum(turn.role == "warmup" for turn in turns) == warmup
+
+
+@settings(max_examples=30, deadline=None)
+@given(repetitions=st.integers(1, 5), unarmed_every=st.integers(0, 4), events=st.integers(1, 4))
+def test_the_planned_number_of_iterations_is_the_real_one(
+    repetitions: int, unarmed_every: int, events: int
+) -> None:
+    schedule = Schedule(warmup=0, repetitions=repetitions, unarmed_every=unarmed_every)
+    schedule.surveyed(events)
+    planned = schedule.planned()
+    turns = _run(schedule, events)
+    assert planned is not None
+    # The last unarmed turn falls away when nothing is left to arm behind it.
+    assert planned - 1 <= len(turns) - 1 <= planned

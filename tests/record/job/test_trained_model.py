@@ -1,0 +1,52 @@
+"""A job that goes on with another model: its forward is found again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.record.small_job import batches, make_model, train, untouched
+
+from stepscope.record import inline
+from stepscope.record.job.trained_model import UnheardForward
+
+pytestmark = pytest.mark.torch
+
+
+def test_steps_without_a_forward_make_it_look_again_and_ever_less_often() -> None:
+    unheard = UnheardForward()
+    assert not unheard.look_again(4, 4)
+    looks = [look for look in range(50) if unheard.look_again(4, 5 + look)]
+    assert looks == [1, 9, 41]
+
+
+def test_what_was_never_heard_is_not_looked_for() -> None:
+    # Compiled as a whole, say: its calls run no hooks of ours.
+    unheard = UnheardForward()
+    assert not any(unheard.look_again(0, backwards) for backwards in range(50))
+
+
+def test_steps_that_train_nothing_are_not_counted() -> None:
+    unheard = UnheardForward()
+    unheard.look_again(4, 4)
+    assert not any(unheard.look_again(4, 4) for _ in range(50))
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_the_forward_of_the_next_fold_is_heard(tmp_path: Path, *, given: bool) -> None:
+    first, second = make_model(), make_model()
+    inline.start(model=first if given else None, out=tmp_path)
+    loader = inline.iterate(batches(120))
+    folds = iter(loader)
+    train(first, (next(folds) for _ in range(30)))
+    train(second, folds)
+    inline.stop()
+    assert untouched(first)
+    assert untouched(second)
+    (path,) = tmp_path.glob("*.phases.json")
+    phases = json.loads(path.read_text())
+    column = phases["step_columns"].index("forward_ns")
+    unheard = sum(not row[column] for row in phases["step_samples"])
+    # Who names the model means that one.
+    assert unheard == 90 if given else 0 < unheard < 15

@@ -1,0 +1,28 @@
+"""A whole run in bounded memory."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.record.phases.history import History
+
+
+def test_few_rows_are_all_kept() -> None:
+    history = History(2, capacity=4)
+    for value in range(4):
+        history.add((value, -value))
+    assert history.rows == [(0, 0), (1, -1), (2, -2), (3, -3)]
+
+
+@settings(max_examples=50, deadline=None)
+@given(values=st.lists(st.integers(0, 1000), max_size=300), capacity=st.integers(2, 9))
+def test_rows_are_evenly_spaced_and_sums_exact(values: list[int], capacity: int) -> None:
+    history = History(2, capacity=capacity)
+    for index, value in enumerate(values):
+        history.add((index, value))
+    assert len(history.rows) <= capacity
+    assert [row[0] for row in history.rows] == list(range(0, len(values), history.stride))
+    assert history.totals[1] == sum(values)
+    assert history.largest[1] == max(values, default=0)
+    assert history.count == len(values)

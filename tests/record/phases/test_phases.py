@@ -1,0 +1,412 @@
+"""The phases of every step: each moment belongs to one, and they add up exactly."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.record.fake_device import FakeDeviceClock
+from tests.record.small_job import batches, make_model, train, untouched
+
+from stepscope.floor.ranks import Process
+from stepscope.record import inline
+from stepscope.record.inline.session import Session
+from stepscope.record.inline.summary import phases_summary
+from stepscope.record.memory import MemoryReader
+from stepscope.record.phases.phases import PHASES, Phases
+
+PROCESS = Process(rank=3, local_rank=None, world_size=4, host="node1", pid=1, rule="Slurm")
+
+
+class Hours:
+    """A clock that a test turns on."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+    def pass_ns(self, time_ns: int) -> None:
+        self.now += time_ns
+
+
+def _phases(hours: Hours, **options: Any) -> Phases:
+    phases = Phases(hours, warmup=0, **options)
+    phases.installed.update(PHASES)
+    return phases
+
+
+def _times(phases: Phases) -> dict[str, int]:
+    (row,) = phases.history.rows
+    return dict(zip((*PHASES, "residual"), row[2:8], strict=True))
+
+
+def test_a_step_is_its_phases_and_the_rest() -> None:
+    hours = Hours()
+    phases = _phases(hours)
+    phases.begin(0)
+    for name, time_ns in zip(PHASES, (5, 7, 20, 40, 10), strict=True):
+        token = phases.open(name)
+        hours.pass_ns(time_ns)
+        phases.close(token)
+        hours.pass_ns(1)
+    phases.end(hours.now)
+    assert _times(phases) == {
+        "input_wait": 5,
+        "host_to_device": 7,
+        "forward": 20,
+        "backward": 40,
+        "optimizer": 10,
+        "residual": 5,
+    }
+
+
+def test_a_phase_inside_another_has_its_time_alone() -> None:
+    """An optimizer that runs forward and backward in a closure, as LBFGS does."""
+    hours = Hours()
+    phases = _phases(hours)
+    phases.begin(0)
+    step = phases.open("optimizer.step")
+    hours.pass_ns(3)
+    for name in ("forward", "backward"):
+        inner = phases.open(name)
+        hours.pass_ns(10)
+        phases.close(inner)
+    hours.pass_ns(4)
+    phases.close(step)
+    phases.end(hours.now)
+    assert _times(phases) == {
+        "input_wait": 0,
+        "host_to_device": 0,
+        "forward": 10,
+        "backward": 10,
+        "optimizer": 7,
+        "residual": 0,
+    }
+
+
+def test_a_phase_left_open_by_an_exception_ends_with_the_one_around_it() -> None:
+    hours = Hours()
+    phases = _phases(hours)
+    phases.begin(0)
+    outer = phases.open("backward")
+    phases.open("forward")
+    hours.pass_ns(5)
+    phases.close(outer)
+    hours.pass_ns(6)
+    phases.end(hours.now)
+    assert _times(phases)["residual"] == 6
+    assert _times(phases)["forward"] == 5
+
+
+def test_warmup_steps_and_an_epochs_first_do_not_count() -> None:
+    hours = Hours()
+    phases = Phases(hours, warmup=2)
+    for number in range(6):
+        phases.begin(hours.now, fresh=number == 4)
+        token = phases.open("input_wait")
+        hours.pass_ns(100 + number)
+        phases.close(token)
+        phases.end(hours.now)
+    assert [row[1] for row in phases.history.rows] == [102, 103, 105]
+    assert phases.first_batch_ns == [104]
+    assert phases.steps == 6
+
+
+def test_the_first_batch_of_an_epoch_is_not_that_of_the_validation_before_it() -> None:
+    hours = Hours()
+    phases = _phases(hours)
+    phases.begin(0)
+    # Each wait, and whether a loader starts over with it: three of a validation, then the epoch's.
+    for time_ns, starts_over in ((70, True), (50, False), (60, False), (9, True), (4, False)):
+        token = phases.open("input_wait")
+        hours.pass_ns(time_ns)
+        phases.close(token)
+        if starts_over:
+            phases.not_this_one()
+    phases.end(hours.now)
+    assert phases.first_batch_ns == [9]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["open", "close", "pass"]), st.integers(0, 4), st.integers(0, 9)),
+        max_size=60,
+    )
+)
+def test_phases_and_residual_add_up_whatever_is_opened_and_closed(
+    actions: list[tuple[str, int, int]],
+) -> None:
+    hours = Hours()
+    phases = _phases(hours)
+    phases.begin(0)
+    tokens: list[Any] = []
+    for action, which, time_ns in actions:
+        if action == "open":
+            tokens.append(phases.open(PHASES[which]))
+        elif action == "close" and tokens:
+            phases.close(tokens.pop(which % len(tokens)))
+        else:
+            hours.pass_ns(time_ns)
+    phases.end(hours.now)
+    row = phases.history.rows[0]
+    assert sum(row[2:8]) == row[1] == hours.now
+    assert min(row[2:8]) >= 0
+
+
+def test_a_device_is_marked_around_each_phase_and_read_later() -> None:
+    hours = Hours()
+    phases = _phases(hours)
+    clock = FakeDeviceClock(hours)
+    phases.clock = clock
+    for _ in range(3):
+        phases.begin(hours.now)
+        for name, time_ns in (("input_wait", 50), ("forward", 20), ("backward", 40)):
+            token = phases.open(name)
+            hours.pass_ns(time_ns)
+            phases.close(token)
+        phases.end(hours.now)
+    assert phases.device_steps == 0
+    clock.finish()
+    phases.drain()
+    assert phases.device_steps == 3
+    assert [phases.device_ns[PHASES.index(name)] for name in PHASES] == [0, 0, 60, 120, 0]
+
+
+def test_a_device_that_finished_before_the_optimizer_waits_for_the_host() -> None:
+    for done_at_once, idle in ((True, 4), (False, 0)):
+        hours = Hours()
+        phases = _phases(hours)
+        phases.clock = FakeDeviceClock(hours, done_at_once=done_at_once)
+        for _ in range(4):
+            phases.begin(hours.now)
+            for name in ("forward", "backward", "optimizer"):
+                phases.close(phases.open(name))
+            phases.end(hours.now)
+        assert (phases.device_checked, phases.device_idle) == (4, idle)
+
+
+def test_no_mark_gets_into_a_graph_that_the_job_captures() -> None:
+    hours = Hours()
+    phases = _phases(hours)
+    clock = FakeDeviceClock(hours, done_at_once=True)
+    phases.clock = clock
+    phases.begin(0)
+    clock.is_capturing = True
+    before = (clock.made, clock.asked)
+    for name in ("forward", "backward", "optimizer"):
+        phases.close(phases.open(name))
+    assert (clock.made, clock.asked) == before
+    clock.is_capturing = False
+    phases.close(phases.open("forward"))
+    phases.end(hours.now)
+    phases.drain()
+    assert phases.device_steps == 1
+
+
+def test_memory_is_read_now_and_then_and_its_peak_kept() -> None:
+    class Reader(MemoryReader):
+        def __init__(self) -> None:
+            super().__init__()
+            self.readings = iter([(5, 9), (6, 9), (4, 12)])
+
+        def read(self) -> tuple[int | None, int | None]:
+            return next(self.readings)
+
+    hours = Hours()
+    phases = _phases(hours, memory=Reader(), memory_every=2)
+    for _ in range(6):
+        phases.begin(hours.now)
+        phases.end(hours.now)
+    assert phases.memory_history.rows == [(2, 5), (4, 6), (6, 4)]
+    assert phases.peak_bytes == 12
+    assert [row[-2:] for row in phases.history.rows[:4]] == [(0, 0), (5, 9), (0, 0), (6, 9)]
+    phases.drain()  # a reader that fails at the end costs nothing
+
+
+def test_a_peak_that_the_system_counts_late_is_no_less_than_what_is_in_use() -> None:
+    class Reader(MemoryReader):
+        def read(self) -> tuple[int | None, int | None]:
+            return 5, 3
+
+    hours = Hours()
+    phases = _phases(hours, memory=Reader(), memory_every=1)
+    phases.begin(hours.now)
+    phases.end(hours.now)
+    assert (phases.history.rows[0][-2:], phases.peak_bytes) == ((5, 5), 5)
+
+
+@pytest.mark.parametrize("fresh_first", [False, True])
+def test_steps_that_are_kept_late_in_a_long_run_have_their_memory(fresh_first: bool) -> None:
+    class Reader(MemoryReader):
+        def read(self) -> tuple[int | None, int | None]:
+            return 5, 9
+
+    hours = Hours()
+    phases = _phases(hours, memory=Reader())
+    if fresh_first:  # counted steps then have other numbers
+        phases.begin(hours.now, fresh=True)
+        phases.end(hours.now)
+    phases.history.stride = 16
+    for _ in range(16 * 20):
+        phases.begin(hours.now)
+        phases.end(hours.now)
+    assert [row[-1] for row in phases.history.rows] == [9] * 20
+
+
+def test_a_file_of_a_running_job_has_some_of_its_steps() -> None:
+    hours = Hours()
+    phases = _phases(hours)
+    for _ in range(300):
+        phases.begin(hours.now)
+        hours.pass_ns(10)
+        phases.end(hours.now)
+    whole, running = (phases_summary(phases, PROCESS, 0, samples=all_) for all_ in (True, False))
+    assert (len(whole["step_samples"]), whole["step_stride"]) == (300, 1)
+    assert running["step_stride"] == 3
+    assert running["step_samples"] == whole["step_samples"][::3]
+
+
+def test_fifty_thousand_steps_take_no_more_memory_than_five_thousand() -> None:
+    hours = Hours()
+    phases = _phases(hours, memory=MemoryReader(), memory_every=1000)
+    phases.clock = FakeDeviceClock(hours, done_at_once=True)
+
+    def run(steps: int) -> None:
+        for _ in range(steps):
+            phases.begin(hours.now)
+            phases.close(phases.open("forward"))
+            hours.pass_ns(1000)
+            phases.end(hours.now)
+
+    run(5_000)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    run(45_000)
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert len(phases.history.rows) <= 2048
+    assert grown < 500_000  # 45 000 rows would take ten megabytes
+
+
+def test_a_summary_says_what_was_not_measured() -> None:
+    hours = Hours()
+    phases = Phases(hours, warmup=0)
+    phases.installed.update({"forward", "backward"})
+    phases.begin(0)
+    token = phases.open("forward")
+    hours.pass_ns(30)
+    phases.close(token)
+    hours.pass_ns(70)
+    phases.end(hours.now)
+    summary = phases_summary(phases, PROCESS, 0)
+    assert summary["phases"]["input_wait"] is None  # nobody listened
+    assert summary["phases"]["backward"] is None  # it ran where hooks do not, or not at all
+    assert summary["phases"]["forward"]["share_ratio"] == 0.3
+    assert summary["phases"]["residual"]["share_ratio"] == 0.7
+    assert summary["device"] is None
+    assert summary["rank"] == 3
+    assert summary["step_samples"] == [[1, 100, 0, 0, 30, 0, 0, 70, None, None]]
+    assert [finding["kind"] for finding in summary["verdict"]] == ["residual"]
+    json.dumps(summary, allow_nan=False)
+
+
+def test_a_summary_of_no_counted_step_is_still_a_summary() -> None:
+    phases = Phases(Hours(), warmup=5)
+    summary = phases_summary(phases, PROCESS, 0)
+    assert (summary["step"], summary["verdict"], summary["counted_steps"]) == (None, [], 0)
+    json.dumps(summary, allow_nan=False)
+
+
+@pytest.mark.torch
+def test_a_real_loop_without_a_plan_gives_its_phases(tmp_path: Path) -> None:
+    expected = train(make_model(), batches(12))
+    model = make_model()
+    inline.start(out=tmp_path, model=model)
+    assert train(model, inline.iterate(batches(12))) == expected
+    (path,) = inline.stop()
+    assert untouched(model)
+    summary = json.loads(path.read_text())
+    # The first step runs without our hooks.
+    assert (summary["steps"], summary["backwards"], summary["optimizer_steps"]) == (12, 11, 11)
+    for name in ("input_wait", "forward", "backward", "optimizer", "residual"):
+        assert summary["phases"][name]["mean_ns"] > 0
+    assert summary["phases"]["host_to_device"] is None
+    for row in summary["step_samples"]:
+        assert sum(row[2:8]) == row[1]
+
+
+@pytest.mark.torch
+def test_gradient_accumulation_is_told_apart(tmp_path: Path) -> None:
+    import torch
+
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inline.start(out=tmp_path, model=model, optimizer=optimizer)
+    for number in range(6):
+        with inline.iteration():
+            for batch in batches(4):
+                model(batch).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        assert number < 6
+    (path,) = inline.stop()
+    summary = json.loads(path.read_text())
+    assert (summary["backwards"], summary["optimizer_steps"], summary["steps"]) == (20, 5, 6)
+
+
+@pytest.mark.torch
+def test_copies_to_a_device_are_a_phase(tmp_path: Path) -> None:
+    import torch
+
+    model = make_model()
+    clock = FakeDeviceClock(done_at_once=True)
+    session = Session(None, model=model, out=tmp_path, clock=clock)
+    for batch in batches(10):
+        session.begin()
+        batch.to("meta")
+        model(batch).sum().backward()
+        session.end()
+    (path,) = session.close()
+    summary = json.loads(path.read_text())
+    assert summary["phases"]["host_to_device"]["mean_ns"] > 0
+    assert summary["device"]["steps"] == 5
+    assert "to" not in vars(torch.Tensor)
+
+
+@pytest.mark.torch
+def test_a_model_can_be_freed_while_its_phases_are_recorded(tmp_path: Path) -> None:
+    import gc
+    import weakref
+
+    model: Any = make_model()
+    freed = weakref.ref(model)
+    inline.start(out=tmp_path, model=model)
+    train(model, inline.iterate(batches(8)))
+    del model
+    gc.collect()
+    assert freed() is None
+
+
+@pytest.mark.torch
+def test_work_of_other_threads_is_not_the_loops(tmp_path: Path) -> None:
+    import threading
+
+    model = make_model()
+    session = Session(None, model=model, out=tmp_path)
+    for batch in batches(8):
+        session.begin()
+        other = threading.Thread(target=lambda: model(batches(1)[0]))
+        other.start()
+        other.join()
+        assert batch is not None
+        session.end()
+    (path,) = session.close()
+    assert json.loads(path.read_text())["phases"]["forward"] is None
