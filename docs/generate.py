@@ -54,7 +54,7 @@ def all_pages() -> dict[Path, str]:
     docs = ROOT / "docs"
     questions = every()
     pages = {
-        SOURCE / "questions" / "methods.py": methods_module(questions),
+        SOURCE / "api" / "methods.py": methods_module(questions),
         docs / "index.md": index_page(questions),
         docs / "cli.md": cli_page(),
         docs / "schema.md": schema_page(),

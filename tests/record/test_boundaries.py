@@ -33,7 +33,7 @@ def _imports(path: Path) -> list[tuple[str, bool]]:
     return found
 
 
-def test_recording_imports_the_standard_library_torch_and_errors_only() -> None:
+def test_recording_imports_the_standard_library_torch_and_the_floor_only() -> None:
     strangers = [
         f"{path.name}: {module}"
         for path in FOLDER.rglob("*.py")
@@ -42,7 +42,7 @@ def test_recording_imports_the_standard_library_torch_and_errors_only() -> None:
         not in sys.stdlib_module_names
         | ALLOWED
         | FRAMEWORKS.get(path.relative_to(FOLDER).as_posix(), set())
-        if module != "stepscope.floor.errors" and not module.startswith("stepscope.record")
+        if not module.startswith(("stepscope.record", "stepscope.floor"))
     ]
     assert strangers == []
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 FAULTS = (
-    "tracing.Tracer.start",
-    "tracing.Tracer.step",
-    "session.Session.begin",
-    "loop.LoopFinder.install",
-    "trigger.OnDemand.step",
+    "traces.tracing.Tracer.start",
+    "traces.tracing.Tracer.step",
+    "inline.session.Session.begin",
+    "job.loop.LoopFinder.install",
+    "on_demand.trigger.OnDemand.step",
     "callbacks.steps.region",
 )
 
