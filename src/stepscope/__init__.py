@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
+    from stepscope.api.inline_profiles import parse_result, print_result
     from stepscope.api.trace import Trace
     from stepscope.api.trace import open_trace as open  # noqa: A004  # read as stepscope.open
     from stepscope.compare.diff import diff
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from stepscope.floor.errors import StepScopeError
     from stepscope.record import inline
     from stepscope.record.annotate import region, traced
-    from stepscope.record.inline.result import parse_result, print_result
     from stepscope.record.on_demand.trigger import on_demand
     from stepscope.record.planning.listing import measurable, plan_text
     from stepscope.record.traces.tracing import trace
@@ -64,9 +64,9 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "measurable": ("stepscope.record.planning.listing", "measurable"),
     "on_demand": ("stepscope.record.on_demand.trigger", "on_demand"),
     "open": ("stepscope.api.trace", "open_trace"),
-    "parse_result": ("stepscope.record.inline.result", "parse_result"),
+    "parse_result": ("stepscope.api.inline_profiles", "parse_result"),
     "plan_text": ("stepscope.record.planning.listing", "plan_text"),
-    "print_result": ("stepscope.record.inline.result", "print_result"),
+    "print_result": ("stepscope.api.inline_profiles", "print_result"),
     "region": ("stepscope.record.annotate", "region"),
     "scaling": ("stepscope.compare.scaling", "scaling"),
     "scaling_chart": ("stepscope.report.scaling_chart", "scaling_chart"),

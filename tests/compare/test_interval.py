@@ -8,33 +8,12 @@ from stepscope.compare.interval import (
     RankMean,
     interval_of_change,
     over_ranks,
-    student_t,
 )
+from stepscope.floor.statistics import student_t
 
 
 def _timing(*ranks):
     return over_ranks([RankMean.of(samples) for samples in ranks])
-
-
-@pytest.mark.parametrize(
-    ("degrees", "point"),
-    [
-        (1, 12.7062),
-        (2, 4.3027),
-        (3, 3.1824),
-        (5, 2.5706),
-        (10, 2.2281),
-        (30, 2.0423),
-        (120, 1.9799),
-    ],
-)
-def test_points_of_students_distribution_are_those_of_tables(degrees, point):
-    assert student_t(degrees) == pytest.approx(point, abs=1e-4)
-
-
-def test_points_between_whole_degrees_of_freedom_lie_between_theirs():
-    assert student_t(1) > student_t(1.5) > student_t(2)
-    assert student_t(1e9) == pytest.approx(1.96, abs=0.005)
 
 
 def test_welchs_interval_of_a_worked_example():

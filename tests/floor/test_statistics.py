@@ -45,10 +45,24 @@ def test_a_relative_deviation_below_2_per_cent_is_stable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("degrees", "expected"), [(1, 12.706), (4, 2.776), (5, 2.571), (9, 2.262), (30, 2.042)]
+    ("degrees", "point"),
+    [
+        (1, 12.7062),
+        (2, 4.3027),
+        (3, 3.1824),
+        (5, 2.5706),
+        (10, 2.2281),
+        (30, 2.0423),
+        (120, 1.9799),
+    ],
 )
-def test_students_points_are_those_of_the_tables(degrees: int, expected: float) -> None:
-    assert student_t(degrees) == pytest.approx(expected, abs=4e-3)
+def test_points_of_students_distribution_are_those_of_tables(degrees: int, point: float) -> None:
+    assert student_t(degrees) == pytest.approx(point, abs=1e-4)
+
+
+def test_points_between_whole_degrees_of_freedom_lie_between_theirs() -> None:
+    assert student_t(1) > student_t(1.5) > student_t(2)
+    assert student_t(1e9) == pytest.approx(1.96, abs=0.005)
 
 
 def test_a_quantile_lies_between_its_neighbours() -> None:

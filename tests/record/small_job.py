@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from stepscope.record.inline.result import parse_result
+from stepscope.api.inline_profiles import parse_result
 
 
 def spin(seconds: float) -> float:

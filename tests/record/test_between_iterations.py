@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from stepscope.api.inline_profiles import parse_result
 from stepscope.record import inline
-from stepscope.record.inline.result import parse_result
 
 from .small_job import batches, events_in, make_model, spin, untouched
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.record.inline.result import parse_result
+from stepscope.api.inline_profiles import parse_result
 from stepscope.record.job.as_main import MainProgram
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from stepscope.api.inline_profiles import parse_result
 from stepscope.record import inline, output
 from stepscope.record.inline.recorder import Recorder
-from stepscope.record.inline.result import parse_result
 from stepscope.record.targets.watch import ArmedWatch
 from stepscope.record.trouble import RecordingWarning
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from stepscope.api.inline_profiles import parse_result
 from stepscope.record import inline
 from stepscope.record.annotate import NOTHING, region, traced
-from stepscope.record.inline.result import parse_result
+from stepscope.record.inline.documents import ENDED_FIRST
 from stepscope.record.inline.session import Session
-from stepscope.record.inline.summary import ENDED_FIRST
 from stepscope.record.plan import plan_from
 from stepscope.record.traces.tracing import trace
 from stepscope.record.trouble import RecordingWarning

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from stepscope.api.inline_profiles import parse_result
 from stepscope.record import inline
 from stepscope.record.annotate import region
-from stepscope.record.inline.result import parse_result
 from stepscope.record.traces.tracing import trace
 
 pytestmark = [pytest.mark.gpu, pytest.mark.torch]

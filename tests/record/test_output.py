@@ -1,4 +1,4 @@
-"""Files are whole or absent, and what was measured is kept somewhere."""
+"""Files are complete or absent, and what was measured is kept somewhere."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import BinaryIO
 
 import pytest
 
-from stepscope.record.output import keep, keep_json, write_whole
+from stepscope.record.output import keep, keep_json, write_complete
 from stepscope.record.trouble import Guard, RecordingWarning, say_once
 
 
-def test_a_file_gets_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_gets_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
     def cut_off(file: BinaryIO) -> None:
         file.write(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        write_whole(tmp_path / "out" / "a.json", cut_off)
+        write_complete(tmp_path / "out" / "a.json", cut_off)
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -34,7 +34,7 @@ def test_an_older_file_survives_a_failed_newer_one(tmp_path: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        write_whole(tmp_path / "a.json", cut_off)
+        write_complete(tmp_path / "a.json", cut_off)
     assert (tmp_path / "a.json").read_text() == "old"
 
 
@@ -97,14 +97,14 @@ def test_a_process_killed_in_the_middle_of_a_file_leaves_none_under_its_name(
     code = """
 import os, signal, sys
 from pathlib import Path
-from stepscope.record.output import write_whole
+from stepscope.record.output import write_complete
 
 def half(file):
     file.write(b'{"timeline": {')
     file.flush()
     os.kill(os.getpid(), signal.SIGKILL)
 
-write_whole(Path(sys.argv[1]) / "host.0.prof.json", half)
+write_complete(Path(sys.argv[1]) / "host.0.prof.json", half)
 """
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=60)
     assert done.returncode == -signal.SIGKILL

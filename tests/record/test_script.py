@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from stepscope.api.inline_profiles import parse_result
 from stepscope.floor.errors import UsageError
-from stepscope.record.inline.result import parse_result
 from stepscope.record.plan import plan_from
 from stepscope.record.script import run
 from stepscope.record.traces.tracing import Tracer

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, Question
+from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError
-from stepscope.floor.whole_file import written_whole
 
 if TYPE_CHECKING:
     import pandas
@@ -150,7 +150,7 @@ class Table:
             for c in self.columns
         ]
         schema = pa.schema(fields, metadata={"question": self.question.name})
-        with written_whole(Path(path)) as unfinished:
+        with complete_output(Path(path)) as unfinished:
             pq.write_table(self.arrow.cast(schema), str(unfinished))
 
     def __repr__(self) -> str:

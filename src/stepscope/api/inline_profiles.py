@@ -1,15 +1,93 @@
-"""Questions for inline profiles that are in memory: what `stepscope.parse_result` returns."""
+"""Inline profiles in memory, in a notebook as in HugeCTR's time: read, printed, asked.
+
+result = stepscope.parse_result("runs/a")
+stepscope.print_result(result)
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 from stepscope.api.trace import Trace
-from stepscope.floor.errors import UsageError
-from stepscope.formats.inline.document import sound
-from stepscope.formats.inline.reader import tables_of
+from stepscope.floor.errors import SourceError, UsageError
+from stepscope.formats.container import members
+from stepscope.formats.inline.document import load, sound
+from stepscope.formats.inline.reader import label_of, tables_of
 from stepscope.store.open import Store
+
+_HOST_FIELDS = ("host_name", "avg_iter_time_ms")
+_EVENT_FIELDS = (
+    "label",
+    "start_index",
+    "end_index",
+    "avg_measured_time_ms",
+    "avg_iter_start_to_event_start_time_ms",
+)
+
+
+def parse_result(path: str | Path) -> list[dict[str, Any]]:
+    """The inline profiles of a run, one per process, in the order of their ranks.
+
+    Files of HugeCTR's own inline profiler come back in the same shape: averages by `device_N` and
+    `stream_N`, with their measured times beside them.
+
+    Args:
+        path: a directory with `<host>.<rank>.prof.json` files (HugeCTR: `<host>.prof.json`), or one
+            such file.
+
+    Raises:
+        SourceError: there are none, or one cannot be read.
+    """
+    path = Path(path)
+    files = sorted(path.glob("*.prof.json")) if path.is_dir() else [path]
+    if not files:
+        raise SourceError(
+            f"{path} has no .prof.json files",
+            hint="record with a plan, or name the directory given as out",
+            slug="no-inline-profile",
+        )
+    profiles = []
+    for file in files:
+        for member in members(file):
+            profile = _by_device(load(member), file)
+            if profile is None:
+                raise SourceError(
+                    f"{file} is no inline profile",
+                    hint="give a .prof.json file of `stepscope record --inline`",
+                    slug="no-inline-profile",
+                )
+            profiles.append(profile)
+    return sorted(profiles, key=_place)
+
+
+def print_result(result: Sequence[Mapping[str, Any]], file: TextIO | None = None) -> None:
+    """Prints profiles as JSON with the averages only, the events of each stream in their order.
+
+    Args:
+        result: as `parse_result` gives it.
+        file: where to; None for standard output.
+    """
+    shown = [
+        {
+            **{field: host.get(field) for field in _HOST_FIELDS},
+            "timeline": {
+                device: {
+                    stream: [
+                        {field: event.get(field) for field in _EVENT_FIELDS}
+                        for event in sorted(events, key=lambda event: int(event["start_index"]))
+                    ]
+                    for stream, events in streams.items()
+                }
+                for device, streams in host["timeline"].items()
+            },
+        }
+        for host in result
+    ]
+    (file or sys.stdout).write(json.dumps(shown, indent=2) + "\n")
 
 
 def trace_of_profiles(profiles: Sequence[Mapping[str, Any]]) -> Trace:
@@ -40,3 +118,53 @@ def trace_of_profiles(profiles: Sequence[Mapping[str, Any]]) -> Trace:
             {"rank": rank, "host": tables.facts.host, "world_size": tables.facts.world_size}
         )
     return Trace(Store.from_rows(rows))
+
+
+def _place(profile: Mapping[str, Any]) -> tuple[int, str]:
+    rank = profile["rank"]
+    return rank if isinstance(rank, int) else 0, str(profile["host_name"])
+
+
+def _by_device(document: Any, file: Path) -> dict[str, Any] | None:
+    """A profile by device and stream; None for what is none."""
+    if isinstance(document, list):  # HugeCTR's first version wrote the events alone
+        document = {"events": document}
+    if not isinstance(document, dict):
+        return None
+    named = {"host_name": file.name.split(".")[0], "rank": None, **document}
+    if isinstance(document.get("timeline"), dict):
+        return named
+    events = document.get("events")
+    if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
+        return None
+    timeline: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for event in events:
+        streams = timeline.setdefault(f"device_{event.get('device_id', 0)}", {})
+        stream = streams.setdefault(f"stream_{event.get('stream', 0)}", [])
+        stream.append(_hugectr_event(event))
+    return {
+        "avg_iter_time_ms": _mean(named.pop("iter_time_ms", None)),
+        **{key: value for key, value in named.items() if key != "events"},
+        "timeline": timeline,
+    }
+
+
+def _hugectr_event(event: Mapping[str, Any]) -> dict[str, Any]:
+    offsets = event.get("iter_start_to_event_start_times_ms")
+    return {
+        "label": label_of(event),
+        "start_index": event.get("start_index", 0),
+        "end_index": event.get("end_index", 0),
+        "avg_measured_time_ms": _mean(event.get("measured_times_ms")),
+        "avg_iter_start_to_event_start_time_ms": _mean(offsets),
+        "occurrence": event.get("met_times_within_this_stream", 0),
+        "measured_times_ms": event.get("measured_times_ms"),
+        "iter_start_to_event_start_times_ms": offsets,
+    }
+
+
+def _mean(values: Any) -> float | None:
+    if not isinstance(values, list):
+        return None
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return sum(numbers) / len(numbers) if numbers else None

@@ -270,8 +270,8 @@ def _note_others(before: dict[Path, int], new: list[Path], world_size: int) -> N
 
 def _note_unfinished(path: Path) -> None:
     """Says what of a plan the script ended too early for."""
-    from stepscope.record.inline.result import parse_result
-    from stepscope.record.inline.summary import ENDED_FIRST
+    from stepscope.api.inline_profiles import parse_result
+    from stepscope.record.inline.documents import ENDED_FIRST
 
     try:
         (profile,) = parse_result(path)

@@ -10,13 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
-CONFIDENCE = 0.95
-
-_MOST_DEGREES = 1000.0
-"""From here on Student's distribution is taken for this one's: a thousandth wider than the normal."""
-_STRIPS = 64
+from stepscope.floor.statistics import student_t
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,37 +105,3 @@ def interval_of_change(before: Timing, after: Timing) -> tuple[float, float] | N
     degrees = 1 / ((own / both) ** 2 / before.degrees + (other / both) ** 2 / after.degrees)
     half = student_t(degrees) * math.sqrt(both)
     return change - half, change + half
-
-
-def student_t(degrees: float) -> float:
-    """The 97.5 % point of Student's distribution, for any number of degrees of freedom from 1.
-
-    >>> [round(student_t(degrees), 3) for degrees in (1, 1.5, 2, 5, 30)]
-    [12.706, 6.017, 4.303, 2.571, 2.042]
-    """
-    step = 10.0 ** (math.floor(math.log10(max(degrees, 1.0))) - 2)
-    # Rounded down, which errs on the wide side: many parts then share few distinct values.
-    return _student_t(min(_MOST_DEGREES, math.floor(max(degrees, 1.0) / step + 1e-9) * step))
-
-
-@lru_cache(maxsize=4096)
-def _student_t(degrees: float) -> float:
-    """Solves for the point by halving. With t = √ν tan θ the density is a power of cos θ."""
-    whole = math.sqrt(math.pi) / 2
-    whole *= math.exp(math.lgamma(degrees / 2) - math.lgamma((degrees + 1) / 2))
-    low, high = 1.9, 13.0
-    for _halving in range(48):
-        middle = (low + high) / 2
-        if _area(math.atan(middle / math.sqrt(degrees)), degrees - 1) < CONFIDENCE * whole:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def _area(end: float, power: float) -> float:
-    """The integral of cos θ to a power from 0 to `end`, by Simpson's rule."""
-    width = end / _STRIPS
-    heights: list[float] = [math.cos(place * width) ** power for place in range(_STRIPS + 1)]
-    inner = 4 * sum(heights[1:-1:2]) + 2 * sum(heights[2:-1:2])
-    return width / 3 * (heights[0] + inner + heights[-1])

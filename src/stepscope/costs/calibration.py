@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepscope.costs.hardware import Hardware, load_hardware, parse_hardware
+from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import UsageError
-from stepscope.floor.whole_file import written_whole
 
 _HINT = "set XDG_CONFIG_HOME to a folder that you may write to"
 _RECALIBRATE = "measure this machine with: stepscope calibrate"
@@ -106,7 +106,7 @@ def store_measured(found: Measured, path: Path | None = None) -> Path:
         UsageError: the file that is there is none of this form.
     """
     target = path or measured_path()
-    with written_whole(target, hint=_HINT) as unfinished:
+    with complete_output(target, hint=_HINT) as unfinished:
         before = target.read_text("utf-8") if target.is_file() else ""
         parse_hardware(before)
         own = f"name = {_text(f'{found.device} (measured)')}"

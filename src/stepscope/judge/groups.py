@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.analysis.recording import WORK
 from stepscope.costs import element_type, is_eligible, kernel_class, model_of, tensor_core_use
 from stepscope.costs.call import parse_call
+from stepscope.floor.sql_text import sql_literal
 
 if TYPE_CHECKING:
     from stepscope.costs import TensorCoreUse
@@ -116,16 +117,12 @@ def reproduce(facts: Facts, groups: Iterable[Group], what: str = "sum(dur_ns)") 
     """SQL that sums over the work of groups, per step."""
     # Work of one name may be of several kinds: a copy kernel of a collective's, say.
     keys = sorted({(group.kind, group.name, group.operator or "") for group in groups})
-    listed = ", ".join(f"({', '.join(map(_quoted, key))})" for key in keys)
+    listed = ", ".join(f"({', '.join(map(sql_literal, key))})" for key in keys)
     text = (
         f"SELECT {what} / {facts.steps} {_FROM}"
         f"WHERE (work.kind, work.name, coalesce(op.name, '')) IN ({listed})"
     )
     return " ".join(text.replace("{counted}", facts.counted).split())
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def by_kernel(

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside their place, then renamed into it.
+"""Files of a recording, complete or absent.
 
 A directory that cannot be written (read-only, full, gone) must not cost what was measured: the file
 then goes to the system's temporary directory, and the warning says where.
@@ -6,64 +6,37 @@ then goes to the system's temporary directory, and the warning says where.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from stepscope.floor.complete_file import complete_file
 from stepscope.record.trouble import say_once
 
 
-def write_whole(
-    path: Path, write: Callable[[BinaryIO], None], *, since_epoch_s: float | None = None
+def write_complete(
+    path: Path, write: Callable[[BinaryIO], object], *, since_epoch_s: float | None = None
 ) -> None:
-    """Lets `write` fill a file beside `path` and renames it to `path` when it is whole.
-
-    Args:
-        path: the file.
-        write: fills the open file.
-        since_epoch_s: a file at `path` that is younger than this is not replaced.
+    """Lets `write` fill a file that becomes `path`, whose directory is made if absent.
 
     Raises:
-        FileExistsError: there is such a younger file.
+        FileExistsError: there is a file that is younger than `since_epoch_s`.
         OSError: the directory cannot be written; nothing is left behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        # A link that somebody put at this name must not be written through.
-        part.unlink(missing_ok=True)
-        with part.open("xb") as file:
-            write(file)
-            file.flush()
-        if since_epoch_s is not None and _linked(part, path, since_epoch_s):
-            part.unlink()
-        else:
-            part.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise
-
-
-def _linked(part: Path, path: Path, since_epoch_s: float) -> bool:
-    """Whether `part` now has the name `path` too, where nothing had it: of two, one gets it."""
-    try:
-        os.link(part, path)
-    except OSError:  # something has it, or the file system has no links
-        if path.exists() and path.stat().st_mtime >= since_epoch_s:
-            raise FileExistsError(str(path)) from None
-        return False
-    return True
+    with (
+        complete_file(path, since_epoch_s=since_epoch_s) as unfinished,
+        unfinished.open("xb") as file,
+    ):
+        write(file)
 
 
 def keep(
     directory: Path,
     name: str,
-    write: Callable[[BinaryIO], None],
+    write: Callable[[BinaryIO], object],
     *,
     what: str,
     since_epoch_s: float | None = None,
@@ -84,20 +57,20 @@ def keep(
     """
     try:
         try:
-            write_whole(directory / name, write, since_epoch_s=since_epoch_s)
+            write_complete(directory / name, write, since_epoch_s=since_epoch_s)
         except FileExistsError:
             if other_name is None:
                 raise
             say_once(f"another process has written {directory / name}; {what} is {other_name}")
             name = other_name
-            write_whole(directory / name, write)
+            write_complete(directory / name, write)
         return directory / name
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
     try:
         # Not a name that others could guess and put a link at.
         spare = Path(tempfile.mkdtemp(prefix="stepscope-"))
-        write_whole(spare / name, write)
+        write_complete(spare / name, write)
     except Exception as error:
         say_once(f"{what} could not be written to {directory} ({reason}), nor elsewhere: {error}")
         return None
@@ -108,8 +81,4 @@ def keep(
 def keep_json(directory: Path, name: str, payload: Mapping[str, Any], *, what: str) -> Path | None:
     """Like `keep`, for a JSON object."""
     data = json.dumps(payload, indent=1, allow_nan=False).encode()
-    return keep(directory, name, lambda file: _write(file, data), what=what)
-
-
-def _write(file: BinaryIO, data: bytes) -> None:
-    file.write(data)
+    return keep(directory, name, lambda file: file.write(data), what=what)

@@ -7,8 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError, UsageError
-from stepscope.floor.whole_file import written_whole
 
 SUFFIXES = (".png", ".svg")
 
@@ -68,7 +68,7 @@ def save_figure(figure: Any, path: str | os.PathLike[str]) -> Path:
     settings = {"svg.fonttype": "none", "svg.hashsalt": "stepscope"}
     kept = {"metadata": {"Date": None}} if suffix == ".svg" else {}
     with (
-        written_whole(target) as unfinished,
+        complete_output(target) as unfinished,
         warnings.catch_warnings(),
         matplotlib.rc_context(settings),
     ):

@@ -12,9 +12,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.units import bandwidth_text, flops_text, ratio_text, time_text
-from stepscope.floor.whole_file import written_whole
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
@@ -120,7 +120,7 @@ def write_plot(table: Table, path: Path) -> None:
             slug="plot-kind",
         )
     picture = picture_of(table)
-    with written_whole(path) as unfinished:
+    with complete_output(path) as unfinished:
         if kind == ".svg":
             unfinished.write_text(svg_text(picture), encoding="utf-8")
         else:

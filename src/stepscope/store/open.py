@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from stepscope.floor.errors import StoreError
+from stepscope.floor.sql_text import sql_literal
 from stepscope.store.interrupt import interruptible
 from stepscope.store.schema import (
     STORE_VERSION,
@@ -155,7 +156,7 @@ class Store:
         if not files:
             empty = ", ".join(f"NULL::{c.sql_type} AS {c.quoted}" for c in table.columns)
             return f"SELECT {empty} WHERE false"
-        source = f"read_parquet([{', '.join(map(_literal, files))}], hive_partitioning=false)"
+        source = f"read_parquet([{', '.join(map(sql_literal, files))}], hive_partitioning=false)"
         shifts = {rank: self._shifts[rank] for rank in chosen}
         moved = [c for c in table.columns if c.name in TIME_COLUMNS]
         if not moved or not any(shifts.values()):
@@ -180,9 +181,9 @@ class Store:
         kind = "TABLE" if self.directory is None else "VIEW"
         self._connection.execute(
             "".join(
-                f"COMMENT ON {kind} {table.name} IS {_literal(table.meaning)};"
+                f"COMMENT ON {kind} {table.name} IS {sql_literal(table.meaning)};"
                 + "".join(
-                    f"COMMENT ON COLUMN {table.name}.{c.quoted} IS {_literal(c.meaning)};"
+                    f"COMMENT ON COLUMN {table.name}.{c.quoted} IS {sql_literal(c.meaning)};"
                     for c in table.columns
                 )
                 for table in schema_tables().values()
@@ -195,7 +196,7 @@ class Store:
             raise damaged_store(self.directory, "it has no rank")
         rows = self._connection.execute(
             "SELECT rank, start_epoch_ns + coalesce(clock_offset_ns, 0) "
-            f"FROM read_parquet([{', '.join(map(_literal, files))}], hive_partitioning=false)"
+            f"FROM read_parquet([{', '.join(map(sql_literal, files))}], hive_partitioning=false)"
         ).fetchall()
         first = min((start for _, start in rows if start is not None), default=0)
         return {rank: 0 if start is None else start - first for rank, start in rows}
@@ -255,7 +256,7 @@ def _connect(directory: Path | None) -> duckdb.DuckDBPyConnection:
     # sorts by what is left of it: 600000 becomes -64.
     connection.execute("SET disabled_optimizers='compressed_materialization'")
     if directory is not None:
-        connection.execute(f"SET allowed_directories=[{_literal(str(directory))}]")
+        connection.execute(f"SET allowed_directories=[{sql_literal(str(directory))}]")
         connection.execute("SET enable_external_access=false")
     return connection
 
@@ -302,7 +303,3 @@ def _find_files(directory: Path) -> dict[str, dict[int, list[str]]]:
 
 def _is_rank_folder(name: str) -> bool:
     return name.startswith("rank=") and name[5:].isdecimal()
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

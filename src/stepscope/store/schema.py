@@ -12,6 +12,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from stepscope.floor.sql_text import sql_name
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -42,7 +44,7 @@ class SchemaColumn:
     @property
     def quoted(self) -> str:
         """Its name as SQL text can always use it, reserved words included."""
-        return f'"{self.name}"'
+        return sql_name(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from tests.record.small_job import batches, make_model, train, untouched
 
 from stepscope.floor.ranks import Process
 from stepscope.record import inline
+from stepscope.record.inline.documents import phases_document
 from stepscope.record.inline.session import Session
-from stepscope.record.inline.summary import phases_summary
 from stepscope.record.memory import MemoryReader
 from stepscope.record.phases.phases import PHASES, Phases
 
@@ -268,7 +268,7 @@ def test_a_file_of_a_running_job_has_some_of_its_steps() -> None:
         phases.begin(hours.now)
         hours.pass_ns(10)
         phases.end(hours.now)
-    whole, running = (phases_summary(phases, PROCESS, 0, samples=all_) for all_ in (True, False))
+    whole, running = (phases_document(phases, PROCESS, 0, samples=all_) for all_ in (True, False))
     assert (len(whole["step_samples"]), whole["step_stride"]) == (300, 1)
     assert running["step_stride"] == 3
     assert running["step_samples"] == whole["step_samples"][::3]
@@ -306,7 +306,7 @@ def test_a_summary_says_what_was_not_measured() -> None:
     phases.close(token)
     hours.pass_ns(70)
     phases.end(hours.now)
-    summary = phases_summary(phases, PROCESS, 0)
+    summary = phases_document(phases, PROCESS, 0)
     assert summary["phases"]["input_wait"] is None  # nobody listened
     assert summary["phases"]["backward"] is None  # it ran where hooks do not, or not at all
     assert summary["phases"]["forward"]["share_ratio"] == 0.3
@@ -320,7 +320,7 @@ def test_a_summary_says_what_was_not_measured() -> None:
 
 def test_a_summary_of_no_counted_step_is_still_a_summary() -> None:
     phases = Phases(Hours(), warmup=5)
-    summary = phases_summary(phases, PROCESS, 0)
+    summary = phases_document(phases, PROCESS, 0)
     assert (summary["step"], summary["verdict"], summary["counted_steps"]) == (None, [], 0)
     json.dumps(summary, allow_nan=False)
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -130,15 +130,11 @@ class _Rows:
                     )
 
     def listed(self, events: Any) -> None:
-        """HugeCTR's events; in its first version the layer's name is apart."""
+        """HugeCTR's events."""
         for event in self._objects(events):
-            name = event.get("event_name", event.get("name"))
-            layer = event.get("layer_name")
-            if isinstance(layer, str) and isinstance(name, str):
-                name = f"{layer}.{name}"
             self._event(
                 event,
-                label=name,
+                label=label_of(event),
                 device=index(event.get("device_id")),
                 stream=_stream(event.get("stream")),
             )
@@ -251,6 +247,13 @@ class _Rows:
     def _drop(self) -> None:
         self._report.dropped += 1
         self._report.note("wrong_type")
+
+
+def label_of(event: Mapping[str, Any]) -> Any:
+    """The label of one of HugeCTR's events, in whose first version the layer's name is apart."""
+    name = event.get("event_name", event.get("name"))
+    layer = event.get("layer_name")
+    return f"{layer}.{name}" if isinstance(layer, str) and isinstance(name, str) else name
 
 
 def _number_in(key: str) -> int | None:

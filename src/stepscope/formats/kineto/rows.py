@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stepscope.floor.sql_text import sql_literal
 from stepscope.formats import vocabulary
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto.scan import EventScanner, LoadedGroup
@@ -112,11 +113,11 @@ class EventRows:
             # An unknown category lies where its rows say that they ran.
             on_device = with_stream * 2 > count if known is None else known.side == "device"
             if on_device and raw:
-                device.append(f"cat = {_literal(raw)}")
+                device.append(f"cat = {sql_literal(raw)}")
             elif on_device:
-                device.append(f"((cat IS NULL OR cat = '') AND pid = {_literal(pid or '')})")
+                device.append(f"((cat IS NULL OR cat = '') AND pid = {sql_literal(pid or '')})")
             if known is not None and known.kind == "python" and raw:
-                frames.append(f" AND cat IS DISTINCT FROM {_literal(raw)}")
+                frames.append(f" AND cat IS DISTINCT FROM {sql_literal(raw)}")
         condition = " OR ".join(dict.fromkeys(device)) or "false"
         host = f"NOT coalesce({condition}, false)"
         if not self._python_stack:
@@ -270,7 +271,7 @@ class EventRows:
         is_memory = "false"
         if with_memory:
             is_memory = (
-                f"(ph = 'i' AND name IS NOT DISTINCT FROM {_literal(vocabulary.MEMORY_INSTANT)} "
+                f"(ph = 'i' AND name IS NOT DISTINCT FROM {sql_literal(vocabulary.MEMORY_INSTANT)} "
                 f"AND {self._argument('bytes')} IS NOT NULL)"
             )
             self.memory.add(
@@ -284,7 +285,7 @@ class EventRows:
                     f"FROM event WHERE {is_memory} AND ts_ns IS NOT NULL"
                 )
             )
-        phases = ", ".join(_literal(phase) for phase in sorted(_INSTANTS))
+        phases = ", ".join(sql_literal(phase) for phase in sorted(_INSTANTS))
         self.instants += self._rows(
             "SELECT ts_ns, cat, coalesce(name, ''), coalesce(pid, ''), coalesce(tid, ''), extras "
             f"FROM event WHERE ph IN ({phases}) AND ts_ns IS NOT NULL AND NOT {is_memory}"
@@ -396,10 +397,6 @@ def _tight(column: pa.ChunkedArray) -> pa.Array:
         whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
     middle = len(whole) // 2
     return pa.concat_arrays([whole.slice(0, middle), whole.slice(middle)])
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _narrow(column: pa.Array) -> pa.Array:

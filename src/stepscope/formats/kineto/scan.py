@@ -22,6 +22,7 @@ from typing import Any
 import duckdb
 from fsspec.spec import AbstractFileSystem
 
+from stepscope.floor.sql_text import sql_literal, sql_name
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto.conform import conform
 from stepscope.formats.kineto.mend import mend
@@ -385,16 +386,18 @@ class EventScanner:
             declared = {
                 key: kind if kind == "JSON" else "VARCHAR" for key, kind in declared.items()
             }
-        struct = ", ".join(f"{_identifier(key)} {kind}" for key, kind in declared.items())
+        struct = ", ".join(f"{sql_name(key)} {kind}" for key, kind in declared.items())
         top["args"] = f"STRUCT({struct})"
         return (
-            "{" + ", ".join(f"{_literal(key)}: {_literal(kind)}" for key, kind in top.items()) + "}"
+            "{"
+            + ", ".join(f"{sql_literal(key)}: {sql_literal(kind)}" for key, kind in top.items())
+            + "}"
         )
 
     def _table_columns(self) -> str:
         columns = ["ph VARCHAR", "cat VARCHAR", "name VARCHAR", "pid VARCHAR", "tid VARCHAR"]
         columns += ["ts_ns BIGINT", "dur_ns BIGINT", "id BIGINT", "whole BOOLEAN", "wrong UTINYINT"]
-        columns += [f"{_identifier(_column(key))} {kind}" for key, kind in self._kept().items()]
+        columns += [f"{sql_name(_column(key))} {kind}" for key, kind in self._kept().items()]
         return ", ".join(columns)
 
     def _kept(self) -> dict[str, str]:
@@ -408,7 +411,7 @@ class EventScanner:
         converted: dict[str, str] = {}
         if self._loose:
             converted = {
-                f"args.{_identifier(key)}": kind
+                f"args.{sql_name(key)}": kind
                 for key, kind in self._kept().items()
                 if kind not in ("VARCHAR", "JSON") and key != "extras"
             }
@@ -424,7 +427,7 @@ class EventScanner:
         columns += [" + ".join(f"{found}::UTINYINT" for found in wrong) or "0::UTINYINT"]
         for key in self._kept():
             if key != "extras":
-                value = f"args.{_identifier(key)}"
+                value = f"args.{sql_name(key)}"
                 kind = converted.get(value)
                 columns.append(f"TRY_CAST({value} AS {kind})" if kind else value)
         columns.append(self._extras_text())
@@ -432,13 +435,13 @@ class EventScanner:
 
     def _extras_text(self) -> str:
         """SQL for the arguments that have no column, as the text of a JSON object."""
-        values = {key: f"args.{_identifier(key)}" for key in self.extras}
-        values.update({key: _identifier(key) for key in self._event_extras})
+        values = {key: f"args.{sql_name(key)}" for key in self.extras}
+        values.update({key: sql_name(key) for key in self._event_extras})
         if not values:
             return "NULL"
         absent = " AND ".join(f"{value} IS NULL" for value in values.values())
         parts = ", ".join(
-            f"{_literal(json.dumps(key) + ':')} || CAST({value} AS VARCHAR)"
+            f"{sql_literal(json.dumps(key) + ':')} || CAST({value} AS VARCHAR)"
             for key, value in values.items()
         )
         return f"CASE WHEN {absent} THEN NULL ELSE '{{' || concat_ws(',', {parts}) || '}}' END"
@@ -564,14 +567,6 @@ def _without_edges(text: bytes) -> memoryview:
 
 
 _EDGE = frozenset(b" \t\r\n,\x00")
-
-
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _column(key: str) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.floor.errors import SourceError
+from stepscope.floor.sql_text import sql_name
 from stepscope.formats.container import Member
 from stepscope.formats.sniff import advice, what_is
 
@@ -62,7 +63,7 @@ class Database:
         # Columns that are computed when read are not listed by table_info.
         return {
             name: frozenset(
-                str(row[1]) for row in self._fetch(f"PRAGMA table_info({_quoted(name)})")
+                str(row[1]) for row in self._fetch(f"PRAGMA table_info({sql_name(name)})")
             )
             for name in plain
         }
@@ -83,7 +84,7 @@ class Database:
         if not known:
             return []
         asked = ", ".join(_selected(name, known) for name in columns)
-        return list(self._fetch(f"SELECT {asked} FROM {_quoted(table)}"))
+        return list(self._fetch(f"SELECT {asked} FROM {sql_name(table)}"))
 
     def string(self, number: int | None) -> str:
         """The string of a number; empty where there is none."""
@@ -193,12 +194,8 @@ def _check_whole(path: Path, size: int, label: str) -> None:
         raise damaged(label, f"it ends after {size} of {stated} bytes")
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _selected(name: str, known: frozenset[str]) -> str:
     if name not in known:
         return "NULL"
     kind = {"objectId": "blob", "value": "text"}.get(name, "integer")
-    return f"CASE WHEN typeof({_quoted(name)}) = '{kind}' THEN {_quoted(name)} END"
+    return f"CASE WHEN typeof({sql_name(name)}) = '{kind}' THEN {sql_name(name)} END"

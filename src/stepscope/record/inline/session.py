@@ -14,8 +14,8 @@ from typing import Any
 
 from stepscope.record.clock import Clock
 from stepscope.record.compiling import capturing_check
+from stepscope.record.inline.rank_files import RankFiles
 from stepscope.record.inline.recorder import Recorder
-from stepscope.record.inline.result_files import ResultFiles
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.job.trained_model import Found, TrainedModel
 from stepscope.record.phases.listeners import PhaseListeners
@@ -71,7 +71,7 @@ class Session:
                 plan, self.guard, model=model, optimizers=optimizers, now=now, clock=clock
             )
         # A job may change its directory; its files stay where they were to go.
-        self._files = ResultFiles(Path(out).absolute(), self.guard)
+        self._files = RankFiles(Path(out).absolute(), self.guard)
         self._capturing = capturing_check()
         self._in_iteration = False
         self._iterations = 0
@@ -243,7 +243,7 @@ class Session:
                 self._files.write_inline(self._recorder.measured())
             if self._phases is not None and self._phases.steps:
                 self._phases.drain()
-                self._files.write_phases(self._summary_of(self._phases, samples=True))
+                self._files.write_phases(self._phases_document(self._phases, samples=True))
         except Exception as error:
             self.guard.trip(error)
         return self.written
@@ -284,13 +284,13 @@ class Session:
             files.process()
             files.in_background(lambda: files.write_inline(measured))
         if self._phases is not None:
-            summary = self._summary_of(self._phases, samples=False)
+            summary = self._phases_document(self._phases, samples=False)
             files.in_background(lambda: files.write_phases(summary))
 
-    def _summary_of(self, phases: Phases, *, samples: bool) -> dict[str, Any]:
+    def _phases_document(self, phases: Phases, *, samples: bool) -> dict[str, Any]:
         copies = self._listeners.copies
         copied = None if copies is None else copies.copied
-        return self._files.summary_of(phases, self._trained.model, copied, samples=samples)
+        return self._files.phases_document(phases, self._trained.model, copied, samples=samples)
 
     def _recorder_finished(self, recorder: Recorder) -> None:
         self._recorder_over = True

@@ -19,9 +19,9 @@ import stat
 import uuid
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from stepscope.record.output import write_whole
+from stepscope.record.output import write_complete
 
 REQUEST = "request.json"
 WARMUP = 1
@@ -136,7 +136,7 @@ def read_request(directory: Path) -> Request:
 
 
 def write_request(directory: Path, request: Request) -> None:
-    """Puts a request into the directory, whole, instead of the one before."""
+    """Puts a complete request into the directory, in place of the one before."""
     _write_json(directory / REQUEST, asdict(request))
 
 
@@ -185,8 +185,4 @@ def _read_json(path: Path) -> Any:
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
     text = json.dumps(content).encode()
-
-    def write(file: BinaryIO) -> None:
-        file.write(text)
-
-    write_whole(path, write)
+    write_complete(path, lambda file: file.write(text))

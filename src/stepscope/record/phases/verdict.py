@@ -49,7 +49,7 @@ def findings(summary: Mapping[str, Any]) -> list[Finding]:
     """What holds one rank back, the largest share first; empty when no step was counted.
 
     Args:
-        summary: as `summary.phases_summary` makes it.
+        summary: as `summary.phases_document` makes it.
     """
     step = summary["step"]
     if step is None:

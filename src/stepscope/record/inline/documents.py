@@ -106,7 +106,7 @@ def _is_of(event: Event, entry: Entry) -> bool:
     return entry.label.matches(event.surveyed.label, event.surveyed.occurrence)
 
 
-def inline_summary(measured: Measured, process: Process, started_epoch_ns: int) -> dict[str, Any]:
+def inline_document(measured: Measured, process: Process, started_epoch_ns: int) -> dict[str, Any]:
     """What inline recording has measured, as `<host>.<rank>.prof.json` holds it."""
     timeline: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for event in measured.events:
@@ -152,7 +152,7 @@ def inline_summary(measured: Measured, process: Process, started_epoch_ns: int) 
     }
 
 
-def phases_summary(
+def phases_document(
     phases: Phases,
     process: Process,
     started_epoch_ns: int,

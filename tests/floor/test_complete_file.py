@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError
-from stepscope.floor.whole_file import written_whole
 
 
 def test_what_breaks_off_leaves_the_file_before_and_nothing_else(tmp_path: Path) -> None:
@@ -13,7 +13,7 @@ def test_what_breaks_off_leaves_the_file_before_and_nothing_else(tmp_path: Path)
     target.write_text("before")
 
     def write(error: Exception | None) -> None:
-        with written_whole(target) as unfinished:
+        with complete_output(target) as unfinished:
             unfinished.write_text("after")
             if error is not None:
                 raise error
@@ -33,7 +33,7 @@ def test_a_file_for_a_folder_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(StepScopeError, match="cannot be written") as refused,
-        written_whole(tmp_path / "file" / "a.txt", hint="elsewhere") as unfinished,
+        complete_output(tmp_path / "file" / "a.txt", hint="elsewhere") as unfinished,
     ):
         unfinished.write_text("")
     assert (refused.value.slug, refused.value.hint) == ("cannot-write", "elsewhere")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.api.inline_profiles import parse_result, print_result
 from stepscope.floor.errors import SourceError
-from stepscope.record.inline.result import parse_result, print_result
 
 
 def _profile(rank: int) -> dict[str, object]:

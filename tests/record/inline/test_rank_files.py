@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.record.inline import result_files
-from stepscope.record.inline.result_files import ResultFiles
+from stepscope.record.inline import rank_files
+from stepscope.record.inline.rank_files import RankFiles
 from stepscope.record.phases.phases import Phases
 from stepscope.record.trouble import Guard, RecordingWarning
 
 
 def test_what_is_written_in_the_background_is_written_in_turn(tmp_path: Path) -> None:
-    files, said = ResultFiles(tmp_path, Guard("a test")), []
+    files, said = RankFiles(tmp_path, Guard("a test")), []
     first_may_end = threading.Event()
 
     def first() -> None:
@@ -32,8 +32,8 @@ def test_what_is_written_in_the_background_is_written_in_turn(tmp_path: Path) ->
 def test_a_write_that_hangs_is_said_and_nothing_waits_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(result_files, "_PATIENCE_SECONDS", 0.01)
-    files, ends = ResultFiles(tmp_path, Guard("a test")), threading.Event()
+    monkeypatch.setattr(rank_files, "_PATIENCE_SECONDS", 0.01)
+    files, ends = RankFiles(tmp_path, Guard("a test")), threading.Event()
     files.in_background(lambda: bool(ends.wait(10)))
     with pytest.warns(RecordingWarning, match="takes no file within"):
         assert not files.settled()
@@ -43,7 +43,7 @@ def test_a_write_that_hangs_is_said_and_nothing_waits_for_it(
 @pytest.mark.filterwarnings("ignore::stepscope.record.trouble.RecordingWarning")
 def test_a_write_that_fails_stops_the_recording_and_not_the_job(tmp_path: Path) -> None:
     guard = Guard("a test")
-    files = ResultFiles(tmp_path, guard)
+    files = RankFiles(tmp_path, guard)
 
     def fails() -> None:
         raise OSError("disk")
@@ -57,10 +57,10 @@ def test_what_ddp_has_timed_outlives_its_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timed = {"communication_ns": 5}
-    monkeypatch.setattr(result_files, "ddp_timing", {"early": None, "late": timed}.get)
-    files, phases = ResultFiles(tmp_path, Guard("a test")), Phases(lambda: 0)
+    monkeypatch.setattr(rank_files, "ddp_timing", {"early": None, "late": timed}.get)
+    files, phases = RankFiles(tmp_path, Guard("a test")), Phases(lambda: 0)
     told = [
-        files.summary_of(phases, model, None, samples=False)["communication"]
+        files.phases_document(phases, model, None, samples=False)["communication"]
         for model in ("early", "late", "early", None)
     ]
     assert told == [None, timed, timed, timed]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.floor.ranks import Process, this_process
+from stepscope.record.inline.documents import file_name, inline_document, phases_document
 from stepscope.record.inline.events import Measured
-from stepscope.record.inline.summary import file_name, inline_summary, phases_summary
 from stepscope.record.output import keep_json
 from stepscope.record.phases.communication import ddp_timing
 from stepscope.record.phases.phases import Phases
@@ -20,7 +20,7 @@ from stepscope.record.trouble import Guard, say_once
 _PATIENCE_SECONDS = 30.0
 
 
-class ResultFiles:
+class RankFiles:
     """Writes what one process has measured.
 
     Args:
@@ -77,7 +77,7 @@ class ResultFiles:
     def write_inline(self, measured: Measured) -> None:
         """Writes the events of a plan, in place of an earlier file of this process."""
         process = self.process()
-        summary = inline_summary(measured, process, self._started_epoch_ns)
+        summary = inline_document(measured, process, self._started_epoch_ns)
         self._keep(file_name(process, "prof"), summary, "the inline profile")
 
     def ask_ddp(self, model: Any) -> None:
@@ -87,7 +87,7 @@ class ResultFiles:
         if model is not None:
             self._ddp = ddp_timing(model) or self._ddp
 
-    def summary_of(
+    def phases_document(
         self, phases: Phases, model: Any, copied: Copied | None, *, samples: bool
     ) -> dict[str, Any]:
         """What `write_phases` writes; made where no step runs meanwhile.
@@ -100,7 +100,7 @@ class ResultFiles:
             samples: with all kept steps, not only some.
         """
         self.ask_ddp(model)
-        return phases_summary(
+        return phases_document(
             phases,
             self.process(),
             self._started_epoch_ns,
