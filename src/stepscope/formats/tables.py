@@ -204,9 +204,14 @@ PHASE = pa.schema(
         ("peak_of", pa.string()),
         ("communication_ns", pa.float64()),
         ("exposed_communication_ns", pa.float64()),
+        ("timed_backward_ns", pa.float64()),
         ("forward_waits", pa.bool_()),
         ("first_batch_ns", pa.float64()),
         ("first_batches", pa.int64()),
+        ("checked_steps", pa.int64()),
+        ("idle_steps", pa.int64()),
+        ("copied_bytes", pa.float64()),
+        ("pageable_bytes", pa.float64()),
     ]
 )
 PHASE_FINDING = pa.schema(

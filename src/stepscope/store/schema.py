@@ -17,7 +17,7 @@ from stepscope.floor.sql_text import sql_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
-STORE_VERSION = 5
+STORE_VERSION = 6
 """Version of the tables. A store of another version is made anew from its source."""
 
 TIME_COLUMNS = frozenset(

@@ -388,7 +388,8 @@ CREATE TABLE phase (
     rank INTEGER NOT NULL, span SMALLINT NOT NULL, phase VARCHAR NOT NULL, steps BIGINT NOT NULL,
     mean_ns DOUBLE NOT NULL, median_ns DOUBLE, p95_ns DOUBLE, largest_ns BIGINT, device_mean_ns DOUBLE,
     peak_bytes BIGINT, peak_of VARCHAR, communication_ns DOUBLE, exposed_communication_ns DOUBLE,
-    forward_waits BOOLEAN, first_batch_ns DOUBLE, first_batches BIGINT
+    timed_backward_ns DOUBLE, forward_waits BOOLEAN, first_batch_ns DOUBLE, first_batches BIGINT,
+    checked_steps BIGINT, idle_steps BIGINT, copied_bytes DOUBLE, pageable_bytes DOUBLE
 );
 COMMENT ON TABLE phase IS 'One row is a phase of the training step, over all counted steps of a rank; phase step is the whole of it.';
 COMMENT ON COLUMN phase.rank IS 'rank it was measured on';
@@ -404,9 +405,14 @@ COMMENT ON COLUMN phase.peak_bytes IS 'for phase step: most memory in use (bytes
 COMMENT ON COLUMN phase.peak_of IS 'for phase step: whose memory peak_bytes is: an allocator''s or the process''s';
 COMMENT ON COLUMN phase.communication_ns IS 'for phase step: mean time of all-reduce in a backward (ns), waiting for late ranks included, as DDP timed it; NULL where it did not';
 COMMENT ON COLUMN phase.exposed_communication_ns IS 'for phase step: the part of it during which nothing was computed (ns)';
+COMMENT ON COLUMN phase.timed_backward_ns IS 'for phase step: mean time from the start of backward to the end of its all-reduce (ns), in the steps that DDP timed';
 COMMENT ON COLUMN phase.forward_waits IS 'for phase step: ranks wait for each other within forward, too: DDP sends rank 0''s buffers to all';
 COMMENT ON COLUMN phase.first_batch_ns IS 'for phase step: mean wait for the first batch of an epoch (ns), which is in no counted step; NULL where no epoch began';
 COMMENT ON COLUMN phase.first_batches IS 'for phase step: first batches of epochs that the mean is of';
+COMMENT ON COLUMN phase.checked_steps IS 'for phase step: steps in which the device was asked whether it had finished backward when the host launched the optimizer';
+COMMENT ON COLUMN phase.idle_steps IS 'for phase step: those of them in which it had';
+COMMENT ON COLUMN phase.copied_bytes IS 'for phase step: mean bytes copied to the device in a step; NULL where copies were not observed';
+COMMENT ON COLUMN phase.pageable_bytes IS 'for phase step: the part of them from memory that is not pinned';
 
 CREATE TABLE phase_finding (
     rank INTEGER NOT NULL, span SMALLINT NOT NULL, kind VARCHAR NOT NULL, share_ratio DOUBLE,

@@ -21,7 +21,14 @@ SUMMARY = {
         "host_to_device": None,
         "forward": {"mean_ns": 40.0, "largest_ns": 90},
     },
-    "device": {"kind": "cuda", "mean_ns": {"forward": 35.5}},
+    "steps": 20,
+    "device": {
+        "kind": "cuda",
+        "mean_ns": {"forward": 35.5},
+        "checked_steps": 9,
+        "idle_steps": 8,
+    },
+    "copied": {"bytes": 200, "pageable_bytes": 50},
     "memory": {"of": "cuda", "peak_bytes": 4096},
     "verdict": [
         {
@@ -36,6 +43,7 @@ SUMMARY = {
         "source": "DDP",
         "communication_ns": 30,
         "exposed_ns": 20,
+        "backward_ns": 50,
         "forward_waits": True,
     },
     "first_batch_ns": [400, 800],
@@ -59,9 +67,14 @@ def test_every_phase_is_a_row_after_the_whole_step(read):
         "peak_of": "cuda",
         "communication_ns": 30.0,
         "exposed_communication_ns": 20.0,
+        "timed_backward_ns": 50.0,
         "forward_waits": True,
         "first_batch_ns": 600.0,
         "first_batches": 2,
+        "checked_steps": 9,
+        "idle_steps": 8,
+        "copied_bytes": 10.0,
+        "pageable_bytes": 2.5,
     }
     assert tables.phase_finding.to_pylist() == [
         {

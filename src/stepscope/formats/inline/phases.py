@@ -92,10 +92,18 @@ def _rows(loaded: Row, report: ReadReport) -> list[Row]:
     communication = _object(loaded.get("communication"))
     step["communication_ns"] = _within(communication.get("communication_ns"), MOST_NS)
     step["exposed_communication_ns"] = _within(communication.get("exposed_ns"), MOST_NS)
+    step["timed_backward_ns"] = _within(communication.get("backward_ns"), MOST_NS)
     waits = communication.get("forward_waits")
     step["forward_waits"] = waits if isinstance(waits, bool) else None
     step["first_batch_ns"], step["first_batches"] = _first_batches(loaded.get("first_batch_ns"))
-    device = _object(_object(loaded.get("device")).get("mean_ns"))
+    copied, run = _object(loaded.get("copied")), whole(loaded.get("steps")) or steps
+    for name in ("bytes", "pageable_bytes"):
+        of_all = whole(copied.get(name))
+        step["copied_bytes" if name == "bytes" else name] = None if of_all is None else of_all / run
+    on_device = _object(loaded.get("device"))
+    step["checked_steps"] = whole(on_device.get("checked_steps"))
+    step["idle_steps"] = whole(on_device.get("idle_steps"))
+    device = _object(on_device.get("mean_ns"))
     rows = [step]
     for name, phase in _object(loaded.get("phases")).items():
         if phase is None:  # nobody could hear it: not measured
