@@ -173,7 +173,6 @@ ERRORS: dict[str, str] = {
         "Charts of a result of `parse_result` are about one run, in which each rank has one profile. "
         "Recordings of several runs in one folder have to be moved apart."
     ),
-    "plot-kind": "`--plot` draws an SVG or a PNG; the end of the file's name says which.",
     "rank-of-many": "One rank was given for several recordings. It can be given for a single one.",
     "recorded-differently": (
         "`diff` was given two recordings that cannot be compared: one is a trace and the other has phases, "

@@ -7,7 +7,7 @@ import pytest
 
 from stepscope.answers.declare import Column, Question
 from stepscope.answers.table import Table
-from stepscope.answers.text_grid import grid_lines, grid_text, printable, shortened, value_text
+from stepscope.answers.text_grid import Line, printable, shortened, value_text
 
 NAME = Column("name", "text", "name")
 TOTAL = Column("total_ns", "int", "time", "ns")
@@ -21,6 +21,16 @@ def table_of(*rows, question=QUESTION, **more) -> Table:
     names = [c.name for c in question.columns]
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     return Table(question, pa.table([pa.array(list(c)) for c in columns], names=names), **more)
+
+
+def grid_lines(table: Table, *, width: int, most: int | None, whole: bool = False) -> list[Line]:
+    return table.lines(width=width, most=most, whole=whole)
+
+
+def grid_text(table: Table, *, width: int, most: int) -> str:
+    """As the prompt shows it: no line is wider than the width."""
+    lines = table.lines(width=width, most=most)
+    return "\n".join(shortened(line.text, width) for line in lines)
 
 
 def check(severity: str, rank: int = 0) -> dict:

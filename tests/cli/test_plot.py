@@ -26,7 +26,7 @@ def test_all_rows_are_drawn_where_one_column_of_one_is_shown(recording, tmp_path
     )
     told = capsys.readouterr()
     assert (code, told.out) == (0, "bound\ncompute\n")
-    assert "roof.svg: written" in told.err
+    assert "roof.svg: drawn" in told.err
     assert target.read_text().count("<title>") == 2
 
 
@@ -37,4 +37,4 @@ def test_other_questions_have_no_plot(recording, capsys):
 
 def test_a_plot_of_a_wrong_kind_is_a_wrong_call(recording, tmp_path, capsys):
     assert main(["roofline", recording, "--plot", str(tmp_path / "roof.pdf")]) == 2
-    assert "plot-kind" in capsys.readouterr().err
+    assert "bad-chart-name" in capsys.readouterr().err

@@ -19,7 +19,19 @@ if TYPE_CHECKING:
 
 Type = Literal["int", "float", "text", "bool"]
 Unit = Literal["", "ns", "bytes", "bytes/s", "flop", "flop/s", "ratio", "count"]
-Drawing = Literal["table", "stacked bars", "tree", "line", "text", "roofline"]
+Drawing = Literal[
+    "table",
+    "tree",
+    "text",
+    "roofline",
+    "overview",
+    "paragraphs",
+    "comparison",
+    "runs",
+    "rows",
+    "plan",
+]
+"""How an answer is shown in a terminal, and what pictures it offers: `question` says what each is."""
 Need = Literal["host", "device"]
 Steps = Literal["trace", "all"]
 
@@ -34,6 +46,7 @@ class Column:
         meaning: one line for people: what the value is.
         unit: ns, bytes, bytes/s, flop, flop/s, ratio (1 is 100 %), count, or empty.
         shown: whether the terminal shows it when nobody asked for columns.
+        advises: whether its texts are ours and may name commands to type next.
     """
 
     name: str
@@ -41,6 +54,7 @@ class Column:
     meaning: str
     unit: Unit = ""
     shown: bool = True
+    advises: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +122,11 @@ def question(
         parameters: what it can be asked with.
         needs: `device` when it has nothing to say about a recording without device events.
         steps: `all` when it can be asked of steps that only the phases have, and no trace.
-        drawing: how its answer is best drawn.
+        drawing: how its answer is shown in a terminal. `table` is a grid, in which `tree` indents the
+            first text by `depth` and `text` keeps sentences complete; `roofline` is a grid and can
+            be drawn into a file. `overview`, `paragraphs`, `comparison` and `runs` are layouts for
+            the columns of summary, findings, diff and scaling. `rows` and `plan` are what SQL that
+            people typed finds.
         fills: which recording option would fill an empty answer.
         affected_by: data-quality checks that make the answer unreliable when they fail.
 

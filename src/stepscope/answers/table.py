@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
 
+    from stepscope.answers.text_grid import Line
+
+_IN_SENTENCES = ("text", "overview", "paragraphs", "plan")
+"""Drawings whose grid breaks long texts over lines."""
+_UNTITLED = ("rows", "plan")
+"""Drawings of answers to what people typed, who know it."""
 JSON_VERSION = 1
 """Version of the JSON form: goes up when a field changes its meaning or goes away."""
 
@@ -153,17 +159,51 @@ class Table:
         with complete_output(Path(path)) as unfinished:
             pq.write_table(self.arrow.cast(schema), str(unfinished))
 
+    def lines(self, *, width: int, most: int | None, whole: bool = False) -> list[Line]:
+        """Its rows as a grid: what was asked, the rows, what is left out, and how far to trust it.
+
+        Args:
+            width: columns of text to fit into.
+            most: rows to show at most; None for all.
+            whole: show every column that it has, and let lines grow wider where they must.
+        """
+        from stepscope.answers.text_grid import MARK, Line, grid_lines, note_lines, warning_lines
+
+        drawing = self.question.drawing
+        mark = f"{MARK} " if self.unreliable else ""
+        lines = [] if drawing in _UNTITLED else [Line(f"{mark}{self.question.asks}", "title")]
+        rows = (self.arrow if most is None else self.arrow.slice(0, most)).to_pylist()
+        if rows:
+            lines += grid_lines(
+                self.columns,
+                rows,
+                width=width,
+                more=len(self) - len(rows),
+                whole=whole,
+                wrapped=drawing in _IN_SENTENCES,
+                indented=drawing == "tree",
+            )
+        return [*lines, *note_lines(self.note, width), *warning_lines(self.checks)]
+
     def __repr__(self) -> str:
         """Its rows as text of 80 columns, the first 20 of them."""
-        from stepscope.answers.text_grid import grid_text
+        from stepscope.answers.text_grid import shortened
 
-        return grid_text(self, width=80, most=20)
+        return "\n".join(shortened(line.text, 80) for line in self.lines(width=80, most=20))
 
     def _repr_html_(self) -> str:
         """Its rows as an HTML table for notebooks, the first 100 of them."""
-        from stepscope.answers.text_grid import grid_html
+        from html import escape
 
-        return grid_html(self, most=100)
+        from stepscope.answers.text_grid import grid_html, warning_lines
+
+        rows = self.arrow.slice(0, 100).to_pylist()
+        below = [f"{len(self) - len(rows)} more rows"] if len(self) > len(rows) else []
+        below += [self.note] if self.note else []
+        below += [line.text for line in warning_lines(self.checks)]
+        return f"<p>{escape(self.question.asks)}</p>{grid_html(self.columns, rows)}" + "".join(
+            f"<p>{escape(text)}</p>" for text in below
+        )
 
 
 def _plain(value: Any) -> Any:

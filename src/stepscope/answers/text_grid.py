@@ -1,17 +1,17 @@
-"""Lays an answer out as text: the one layout of the prompt, the command line and reports.
+"""Lays rows out as text: the one grid of the prompt, the command line and reports.
 
-Which columns fit, how long names are shortened, and where the marks and notes go is decided here;
-colour is added by whoever prints the lines.
+Which columns fit and how long names are shortened is decided here; colour is added by whoever prints
+the lines.
 """
 
 from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from stepscope.answers.declare import Column
 from stepscope.floor.units import (
@@ -23,9 +23,6 @@ from stepscope.floor.units import (
     ratio_text,
     time_text,
 )
-
-if TYPE_CHECKING:
-    from stepscope.answers.table import Table
 
 _UNIT_TEXT = {
     "ns": time_text,
@@ -43,6 +40,7 @@ _NARROWEST_TEXT = 24
 MARK = "⚠"
 """Stands beside an answer that a failing check bears on."""
 
+Row = Mapping[str, Any]
 Style = Literal["title", "head", "row", "note", "warning"]
 
 
@@ -105,12 +103,12 @@ def shortened(text: str, width: int) -> str:
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
-def warning_lines(table: Table) -> list[Line]:
-    """One line for each check that bears on the answer, the severe ones first."""
+def warning_lines(checks: Sequence[Mapping[str, Any]]) -> list[Line]:
+    """One line for each check that bears on an answer, the severe ones first."""
     order = {"error": 0, "warning": 1}
-    several = len({check["rank"] for check in table.checks}) > 1
+    several = len({check["rank"] for check in checks}) > 1
     lines = []
-    for check in sorted(table.checks, key=lambda check: order.get(check["severity"], 2)):
+    for check in sorted(checks, key=lambda check: order.get(check["severity"], 2)):
         severe = check["severity"] in order
         where = f" (rank {check['rank']})" if several else ""
         lines.append(
@@ -123,57 +121,65 @@ def warning_lines(table: Table) -> list[Line]:
     return lines
 
 
-def grid_lines(table: Table, *, width: int, most: int | None, whole: bool = False) -> list[Line]:
-    """An answer as lines: what was asked, the rows, what is left out, and how far to trust it.
+def note_lines(note: str, width: int) -> list[Line]:
+    """A note over as many lines as it takes."""
+    return [
+        Line(part, "note")
+        for words in note.splitlines()
+        for part in textwrap.wrap(printable(words), max(width, 20))
+    ]
+
+
+def grid_lines(
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    *,
+    width: int,
+    more: int = 0,
+    whole: bool = False,
+    wrapped: bool = False,
+    indented: bool = False,
+) -> list[Line]:
+    """Rows as lines under a line of column names, and below them what is left out.
 
     Args:
-        table: the answer.
+        columns: the columns of the rows.
+        rows: the rows to show, at least one.
         width: columns of text to fit into.
-        most: rows to show at most; None for all.
-        whole: show every column that the answer has, and let lines grow wider where they must.
+        more: how many rows there are beside these.
+        whole: show every column, and let lines grow wider where they must.
+        wrapped: break long texts over several lines instead of shortening them.
+        indented: set the first text in by the row's `depth`.
     """
-    columns = list(table.columns) if whole else [c for c in table.columns if c.shown]
-    rows = (table.arrow if most is None else table.arrow.slice(0, most)).to_pylist()
-    title = f"{MARK} {table.question.asks}" if table.unreliable else table.question.asks
-    lines = [] if table.question.name == "sql" else [Line(title, "title")]
-    if rows:
-        cells = [[_cell(row, column, table) for column in columns] for row in rows]
-        labels = heads(columns)
-        wrap = table.question.drawing == "text"
-        if wrap and not whole:
-            kept = _around_sentence(columns, labels, cells, width)
-            columns, labels = [columns[i] for i in kept], [labels[i] for i in kept]
-            cells = [[row[i] for i in kept] for row in cells]
-        widths = _widths(columns, labels, cells, width)
-        fitting = len(columns) if whole else _fitting(widths, width)
-        columns, widths = columns[:fitting], widths[:fitting]
-        lines.append(Line(_joined(labels[:fitting], columns, widths), "head"))
-        for row in cells:
-            shown = row[:fitting]
-            parts = _wrapped(shown, columns, widths) if wrap else [shown]
-            lines += [Line(_joined(part, columns, widths)) for part in parts]
-        lines += _left_out(table, len(rows), columns, width)
-    for words in table.note.splitlines():
-        lines += [Line(part, "note") for part in textwrap.wrap(printable(words), max(width, 20))]
-    return lines + warning_lines(table)
+    shown = list(columns) if whole else [column for column in columns if column.shown]
+    tree = next((c for c in columns if c.type == "text"), None) if indented else None
+    cells = [[_cell(row, c, wrapped, c is tree) for c in shown] for row in rows]
+    labels = heads(shown)
+    if wrapped and not whole:
+        kept = _around_sentence(shown, labels, cells, width)
+        shown, labels = [shown[i] for i in kept], [labels[i] for i in kept]
+        cells = [[row[i] for i in kept] for row in cells]
+    widths = _widths(shown, labels, cells, width)
+    fitting = len(shown) if whole else _fitting(widths, width)
+    shown, widths = shown[:fitting], widths[:fitting]
+    lines = [Line(_joined(labels[:fitting], shown, widths), "head")]
+    for row in cells:
+        parts = _wrapped(row[:fitting], shown, widths) if wrapped else [row[:fitting]]
+        lines += [Line(_joined(part, shown, widths)) for part in parts]
+    if more:
+        lines.append(Line(f"({count_text(more)} more rows)", "note"))
+    hidden = [c.name for c in columns if c not in shown]
+    if hidden:
+        lines.append(Line(shortened(f"(more columns: {', '.join(hidden)})", width), "note"))
+    return lines
 
 
-def grid_text(table: Table, *, width: int, most: int) -> str:
-    """`grid_lines` as one text in which no line is wider than the width."""
-    return "\n".join(
-        shortened(line.text, width) for line in grid_lines(table, width=width, most=most)
-    )
-
-
-def _cell(row: dict[str, Any], column: Column, table: Table) -> str:
+def _cell(row: Row, column: Column, wrapped: bool, indented: bool) -> str:
     text = value_text(row[column.name], column)
-    if table.question.drawing == "text" and "\n" in text:
+    if wrapped and "\n" in text:
         return "\n".join(line.translate(_CONTROL) for line in text.splitlines())
     text = printable(text)
-    first_text = next((c.name for c in table.columns if c.type == "text"), None)
-    if table.question.drawing == "tree" and column.name == first_text and row.get("depth"):
-        return "  " * int(row["depth"]) + text
-    return text
+    return "  " * int(row.get("depth") or 0) + text if indented else text
 
 
 def _widths(
@@ -251,35 +257,17 @@ def _wrapped(cells: list[str], columns: list[Column], widths: list[int]) -> list
     return [list(line) for line in itertools.zip_longest(*broken, fillvalue="")]
 
 
-def _left_out(table: Table, rows: int, shown: list[Column], width: int) -> list[Line]:
-    lines = []
-    if len(table) > rows:
-        lines.append(Line(f"({count_text(len(table) - rows)} more rows)", "note"))
-    hidden = [c.name for c in table.columns if c not in shown]
-    if hidden:
-        lines.append(Line(shortened(f"(more columns: {', '.join(hidden)})", width), "note"))
-    return lines
-
-
-def grid_html(table: Table, *, most: int) -> str:
-    """The first rows as an HTML table; every text in it is escaped."""
-    rows = table.arrow.slice(0, most).to_pylist()
-    head = "".join(f'<th title="{escape(c.meaning)}">{escape(c.name)}</th>' for c in table.columns)
+def grid_html(columns: Sequence[Column], rows: Sequence[Row]) -> str:
+    """Rows as an HTML table; every text in it is escaped."""
+    head = "".join(f'<th title="{escape(c.meaning)}">{escape(c.name)}</th>' for c in columns)
     body = "".join(
         "<tr>"
         + "".join(
             f'<td style="text-align:{"left" if c.type == "text" else "right"}">'
             f"{escape(value_text(row[c.name], c))}</td>"
-            for c in table.columns
+            for c in columns
         )
         + "</tr>"
         for row in rows
     )
-    notes = [f"{len(table) - len(rows)} more rows"] if len(table) > len(rows) else []
-    notes += [table.note] if table.note else []
-    notes += [line.text for line in warning_lines(table)]
-    return (
-        f"<p>{escape(table.question.asks)}</p>"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        + "".join(f"<p>{escape(text)}</p>" for text in notes)
-    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

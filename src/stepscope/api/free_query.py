@@ -50,7 +50,7 @@ def answer_query(scope: Scope, text: str) -> Table:
             asks=" ".join(text.split()),
             columns=columns,
             answer=_none,
-            drawing="text" if "explain_value" in names else "table",
+            drawing="plan" if "explain_value" in names else "rows",
         ),
         arrow=_table(arrays, names),
         sources=tuple(sources.column("path").to_pylist()),

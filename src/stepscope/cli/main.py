@@ -59,7 +59,7 @@ class Commands(click.Group):
             command: click.Command = import_module(f"stepscope.cli.{COMMANDS[cmd_name]}").command
             return command
         if cmd_name in question_names():
-            from stepscope.cli.asking import question_command
+            from stepscope.cli.question_command import question_command
             from stepscope.questions import find
 
             return question_command(find(cmd_name))

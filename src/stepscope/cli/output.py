@@ -95,4 +95,4 @@ def _tell_apart(table: Table) -> None:
     from stepscope.report.text import print_lines
 
     notes = [Line(table.note, "note")] if table.note else []
-    print_lines([*notes, *warning_lines(table)], sys.stderr)
+    print_lines([*notes, *warning_lines(table.checks)], sys.stderr)

@@ -255,5 +255,6 @@ DIFF = Question(
     columns=COLUMNS,
     answer=set_beside,
     parameters=(Parameter("by", "text", "what is compared", None, BY),),
+    drawing="comparison",
     fills="Record both in the same way.",
 )

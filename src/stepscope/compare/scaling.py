@@ -278,6 +278,6 @@ SCALING = Question(
         Parameter("mode", "text", "what stays the same: work per rank, or all work", "weak", MODES),
         Parameter("below", "float", "efficiency below which a label stops scaling", BELOW),
     ),
-    drawing="stacked bars",
+    drawing="runs",
     fills="Record each run with stepscope record --inline PLAN -- train.py",
 )

@@ -40,7 +40,6 @@ _COLUMNS = (
         ),
     ),
     needs="device",
-    drawing="stacked bars",
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
     affected_by=("launch_without_kernel", "unlinked_kernel_fraction", "graph_replay_unattributed"),
 )

@@ -59,7 +59,6 @@ _COLUMNS = (
         ),
     ),
     needs="device",
-    drawing="stacked bars",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
 def device_time(scope: Scope, by: str = "device") -> pa.Table:

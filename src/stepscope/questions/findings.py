@@ -26,7 +26,7 @@ _COLUMNS = (
         "per", "text", "what savings are per: step, or recording where none is marked", shown=False
     ),
     Column("confidence", "text", "how sure the cause is: high, medium or low"),
-    Column("advice", "text", "what to do, in PyTorch's terms"),
+    Column("advice", "text", "what to do, in PyTorch's terms", advises=True),
     Column("metric", "text", "what the value is", shown=False),
     Column("value", "float", "the number that the finding rests on", shown=False),
     Column("unit", "text", "its unit: ns, ratio, count or bytes", shown=False),
@@ -51,7 +51,7 @@ _COLUMNS = (
     _COLUMNS,
     parameters=(Parameter("id", "text", "findings of one rule alone", default=None),),
     steps="all",
-    drawing="text",
+    drawing="paragraphs",
     fills="No rule found anything large enough. Record host and device, steps and shapes "
     "(record_shapes=True), so that all rules can look.",
 )

@@ -53,7 +53,7 @@ _COLUMNS = (
         "verdict", "text", "what the recorder saw hold the rank back, and its evidence", shown=False
     ),
     Column("evidence", "text", "what was measured"),
-    Column("next_step", "text", "what to try next", shown=False),
+    Column("next_step", "text", "what to try next", shown=False, advises=True),
     Column("span", "int", "which of the rank's recordings it is", shown=False),
 )
 _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
@@ -73,7 +73,6 @@ _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
         ),
     ),
     steps="all",
-    drawing="stacked bars",
     fills="Record with `stepscope record --phases -- train.py`, or stepscope.inline.start() in the "
     "script.",
 )

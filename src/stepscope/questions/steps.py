@@ -72,7 +72,6 @@ _COLUMNS = (
             choices=("step", "mean"),
         ),
     ),
-    drawing="stacked bars",
     fills="Call profiler.step() once per iteration to have steps marked.",
 )
 def steps(scope: Scope, by: str = "step") -> pa.Table:

@@ -42,7 +42,7 @@ _COLUMNS = (
         "ratio",
     ),
     Column("count", "int", "number of calls, ranks, steps, devices, events", "count"),
-    Column("text", "text", "words"),
+    Column("text", "text", "words", advises=True),
 )
 
 
@@ -50,7 +50,7 @@ _COLUMNS = (
     "summary",
     "Where does the step time go, and what to look at next?",
     _COLUMNS,
-    drawing="text",
+    drawing="overview",
 )
 def summary(scope: Scope) -> pa.Table:
     """The first page: a verdict with its evidence and what to look at next, then what was recorded,

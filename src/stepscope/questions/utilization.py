@@ -61,7 +61,6 @@ _COLUMNS = (
         ),
     ),
     needs="device",
-    drawing="line",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
 def utilization(scope: Scope, by: str = "device") -> pa.Table:

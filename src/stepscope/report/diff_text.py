@@ -49,7 +49,7 @@ def diff_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
         lines += [Line(""), *(Line(part, "note") for part in note)]
         if any(row.get("inside") for row in rows):
             lines.append(Line(f"{_INSIDE}lies inside another measured event", "note"))
-    return lines + warning_lines(table)
+    return lines + warning_lines(table.checks)
 
 
 def verdict_sentence(rows: Sequence[Row]) -> str:

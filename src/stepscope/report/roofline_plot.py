@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.units import bandwidth_text, flops_text, ratio_text, time_text
+from stepscope.report.figures import check_name
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
@@ -112,16 +113,10 @@ def write_plot(table: Table, path: Path) -> None:
         StepScopeError: the file cannot be written, or matplotlib is missing for a PNG.
         UsageError: the name ends in neither, or there is nothing to draw.
     """
-    kind = path.suffix.lower()
-    if kind not in (".svg", ".png"):
-        raise UsageError(
-            f"{path}: a plot is an SVG or a PNG",
-            hint="give a name that ends in .svg or .png",
-            slug="plot-kind",
-        )
+    check_name(path)
     picture = picture_of(table)
     with complete_output(path) as unfinished:
-        if kind == ".svg":
+        if path.suffix.lower() == ".svg":
             unfinished.write_text(svg_text(picture), encoding="utf-8")
         else:
             _write_png(picture, unfinished)

@@ -1,8 +1,7 @@
 """An answer in a terminal.
 
 Colour only where stdout is a terminal; elsewhere plain lines of a fixed width, so that `grep` and
-`less` get what they expect. The summary and the findings have layouts of their own, in
-`stepscope.report.summary_text` and `findings_text`; every other answer is a grid.
+`less` get what they expect. How an answer is laid out follows from its question's `drawing`.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
-from stepscope.answers.text_grid import Line, grid_lines, printable
+from stepscope.answers.text_grid import Line, printable
 
 if TYPE_CHECKING:
+    from stepscope.answers.declare import Drawing
     from stepscope.answers.table import Table
 
 MOST_ROWS = 30
@@ -23,8 +23,8 @@ MOST_ROWS = 30
 PIPED_WIDTH = 120
 """Columns of text where there is no terminal to ask, unless COLUMNS says otherwise."""
 
-_ADVISING = {"summary", "findings", "phases"}
-"""Questions whose answers say what to type next."""
+OF_ALL_ROWS: tuple[Drawing, ...] = ("overview",)
+"""Drawings whose words make no sense of the first rows alone: these are shown as a grid."""
 
 _COLOURS = {"title": "bold", "head": "bold cyan", "row": "", "note": "dim", "warning": "yellow"}
 
@@ -56,19 +56,20 @@ def answer_lines(
     """
     if command != "stepscope":
         table = _to_be_typed(table, command)
-    if table.question.name == "summary" and not whole:
+    drawing = "table" if whole else table.question.drawing
+    if drawing == "overview":
         from stepscope.report.summary_text import summary_lines
 
         return summary_lines(table, width=width, command=command)
-    if table.question.name == "findings" and not whole:
+    if drawing == "paragraphs":
         from stepscope.report.findings_text import findings_lines
 
         return findings_lines(table, width=width, most=most)
-    if table.question.name == "diff" and not whole:
+    if drawing == "comparison":
         from stepscope.report.diff_text import diff_lines
 
         return diff_lines(table, width=width, most=most)
-    return grid_lines(table, width=width, most=most, whole=whole)
+    return table.lines(width=width, most=most, whole=whole)
 
 
 def _to_be_typed(table: Table, command: str) -> Table:
@@ -77,13 +78,11 @@ def _to_be_typed(table: Table, command: str) -> Table:
     import pyarrow as pa
 
     note = _typed(table.note, command) or ""
-    if table.question.name not in _ADVISING:
-        return replace(table, note=note)
     columns = [
-        pa.array([_typed(text, command) for text in column.to_pylist()], pa.string())
-        if pa.types.is_string(column.type)
-        else column
-        for column in table.arrow.columns
+        pa.array([_typed(text, command) for text in values.to_pylist()], pa.string())
+        if column.advises
+        else values
+        for column, values in zip(table.columns, table.arrow.columns, strict=True)
     ]
     return replace(table, arrow=pa.table(columns, names=table.arrow.column_names), note=note)
 

@@ -18,6 +18,7 @@ from stepscope.cli.choices import (
 )
 from stepscope.cli.output import check_form, put_answer
 from stepscope.progress import progress_on
+from stepscope.report.pictures import PICTURES
 
 _TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "text": click.STRING}
 
@@ -38,13 +39,17 @@ def question_command(question: Question) -> click.Command:
         width: int | None,
         no_cache: bool,
         strict: bool,
-        plot: str | None = None,
+        picture: str | None = None,
         **parameters: Any,
     ) -> None:
         from stepscope.api.trace import open_trace
-        from stepscope.report.text import MOST_ROWS
+        from stepscope.report.text import MOST_ROWS, OF_ALL_ROWS
 
         check_form(as_json=as_json, as_csv=as_csv, as_spaces=as_spaces, parquet=parquet)
+        if picture is not None:
+            from stepscope.report.figures import check_name
+
+            check_name(picture)
         with (
             progress_on() as progress,
             open_trace(source, cache=not no_cache, strict=strict, progress=progress) as trace,
@@ -52,15 +57,13 @@ def question_command(question: Question) -> click.Command:
             progress.finish()
             asked: dict[str, Any] = {"rank": ranks, "step": steps, **parameters}
             answer = trace.ask(question.name, top=top, columns=column_names(columns), **asked)
-            if plot is not None:
-                from stepscope.report.roofline_plot import write_plot
-
+            if picture is not None:
                 # All of it is drawn, whatever part of it is shown.
                 drawn = (
                     answer if top is None and columns is None else trace.ask(question.name, **asked)
                 )
-                write_plot(drawn, Path(plot))
-                click.echo(f"{plot}: written", err=True)
+                PICTURES[question.drawing].draw(drawn, Path(picture))
+                click.echo(f"{picture}: drawn", err=True)
         put_answer(
             answer,
             as_json=as_json,
@@ -69,8 +72,7 @@ def question_command(question: Question) -> click.Command:
             parquet=parquet,
             width=width,
             most=MOST_ROWS if top is None else None,
-            # Words for the whole summary make no sense of a part of it.
-            whole=columns is not None or (top is not None and question.name == "summary"),
+            whole=columns is not None or (top is not None and question.drawing in OF_ALL_ROWS),
         )
 
     command = click.command(
@@ -97,9 +99,14 @@ def _with_options(run: Any, question: Question) -> Any:
         help="Answer as values between single spaces, for awk.",
     )(run)
     run = form_options(run)
-    if question.drawing == "roofline":
-        plot = click.option("--plot", metavar="FILE", help="Also draw it: an .svg or a .png file.")
-        run = plot(run)
+    if question.drawing in PICTURES:
+        run = click.option(
+            *PICTURES[question.drawing].flags,
+            "picture",
+            metavar="FILE",
+            type=click.Path(dir_okay=False),
+            help="Also draw it: a .png or a .svg file.",
+        )(run)
     run = click.option(
         "-w",
         "--width",
