@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 import click
-from check_texts import CHECKS
 from error_texts import ERRORS
 from findings_page import findings_page
 from python_methods import methods_module
@@ -22,7 +21,9 @@ from work_page import work_page
 from stepscope.answers.declare import Question
 from stepscope.cli.main import commands
 from stepscope.formats.damage import CLASSES
-from stepscope.questions import every
+from stepscope.formats.evidence import MEANINGS, Evidence, bears_on
+from stepscope.link.checks import CHECKS, Check
+from stepscope.questions import affected, every
 from stepscope.questions import names as question_names
 from stepscope.questions.invariants import INVARIANTS, SUMS
 from stepscope.store.schema import STORE_VERSION, schema_tables
@@ -104,9 +105,11 @@ def question_page(question: Question) -> str:
     if question.needs == "device" or question.fills:
         needs = "It needs device events. " if question.needs == "device" else ""
         parts += ["## When it is empty\n", f"{needs}{question.fills}\n"]
-    if question.affected_by:
-        checks = ", ".join(f"[`{c}`](../checks.md#{c})" for c in question.affected_by)
-        parts += ["## Checks that make it unreliable\n", f"{checks}\n"]
+    checks = [check for check in CHECKS if bears_on(",".join(check.damages), question.rests_on)]
+    parts += [
+        "## Checks that make it unreliable\n",
+        f"{', '.join(f'[`{c.name}`](../checks.md#{c.name})' for c in checks)}\n",
+    ]
     return MADE + "\n".join(parts)
 
 
@@ -245,33 +248,32 @@ def errors_page() -> str:
     return MADE + "\n".join(parts)
 
 
-def check_names() -> list[str]:
-    """The data-quality checks that link runs, in order: its functions from evidence to a check."""
-    tree = ast.parse((SOURCE / "link" / "checks.py").read_text(encoding="utf-8"))
-    return [
-        node.name.removeprefix("_")
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef)
-        and isinstance(node.returns, ast.Name)
-        and node.returns.id == "Check"
-        and node.name != "_result"
-    ]
+def evidence_row(kind: Evidence, meaning: str) -> list[str]:
+    questions = affected(kind).split(",")
+    links = [f"[`{name}`](questions/{name}.md)" for name in questions]
+    return [f"*{kind}*", meaning, "all" if questions == ["all"] else ", ".join(links)]
+
+
+def check_paragraphs(check: Check) -> list[str]:
+    kinds = " and ".join(f"*{kind}*" for kind in check.damages)
+    return [f"## {check.name}\n", f"{check.explanation}\n", f"It may damage {kinds}.\n"]
 
 
 def checks_page() -> str:
-    names = check_names()
-    if set(names) != set(CHECKS):
-        raise SystemExit(
-            f"docs/check_texts.py: the checks are {sorted(names)}, explained are {sorted(CHECKS)}"
-        )
     parts = [
         "# Checks\n",
         "Every import runs named checks of the recording's quality. Each has a severity (ok, note, "
-        "warning, error), a count and the questions whose answers it makes unreliable; these are "
-        "shown with a mark and the reason. `stepscope checks SRC` lists what they found.\n",
+        "warning, error), a count and the kinds of evidence that it found damaged. Answers that rest "
+        "on one of these are shown with a mark and the reason. `stepscope checks SRC` lists what "
+        "they found, with the questions.\n",
+        "## Evidence\n",
+        "What a question declares that it rests on, and what a check may find damaged.\n",
+        table(
+            ["kind", "what it is", "answers that rest on it"],
+            [evidence_row(kind, meaning) for kind, meaning in MEANINGS.items()],
+        ),
+        *(text for check in CHECKS for text in check_paragraphs(check)),
     ]
-    for name in names:
-        parts += [f"## {name}\n", f"{CHECKS[name]}\n"]
     parts += [
         "## Classes of damage\n",
         "What readers count while they read a file; `stepscope sources SRC` lists them per file. "

@@ -6,6 +6,7 @@ import pytest
 from stepscope.answers.ask import ask
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.floor.errors import StoreError, UsageError
+from stepscope.formats.evidence import EVERYTHING
 from stepscope.questions import ALL, every, find, names
 from stepscope.store.open import Store
 
@@ -25,9 +26,9 @@ COLUMNS = (
         Parameter("least", "int", "shortest that counts", default=0),
         Parameter("tiny", "bool", "tiny ones too", default=False),
     ),
+    rests_on=("device-times", "stream-order"),
     needs="device",
     fills="Record with ProfilerActivity.CUDA.",
-    affected_by=("stream_overlap",),
 )
 def toy(scope, by, least, tiny):
     """Sums durations."""
@@ -48,10 +49,15 @@ def store():
             {"name": "gemm", "dur_ns": 4, "rank": 1, "stream": 8},
         ],
         "data_check": [
-            {"check": "stream_overlap", "severity": "warning", "rank": 0},
-            {"check": "duration_overrun", "severity": "error", "affects": "steps,toy-kernels"},
+            {"check": "stream_overlap", "severity": "warning", "affects": "stream-order"},
+            {
+                "check": "duration_overrun",
+                "severity": "error",
+                "affects": "host-times,device-times",
+            },
             {"check": "no_steps", "severity": "warning", "affects": "steps"},
-            {"check": "zero_ts", "severity": "ok", "affects": "toy-kernels"},
+            {"check": "zero_ts", "severity": "ok", "affects": "device-times"},
+            {"check": "truncated", "severity": "note", "affects": "file", "rank": 1},
         ],
     }
     with Store.from_rows(rows) as store:
@@ -81,12 +87,29 @@ def test_a_parameter_of_none_takes_its_default(store):
 
 def test_checks_that_bear_on_it_come_with_the_answer(store):
     answer = ask(toy, store)
-    assert [check["check"] for check in answer.checks] == ["duration_overrun", "stream_overlap"]
+    assert [check["check"] for check in answer.checks] == [
+        "duration_overrun", "stream_overlap", "truncated",
+    ]  # fmt: skip
     assert answer.unreliable
 
 
 def test_checks_of_other_ranks_stay_away(store):
-    assert ask(toy, store, ranks=[1]).checks == ()
+    assert [check["check"] for check in ask(toy, store, ranks=[1]).checks] == ["truncated"]
+
+
+def test_damage_to_a_file_bears_on_what_rests_on_nothing_else(store):
+    @question("files", "Which files?", (Column("path", "text", "file"),), rests_on=())
+    def files(scope):
+        return scope.sql("SELECT path FROM source")
+
+    assert [check["check"] for check in ask(files, store).checks] == ["truncated"]
+
+
+def test_a_question_cannot_rest_on_evidence_that_no_check_knows():
+    with pytest.raises(ValueError, match="odd rests on kernel-times"):
+        question("odd", "Odd?", COLUMNS, rests_on=("kernel-times",))
+    with pytest.raises(TypeError, match="rests_on"):
+        question("odd", "Odd?", COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +136,7 @@ def test_a_wrong_call_is_told_what_is_wrong(store, asked, message):
 
 
 def test_an_undeclared_column_is_a_defect_of_the_question(store):
-    @question("odd", "Odd?", COLUMNS[:1])
+    @question("odd", "Odd?", COLUMNS[:1], rests_on=())
     def odd(scope):
         return scope.sql("SELECT name, dur_ns FROM device_event")
 
@@ -138,7 +161,7 @@ def test_a_store_that_went_away_is_an_error_about_the_store(tmp_path):
     with Store.from_rows({}) as store:
         store.directory = tmp_path / "gone"
 
-        @question("lost", "Lost?", COLUMNS[:1])
+        @question("lost", "Lost?", COLUMNS[:1], rests_on=())
         def lost(scope):
             return scope.sql(f"SELECT path AS name FROM read_parquet('{tmp_path}/gone/x.parquet')")
 
@@ -170,6 +193,13 @@ def test_declarations_are_complete():
             assert declared.fills, declared.name
         taken = {"rank", "step", "top", "columns", "json", "csv", "parquet", "no_cache", "strict"}
         assert not taken & {p.name for p in declared.parameters}, declared.name
+
+
+def test_every_kind_of_evidence_is_what_some_question_rests_on():
+    named = [kind for declared in every() for kind in declared.rests_on]
+    assert set(named) == set(EVERYTHING)
+    for declared in every():
+        assert len(set(declared.rests_on)) == len(declared.rests_on), declared.name
 
 
 def test_an_unknown_question_gets_the_nearest():

@@ -16,6 +16,7 @@ QUESTION = Question(
     name="toy",
     asks="Which?",
     answer=lambda scope: None,
+    rests_on=(),
     columns=(
         Column("name", "text", "name of it"),
         Column("total_ns", "int", "its time", "ns"),

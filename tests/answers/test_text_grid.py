@@ -13,7 +13,7 @@ NAME = Column("name", "text", "name")
 TOTAL = Column("total_ns", "int", "time", "ns")
 HIDDEN = Column("stream", "int", "stream", shown=False)
 QUESTION = Question(
-    name="toy", asks="Which?", answer=lambda scope: None, columns=(NAME, TOTAL, HIDDEN)
+    name="toy", asks="Which?", answer=lambda scope: None, rests_on=(), columns=(NAME, TOTAL, HIDDEN)
 )
 
 

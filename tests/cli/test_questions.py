@@ -88,7 +88,11 @@ def test_a_wrong_call_exits_2_and_says_what_is_right(run, store, arguments, word
 
 
 def test_an_answer_under_doubt_is_marked_in_every_form(run, make_store):
-    check = {"check": "stream_overlap", "explanation": "two kernels overlap", "affects": "kernels"}
+    check = {
+        "check": "stream_overlap",
+        "explanation": "two kernels overlap",
+        "affects": "stream-order",
+    }
     doubted = make_store(data_check=[check])
     words = run("kernels", doubted)
     assert words.out.startswith("⚠ ")

@@ -345,7 +345,12 @@ def test_device_work_is_not_compared_with_the_hosts(opened):
 
 
 def test_checks_of_either_side_bear_on_the_answer_and_say_whose_they_are(opened):
-    check = {"check": "zero_ts", "severity": "warning", "affects": "steps", "explanation": "lost"}
+    check = {
+        "check": "zero_ts",
+        "severity": "warning",
+        "affects": "device-times",
+        "explanation": "lost",
+    }
     damaged = opened({**kernels([{"gemm": 1}]), "data_check": [{**check, "count": 1}]})
     table = diff(opened(kernels([{"gemm": 1}])), damaged)
     assert table.unreliable

@@ -140,7 +140,7 @@ def test_a_recording_without_steps_is_not_called_a_step() -> None:
     assert "40.0 % of the recording" in verdict.text
 
 
-def check(name: str, severity: str, affects: str = "summary,steps") -> dict[str, Any]:
+def check(name: str, severity: str, affects: str = "device-work,device-times") -> dict[str, Any]:
     return {"check": name, "severity": severity, "affects": affects}
 
 
@@ -150,7 +150,12 @@ def check(name: str, severity: str, affects: str = "summary,steps") -> dict[str,
         (facts(cpu_exec=0.9), check("launch_without_kernel", "warning"), "unreliable data", True),
         (facts(cpu_exec=0.9), check("launch_without_kernel", "note"), "host-bound", False),
         (facts(cpu_exec=0.9), check("duration_overrun", "warning"), "host-bound", True),
-        (facts(cpu_exec=0.9), check("stream_overlap", "warning", "kernels"), "host-bound", False),
+        (
+            facts(cpu_exec=0.9),
+            check("stream_overlap", "warning", "stream-order"),
+            "host-bound",
+            False,
+        ),
         (facts(kernel=0.99), check("launch_without_kernel", "warning"), "device-bound", True),
         (facts(kernel=0.99), check("zero_ts", "error"), "unreliable data", True),
     ],

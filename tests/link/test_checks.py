@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from stepscope.formats.evidence import MEANINGS
+from stepscope.link.checks import CHECKS, left_out
+
 NAMES = [
     "stream_overlap",
     "duration_overrun",
@@ -19,10 +22,9 @@ NAMES = [
     "truncated",
     "repaired",
 ]
-QUESTIONS = {
-    "summary", "steps", "device-time", "operators", "kernels", "modules", "copies", "launches",
-    "idle", "utilization", "annotations", "inline", "phases", "",
-}  # fmt: skip
+
+
+DECLARED = {check.name: set(check.damages) for check in CHECKS}
 
 
 def healthy(recording, steps=4, per_step=10):
@@ -41,7 +43,7 @@ def findings(recording):
     assert linked.column("data_check", "check") == NAMES
     for row in linked.rows("data_check"):
         assert row["explanation"]
-        assert set(row["affects"].split(",")) <= QUESTIONS
+        assert set(filter(None, row["affects"].split(","))) <= DECLARED[row["check"]]
         assert (row["severity"] == "ok") == (row["count"] == 0)
     return {
         row["check"]: (row["severity"], row["count"])
@@ -78,6 +80,7 @@ def test_kernels_of_graph_replays_are_told_apart(recording):
     for n in range(3):
         recording.kernel(3820 + 10 * n, 3825 + 10 * n, 99)
     assert findings(recording) == {"graph_replay_unattributed": ("note", 3)}
+    assert recording.link().check("graph_replay_unattributed")["affects"] == "own-launches"
 
 
 def test_graph_launch_without_any_kernel_makes_idle_time_doubtful(recording):
@@ -86,7 +89,7 @@ def test_graph_launch_without_any_kernel_makes_idle_time_doubtful(recording):
     linked = recording.link()
     check = linked.check("graph_replay_unattributed")
     assert (check["severity"], check["count"]) == ("warning", 1)
-    assert "idle" in check["affects"].split(",")
+    assert check["affects"] == "own-launches,device-work"
 
 
 def test_recording_without_steps_is_noted(recording):
@@ -121,12 +124,18 @@ def test_device_time_without_launch_is_measured(recording):
     assert "25.0 %" in recording.link().check("unlinked_kernel_fraction")["explanation"]
 
 
-@pytest.mark.parametrize(("launches", "severity"), [(0, "note"), (3, "error")])
-def test_recording_without_device_events_says_whether_they_were_lost(recording, launches, severity):
+@pytest.mark.parametrize(
+    ("launches", "severity", "affects"),
+    [(0, "note", "devices"), (3, "error", "devices,device-work")],
+)
+def test_recording_without_device_events_says_whether_they_were_lost(
+    recording, launches, severity, affects
+):
     recording.annotation("ProfilerStep#1", 0, 100)
     for n in range(launches):
         recording.launch(10 * n, 10 * n + 5, n + 1)
     assert findings(recording) == {"no_gpu_events": (severity, 1)}
+    assert recording.link().check("no_gpu_events")["affects"] == affects
 
 
 def test_what_the_reader_found_becomes_checks(recording):
@@ -147,3 +156,26 @@ def test_what_the_reader_found_becomes_checks(recording):
 
 def test_empty_recording_is_checked_too(recording):
     assert findings(recording) == {"no_steps": ("note", 1), "no_gpu_events": ("note", 1)}
+
+
+def test_events_that_were_repaired_damage_nothing_and_lost_ones_the_file(recording):
+    healthy(recording)
+    recording.report.kept, recording.report.repaired = 1000, 3
+    assert recording.link().check("repaired")["affects"] == ""
+    recording.report.dropped = 1
+    assert recording.link().check("repaired")["affects"] == "file"
+
+
+def test_recordings_that_cannot_be_read_damage_the_file():
+    assert left_out.row([])["severity"] == "ok"
+    found = left_out.row([("a.json", "it is empty"), ("b.json", "it is cut")])
+    assert (found["affects"], found["count"]) == ("file", 2)
+    assert "a.json and 1 more" in found["explanation"]
+
+
+def test_every_kind_of_evidence_can_be_damaged_and_every_check_is_explained():
+    assert set().union(*DECLARED.values()) == set(MEANINGS)
+    for check in CHECKS:
+        assert check.damages, check.name
+        assert check.explanation.endswith("."), check.name
+        assert check.fine.endswith("."), check.name

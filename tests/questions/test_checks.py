@@ -3,7 +3,13 @@ from __future__ import annotations
 CHECKS = [
     {"check": "no_steps", "severity": "note", "count": 1, "affects": "steps", "explanation": "no"},
     {"check": "zero_ts", "severity": "ok", "count": 0, "explanation": "none"},
-    {"check": "duration_overrun", "severity": "error", "count": 7, "explanation": "100% wrong"},
+    {
+        "check": "truncated",
+        "severity": "error",
+        "count": 7,
+        "affects": "file",
+        "explanation": "100% wrong",
+    },
     {"check": "clock_skew", "severity": "warning", "rank": 1, "count": 2, "explanation": "b"},
     {"check": "clock_skew", "severity": "warning", "rank": 0, "count": 3, "explanation": "a"},
 ]
@@ -15,10 +21,10 @@ def test_severe_checks_come_first_and_passed_ones_are_left_out(diff):
         {"data_check": CHECKS, "source": [{"events_kept": 5}]},
         """
         severity,check,rank,span,count,explanation,affects
-        error,duration_overrun,0,0,7,100% wrong,
+        error,truncated,0,0,7,100% wrong,all
         warning,clock_skew,0,0,3,a,
         warning,clock_skew,1,0,2,b,
-        note,no_steps,0,0,1,no,steps
+        note,no_steps,0,0,1,no,"summary,steps,utilization,efficiency,findings"
         ok,source,,,0,"1 file in order: 5 events kept, none mended or dropped",
         """,
     )
@@ -100,8 +106,8 @@ def test_a_severity_nobody_knows_is_not_hidden(diff):
         {"data_check": [*CHECKS, {"check": "odd", "severity": "fatal"}]},
         """
         severity,check
-        error,duration_overrun
         fatal,odd
+        error,truncated
         warning,clock_skew
         warning,clock_skew
         note,no_steps

@@ -141,7 +141,7 @@ def test_checks_of_many_ranks_are_one_row_each(answer: Any) -> None:
                 "explanation": f"lost {rank}",
                 "rank": rank,
                 "count": rank,
-                "affects": "summary",
+                "affects": "device-times",
             }
             for rank in range(3)
         ]

@@ -18,7 +18,7 @@ LOADING = {
          "start_ns": n * 1000, "dur_ns": 300, "step": n}
         for n in range(2)
     ],
-    "data_check": [{"check": "zero_ts", "affects": "steps", "explanation": "lost times"}],
+    "data_check": [{"check": "zero_ts", "affects": "device-times", "explanation": "lost times"}],
 }  # fmt: skip
 
 

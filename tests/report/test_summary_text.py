@@ -32,7 +32,7 @@ def many(count: int) -> dict[str, Any]:
             for n in range(count)
         ],
         "data_check": [
-            {"check": f"check_{n}", "explanation": "what was found " * 20, "affects": "summary"}
+            {"check": f"check_{n}", "explanation": "what was found " * 20, "affects": "clocks"}
             for n in range(count)
         ],
     }  # fmt: skip
@@ -96,7 +96,7 @@ def test_an_unreliable_verdict_carries_the_mark() -> None:
         "step": [{"end_ns": 10}],
         "host_event": [{"dur_ns": 9}],
         "data_check": [
-            {"check": "zero_ts", "severity": "error", "affects": "steps", "explanation": "x"}
+            {"check": "zero_ts", "severity": "error", "affects": "device-times", "explanation": "x"}
         ],
     }
     lines = text_of(rows)

@@ -14,6 +14,7 @@ from stepscope.answers.scope import Scope
 from stepscope.answers.selection import check_name
 from stepscope.answers.table import Table
 from stepscope.floor.errors import UsageError
+from stepscope.formats.evidence import bears_on
 from stepscope.store.open import Store, damaged_store
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def ask(
         question=question,
         arrow=rows if top is None else rows.slice(0, top),
         sources=tuple(sources.column("path").to_pylist()),
-        checks=tuple(check for check in checks if bears_on(check, question)),
+        checks=tuple(check for check in checks if bears_on(check["affects"], question.rests_on)),
         note=note,
     )
 
@@ -175,16 +176,6 @@ def check_top(top: int | None) -> None:
             hint="give a number of rows of at least 1, or leave it out to get all",
             slug="bad-top",
         )
-
-
-def bears_on(check: dict[str, Any], question: Question) -> bool:
-    """Whether a row of `data_check` concerns the answer to a question."""
-    affected = {name.strip() for name in check["affects"].split(",")}
-    return (
-        question.name in affected
-        or question.method in affected
-        or check["check"] in question.affected_by
-    )
 
 
 def _note(question: Question, scope: Scope) -> str:

@@ -11,8 +11,10 @@ in `stepscope.questions.ALL`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from stepscope.formats.evidence import MEANINGS, Evidence
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,13 +78,13 @@ class Question:
     asks: str
     columns: tuple[Column, ...]
     answer: Callable[..., pa.Table]
+    rests_on: tuple[Evidence, ...]
     parameters: tuple[Parameter, ...] = ()
     needs: Need = "host"
     steps: Steps = "trace"
     drawing: Drawing = "table"
     explanation: str = ""
     fills: str = ""
-    affected_by: tuple[str, ...] = field(default=())
 
     @property
     def method(self) -> str:
@@ -106,12 +108,12 @@ def question(
     asks: str,
     columns: tuple[Column, ...],
     *,
+    rests_on: tuple[Evidence, ...],
     parameters: tuple[Parameter, ...] = (),
     needs: Need = "host",
     steps: Steps = "trace",
     drawing: Drawing = "table",
     fills: str = "",
-    affected_by: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., pa.Table]], Question]:
     """Declares the decorated function as the answer to a question.
 
@@ -119,6 +121,8 @@ def question(
         name: as on the command line (`device-time`).
         asks: the question in one line, as a person would put it.
         columns: every column that any of its forms can return, in order. A form may leave some out.
+        rests_on: the evidence without which the answer is unreliable, beside that of all answers, the
+            file; `formats/evidence.py` has the kinds. A check that finds one damaged marks the answer.
         parameters: what it can be asked with.
         needs: `device` when it has nothing to say about a recording without device events.
         steps: `all` when it can be asked of steps that only the phases have, and no trace.
@@ -128,11 +132,17 @@ def question(
             the columns of summary, findings, diff and scaling. `rows` and `plan` are what SQL that
             people typed finds.
         fills: which recording option would fill an empty answer.
-        affected_by: data-quality checks that make the answer unreliable when they fail.
 
     The function's docstring becomes the explanation on the question's page: definitions, the source
     of formulas, and how ours differs from other tools'.
+
+    Raises:
+        ValueError: there is no such kind of evidence.
     """
+    if unknown := set(rests_on) - set(MEANINGS):
+        raise ValueError(
+            f"{name} rests on {', '.join(sorted(unknown))}, which is no kind of evidence"
+        )
 
     def declare(answer: Callable[..., pa.Table]) -> Question:
         return Question(
@@ -140,13 +150,13 @@ def question(
             asks=asks,
             columns=columns,
             answer=answer,
+            rests_on=rests_on,
             parameters=parameters,
             needs=needs,
             steps=steps,
             drawing=drawing,
             explanation=answer.__doc__ or "",
             fills=fills,
-            affected_by=affected_by,
         )
 
     return declare

@@ -50,6 +50,7 @@ def answer_query(scope: Scope, text: str) -> Table:
             asks=" ".join(text.split()),
             columns=columns,
             answer=_none,
+            rests_on=(),
             drawing="plan" if "explain_value" in names else "rows",
         ),
         arrow=_table(arrays, names),

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.ask import SOURCES, bears_on, check_top
+from stepscope.answers.ask import SOURCES, check_top
 from stepscope.answers.declare import Parameter, Question
 from stepscope.answers.table import Table
 from stepscope.api.inline_profiles import trace_of_profiles
@@ -27,6 +27,7 @@ from stepscope.compare.sides import (
     read_side,
 )
 from stepscope.floor.errors import SourceError, UsageError
+from stepscope.formats.evidence import EVERYTHING, bears_on
 from stepscope.questions import find
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class Pair:
                 {**check, "explanation": f"{role}: {check['explanation']}"}
                 for role, trace in zip(("before", "after"), self.traces, strict=True)
                 for check in trace.sql(_FAILED).rows()
-                if bears_on(check, question)
+                if bears_on(check["affects"], question.rests_on)
             ),
             note=_note(before, after, self, by)
             + (_WITHIN if rows.num_rows - rows["ci95_low_ns"].null_count else ""),
@@ -254,6 +255,7 @@ DIFF = Question(
     asks="What got slower or faster, and how sure is that?",
     columns=COLUMNS,
     answer=set_beside,
+    rests_on=EVERYTHING,
     parameters=(Parameter("by", "text", "what is compared", None, BY),),
     drawing="comparison",
     fills="Record both in the same way.",

@@ -274,6 +274,7 @@ SCALING = Question(
         Column("inside", "text", "measured event around it on its stream", shown=False),
     ),
     answer=compare,
+    rests_on=(),
     parameters=(
         Parameter("mode", "text", "what stays the same: work per rank, or all work", "weak", MODES),
         Parameter("below", "float", "efficiency below which a label stops scaling", BELOW),

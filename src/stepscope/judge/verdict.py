@@ -8,6 +8,7 @@ from typing import Any
 
 from stepscope.analysis.gaps import KERNEL_WAIT_NS
 from stepscope.floor.units import ratio_text, time_text
+from stepscope.formats.evidence import bears_on
 
 INPUT_THRESHOLD = 0.05
 """Exposed data loading above this is a loss (TensorBoard profiler plugin: DataLoader > 5 %)."""
@@ -36,8 +37,8 @@ _CAUSES = {
 }
 """Causes of idle time (see `idle`) by the finding that they make; None for time without a cause."""
 
-_JUDGED = {"summary", "steps", "device-time", "utilization"}
-"""Questions on whose answers a verdict rests."""
+_RESTS_ON = ("host-times", "device-work", "device-times", "launches", "clocks", "steps")
+"""The evidence on which a verdict rests."""
 _SHOWN = 0.0005
 """Shares below this would read 0.0 %."""
 _MOST_CHECKS_NAMED = 3
@@ -323,8 +324,7 @@ def _with_reliability(finding: Finding, facts: Facts) -> Finding:
     failing = [
         check
         for check in facts.checks
-        if check["severity"] in ("warning", "error")
-        and _JUDGED & {name.strip() for name in str(check["affects"]).split(",")}
+        if check["severity"] in ("warning", "error") and bears_on(check["affects"], _RESTS_ON)
     ]
     if not failing:
         return finding

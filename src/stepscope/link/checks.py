@@ -1,17 +1,25 @@
 """Named checks of a recording's quality: what could make an answer wrong without an error.
 
+To add a check, add a function under `@check(...)`: it looks at a recording and returns what it found.
+The declaration names the kinds of evidence that the check may find damaged, and the docstring is the
+check's paragraph on its page. Which answers are marked follows from what they rest on
+(`formats/evidence.py`).
+
 Every check has a row, also when all is well, so that "checked and fine" and "not checked" differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.formats.evidence import Evidence
 from stepscope.formats.tables import ReadReport
 from stepscope.link.device import Device
 from stepscope.link.host import GRAPH_LAUNCH, LAUNCH, Host
@@ -21,28 +29,9 @@ Int32s = NDArray[np.int32]
 
 OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
 
-_DEVICE = "device-time,kernels,copies,launches,idle,utilization"
-_TIMES = "summary,steps,device-time,kernels,idle,utilization"
-_LINKS = "operators,modules,launches,annotations,steps"
-_ALL = (
-    "summary,steps,device-time,operators,kernels,modules,copies,launches,idle,utilization,"
-    "annotations,inline,phases"
-)
-
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """The result of a check; `affects` names questions, separated by commas."""
-
-    check: str
-    severity: str
-    count: int
-    affects: str
-    explanation: str
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Recording:
     """What the checks look at: positions and indices are those of link's other parts."""
 
     host: Host
@@ -55,52 +44,109 @@ class Evidence:
     resolution_ns: int
 
 
-def check_recording(evidence: Evidence, *, events: bool = True) -> pa.Table:
-    """Runs all checks.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a check found.
 
     Args:
-        evidence: what they look at.
+        severity: ok, note, warning or error.
+        count: how many rows it found; 0 where all is well.
+        text: what was found and what it means.
+        damages: the kinds of evidence that are damaged, where they are not all that the check declares.
+    """
+
+    severity: str
+    count: int
+    text: str
+    damages: tuple[Evidence, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A declared check; `find` gets what it looks at."""
+
+    name: str
+    damages: tuple[Evidence, ...]
+    fine: str
+    looks_at: Literal["events", "file", "folder"]
+    find: Callable[[Any], Found]
+    explanation: str
+
+    def row(self, subject: Any) -> dict[str, Any]:
+        """What it finds in what it looks at, as a row of `data_check`."""
+        found = self.find(subject)
+        damages = self.damages if found.damages is None else found.damages
+        fine = found.severity == OK
+        return {
+            "check": self.name,
+            "severity": found.severity,
+            "count": found.count,
+            "affects": "" if fine else ",".join(damages),
+            "explanation": self.fine if fine else found.text,
+        }
+
+
+CHECKS: list[Check] = []
+"""All checks, in the order in which their results are listed."""
+
+
+def check(
+    name: str,
+    *damages: Evidence,
+    fine: str,
+    looks_at: Literal["events", "file", "folder"] = "events",
+) -> Callable[[Callable[[Any], Found]], Check]:
+    """Declares the decorated function as a check; its docstring is the check's paragraph on its page.
+
+    Args:
+        name: as in `data_check`.
+        damages: the kinds of evidence that it may find damaged.
+        fine: what is said where all is well.
+        looks_at: the events of a recording, the file it was read from (of what a job measured of
+            itself too, which has no events), or the folder.
+    """
+
+    def declare(find: Callable[[Any], Found]) -> Check:
+        CHECKS.append(Check(name, damages, fine, looks_at, find, inspect.getdoc(find) or ""))
+        return CHECKS[-1]
+
+    return declare
+
+
+def check_recording(recording: Recording, *, events: bool = True) -> pa.Table:
+    """Runs all checks of a recording.
+
+    Args:
+        recording: what they look at.
         events: whether the recording is one of events. What a job measured of itself has none, and
             only the checks of the file itself apply to it.
     """
-    of_events = (
-        _stream_overlap,
-        _duration_overrun,
-        _zero_ts,
-        _negative_dur,
-        _launch_without_kernel,
-        _first_step_starved,
-        _graph_replay_unattributed,
-        _no_steps,
-        _clock_skew,
-        _unlinked_kernel_fraction,
-        _no_gpu_events,
-    )
-    checks = (*(of_events if events else ()), _truncated, _repaired)
-    results = [check(evidence) for check in checks]
-    return pa.table(
+    looked_at = ("events", "file") if events else ("file",)
+    schema = pa.schema(
         {
-            "check": pa.array([r.check for r in results], pa.string()),
-            "severity": pa.array([r.severity for r in results], pa.string()),
-            "count": pa.array([r.count for r in results], pa.int64()),
-            "affects": pa.array([r.affects for r in results], pa.string()),
-            "explanation": pa.array([r.explanation for r in results], pa.string()),
+            "check": pa.string(),
+            "severity": pa.string(),
+            "count": pa.int64(),
+            "affects": pa.string(),
+            "explanation": pa.string(),
         }
     )
-
-
-def _result(check: str, severity: str, count: int, affects: str, found: str, fine: str) -> Check:
-    if severity == OK:
-        return Check(check, OK, count, "", fine)
-    return Check(check, severity, count, affects, found)
+    rows = [one.row(recording) for one in CHECKS if one.looks_at in looked_at]
+    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "0 %"
 
 
-def _stream_overlap(evidence: Evidence) -> Check:
-    device = evidence.device
+@check("stream_overlap", "stream-order", fine="device events of a stream follow one another.")
+def stream_overlap(recording: Recording) -> Found:
+    """Device events of one stream that start before an earlier one has ended. Kernels of a stream run
+    one after another, except with programmatic dependent launch, where a kernel may start while the
+    one it depends on finishes. Unions of intervals count such time once; sums of durations count it
+    twice, and gaps are measured from the latest end so far.
+    """
+    device = recording.device
     rows = np.flatnonzero(device.work & (device.dur > 0))
     rows = rows[np.lexsort((device.start[rows], device.stream[rows], device.device[rows]))]
     count = 0
@@ -117,117 +163,131 @@ def _stream_overlap(evidence: Evidence) -> Check:
         ):
             reach = np.maximum.accumulate(end[low:high])
             count += int((start[low + 1 : high] < reach[:-1]).sum())
-    return _result(
-        "stream_overlap",
+    return Found(
         OK if not count else NOTE if count <= 0.2 * len(rows) else WARNING,
         count,
-        "kernels,idle",
         f"{count} of {len(rows)} device events begin before an earlier one of their stream has "
         "ended. Kernels may be launched ahead of the end of the one they depend on. Times that are "
         "unions count such time once; sums of durations count it twice.",
-        "device events of a stream follow one another.",
     )
 
 
-def _duration_overrun(evidence: Evidence) -> Check:
-    count = evidence.overruns
-    return _result(
-        "duration_overrun",
+@check("duration_overrun", "device-times", fine="no device event runs past the work after it.")
+def duration_overrun(recording: Recording) -> Found:
+    """Device events whose recorded duration runs past the work after them on their stream. A handful of
+    these can claim most of the device time. They are cut where the next event starts;
+    `device_event.raw_dur_ns` keeps what was recorded.
+    """
+    count = recording.overruns
+    return Found(
         WARNING if count else OK,
         count,
-        _TIMES + ",copies",
         f"{count} device events have a duration that runs past the work after them on their stream, "
         "which cannot be. They are cut to the begin of the next event; raw_dur_ns keeps what was "
         "recorded.",
-        "no device event runs past the work after it.",
     )
 
 
-def _zero_ts(evidence: Evidence) -> Check:
-    count = evidence.report.damage.get("zero_timestamp", 0)
-    return _result(
-        "zero_ts",
+@check("zero_ts", "device-times", fine="every event has a time.")
+def zero_ts(recording: Recording) -> Found:
+    """Device events whose time stamp is 0: the recorder lost it. They stay in the tables and count as
+    launched, but take no part in times.
+    """
+    count = recording.report.damage.get("zero_timestamp", 0)
+    return Found(
         WARNING if count else OK,
         count,
-        _TIMES,
         f"{count} events have no time (0): the recorder lost it. They count as launched, and take no "
         "part in times.",
-        "every event has a time.",
     )
 
 
-def _negative_dur(evidence: Evidence) -> Check:
-    damage = evidence.report.damage
+@check("negative_dur", "host-times", "device-times", fine="no duration is negative.")
+def negative_dur(recording: Recording) -> Found:
+    """Events without a duration, or with a negative one, and ranges that start and never end. Their end
+    is taken from what encloses them, or from the end of the recording.
+    """
+    damage = recording.report.damage
     count = damage.get("negative_duration", 0) + damage.get("unfinished", 0)
-    return _result(
-        "negative_dur",
+    return Found(
         WARNING if count else OK,
         count,
-        _TIMES + ",operators",
         f"{count} events have no duration or a negative one: they had not ended, or their end was "
         "lost. Their end was taken from what encloses them or from the end of the recording.",
-        "no duration is negative.",
     )
 
 
-def _launches(evidence: Evidence) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _launches(recording: Recording) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Positions of kernel launches, and whether device work is known for each."""
-    host = evidence.host
+    host = recording.host
     calls = np.flatnonzero((host.role == LAUNCH) | (host.role == GRAPH_LAUNCH))
     has_work = np.zeros(len(host), dtype=bool)
-    has_work[evidence.launch[evidence.launch >= 0]] = True
+    has_work[recording.launch[recording.launch >= 0]] = True
     return calls, has_work[calls]
 
 
-def _launch_without_kernel(evidence: Evidence) -> Check:
-    calls, has_work = _launches(evidence)
-    count = int((~has_work).sum()) if evidence.device.work.any() else 0
+@check("launch_without_kernel", "device-work", fine="every kernel launch has its kernel.")
+def launch_without_kernel(recording: Recording) -> Found:
+    """Kernel launches on the host whose kernel is not in the recording. The device then looks idler than
+    it was. Recorders lose device events when their buffers overflow or when another profiler holds
+    the device.
+    """
+    calls, has_work = _launches(recording)
+    count = int((~has_work).sum()) if recording.device.work.any() else 0
     share = count / len(calls) if len(calls) else 0.0
-    return _result(
-        "launch_without_kernel",
+    return Found(
         OK if not count else WARNING if share > 0.05 else NOTE,
         count,
-        _TIMES + ",launches,operators",
         f"{count} of {len(calls)} kernel launches ({_percent(count, len(calls))}) have no kernel in "
         "the recording: device work is missing, so device times are too small and idle too large.",
-        "every kernel launch has its kernel.",
     )
 
 
 _STARVED = 0.8
 
 
-def _first_step_starved(evidence: Evidence) -> Check:
-    calls, has_work = _launches(evidence)
+@check("first_step_starved", "device-work", fine="the first step has its kernels.")
+def first_step_starved(recording: Recording) -> Found:
+    """The first step launched kernels of which many are missing while later steps have theirs: the
+    recorder was not ready. Give the profiler a warm-up cycle, or leave the step out.
+    """
+    calls, has_work = _launches(recording)
     count = 0
-    if evidence.device.work.any() and len(calls):
-        if len(evidence.steps) > 1:
-            step = evidence.step_of_host[calls]
-            launched = np.bincount(step[step >= 0], minlength=len(evidence.steps))
-            ran = np.bincount(step[(step >= 0) & has_work], minlength=len(evidence.steps))
+    if recording.device.work.any() and len(calls):
+        if len(recording.steps) > 1:
+            step = recording.step_of_host[calls]
+            launched = np.bincount(step[step >= 0], minlength=len(recording.steps))
+            ran = np.bincount(step[(step >= 0) & has_work], minlength=len(recording.steps))
             ratio = ran / np.maximum(launched, 1)
             if launched[0] and ratio[0] < _STARVED * np.median(ratio[1:]):
                 count = int(launched[0] - ran[0])
         else:
-            order = np.argsort(evidence.host.start[calls], kind="stable")
+            order = np.argsort(recording.host.start[calls], kind="stable")
             leading = int(np.argmax(has_work[order])) if has_work.any() else 0
             count = leading if leading > (1 - _STARVED) * len(calls) else 0
-    return _result(
-        "first_step_starved",
+    return Found(
         WARNING if count else OK,
         count,
-        _TIMES,
         f"{count} launches at the begin of the recording have no kernel while later ones do: the "
         "recorder was not ready. Leave the first step out, or record a warm-up cycle.",
-        "the first step has its kernels.",
     )
 
 
-def _graph_replay_unattributed(evidence: Evidence) -> Check:
-    host, device, launch = evidence.host, evidence.device, evidence.launch
+@check(
+    "graph_replay_unattributed",
+    "own-launches",
+    "device-work",
+    fine="no device work was replayed from a graph.",
+)
+def graph_replay_unattributed(recording: Recording) -> Found:
+    """Device work replayed from CUDA graphs. One launch stands for all kernels of the graph, and the
+    operators ran when the graph was captured, so the work belongs to no operator. Where a graph was
+    launched and none of its work is in the recording, device work is missing too.
+    """
+    host, device, launch = recording.host, recording.device, recording.launch
     linked = np.flatnonzero(device.work & (launch >= 0))
     replayed = linked[host.role[launch[linked]] == GRAPH_LAUNCH]
-    calls, has_work = _launches(evidence)
+    calls, has_work = _launches(recording)
     empty = int((~has_work & (host.role[calls] == GRAPH_LAUNCH)).sum())
     empty = empty if device.work.any() else 0
     total_ns = int(device.dur[device.work].sum())
@@ -246,124 +306,128 @@ def _graph_replay_unattributed(evidence: Evidence) -> Check:
             f" {empty} graph launches have no device event at all: device times are too small and "
             "idle time is not to be trusted."
         )
-    return _result(
-        "graph_replay_unattributed",
-        severity,
-        len(replayed) + empty,
-        "operators,modules,launches" + (",idle,utilization,device-time" if empty else ",idle"),
-        text,
-        "no device work was replayed from a graph.",
-    )
+    damages: tuple[Evidence, ...] = ("own-launches", "device-work") if empty else ("own-launches",)
+    return Found(severity, len(replayed) + empty, text, damages)
 
 
-def _no_steps(evidence: Evidence) -> Check:
-    rule = evidence.steps.rule
+@check("no_steps", "steps", fine="ranges mark the steps.")
+def no_steps(recording: Recording) -> Found:
+    """No range marks the steps. Call `profiler.step()` after each step to have them; without it steps run
+    from one optimizer call to the next, or the complete recording counts as one.
+    """
+    rule = recording.steps.rule
     missing = rule in (WHOLE, OPTIMIZER_CALLS)
-    found = (
-        "No range marks steps; they were taken to run from one call of the optimizer to the next."
-        if rule == OPTIMIZER_CALLS
-        else "No range marks steps and no optimizer was called; the whole recording counts as one."
-    )
-    return _result(
-        "no_steps",
+    return Found(
         NOTE if missing else OK,
         int(missing),
-        "steps,summary" if rule == WHOLE else "steps",
-        found,
-        "ranges mark the steps.",
+        "No range marks steps; they were taken to run from one call of the optimizer to the next."
+        if rule == OPTIMIZER_CALLS
+        else "No range marks steps and no optimizer was called; the whole recording counts as one.",
     )
 
 
-def _clock_skew(evidence: Evidence) -> Check:
-    device, launch = evidence.device, evidence.launch
+@check("clock_skew", "clocks", fine="no device event begins before its launch.")
+def clock_skew(recording: Recording) -> Found:
+    """Device events that start before the call that launched them. The clocks of host and device
+    disagree by at least that much, and delays of launches are off by as much.
+    """
+    device, launch = recording.device, recording.launch
     linked = np.flatnonzero(device.work & (launch >= 0))
-    early_ns = evidence.host.start[launch[linked]] - device.start[linked]
-    late = early_ns >= max(evidence.resolution_ns, 2)
+    early_ns = recording.host.start[launch[linked]] - device.start[linked]
+    late = early_ns >= max(recording.resolution_ns, 2)
     count = int(late.sum())
     worst = int(early_ns.max(initial=0))
-    return _result(
-        "clock_skew",
+    return Found(
         OK if not count else WARNING if count > 0.001 * len(linked) else NOTE,
         count,
-        "launches,idle,steps",
         f"{count} of {len(linked)} device events begin before the call that launched them, by up to "
         f"{worst} ns: the clocks of host and device disagree.",
-        "no device event begins before its launch.",
     )
 
 
-def _unlinked_kernel_fraction(evidence: Evidence) -> Check:
-    device = evidence.device
-    unlinked = device.work & (evidence.launch < 0)
+@check("unlinked_kernel_fraction", "launches", fine="every device event has its launch.")
+def unlinked_kernel_fraction(recording: Recording) -> Found:
+    """Device work whose launch is not in the recording. It counts in every device time and belongs to no
+    operator, module or range; nothing is dropped. Record host activity to have launches.
+    """
+    device = recording.device
+    unlinked = device.work & (recording.launch < 0)
     count = int(unlinked.sum())
     part, whole = int(device.dur[unlinked].sum()), int(device.dur[device.work].sum())
-    severity = OK if not count else WARNING if part > 0.05 * whole else NOTE
-    return _result(
-        "unlinked_kernel_fraction",
-        severity,
+    return Found(
+        OK if not count else WARNING if part > 0.05 * whole else NOTE,
         count,
-        _LINKS,
         f"{count} device events with {_percent(part, whole)} of device time have no launch in the "
         "recording: they count in device times, and for no operator, module or range.",
-        "every device event has its launch.",
     )
 
 
-def _no_gpu_events(evidence: Evidence) -> Check:
-    calls, _ = _launches(evidence)
-    none = not evidence.device.work.any()
-    launched = none and len(calls) > 0
-    return _result(
-        "no_gpu_events",
-        OK if not none else ERROR if launched else NOTE,
-        int(none),
-        _DEVICE,
+@check("no_gpu_events", "devices", "device-work", fine="the recording has device events.")
+def no_gpu_events(recording: Recording) -> Found:
+    """The recording has no device events. Where the host launched kernels all the same they were lost,
+    and device times are unknown, not 0.
+    """
+    if recording.device.work.any():
+        return Found(OK, 0, "")
+    calls, _ = _launches(recording)
+    if not len(calls):
+        return Found(
+            NOTE,
+            1,
+            "The recording has no device events; record with a device activity to have them.",
+            ("devices",),
+        )
+    return Found(
+        ERROR,
+        1,
         f"{len(calls)} kernels were launched and none is in the recording: device activity was lost, "
-        "so device times are not 0 but unknown."
-        if launched
-        else "The recording has no device events; record with a device activity to have them.",
-        "the recording has device events.",
+        "so device times are not 0 but unknown.",
     )
 
 
-def _truncated(evidence: Evidence) -> Check:
-    truncated = evidence.report.truncated
-    return _result(
-        "truncated",
-        WARNING if truncated else OK,
-        int(truncated),
-        _ALL,
+@check("truncated", "file", fine="the file is whole.", looks_at="file")
+def truncated(recording: Recording) -> Found:
+    """The file ends before its JSON does: the job was killed while it wrote, or the disk was full. Every
+    event before the end is kept.
+    """
+    cut = recording.report.truncated
+    return Found(
+        WARNING if cut else OK,
+        int(cut),
         "The file ends before its JSON does: the writer was stopped. What was written before is "
         "kept; the last steps may lack events.",
-        "the file is whole.",
     )
 
 
-def _repaired(evidence: Evidence) -> Check:
-    report = evidence.report
+@check("repaired", "file", fine="no event had to be mended.", looks_at="file")
+def repaired(recording: Recording) -> Found:
+    """Events that had to be repaired to be read, or could not be read; what cannot be read is missing in
+    every answer. `stepscope sources SRC` says of each file how many, of which class of damage, and
+    where the first is.
+    """
+    report = recording.report
     count = report.repaired + report.dropped
     severity = OK
     if count:
         severity = WARNING if report.dropped > 0.01 * max(report.kept, 1) else NOTE
-    return _result(
-        "repaired",
+    return Found(
         severity,
         count,
-        _ALL if severity == WARNING else "",
         f"{report.repaired} events had to be mended and {report.dropped} could not be read.",
-        "no event had to be mended.",
+        ("file",) if report.dropped else (),
     )
 
 
-def left_out(files: Sequence[tuple[str, str]]) -> Check:
-    """The check of a whole folder: recordings in it that cannot be read, with the reasons."""
+@check("left_out", "file", fine="every recording could be read.", looks_at="folder")
+def left_out(files: Sequence[tuple[str, str]]) -> Found:
+    """A folder holds recordings that cannot be read: cut off, empty or changed after they were written.
+    What they would tell, of a rank for instance, is in no answer. It has a row only where there are
+    such.
+    """
     label, reason = files[0] if files else ("", "")
     others = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    return _result(
-        "left_out",
+    return Found(
         WARNING if files else OK,
         len(files),
-        _ALL,
         f"{label}{others} is in no answer, because it could not be read: {reason}.",
-        "every recording could be read.",
     )

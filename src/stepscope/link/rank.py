@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stepscope.formats.tables import RankTables
 from stepscope.formats.vocabulary import module_name, step_number
 from stepscope.link.backward import DIRECTIONS, find_directions, link_backward
-from stepscope.link.checks import Evidence, check_recording
+from stepscope.link.checks import Recording, check_recording
 from stepscope.link.collectives import find_collectives
 from stepscope.link.columns import from_codes, integers, numbers
 from stepscope.link.device import Device, read_device
@@ -98,7 +98,7 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
             step=step_of_device,
         ),
         "data_check": check_recording(
-            Evidence(
+            Recording(
                 host=host,
                 device=device,
                 launch=launch,

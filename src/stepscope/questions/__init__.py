@@ -62,3 +62,20 @@ def find(name: str) -> Question:
 def every() -> tuple[Question, ...]:
     """Every question's declaration, in order."""
     return tuple(find(file) for file in ALL)
+
+
+def affected(affects: str) -> str:
+    """The questions on whose answers damage bears, as people read it.
+
+    Args:
+        affects: kinds of evidence, as in `data_check.affects`.
+
+    Returns:
+        Names separated by commas; `all` for all of them.
+    """
+    from stepscope.formats.evidence import bears_on
+
+    if not affects:
+        return ""
+    found = [question.name for question in every() if bears_on(affects, question.rests_on)]
+    return "all" if len(found) == len(ALL) else ",".join(found)

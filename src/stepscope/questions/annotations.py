@@ -50,15 +50,9 @@ _FARTHEST = 2**62
         ),
         Column("device_events", "int", "kernels, copies and fills launched inside it", "count"),
     ),
+    rests_on=("host-times", "device-work", "device-times", "stream-order", "launches"),
     parameters=(Parameter("all", "bool", "also the ranges that mark the steps", default=False),),
     fills="Mark code with torch.profiler.record_function and record with ProfilerActivity.CPU.",
-    affected_by=(
-        "duration_overrun",
-        "negative_dur",
-        "zero_ts",
-        "launch_without_kernel",
-        "unlinked_kernel_fraction",
-    ),
 )
 def named_ranges(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the option is --all
     """Ranges that the program or a library named on the host (`record_function`, the data

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         Column("span", "int", "recording that was checked", shown=False),
         Column("count", "int", "how many rows it found", "count"),
         Column("explanation", "text", "what was found and what it means"),
-        Column("affects", "text", "questions whose answers it makes unreliable"),
+        Column("affects", "text", "questions whose answers it makes unreliable; `all` for all"),
         Column("path", "text", "file that was read", shown=False),
         Column(
             "events_kept", "int", "events read, the repaired ones among them", "count", shown=False
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ),
         Column("damage", "text", "JSON object: class of damage to number", shown=False),
     ),
+    rests_on=(),
     parameters=(
         Parameter(
             "all", "bool", "also what is in order, each check and file for itself", default=False
@@ -51,11 +52,16 @@ def checks(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the op
     mended or has categories that this version does not know is a note. Files in order are one
     row together; `--all` lists each, and the checks that passed.
 
-    An answer that a failing check bears on carries a mark everywhere it is shown; the column
-    `affects` says which. Other tools drop or repair silently: seven impossible durations among
+    A check says which evidence is damaged, a question on which it rests (`data_check.affects` and
+    [checks](../checks.md) have the kinds): an answer that a failing check bears on carries a mark
+    everywhere it is shown, and the column `affects` lists these questions. Other tools drop or repair silently: seven impossible durations among
     55 000 events made 62 % of the device time of one published report.
     """
-    return scope.sql(
+    import pyarrow as pa
+
+    from stepscope.questions import affected
+
+    rows = scope.sql(
         """
         WITH
         file AS (
@@ -105,3 +111,6 @@ def checks(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the op
         """,
         {"all": all},
     )
+    questions = [affected(kinds) for kinds in rows.column("affects").to_pylist()]
+    place = rows.column_names.index("affects")
+    return rows.set_column(place, "affects", pa.array(questions, pa.string()))

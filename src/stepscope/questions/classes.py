@@ -30,6 +30,7 @@ _COLUMNS = (
     "classes",
     "How does the device's time divide among kinds of work?",
     _COLUMNS,
+    rests_on=("devices", "device-work", "device-times", "stream-order", "launches", "own-launches"),
     parameters=(
         Parameter(
             "by",
@@ -41,7 +42,6 @@ _COLUMNS = (
     ),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
-    affected_by=("launch_without_kernel", "unlinked_kernel_fraction", "graph_replay_unattributed"),
 )
 def classes(scope: Scope, by: str = "class") -> pa.Table:
     """Every kernel, copy and fill belongs to one class, so that classes add up to all device work:

@@ -55,6 +55,7 @@ _KEYS = {
         Column("min_bandwidth_bytes_per_s", "float", "bandwidth of the slowest", "bytes/s", False),
         Column("max_bandwidth_bytes_per_s", "float", "bandwidth of the fastest", "bytes/s", False),
     ),
+    rests_on=("devices", "device-work", "device-times", "stream-order"),
     parameters=(
         Parameter(
             "by",
@@ -66,7 +67,6 @@ _KEYS = {
     ),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
-    affected_by=("duration_overrun", "negative_dur", "zero_ts"),
 )
 def copies(scope: Scope, by: str = "direction") -> pa.Table:
     """Copies and fills of all asked ranks together by direction and kind of host memory, those

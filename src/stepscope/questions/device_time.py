@@ -49,6 +49,7 @@ _COLUMNS = (
     "device-time",
     "How much of each device's time was computation, exposed communication, exposed copies, idle?",
     _COLUMNS,
+    rests_on=("devices", "device-work", "device-times"),
     parameters=(
         Parameter(
             "by",

@@ -51,6 +51,16 @@ _COLUMNS = (
     "efficiency",
     "Which part of the device's peak did the model's arithmetic reach?",
     _COLUMNS,
+    rests_on=(
+        "devices",
+        "device-work",
+        "device-times",
+        "stream-order",
+        "launches",
+        "own-launches",
+        "clocks",
+        "steps",
+    ),
     parameters=(
         Parameter(
             "by",
@@ -64,7 +74,6 @@ _COLUMNS = (
     ),
     needs="device",
     fills="Record with record_shapes=True: without shapes no work can be counted.",
-    affected_by=("launch_without_kernel", "unlinked_kernel_fraction", "graph_replay_unattributed"),
 )
 def efficiency(
     scope: Scope, by: str = "step", limits: str = "datasheet", causal: str = "masked"

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows
+from stepscope.formats.evidence import EVERYTHING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from stepscope.answers.scope import Scope
@@ -49,6 +52,7 @@ _COLUMNS = (
     "findings",
     "What is worth changing, and what would it save?",
     _COLUMNS,
+    rests_on=EVERYTHING,
     parameters=(Parameter("id", "text", "findings of one rule alone", default=None),),
     steps="all",
     drawing="paragraphs",
@@ -114,7 +118,14 @@ def _row(facts: Facts, found: Found) -> dict[str, Any]:
         "step": finding.step,
         "window_start_ns": start,
         "window_end_ns": end,
-        "evidence": json.dumps([dict(row) for row in finding.evidence], ensure_ascii=False),
+        "evidence": json.dumps([_shown(row) for row in finding.evidence], ensure_ascii=False),
         "query": finding.query,
         "failing_checks": ", ".join(found.checks) or None,
     }
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of evidence; one of `data_check` names the questions that the check makes unreliable."""
+    from stepscope.questions import affected
+
+    return {**row, "affects": affected(row["affects"])} if "affects" in row else dict(row)

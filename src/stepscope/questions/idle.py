@@ -42,6 +42,16 @@ _COLUMNS = (
     "idle",
     "When had the device, and each stream, nothing to do, and why?",
     _COLUMNS,
+    rests_on=(
+        "host-times",
+        "devices",
+        "device-work",
+        "device-times",
+        "stream-order",
+        "launches",
+        "own-launches",
+        "clocks",
+    ),
     parameters=(
         Parameter(
             "kernel_wait_ns",

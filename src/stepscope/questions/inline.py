@@ -67,6 +67,7 @@ _OVER_RANKS = """
         Column("kind", "text", "event or iteration", shown=False),
         Column("span", "int", "which of the rank's recordings it is", shown=False),
     ),
+    rests_on=(),
     parameters=(
         Parameter(
             "by",

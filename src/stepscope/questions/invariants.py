@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.answers.declare import Column, question
 from stepscope.answers.scope import Scope
-from stepscope.questions import find
+from stepscope.questions import affected, find
 from stepscope.store.schema import schema_tables
 
 if TYPE_CHECKING:
@@ -233,9 +233,10 @@ SUMS: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
         Column("severity", "text", "ok, note, warning or error"),
         Column("count", "int", "rows that it found", "count"),
         Column("rank", "int", "rank that was checked; empty for an invariant"),
-        Column("affects", "text", "questions that it makes unreliable", shown=False),
+        Column("affects", "text", "questions that it makes unreliable; `all` for all", shown=False),
         Column("meaning", "text", "what was found, or what must hold"),
     ),
+    rests_on=(),
     drawing="text",
 )
 def invariants(scope: Scope) -> pa.Table:
@@ -251,6 +252,8 @@ def invariants(scope: Scope) -> pa.Table:
         FROM data_check ORDER BY rank, span, "check"
         """
     ).to_pylist()
+    for row in checked:
+        row["affects"] = affected(row["affects"])
     held = [(name, meaning, int(scope.value(text))) for name, meaning, text in INVARIANTS]
     held += [
         (name, meaning, _sums_broken(find(asked).answer(scope), total, parts))

@@ -88,6 +88,7 @@ def _weighted(column: str) -> str:
             "ratio",
         ),
     ),
+    rests_on=("devices", "device-work", "device-times", "stream-order"),
     parameters=(
         Parameter(
             "by",
@@ -99,7 +100,6 @@ def _weighted(column: str) -> str:
     ),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
-    affected_by=("stream_overlap", "duration_overrun", "negative_dur", "zero_ts"),
 )
 def kernels(scope: Scope, by: str = "name") -> pa.Table:
     """Kernels of all asked ranks together, those with the largest summed duration first. Copies

@@ -103,6 +103,15 @@ _OF_KERNELS = ("kernels", "kernel_ns", "kernel_mean_ns", "kernel_median_ns", "un
     "launches",
     "How long do launch calls, queueing and kernels take, and which launches stand out?",
     _COLUMNS,
+    rests_on=(
+        "host-times",
+        "devices",
+        "device-work",
+        "device-times",
+        "launches",
+        "own-launches",
+        "clocks",
+    ),
     parameters=(
         Parameter(
             "by",

@@ -100,17 +100,17 @@ _TREE = f"""
             "backward_host_ns", "int", "the backward's part of the host total", "ns", shown=False
         ),
     ),
+    rests_on=(
+        "host-times",
+        "device-work",
+        "device-times",
+        "stream-order",
+        "launches",
+        "own-launches",
+    ),
     parameters=(Parameter("depth", "int", "deepest level to list: 0 lists the whole model alone"),),
     drawing="tree",
     fills="Record with stepscope record, or with torch.profiler.profile(with_stack=True, with_modules=True).",
-    affected_by=(
-        "duration_overrun",
-        "negative_dur",
-        "zero_ts",
-        "launch_without_kernel",
-        "unlinked_kernel_fraction",
-        "graph_replay_unattributed",
-    ),
 )
 def modules(scope: Scope, depth: int | None = None) -> pa.Table:
     """The model as a tree, parents before their parts; modules of one path on all asked ranks

@@ -80,6 +80,14 @@ _FORMS = {
         Column("host_total_ns", "int", "time on the host, with all that ran inside it", "ns"),
         Column("host_mean_ns", "float", "mean duration of a call on the host", "ns"),
     ),
+    rests_on=(
+        "host-times",
+        "device-work",
+        "device-times",
+        "stream-order",
+        "launches",
+        "own-launches",
+    ),
     parameters=(
         Parameter(
             "by",
@@ -90,14 +98,6 @@ _FORMS = {
         ),
     ),
     fills="Record with torch.profiler.ProfilerActivity.CPU (and record_shapes=True, with_stack=True).",
-    affected_by=(
-        "duration_overrun",
-        "negative_dur",
-        "zero_ts",
-        "launch_without_kernel",
-        "unlinked_kernel_fraction",
-        "graph_replay_unattributed",
-    ),
 )
 def operators(scope: Scope, by: str = "name") -> pa.Table:
     """Operators (`cpu_op` events: `aten::mm`, autograd nodes, custom ops) of all asked ranks

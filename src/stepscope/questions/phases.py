@@ -63,6 +63,7 @@ _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
     "phases",
     "Which phase of the step takes the time, over the whole run?",
     _COLUMNS,
+    rests_on=(),
     parameters=(
         Parameter(
             "by",

@@ -37,10 +37,10 @@ _COLUMNS = (
     "priorities",
     "Which kernels are most worth making faster?",
     _COLUMNS,
+    rests_on=("devices", "device-work", "device-times", "stream-order", "launches", "own-launches"),
     parameters=(LIMITS, CAUSAL),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA and record_shapes=True.",
-    affected_by=("stream_overlap", "duration_overrun", "launch_without_kernel"),
 )
 def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") -> pa.Table:
     """NVIDIA's Visual Profiler orders kernels by "optimization importance, based on execution time

@@ -76,12 +76,12 @@ _OF_TORCH = re.compile(r"(?:^|/)(?:torch|apex|pyprof2?)/")
     "prof",
     "What launched each kernel, with what shapes, and what did it have to do?",
     _COLUMNS,
+    rests_on=("devices", "device-work", "device-times", "launches", "own-launches"),
     needs="device",
     fills=(
         "Record with torch.profiler.ProfilerActivity.CPU and CUDA, and record_shapes=True, or under "
         "nvprof with PyProf and torch.autograd.profiler.emit_nvtx()."
     ),
-    affected_by=("launch_without_kernel", "unlinked_kernel_fraction", "graph_replay_unattributed"),
 )
 def prof(scope: Scope) -> pa.Table:
     """The table of NVIDIA's PyProf, from traces of torch.profiler as well as from nvprof databases

@@ -54,6 +54,7 @@ _COLUMNS = (
     "roofline",
     "How close did each operator and kernel run to what the device can do?",
     _COLUMNS,
+    rests_on=("devices", "device-work", "device-times", "stream-order", "launches", "own-launches"),
     parameters=(
         Parameter(
             "by",
@@ -68,7 +69,6 @@ _COLUMNS = (
     needs="device",
     drawing="roofline",
     fills="Record with record_shapes=True: without shapes no work can be counted.",
-    affected_by=("launch_without_kernel", "unlinked_kernel_fraction", "graph_replay_unattributed"),
 )
 def roofline(
     scope: Scope, by: str = "operator", limits: str = "datasheet", causal: str = "masked"

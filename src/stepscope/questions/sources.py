@@ -49,6 +49,7 @@ ORDER BY source.rank, source.span, source.path
         Column("unknown_categories", "text", "categories unknown here (JSON)", shown=False),
         Column("unknown_fields", "text", "arguments unknown here (JSON)", shown=False),
     ),
+    rests_on=(),
     steps="all",
 )
 def sources(scope: Scope) -> pa.Table:

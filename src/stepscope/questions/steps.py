@@ -63,6 +63,7 @@ _COLUMNS = (
     "steps",
     "What did the time of each training step go to?",
     _COLUMNS,
+    rests_on=("host-times", "device-work", "device-times", "launches", "clocks", "steps"),
     parameters=(
         Parameter(
             "by",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_rows
 from stepscope.answers.selection import numbers_text
+from stepscope.formats.evidence import EVERYTHING
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,6 +51,7 @@ _COLUMNS = (
     "summary",
     "Where does the step time go, and what to look at next?",
     _COLUMNS,
+    rests_on=EVERYTHING,
     drawing="overview",
 )
 def summary(scope: Scope) -> pa.Table:

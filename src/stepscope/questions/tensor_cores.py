@@ -58,6 +58,7 @@ _FORMS = {
     "tensor-cores",
     "Which work could run on tensor cores, which does, and why not the rest?",
     _COLUMNS,
+    rests_on=("devices", "device-work", "device-times", "stream-order", "launches", "own-launches"),
     parameters=(
         Parameter(
             "by",
@@ -69,7 +70,6 @@ _FORMS = {
     ),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA, and record_shapes=True.",
-    affected_by=("launch_without_kernel", "unlinked_kernel_fraction", "graph_replay_unattributed"),
 )
 def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
     """A kernel is *eligible* when it was launched by an operator whose work tensor cores could do

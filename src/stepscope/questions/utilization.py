@@ -51,6 +51,7 @@ _COLUMNS = (
     "utilization",
     "How much of the time did kernels run, and how much of the device did they fill?",
     _COLUMNS,
+    rests_on=("devices", "device-work", "device-times", "steps"),
     parameters=(
         Parameter(
             "by",

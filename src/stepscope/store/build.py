@@ -192,7 +192,7 @@ def _build(source: Path, directory: Path, options: ImportOptions, progress: Prog
     for rank in ranks:
         merge_spans(directory, rank)
     if run.unreadable:
-        add_check(directory, min(ranks), left_out(run.unreadable))
+        add_check(directory, min(ranks), left_out.row(run.unreadable))
     facts = {
         "version": STORE_VERSION,
         "source": str(source),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stepscope.link.checks import Check
 from stepscope.store.write import rank_folder
 
 _KEYS = {"device": ("device",), "stream": ("device", "stream")}
@@ -38,10 +37,10 @@ def merge_spans(directory: Path, rank: int) -> None:
         )
 
 
-def add_check(directory: Path, rank: int, check: Check) -> None:
+def add_check(directory: Path, rank: int, check: dict[str, Any]) -> None:
     """Adds what was found in a whole folder to the checks of one of its ranks."""
     file = rank_folder(directory, rank) / "data_check.0.parquet"
     rows = pq.ParquetFile(file).read()
-    added = {"rank": rank, "span": 0, **asdict(check)}
+    added = {"rank": rank, "span": 0, **check}
     row = pa.Table.from_pylist([added], schema=rows.schema)
     pq.write_table(pa.concat_tables([rows, row]), file)

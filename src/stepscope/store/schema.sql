@@ -346,7 +346,7 @@ COMMENT ON COLUMN data_check.span IS 'recording that was checked';
 COMMENT ON COLUMN data_check."check" IS 'name of the check';
 COMMENT ON COLUMN data_check.severity IS 'ok, note, warning or error';
 COMMENT ON COLUMN data_check.count IS 'how many rows it found';
-COMMENT ON COLUMN data_check.affects IS 'questions whose answers it makes unreliable, separated by commas; empty when none';
+COMMENT ON COLUMN data_check.affects IS 'kinds of evidence that it found damaged, separated by commas; empty when none';
 COMMENT ON COLUMN data_check.explanation IS 'what was found and what it means';
 
 CREATE TABLE kernel_metric (

@@ -1,0 +1,62 @@
+"""Kinds of evidence: what a recording shows, a check may find damaged, and an answer rests on.
+
+A check names the kinds that it found damaged (`link/checks.py`; they are the column
+`data_check.affects`). A question, or anything else that judges, names the kinds that it rests on.
+Neither knows the name of the other: they meet in `bears_on`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+Evidence = Literal[
+    "file",
+    "host-times",
+    "devices",
+    "device-work",
+    "device-times",
+    "stream-order",
+    "launches",
+    "own-launches",
+    "clocks",
+    "steps",
+]
+
+MEANINGS: dict[Evidence, str] = {
+    "file": "every event that was written is in the tables; all answers rest on it and none names it",
+    "host-times": "when operators, calls and ranges on the host started and ended",
+    "devices": "devices were recorded",
+    "device-work": "everything that the devices did is in the recording",
+    "device-times": "when work on a device started and ended",
+    "stream-order": "the work of a stream ran one after another, so that durations add up",
+    "launches": "which call on the host launched a piece of device work",
+    "own-launches": "a call launched one piece of device work, and not the many of a graph",
+    "clocks": "times of host and device are on one clock",
+    "steps": "where training steps start and end",
+}
+
+EVERYTHING: tuple[Evidence, ...] = tuple(kind for kind in MEANINGS if kind != "file")
+
+
+def bears_on(affects: str, rests_on: Iterable[str]) -> bool:
+    """Whether damage bears on what rests on these kinds of evidence; that to a file always does.
+
+    A question is asked with what it declares. A rule of the judge can ask in the same way, of the
+    checks that failed, for the one kind that would make it wrong:
+    `bears_on(check["affects"], ["device-work"])`.
+
+    Args:
+        affects: kinds of evidence separated by commas, as in `data_check.affects`.
+        rests_on: kinds of evidence.
+
+    Example:
+        >>> bears_on("host-times,device-times", ["device-times", "clocks"])
+        True
+        >>> bears_on("host-times", [])
+        False
+        >>> bears_on("file", [])
+        True
+    """
+    damaged = {kind.strip() for kind in affects.split(",")}
+    return "file" in damaged or not damaged.isdisjoint(rests_on)
