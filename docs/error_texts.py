@@ -198,6 +198,10 @@ ERRORS: dict[str, str] = {
         "`--stack` are about traces, and with `--on-demand` they are the trigger's."
     ),
     "two-forms": "An answer has one form: `--json`, `--csv` or `--parquet FILE`.",
+    "unknown-answer": (
+        "The SQL reads `answer.NAME`, and there is no question of that name. `stepscope questions` "
+        "lists them; `-` is written `_`, as in `answer.device_time`."
+    ),
     "unknown-choice": "An option has a value that the question does not declare.",
     "unknown-column": (
         "The question has no such column, or not in the form that was asked for (`--by`). "

@@ -194,7 +194,9 @@ def schema_page() -> str:
     parts = [
         "# The tables\n",
         f"Version {STORE_VERSION}. Times are integer nanoseconds since the run's start, sizes are "
-        'bytes, NULL means “not measured”. `stepscope sql SRC "SELECT ..."` asks them.\n',
+        'bytes, NULL means “not measured”. `stepscope sql SRC "SELECT ..."` asks them, and beside them '
+        "the answer to every [question](index.md) as `answer.NAME` (`answer.kernels`, "
+        "`answer.device_time`), with the defaults of its parameters.\n",
     ]
     for found in schema_tables().values():
         rows = [

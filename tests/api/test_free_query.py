@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from stepscope.answers.scope import Scope
 from stepscope.api.free_query import answer_query
 from stepscope.floor.errors import UsageError
+from stepscope.questions import names
+from stepscope.store.open import Store
 
 ROWS = {"device_event": [{"name": "gemm", "dur_ns": 2**61}, {"name": "add", "dur_ns": 2**61}]}
 
@@ -69,3 +74,112 @@ def test_the_json_form_is_that_of_every_answer(answered):
     assert answer["question"] == "sql"
     assert answer["asks"] == "SELECT 1 AS n"
     assert answer["rows"] == [{"n": 1}]
+
+
+STEPS = {
+    "step": [
+        {"rank": rank, "step": step, "start_ns": 100 * step, "end_ns": 100 * step + 100}
+        for rank in (0, 1)
+        for step in (3, 4)
+    ],
+    "device_event": [
+        {"rank": rank, "step": step, "name": name, "start_ns": 100 * step, "dur_ns": 10 + rank + step}
+        for rank in (0, 1)
+        for step in (3, 4)
+        for name in ("gemm", "add")
+    ],
+}  # fmt: skip
+
+
+def test_the_answer_to_a_question_is_a_table(make_scope):
+    scope = make_scope(STEPS)
+    answer = answer_query(scope, "SELECT name, total_ns FROM answer.kernels WHERE name = 'gemm'")
+    assert answer.rows() == [{"name": "gemm", "total_ns": 13 + 14 + 14 + 15}]
+    assert answer.columns[1].unit == "ns"
+
+
+def test_answers_join_with_tables_with_others_and_with_what_the_query_makes(make_scope):
+    (row,) = answer_query(
+        make_scope(STEPS),
+        """
+        WITH gemm AS (SELECT * FROM answer.kernels WHERE name = 'gemm')
+        SELECT count(*) AS n, any_value(gemm.total_ns) AS total_ns,
+               (SELECT count(*) FROM answer.device_time) AS devices
+        FROM gemm JOIN device_event USING (name)
+        """,
+    ).rows()
+    assert row == {"n": 4, "total_ns": 56, "devices": 2}
+
+
+def test_answers_are_of_the_chosen_ranks_and_steps(make_scope):
+    text = "SELECT total_ns FROM answer.kernels WHERE name = 'gemm'"
+    assert answer_query(make_scope(STEPS, ranks=[1], steps=[4]), text).rows() == [{"total_ns": 15}]
+    with pytest.raises(UsageError, match="no step 9"):
+        make_scope(STEPS, steps=[9])
+
+
+def test_only_named_answers_are_computed(make_scope, monkeypatch):
+    from stepscope.api import free_query
+
+    computed = []
+    rows_by_default = free_query.rows_by_default
+    monkeypatch.setattr(
+        free_query,
+        "rows_by_default",
+        lambda question, scope: computed.append(question.name) or rows_by_default(question, scope),
+    )
+    scope = make_scope(STEPS)
+    answer_query(scope, "SELECT 'answer.steps' AS t FROM answer.device_time -- answer.kernels")
+    assert computed == ["device-time"]
+
+
+@pytest.mark.parametrize("question", sorted(q.replace("-", "_") for q in names()))
+def test_every_answer_can_be_selected(make_scope, question):
+    answer_query(make_scope(STEPS), f"SELECT count(*) AS n FROM answer.{question}")
+
+
+def test_an_unknown_answer_is_refused_with_the_nearest(answered):
+    with pytest.raises(UsageError, match="no answer 'kernel'") as caught:
+        answered("SELECT * FROM answer.kernel")
+    assert caught.value.hint.startswith("did you mean kernels?")
+    assert caught.value.slug == "unknown-answer"
+
+
+def test_answers_are_gone_after_the_query_also_after_one_that_fails(answered):
+    look = "SELECT count(*) AS n FROM information_schema.tables WHERE table_schema = 'answer'"
+    assert answered("SELECT count(*) AS n FROM answer.kernels").rows() == [{"n": 2}]
+    with pytest.raises(UsageError, match="nam"):
+        answered("SELECT nam FROM answer.kernels")
+    assert answered(look).rows() == [{"n": 0}]
+    assert answered("SELECT count(*) AS n FROM answer.kernels").rows() == [{"n": 2}]
+
+
+def test_answers_can_be_read_and_not_changed(answered):
+    for text in ("DROP TABLE answer.kernels", "CREATE TABLE answer.mine AS SELECT 1"):
+        with pytest.raises(UsageError, match="only reads"):
+            answered(text)
+    with pytest.raises(UsageError, match="disabled by configuration"):
+        answered("SELECT * FROM answer.kernels, read_csv('/etc/passwd')")
+
+
+def test_what_makes_an_answer_unreliable_marks_what_is_made_of_it(make_scope):
+    check = {
+        "check": "zero_ts",
+        "severity": "warning",
+        "affects": "device-work",
+        "explanation": "lost",
+    }
+    scope = make_scope({**STEPS, "data_check": [check]})
+    assert answer_query(scope, "SELECT count(*) AS n FROM answer.kernels").unreliable
+    assert not answer_query(scope, "SELECT count(*) AS n FROM device_event").unreliable
+
+
+def test_two_threads_can_ask_for_answers_of_other_ranks():
+    with Store.from_rows(STEPS) as store, ThreadPoolExecutor(2) as threads:
+
+        def total(rank: int) -> int:
+            with Scope(store, [rank]) as scope:
+                rows = answer_query(scope, "SELECT sum(total_ns) AS ns FROM answer.kernels").rows()
+            return rows[0]["ns"]
+
+        assert list(threads.map(total, [0, 1] * 10)) == [2 * 27, 2 * 29] * 10

@@ -4,7 +4,7 @@ import pytest
 
 from stepscope.floor.errors import UsageError
 from stepscope.store.open import Store
-from stepscope.store.query import check_read_only
+from stepscope.store.query import check_read_only, tables_of_schema
 
 
 @pytest.fixture
@@ -71,3 +71,25 @@ def test_everything_else_is_refused(cursor, text):
     with pytest.raises(UsageError):
         check_read_only(cursor, text)
     assert cursor.execute("SELECT sum(dur_ns) FROM device_event").fetchall() == [(5,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("SELECT * FROM answer.kernels", ("kernels",)),
+        ('FROM ANSWER."Device_Time"', ("device_time",)),
+        ("WITH k AS (FROM answer.kernels) SELECT * FROM k JOIN answer.steps USING (a)", ("kernels", "steps")),
+        ("SELECT (SELECT max(a) FROM answer.a) + b FROM device_event WHERE c IN (FROM answer.b)", ("a", "b")),
+        ("EXPLAIN ANALYZE SELECT * FROM answer.kernels", ("kernels",)),
+        ("DESCRIBE answer.kernels", ("kernels",)),
+        ("SUMMARIZE answer.kernels", ("kernels",)),
+        ("FROM memory.answer.kernels", ("kernels",)),
+        ("PIVOT answer.kernels ON kind IN ('copy') USING count(*)", ("kernels",)),
+        ("WITH kernels AS (SELECT 1) FROM kernels", ()),
+        ("SELECT 'answer.kernels' AS answer -- FROM answer.kernels", ()),
+        ("SELECT answer.dur_ns FROM device_event AS answer", ()),
+        ("FROM other.answer.kernels", ()),
+    ],
+)  # fmt: skip
+def test_tables_of_a_schema_are_found_by_the_parser(cursor, text, named):
+    assert sorted(tables_of_schema(cursor, text, "answer")) == sorted(named)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -75,13 +75,11 @@ def ask(
     if columns is not None:
         _check_columns(columns, question)
     with reading(store), Scope(store, ranks, steps) as scope:
-        if question.steps == "trace":
-            scope.check_traced()
-        told = question.answer(scope, **asked)
+        told = _answered(question, scope, asked)
         rows = as_declared(question, told)
         sources = scope.sql(SOURCES)
         note = note_of(told) if rows.num_rows else _note(question, scope)
-        checks = scope.sql(_FAILED_CHECKS).to_pylist()
+        checks = failed_checks(scope, question.rests_on)
     if columns is not None:
         for name in columns:
             if name not in rows.column_names:
@@ -95,9 +93,31 @@ def ask(
         question=question,
         arrow=rows if top is None else rows.slice(0, top),
         sources=tuple(sources.column("path").to_pylist()),
-        checks=tuple(check for check in checks if bears_on(check["affects"], question.rests_on)),
+        checks=checks,
         note=note,
     )
+
+
+def rows_by_default(question: Question, scope: Scope) -> pa.Table:
+    """The rows of an answer, asked with the defaults of its parameters.
+
+    Raises:
+        UsageError: the scope is narrowed to steps of which the question can say nothing.
+    """
+    return as_declared(question, _answered(question, scope, _complete(question, {})))
+
+
+def failed_checks(scope: Scope, rests_on: Iterable[str]) -> tuple[dict[str, Any], ...]:
+    """Data-quality checks that found something and bear on what rests on this evidence."""
+    known = tuple(rests_on)
+    checks = scope.sql(_FAILED_CHECKS).to_pylist()
+    return tuple(check for check in checks if bears_on(check["affects"], known))
+
+
+def _answered(question: Question, scope: Scope, asked: Mapping[str, Any]) -> pa.Table:
+    if question.steps == "trace":
+        scope.check_traced()
+    return question.answer(scope, **asked)
 
 
 def as_declared(question: Question, rows: pa.Table) -> pa.Table:

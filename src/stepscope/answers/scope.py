@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.selection import check_known
 from stepscope.store.interrupt import interruptible
 from stepscope.store.open import Store, fetch_arrow
-from stepscope.store.query import check_read_only
+from stepscope.store.query import check_read_only, tables_of_schema
 from stepscope.store.schema import schema_tables
 
 if TYPE_CHECKING:
@@ -96,6 +97,14 @@ class Scope:
             UsageError: it is anything else.
         """
         check_read_only(self._cursor, text)
+
+    def tables_of_schema(self, text: str, schema: str) -> tuple[str, ...]:
+        """Names of a schema's tables that SQL which only reads names; they need not be there."""
+        return tables_of_schema(self._cursor, text, schema)
+
+    def beside(self, schema: str, tables: Mapping[str, pa.Table]) -> AbstractContextManager[None]:
+        """Sets tables beside the narrowed ones, as `schema.name`, for queries made meanwhile."""
+        return self.store.beside(self._cursor, schema, tables)
 
     def numpy(self, text: str, params: Any = None) -> dict[str, np.ndarray[Any, Any]]:
         """Runs a query and returns its columns as NumPy arrays by name.

@@ -1,20 +1,30 @@
-"""A question that someone put in SQL, answered like the declared ones."""
+"""A question that someone put in SQL, answered like the declared ones.
+
+Beside the store's tables there is one for each question, its answer: `answer.kernels`,
+`answer.device_time`. It is computed when a query names it.
+"""
 
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from stepscope.answers.ask import SOURCES
+from stepscope.answers.ask import SOURCES, failed_checks, rows_by_default
 from stepscope.answers.declare import Column, Question, Type, Unit
 from stepscope.answers.scope import Scope
+from stepscope.answers.selection import check_name
 from stepscope.answers.table import Table
+from stepscope.questions import find, names
 from stepscope.store.query import sql_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ANSWERS = "answer"
+"""The schema in which SQL finds the answers to questions."""
 
 _UNIT_OF_SUFFIX: tuple[tuple[str, Unit], ...] = (
     ("_ns", "ns"),
@@ -27,22 +37,29 @@ def answer_query(scope: Scope, text: str) -> Table:
     """Runs one statement that only reads.
 
     Columns are of the four types that answers have; a list, a struct or a date becomes text. A unit
-    is taken from the end of a column's name (`_ns`, `bytes`, `_ratio`).
+    is taken from the end of a column's name (`_ns`, `bytes`, `_ratio`). An answer that the statement
+    names is one to the scope's ranks and steps, asked with the defaults of its parameters, and the
+    checks that bear on it bear on what is made of it.
 
     Raises:
-        UsageError: the text is no such statement, or it does not work.
+        UsageError: the text is no such statement, it does not work, or it names an answer that there
+            is not.
     """
     scope.check_read_only(text)
+    asked = {name: _question(name) for name in scope.tables_of_schema(text, ANSWERS)}
+    answers = {name: rows_by_default(question, scope) for name, question in asked.items()}
     try:
-        rows = scope.sql(text)
+        with scope.beside(ANSWERS, answers) if answers else nullcontext():
+            rows = scope.sql(text)
     except duckdb.Error as error:
         raise sql_error(error) from None
     sources = scope.sql(SOURCES)
-    names = _distinct(rows.column_names)
+    rests_on = tuple(sorted({kind for question in asked.values() for kind in question.rests_on}))
+    heads = _distinct(rows.column_names)
     arrays = [_plain_array(array) for array in rows.columns]
     columns = tuple(
         Column(name, _type(array.type), "", _unit(name, _type(array.type)))
-        for name, array in zip(names, arrays, strict=True)
+        for name, array in zip(heads, arrays, strict=True)
     )
     return Table(
         question=Question(
@@ -50,13 +67,19 @@ def answer_query(scope: Scope, text: str) -> Table:
             asks=" ".join(text.split()),
             columns=columns,
             answer=_none,
-            rests_on=(),
-            drawing="plan" if "explain_value" in names else "rows",
+            rests_on=rests_on,
+            drawing="plan" if "explain_value" in heads else "rows",
         ),
-        arrow=_table(arrays, names),
+        arrow=_table(arrays, heads),
         sources=tuple(sources.column("path").to_pylist()),
+        checks=failed_checks(scope, rests_on) if asked else (),
         note="" if rows.num_rows else "The query found no rows.",
     )
+
+
+def _question(name: str) -> Question:
+    known = tuple(question.replace("-", "_") for question in names())
+    return find(check_name(name, known, "answer"))
 
 
 def _none(scope: Scope) -> pa.Table:

@@ -92,6 +92,9 @@ class Trace(QuestionMethods):
     def sql(self, text: str, *, rank: Numbers | None = None, step: Numbers | None = None) -> Table:
         """Answers one SQL statement that only reads; `stepscope schema` lists the tables.
 
+        The answer to a question is a table of the schema `answer`, asked with the defaults of its
+        parameters and computed only when it is named: `answer.kernels`, `answer.device_time`.
+
         >>> trace.sql("SELECT name, dur_ns FROM device_event ORDER BY dur_ns DESC LIMIT 3")
         ... # doctest: +SKIP
 

@@ -9,19 +9,27 @@ import click
 from stepscope.answers.selection import check_name
 from stepscope.store.schema import STORE_VERSION, SchemaTable, schema_tables
 
+ANSWERS = (
+    "answer.NAME: the answer to a question, asked with the defaults of its parameters. It is computed "
+    "when SQL names it: answer.kernels, answer.device_time. Columns are listed by: stepscope questions"
+)
+
 
 @click.command(name="schema", short_help="Lists the tables and what their columns mean.")
 @click.argument("tables", metavar="[TABLE]...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object.")
 def command(tables: tuple[str, ...], as_json: bool) -> None:
-    """Lists the tables of a store, or of those named, every column with its type and meaning."""
+    """Lists the tables of a store, or those named, every column with its type and meaning.
+
+    SQL can also use the answer to any question, as a table `answer.NAME`.
+    """
     known = schema_tables()
     chosen = [known[check_name(name, tuple(known), "table")] for name in tables or known]
     if as_json:
         answer = {"version": STORE_VERSION, "tables": [_as_json(table) for table in chosen]}
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
     else:
-        click.echo("\n\n".join(_as_text(table) for table in chosen))
+        click.echo("\n\n".join([*map(_as_text, chosen), *([] if tables else [ANSWERS])]))
 
 
 def _as_text(table: SchemaTable) -> str:

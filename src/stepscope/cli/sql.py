@@ -34,6 +34,10 @@ def command(
     """Runs one SQL statement that only reads over the tables of a recording.
 
     The tables and their columns are listed by `stepscope schema`. The dialect is DuckDB's.
+
+    The answer to each question is a table too, `answer.kernels` or `answer.device_time`: of the chosen
+    ranks and steps, and with the defaults of the question's parameters. Only what the SQL names is
+    computed.
     """
     from stepscope.api.trace import open_trace
 

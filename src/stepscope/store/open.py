@@ -10,7 +10,9 @@ import itertools
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from stepscope.floor.errors import StoreError
-from stepscope.floor.sql_text import sql_literal
+from stepscope.floor.sql_text import sql_literal, sql_name
 from stepscope.store.interrupt import interruptible
 from stepscope.store.schema import (
     STORE_VERSION,
@@ -59,6 +61,7 @@ class Store:
     ) -> None:
         """For `open` and `from_rows`, which people call."""
         self._connection = connection
+        self._beside = threading.Lock()
         self._files: dict[str, dict[int, list[str]]] = {}
         self._shifts: dict[int, int] = {}
         self.directory = directory
@@ -144,6 +147,28 @@ class Store:
         it shadow the store's tables there and nowhere else.
         """
         return self._connection.cursor()
+
+    @contextmanager
+    def beside(
+        self, cursor: duckdb.DuckDBPyConnection, schema: str, tables: Mapping[str, pa.Table]
+    ) -> Iterator[None]:
+        """Sets tables beside the store's, in a schema of their own, for what one cursor asks meanwhile.
+
+        A schema belongs to all cursors (temporary ones DuckDB does not have), so it is made in a
+        transaction that is taken back, and another thread that wants one waits.
+        """
+        with self._beside:
+            cursor.begin()
+            try:
+                cursor.execute(f"CREATE SCHEMA {sql_name(schema)}")
+                for name, rows in tables.items():
+                    cursor.register("rows_beside", rows)
+                    target = f"{sql_name(schema)}.{sql_name(name)}"
+                    cursor.execute(f"CREATE TABLE {target} AS FROM rows_beside")
+                    cursor.unregister("rows_beside")
+                yield
+            finally:
+                cursor.rollback()
 
     def select_text(self, table: SchemaTable, ranks: Iterable[int] | None = None) -> str:
         """The SELECT that reads a table of chosen ranks (all by default) with its times moved."""

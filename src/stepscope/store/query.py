@@ -5,7 +5,10 @@ The connection is fenced in as well (see `store.open`): this is the half that gi
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import duckdb
 
@@ -32,6 +35,46 @@ def check_read_only(connection: duckdb.DuckDBPyConnection, text: str) -> None:
             hint="ask with SELECT, FROM, WITH, DESCRIBE or SUMMARIZE; tables are listed by: stepscope schema",
             slug="sql-not-read-only",
         )
+
+
+def tables_of_schema(
+    connection: duckdb.DuckDBPyConnection, text: str, schema: str
+) -> tuple[str, ...]:
+    """Names of a schema's tables that a statement reads, in small letters; they need not be there.
+
+    DuckDB's parser finds them, so a comment, a text or an alias that looks like one is none. What it
+    cannot take apart (PIVOT) is asked of its binder, which may refuse a query about tables that are
+    not there yet.
+    """
+    explained = _EXPLAIN.match(text)
+    statement = text[explained.end() :] if explained else text
+    # All rows, though one is wanted: DuckDB 2 does nothing else until the last one is taken.
+    ((taken_apart,),) = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchall()
+    tree = json.loads(taken_apart)
+    if tree["error"]:
+        try:
+            named = connection.get_table_names(statement, qualified=True)
+        except duckdb.Error:
+            return ()
+        found = [name.lower().replace('"', "").partition(".") for name in sorted(named)]
+        return tuple(name for own, _, name in found if own == schema)
+    return tuple(
+        dict.fromkeys(
+            table["table_name"].lower()
+            for table in _tables(tree)
+            if table["schema_name"].lower() == schema and table["catalog_name"] in ("", "memory")
+        )
+    )
+
+
+def _tables(tree: Any) -> Iterator[dict[str, str]]:
+    if isinstance(tree, dict):
+        if tree.get("type") == "BASE_TABLE":
+            yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for branch in tree:
+            yield from _tables(branch)
 
 
 def sql_error(error: duckdb.Error) -> UsageError:
