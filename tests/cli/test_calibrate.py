@@ -8,7 +8,7 @@ import pytest
 from stepscope.cli import calibrate_device
 from stepscope.cli.calibrate import result_lines
 from stepscope.cli.main import main
-from stepscope.costs.calibration import Measured, limits_named
+from stepscope.costs.calibration import Measured, known_devices
 from stepscope.costs.hardware import builtin
 
 
@@ -65,7 +65,7 @@ def test_a_processor_is_measured_and_kept(monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "vector float32" in out
     assert "measured.toml" in out
-    limits = limits_named("measured").find(calibrate_device.processor_name())
+    limits = known_devices("measured").find(calibrate_device.processor_name())
     assert limits is not None
     assert limits.peak("float32", "matrix") == limits.vector["float32"] > 0
     assert limits.memory_bytes_per_s

@@ -5,7 +5,7 @@ import pytest
 from stepscope.costs.calibration import (
     Measured,
     config_folder,
-    limits_named,
+    known_devices,
     measured_path,
     measured_text,
     store_measured,
@@ -46,7 +46,7 @@ def test_measuring_again_replaces_the_device_and_keeps_others():
     store_measured(
         Measured("Some CPU", None, {"float32": 0.7e12}, {}, 40e9, None, "measured again")
     )
-    found = limits_named("measured")
+    found = known_devices("measured")
     assert [device.name for device in found.devices] == [
         "Some CPU (measured)",
         'A "new" GPU (measured)',
@@ -56,7 +56,7 @@ def test_measuring_again_replaces_the_device_and_keeps_others():
 
 def test_measured_limits_that_nobody_measured_are_an_error():
     with pytest.raises(UsageError, match="no measured limits") as caught:
-        limits_named("measured")
+        known_devices("measured")
     assert "stepscope calibrate" in caught.value.hint
 
 
@@ -66,10 +66,10 @@ def test_a_file_of_the_users_own_comes_before_the_data_sheets():
     own.write_text(
         '[[device]]\nname = "mine"\nmatch = ["h100 80gb hbm3"]\nmatrix = { float16 = 1 }\nsource = "me"\n'
     )
-    limits = limits_named("datasheet").find("NVIDIA H100 80GB HBM3")
+    limits = known_devices("datasheet").find("NVIDIA H100 80GB HBM3")
     assert limits is not None
     assert limits.name == "mine"
-    assert limits_named("datasheet").find("NVIDIA B200") is not None
+    assert known_devices("datasheet").find("NVIDIA B200") is not None
 
 
 def test_a_damaged_file_is_not_overwritten():

@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.costs.kernel_name import CLASSES, class_of, element_type, kernel_class, library
+from stepscope.costs.registry import BY_NAME
 from stepscope.costs.tensor_cores import (
-    ELIGIBLE,
     Misaligned,
     alignment,
     arithmetic_type,
-    is_eligible,
     misaligned,
     tensor_core_use,
 )
@@ -137,9 +136,10 @@ def test_what_a_cutlass_kernel_is_aligned_to() -> None:
 
 def test_eligible_operators_are_products_convolutions_and_attention() -> None:
     for name in ("aten::addmm", "aten::cudnn_convolution", "aten::_flash_attention_forward"):
-        assert is_eligible(name)
-    assert not is_eligible("aten::add")
-    assert len(ELIGIBLE) > 80
+        assert BY_NAME[name].is_eligible
+    for name in ("aten::add", "aten::prelu", "aten::cudnn_convolution_backward_bias"):
+        assert not BY_NAME[name].is_eligible
+    assert sum(model.is_eligible for model in BY_NAME.values()) > 80
 
 
 BF16 = '["c10::BFloat16", "c10::BFloat16"]'

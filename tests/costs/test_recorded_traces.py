@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from stepscope.costs import Row, is_composite, of_row, work_table
+from stepscope.costs import Row, is_composite, model_of, of_row
 from stepscope.costs.hardware import builtin
 from stepscope.costs.kernel_name import kernel_class
-from stepscope.costs.tensor_cores import is_eligible, tensor_core_use
+from stepscope.costs.tensor_cores import tensor_core_use
 
 pytestmark = pytest.mark.traces
 
@@ -113,13 +113,18 @@ def _end(event: dict[str, Any]) -> float:
     return float(event["ts"] + event["dur"])
 
 
+def _is_eligible(name: str) -> bool:
+    model = model_of(name)
+    return model is not None and model.is_eligible
+
+
 def test_the_plugins_eligible_share_of_resnet50(shared_traces) -> None:
     """67.62 % by the plugin: the share of device time in eligible operators."""
     path = min((shared_traces / "kineto" / "resnet50_v100").glob("*.json.gz"))
     events = _events(path)
     operators = _operators(events)
     times = _innermost_times(events)
-    eligible = sum(t for place, t in times.items() if is_eligible(operators[place]["name"]))
+    eligible = sum(t for place, t in times.items() if _is_eligible(operators[place]["name"]))
     assert 100 * eligible / sum(times.values()) == pytest.approx(67.62, abs=0.1)
 
 
@@ -138,7 +143,7 @@ def test_resnet50_forward_is_four_billion_multiply_adds_an_image(shared_traces) 
             _row(e) for e in operators if e["name"] in ("aten::cudnn_convolution", "aten::addmm")
         )
     ]
-    found = work_table(rows)
+    found = [of_row(row) for row in rows]
     assert None not in found
     count = sum(row.name == "aten::addmm" for row in rows)
     assert count == len(steps) == 6

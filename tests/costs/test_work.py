@@ -12,10 +12,10 @@ from stepscope.costs import (
     Conventions,
     Row,
     formulas,
-    wants_related,
+    of_row,
+    telling_forward,
     why_not,
     work,
-    work_table,
 )
 from stepscope.costs.registry import BY_NAME, MODELS, model_of
 
@@ -408,6 +408,16 @@ def test_every_name_has_one_model_and_every_model_one_family() -> None:
     names = [name for model in MODELS for name in model.names]
     assert len(names) == len(set(names)) == len(BY_NAME)
     assert {model.family for model in MODELS} <= set(FAMILIES)
+    assert all(set(model.composites) <= set(model.names) for model in MODELS)
+
+
+def test_an_operator_without_a_formula_is_known_all_the_same() -> None:
+    einsum = model_of("aten::einsum")
+    assert einsum is not None
+    assert einsum.is_eligible
+    row = Row("aten::einsum", "[[2, 3], [3, 5]]")
+    assert (of_row(row), why_not(row)) == (None, "no formula")
+    assert "gemm.uncounted" not in {formula.formula for formula in formulas()}
 
 
 def test_every_formula_is_explained() -> None:
@@ -425,22 +435,12 @@ def test_what_cannot_be_counted_says_why() -> None:
 
 
 def test_only_few_operators_want_to_see_others() -> None:
-    assert wants_related("aten::cudnn_convolution")
-    assert wants_related("aten::cudnn_convolution_backward_weight")
-    assert wants_related("aten::max_pool2d_with_indices")
-    assert not wants_related("aten::mm")
-    assert not wants_related("aten::convolution_backward")
-
-
-def test_a_table_answers_row_by_row() -> None:
-    rows = [
-        Row("aten::mm", "[[2, 3], [3, 5]]", '["float", "float"]'),
-        Row("aten::unknown", "[[2, 3]]", '["float"]'),
-        Row("aten::mm", "[[2, 3], [3, 5]]", '["float", "float"]'),
-    ]
-    found = work_table(rows)
-    assert [None if item is None else item.flops for item in found] == [60, None, 60]
-    assert found[0] is found[2]
+    assert BY_NAME["aten::cudnn_convolution"].asks_related
+    assert BY_NAME["aten::cudnn_convolution_backward_weight"].asks_related
+    assert BY_NAME["aten::max_pool2d_with_indices"].asks_related
+    assert not BY_NAME["aten::mm"].asks_related
+    assert not BY_NAME["aten::convolution_backward"].asks_related
+    assert "aten::convolution_backward" in telling_forward()
 
 
 def test_conventions_say_what_they_are() -> None:

@@ -16,8 +16,13 @@ import numpy as np
 from stepscope.analysis.operator_work import Device, Variant
 from stepscope.analysis.recording import Array
 from stepscope.answers.declare import Parameter
-from stepscope.costs import Conventions, Limits, arithmetic_type, tensor_core_use
-from stepscope.costs.calibration import limits_named
+from stepscope.costs import (
+    Conventions,
+    Limits,
+    arithmetic_type,
+    known_devices,
+    tensor_core_use,
+)
 
 LIMITS = Parameter(
     "limits",
@@ -76,7 +81,7 @@ class Limiter:
         Raises:
             UsageError: measured limits are asked for and there are none.
         """
-        self._hardware = limits_named(limits)
+        self._hardware = known_devices(limits)
         self._known: dict[Device, Limits | None] = {}
 
     def of(self, device: Device) -> Limits | None:

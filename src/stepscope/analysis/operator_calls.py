@@ -13,7 +13,7 @@ import numpy as np
 
 from stepscope.analysis.recording import Array
 from stepscope.answers.scope import Scope
-from stepscope.costs import Row, element_type, wants_related
+from stepscope.costs import Row, element_type, model_of, telling_forward
 
 _WIDEST = 1 << 31
 _RELATIVES = 3
@@ -34,7 +34,7 @@ _BACKWARD = """
     SELECT forward_id, span, arg_min(name, depth) AS name, arg_min(input_id, depth) AS input_id
     FROM host_event
     WHERE rank = $rank AND kind = 'operator' AND forward_id IS NOT NULL AND input_id IS NOT NULL
-        AND starts_with(name, 'aten::') AND contains(name, 'backward')
+        AND name IN (SELECT unnest($telling::VARCHAR[]))
     GROUP BY ALL ORDER BY forward_id
 """
 
@@ -157,6 +157,11 @@ def _row(calls: Calls, key: tuple[str, int, int], list_dtype: str | None = None)
     return Row(name, *calls.texts.get((span, given), _SILENT), list_dtype)
 
 
+def _asks_related(operator: str) -> bool:
+    model = model_of(operator)
+    return model is not None and model.asks_related
+
+
 def distinct_calls(
     scope: Scope, rank: int, calls: Calls, kernel_of: list[str]
 ) -> tuple[Array, list[Row]]:
@@ -170,7 +175,7 @@ def distinct_calls(
         in_lists = types is not None and "TensorList" in types
         kind = element_type(kernel_of[number]) if in_lists else None
         rows.append(_row(calls, key, list_dtype=kind))
-    wanting = np.array([wants_related(row.name) and row.values is None for row in rows], bool)
+    wanting = np.array([row.values is None and _asks_related(row.name) for row in rows], bool)
     if not wanting.any():
         return calls.key.copy(), rows
     chosen = np.flatnonzero(wanting[calls.key])
@@ -178,7 +183,7 @@ def distinct_calls(
     for _level in range(_RELATIVES):
         below = chain[-1]
         chain.append(np.where(below >= 0, calls.parent[below], -1))
-    backward = scope.sql(_BACKWARD, {"rank": rank})
+    backward = scope.sql(_BACKWARD, {"rank": rank, "telling": telling_forward()})
     forward_ids = backward.column("forward_id").to_numpy()
     gradient = np.full(len(chosen), -1, dtype=np.int64)
     for places in chain:

@@ -27,6 +27,8 @@ from stepscope.analysis.operator_calls import (
 from stepscope.analysis.recording import WORK, Array
 from stepscope.answers.scope import Scope
 from stepscope.costs import (
+    FAMILIES,
+    PRODUCTS,
     Conventions,
     Row,
     Work,
@@ -43,11 +45,7 @@ from stepscope.costs.dtype import collective_dtype
 
 NO_STEP = -(1 << 62)
 DIRECTIONS = ("", "forward", "backward", "optimizer")
-PRODUCTS = frozenset({"GEMM", "convolution", "attention"})
-"""Classes of kernels that multiply matrices."""
-
 _TRANSFORMS = ("winograd", "fft2d", "fft_", "_fft")
-_MATRIX_FAMILIES = frozenset({"gemm", "convolution", "attention", "rnn"})
 
 
 class Device(NamedTuple):
@@ -278,7 +276,7 @@ def _of_rank(
 
     families = [work.family if work is not None else "" for work in works]
     matrix = np.zeros(len(what.of), dtype=bool)
-    matrix[: len(families)] = [family in _MATRIX_FAMILIES for family in families]
+    matrix[: len(families)] = [FAMILIES.get(family) in PRODUCTS for family in families]
     product = np.array([_is_product(name) for name in kernel_names], bool)
     alike, call = distinct_rows(call)
     share, shared = _shares(

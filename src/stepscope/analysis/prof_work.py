@@ -21,23 +21,23 @@ from stepscope.analysis.operator_calls import (
     index_of,
     operators,
 )
-from stepscope.analysis.operator_work import PRODUCTS
 from stepscope.analysis.recording import Array
 from stepscope.answers.scope import Scope
 from stepscope.costs import (
+    FAMILIES,
+    PRODUCTS,
     Row,
     Work,
     answering,
     class_of,
     is_composite,
-    is_eligible,
     kernel_class,
+    model_of,
     of_row,
     tensor_core_use,
 )
 
 UNKNOWN = -1
-_MATRIX = frozenset({"gemm", "convolution", "attention", "rnn"})
 _GRADIENTS = (
     ("dgrad", "convolution.input_gradient"),
     ("wgrad", "convolution.weight_gradient"),
@@ -130,7 +130,11 @@ def _fitting(
         work = works[call] if call >= 0 else None
         if work is None:
             return False
-        return name in PRODUCTS if work.family in _MATRIX else name == class_of(work.family, "")
+        return (
+            name in PRODUCTS
+            if FAMILIES[work.family] in PRODUCTS
+            else name == class_of(work.family, "")
+        )
 
     return np.array([fits(call, names[one]) for call, one in pairs], bool)[which]
 
@@ -199,7 +203,7 @@ def _flags(
     """PyProf's flag for each kernel: 1 used tensor cores, 0 could have, - could not, na not known."""
     used = [tensor_core_use(name).used for name in kernel_names]
     eligible = [
-        work is not None and (work.unit == "matrix" or is_eligible(row.name))
+        work is not None and (model := model_of(row.name)) is not None and model.is_eligible
         for work, row in zip(works, rows, strict=True)
     ]
     flags = []

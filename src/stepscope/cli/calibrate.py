@@ -41,11 +41,11 @@ def command(device: str, seconds: float, dry_run: bool) -> None:
     `--limits measured` compares with these instead of data sheets. Measure on an idle machine.
     """
     from stepscope.cli.calibrate_device import measure
-    from stepscope.costs import load_hardware
+    from stepscope.costs import known_devices
     from stepscope.costs.calibration import store_measured
 
     found = measure(device, seconds)
-    known = load_hardware().find(found.device, found.sm_count)
+    known = known_devices().find(found.device, found.sm_count)
     sys.stdout.write("\n".join(result_lines(found, known)) + "\n")
     if not dry_run:
         path = store_measured(found)

@@ -2,44 +2,46 @@
 
 Pure functions over names, shapes and types; nothing here knows traces, stores or files but its own.
 
-* `work` and `work_table` count the operations and bytes of operator calls; `formulas` explains how.
+* `model_of` finds what is known of an operator; `work` and `of_row` count the operations and bytes of
+  a call of it, `formulas` explains how.
 * `is_composite` and `answering` say which of two nested rows did the work, so that none counts twice.
-* `load_hardware` knows the peaks of devices by name, with the datasheet each number comes from.
+* `known_devices` knows the peaks of devices by name, with the datasheet each number comes from.
 * `tensor_core_use`, `kernel_class`, `library` and `element_type` read a kernel's name, `misaligned` finds
   the sizes that keep a product from the fast kernels.
 """
 
 from __future__ import annotations
 
+from stepscope.costs.calibration import known_devices
 from stepscope.costs.communication import collective, collective_name
-from stepscope.costs.composite import answering, is_composite
-from stepscope.costs.hardware import Hardware, Limits, load_hardware
+from stepscope.costs.composite import answering
+from stepscope.costs.hardware import Hardware, Limits
 from stepscope.costs.kernel_name import CLASSES, class_of, element_type, kernel_class, library
 from stepscope.costs.registry import (
     Formula,
     Row,
     formulas,
+    is_composite,
     model_of,
     of_row,
-    wants_related,
+    telling_forward,
     why_not,
     work,
-    work_table,
 )
 from stepscope.costs.tensor_cores import (
     TensorCoreUse,
     alignment,
     arithmetic_type,
-    is_eligible,
     misaligned,
     tensor_core_use,
 )
-from stepscope.costs.work import DEFAULT_CONVENTIONS, FAMILIES, Conventions, Model, Work
+from stepscope.costs.work import DEFAULT_CONVENTIONS, FAMILIES, PRODUCTS, Conventions, Model, Work
 
 __all__ = [
     "CLASSES",
     "DEFAULT_CONVENTIONS",
     "FAMILIES",
+    "PRODUCTS",
     "Conventions",
     "Formula",
     "Hardware",
@@ -57,16 +59,14 @@ __all__ = [
     "element_type",
     "formulas",
     "is_composite",
-    "is_eligible",
     "kernel_class",
+    "known_devices",
     "library",
-    "load_hardware",
     "misaligned",
     "model_of",
     "of_row",
+    "telling_forward",
     "tensor_core_use",
-    "wants_related",
     "why_not",
     "work",
-    "work_table",
 ]

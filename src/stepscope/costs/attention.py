@@ -21,7 +21,7 @@ from typing import Literal
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import accumulate_type, size_of
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 Corner = Literal["top", "bottom"]
 
@@ -311,6 +311,22 @@ def backward(call: Call, conventions: Conventions) -> Work | None:
 
 
 MODELS: tuple[Model, ...] = (
-    Model("attention.forward", tuple(_FORWARD), forward),
-    Model("attention.backward", tuple(_BACKWARD), backward),
+    Model(
+        "attention.forward",
+        tuple(_FORWARD),
+        forward,
+        composites=aten(
+            "scaled_dot_product_attention _scaled_dot_product_attention_math "
+            "_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention"
+        ),
+    ),
+    Model(
+        "attention.backward",
+        tuple(_BACKWARD),
+        backward,
+        composites=aten(
+            "_scaled_dot_product_flash_attention_backward "
+            "_scaled_dot_product_efficient_attention_backward"
+        ),
+    ),
 )

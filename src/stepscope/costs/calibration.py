@@ -31,8 +31,10 @@ def measured_path() -> Path:
     return config_folder() / "measured.toml"
 
 
-def limits_named(limits: str) -> Hardware:
-    """Devices by the kind of limits that was asked for.
+def known_devices(limits: str = "datasheet") -> Hardware:
+    """The devices whose limits are known, by the kind of limits that was asked for.
+
+    This is the only way to a device's limits: `known_devices().find(name, sm_count)`.
 
     Args:
         limits: `datasheet` for the user's own file and the rows that StepScope brings along,

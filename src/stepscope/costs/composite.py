@@ -11,71 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(f"aten::{name}" for name in text.split())
-
-
-COMPOSITES: frozenset[str] = _names(
-    # matrix products
-    "linear matmul linalg_matmul chain_matmul linalg_multi_dot einsum tensordot inner outer ger "
-    "kron bilinear cdist linalg_vecdot "
-    # convolutions: what chooses between libraries, and what a library splits in two
-    "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution "
-    "_convolution _convolution_mode thnn_conv2d slow_conv3d _convolution_double_backward "
-    "conv_tbc_backward cudnn_convolution_backward cudnn_convolution_transpose_backward "
-    "miopen_convolution_backward miopen_depthwise_convolution_backward "
-    "miopen_convolution_transpose_backward mkldnn_convolution_backward "
-    # attention
-    "scaled_dot_product_attention _scaled_dot_product_attention_math "
-    "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward "
-    "_scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward "
-    "_native_multi_head_attention _transformer_encoder_layer_fwd "
-    # normalisations
-    "batch_norm _batch_norm_impl_index _batch_norm_impl_index_backward instance_norm layer_norm "
-    "group_norm rms_norm _fused_rms_norm "
-    # softmax, losses
-    "softmax log_softmax special_softmax special_log_softmax _safe_softmax cross_entropy_loss "
-    "nll_loss nll_loss2d nll_loss_nd l1_loss kl_div binary_cross_entropy_with_logits "
-    "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss triplet_margin_loss "
-    "poisson_nll_loss ctc_loss soft_margin_loss soft_margin_loss_backward "
-    # element-wise: other names of the same thing
-    "multiply multiply_ divide divide_ true_divide true_divide_ subtract subtract_ negative "
-    "negative_ absolute absolute_ square square_ clip clip_ greater greater_ greater_equal "
-    "greater_equal_ less less_ less_equal less_equal_ not_equal not_equal_ arccos arccos_ "
-    "arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan_ arctan2 arctan2_ arctanh arctanh_ fix fix_ "
-    "relu6 relu6_ selu selu_ rrelu rrelu_ prelu log_sigmoid isclose isreal isfinite float_power "
-    "float_power_ ldexp ldexp_ relu relu_ rsub mish_backward conj_physical "
-    "__and__ __or__ __xor__ __iand__ __ior__ __ixor__ positive "
-    # reductions, scans, searches
-    "nanmean norm frobenius_norm linalg_norm argsort msort allclose "
-    # embeddings and indexing
-    "embedding embedding_backward embedding_bag _embedding_bag_backward take_along_dim stack "
-    "hstack vstack dstack column_stack concat concatenate tile repeat_interleave pad one_hot "
-    "index_put_ index_put index_add index_copy index_fill masked_scatter repeat argwhere rot90 "
-    "select_backward slice_backward diagonal_backward channel_shuffle native_channel_shuffle constant_pad_nd "
-    # copies and fills
-    "to _to_copy clone contiguous type_as item zeros ones full rand randn randint "
-    "zeros_like ones_like full_like rand_like randn_like randint_like new_zeros new_ones new_full "
-    "lift_fresh_copy "
-    # pooling, dropout
-    "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d avg_pool1d "
-    "max_pool1d max_pool1d_with_indices max_pool2d max_pool3d dropout dropout_ alpha_dropout "
-    "feature_dropout feature_alpha_dropout "
-    # recurrent networks
-    "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"
-)
-"""Operators that torch composes of others in every configuration, or does on most devices."""
-
-
-def is_composite(name: str) -> bool:
-    """Whether an operator hands its work on to other operators that are recorded below it.
-
-    >>> is_composite("aten::linear"), is_composite("aten::addmm")
-    (True, False)
-    """
-    return name in COMPOSITES
-
-
 def answering(
     parent: npt.NDArray[np.int64],
     modelled: npt.NDArray[np.bool_],
@@ -90,7 +25,7 @@ def answering(
         parent: for each row, the index of the row that encloses it, -1 for none. A parent may
             stand anywhere, but the rows must form a forest.
         modelled: whether the row's work can be counted; false for views, which have none.
-        composite: whether the row is one of COMPOSITES.
+        composite: whether the row's operator hands its work on (`work.Model.composites`).
 
     Returns:
         Index of the row whose work answers for this row's device time, -1 where there is none.

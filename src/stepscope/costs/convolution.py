@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import is_complex, real_of
-from stepscope.costs.work import Conventions, Model, Work, summed, total
+from stepscope.costs.work import Conventions, Model, Work, aten, summed, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,15 +493,67 @@ def bias_gradient(call: Call, _: Conventions) -> Work | None:
     return None if grad is None or len(grad.shape) < 2 else _bias_part(grad)
 
 
+def _channels(call: Call) -> tuple[Tensor, dict[str, int]] | None:
+    """Channels in and out, by the last tensor of input, output gradient and weight."""
+    tensors = [call.tensor(position) for position in range(3)]
+    shaped = [tensor for tensor in tensors if tensor is not None and len(tensor.shape) >= 3]
+    if len(shaped) < 2:
+        return None
+    weight = shaped[-1]
+    out, into = weight.shape[:2]
+    if call.name in _WEIGHT_GRADIENT:
+        out, into = shaped[0].shape[1], shaped[1].shape[1]
+    return weight, {"channels out": out, "channels in": into}
+
+
 MODELS: tuple[Model, ...] = (
-    Model("convolution.forward", (*_LAYOUTS, *_CUDNN), forward),
-    Model("convolution.conv_tbc", ("aten::conv_tbc",), conv_tbc),
-    Model("convolution.backward", tuple(_BACKWARD), backward),
-    Model("convolution.input_gradient", tuple(_INPUT_GRADIENT), input_gradient),
-    Model("convolution.weight_gradient", tuple(_WEIGHT_GRADIENT), weight_gradient),
+    Model(
+        "convolution.forward",
+        (*_LAYOUTS, *_CUDNN),
+        forward,
+        composites=aten(
+            "convolution _convolution _convolution_mode conv1d conv2d conv3d conv_transpose1d "
+            "conv_transpose2d conv_transpose3d thnn_conv2d slow_conv3d"
+        ),
+        aligned_sizes=_channels,
+        asks_related=True,
+    ),
+    Model("convolution.conv_tbc", aten("conv_tbc"), conv_tbc, aligned_sizes=_channels),
+    Model(
+        "convolution.backward",
+        tuple(_BACKWARD),
+        backward,
+        composites=aten(
+            "cudnn_convolution_backward cudnn_convolution_transpose_backward "
+            "miopen_convolution_backward miopen_depthwise_convolution_backward "
+            "miopen_convolution_transpose_backward mkldnn_convolution_backward"
+        ),
+        aligned_sizes=_channels,
+        tells_forward=True,
+    ),
+    Model(
+        "convolution.input_gradient",
+        tuple(_INPUT_GRADIENT),
+        input_gradient,
+        aligned_sizes=_channels,
+        asks_related=True,
+    ),
+    Model(
+        "convolution.weight_gradient",
+        tuple(_WEIGHT_GRADIENT),
+        weight_gradient,
+        aligned_sizes=_channels,
+        asks_related=True,
+    ),
     Model(
         "convolution.bias_gradient",
-        ("aten::miopen_convolution_backward_bias", "aten::cudnn_convolution_backward_bias"),
+        aten("miopen_convolution_backward_bias cudnn_convolution_backward_bias"),
         bias_gradient,
+        tensor_cores=False,
+    ),
+    Model(
+        "convolution.uncounted",
+        ("CudnnConvolutionBackward", "CudnnConvolutionTransposeBackward"),
+        None,
     ),
 )

@@ -6,7 +6,7 @@ import math
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import scalar_type, size_of
-from stepscope.costs.work import Conventions, Model, Work
+from stepscope.costs.work import Conventions, Model, Work, aten
 
 
 def copy(call: Call, _: Conventions) -> Work | None:
@@ -21,6 +21,7 @@ def copy(call: Call, _: Conventions) -> Work | None:
     return Work("copy", "copy.copy", 0, source.stored_bytes, to.bytes, to.dtype)
 
 
+_CASTS = aten("to _to_copy clone contiguous lift_fresh_copy")
 _CAST_TYPE: dict[str, int] = {"aten::_to_copy": 1, "aten::to": 1}
 
 
@@ -89,11 +90,10 @@ _SIZED: dict[str, tuple[int, int, str]] = {
     "aten::new_ones": (1, 2, ""),
     "aten::new_full": (1, 3, ""),
 }
-_RANDOM = ("rand", "normal", "uniform", "bernoulli", "exponential", "geometric", "cauchy")
 
 
 def _family(name: str) -> str:
-    return "random" if any(word in name for word in _RANDOM) else "fill"
+    return "random" if "rand" in name else "fill"
 
 
 def filled_like(call: Call, _: Conventions) -> Work | None:
@@ -174,38 +174,21 @@ def random_from(call: Call, _: Conventions) -> Work | None:
 
 
 MODELS: tuple[Model, ...] = (
-    Model("copy.copy", ("aten::copy_",), copy),
-    Model(
-        "copy.cast",
-        (
-            "aten::to",
-            "aten::_to_copy",
-            "aten::clone",
-            "aten::contiguous",
-            "aten::lift_fresh_copy",
-        ),
-        cast,
+    Model("copy.copy", aten("copy_"), copy),
+    Model("copy.cast", _CASTS, cast, composites=_CASTS),
+    Model("copy.to_host", aten("_local_scalar_dense item"), to_host, composites=aten("item")),
+    Model("fill.fill", aten("fill_ zero_"), fill),
+    *(
+        Model(f"{family}.{what}", names, count, composites=names)
+        for family in ("fill", "random")
+        for what, count, rows in (("like", filled_like, _LIKE), ("sized", filled, _SIZED))
+        for names in [tuple(name for name in rows if _family(name) == family)]
     ),
-    Model("copy.to_host", ("aten::_local_scalar_dense", "aten::item"), to_host),
-    Model("fill.fill", ("aten::fill_", "aten::zero_"), fill),
-    Model("fill.like", tuple(name for name in _LIKE if "rand" not in name), filled_like),
-    Model("random.like", tuple(name for name in _LIKE if "rand" in name), filled_like),
-    Model("fill.sized", tuple(name for name in _SIZED if "rand" not in name), filled),
-    Model("random.sized", tuple(name for name in _SIZED if "rand" in name), filled),
-    Model("fill.sequence", ("aten::arange",), sequence),
+    Model("fill.sequence", aten("arange"), sequence),
     Model(
         "random.in_place",
-        (
-            "aten::normal_",
-            "aten::uniform_",
-            "aten::bernoulli_",
-            "aten::random_",
-            "aten::exponential_",
-            "aten::geometric_",
-            "aten::cauchy_",
-            "aten::log_normal_",
-        ),
+        aten("normal_ uniform_ bernoulli_ random_ exponential_ geometric_ cauchy_ log_normal_"),
         random_in_place,
     ),
-    Model("random.from_rates", ("aten::bernoulli", "aten::poisson"), random_from),
+    Model("random.from_rates", aten("bernoulli poisson"), random_from),
 )

@@ -7,7 +7,7 @@ counted. Source: Srivastava et al. (2014).
 from __future__ import annotations
 
 from stepscope.costs.call import Call
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 
 def forward(call: Call, _: Conventions) -> Work | None:
@@ -49,8 +49,9 @@ def backward(call: Call, _: Conventions) -> Work | None:
 MODELS: tuple[Model, ...] = (
     Model(
         "dropout.forward",
-        ("aten::native_dropout", "aten::_fused_dropout", "aten::dropout", "aten::dropout_"),
+        aten("native_dropout _fused_dropout dropout dropout_"),
         forward,
+        composites=aten("dropout dropout_"),
     ),
-    Model("dropout.backward", ("aten::native_dropout_backward", "aten::_masked_scale"), backward),
+    Model("dropout.backward", aten("native_dropout_backward _masked_scale"), backward),
 )

@@ -12,7 +12,7 @@ import math
 from stepscope.costs.call import Argument, Call, Scalar, Tensor, broadcast
 from stepscope.costs.dtype import is_complex, is_float, promote, real_of, size_of
 from stepscope.costs.pointwise import POINTWISE, Pointwise, entry
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 _UNTOLD = "type of a number not recorded: taken not to change the result's"
 
@@ -165,7 +165,22 @@ _NAMES = tuple(
 )
 
 MODELS: tuple[Model, ...] = (
-    Model("elementwise.pointwise", _NAMES, elementwise),
-    Model("elementwise.gated", ("aten::glu",), gated),
-    Model("elementwise.gated_backward", ("aten::glu_backward",), gated_backward),
+    Model(
+        "elementwise.pointwise",
+        _NAMES,
+        elementwise,
+        composites=aten(
+            # other names of the same thing
+            "multiply multiply_ divide divide_ true_divide true_divide_ subtract subtract_ "
+            "negative negative_ absolute absolute_ square square_ clip clip_ greater greater_ "
+            "greater_equal greater_equal_ less less_ less_equal less_equal_ not_equal not_equal_ "
+            "arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan_ "
+            "arctan2 arctan2_ arctanh arctanh_ fix fix_ __and__ __or__ __xor__ __iand__ __ior__ "
+            "__ixor__ rsub float_power float_power_ ldexp ldexp_ conj_physical "
+            # activations and questions made of others
+            "relu relu_ relu6 relu6_ selu selu_ prelu log_sigmoid mish_backward isreal isfinite"
+        ),
+    ),
+    Model("elementwise.gated", aten("glu"), gated),
+    Model("elementwise.gated_backward", aten("glu_backward"), gated_backward),
 )

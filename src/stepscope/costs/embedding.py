@@ -7,7 +7,7 @@ indices repeat is data that no recording holds.
 from __future__ import annotations
 
 from stepscope.costs.call import Call, Tensor
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 
 def _bytes(tensor: Tensor | None) -> int | None:
@@ -105,16 +105,18 @@ def bag_gradient(call: Call, _: Conventions) -> Work | None:
 
 
 MODELS: tuple[Model, ...] = (
-    Model("embedding.lookup", ("aten::embedding",), lookup),
+    Model("embedding.lookup", aten("embedding"), lookup, composites=aten("embedding")),
     Model(
         "embedding.gradient",
-        ("aten::embedding_dense_backward", "aten::embedding_backward"),
+        aten("embedding_dense_backward embedding_backward"),
         gradient,
+        composites=aten("embedding_backward"),
     ),
     Model(
         "embedding.bag",
-        ("aten::embedding_bag", "aten::_embedding_bag", "aten::_embedding_bag_forward_only"),
+        aten("embedding_bag _embedding_bag _embedding_bag_forward_only"),
         bag,
+        composites=aten("embedding_bag"),
     ),
-    Model("embedding.bag_gradient", ("aten::_embedding_bag_dense_backward",), bag_gradient),
+    Model("embedding.bag_gradient", aten("_embedding_bag_dense_backward"), bag_gradient),
 )

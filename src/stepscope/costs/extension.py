@@ -117,8 +117,8 @@ def cache_write(call: Call, _: Conventions) -> Work | None:
     size = cache.element_size
     moved = key.elements + value.elements
     return Work(
-        family="copy",
-        formula="copy.cache_write",
+        family="indexing",
+        formula="indexing.cache_write",
         flops=0,
         bytes_read=total(key.stored_bytes, value.stored_bytes, _bytes(slots)),
         bytes_written=None if size is None else moved * size,
@@ -182,7 +182,7 @@ MODELS: tuple[Model, ...] = (
         quantise,
     ),
     Model("elementwise.silu_and_mul", ("_C::silu_and_mul",), silu_and_mul),
-    Model("copy.cache_write", ("_C_cache_ops::reshape_and_cache_flash",), cache_write),
+    Model("indexing.cache_write", ("_C_cache_ops::reshape_and_cache_flash",), cache_write),
     Model(
         "indexing.permute_pooled",
         (

@@ -13,7 +13,7 @@ from stepscope.costs.call import Call, Tensor, TensorList, broadcast
 from stepscope.costs.dtype import real_of
 from stepscope.costs.elementwise import operations, result_type
 from stepscope.costs.pointwise import POINTWISE, entry
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 _PREFIX = "aten::_foreach_"
 
@@ -177,26 +177,25 @@ _NAMES = tuple(
     if not name.startswith("__") and name not in _SPECIAL
 )
 
-MODELS: tuple[Model, ...] = (
-    Model("elementwise.foreach", _NAMES, foreach),
-    Model(
-        "copy.foreach",
-        (f"{_PREFIX}copy_", f"{_PREFIX}copy", f"{_PREFIX}clone"),
-        foreach_copy,
-    ),
-    Model("fill.foreach", (f"{_PREFIX}zero_", f"{_PREFIX}zero"), foreach_zero),
-    Model(
-        "reduction.foreach",
-        (f"{_PREFIX}norm", f"{_PREFIX}max", f"{_PREFIX}powsum"),
-        foreach_reduce,
-    ),
-    Model(
-        "optimizer.unscale",
+MODELS: tuple[Model, ...] = tuple(
+    Model(formula, names, count, over_lists=True)
+    for formula, names, count in (
+        ("elementwise.foreach", _NAMES, foreach),
+        ("copy.foreach", aten("_foreach_copy_ _foreach_copy _foreach_clone"), foreach_copy),
+        ("fill.foreach", aten("_foreach_zero_ _foreach_zero"), foreach_zero),
         (
-            "aten::_amp_foreach_non_finite_check_and_unscale_",
-            "aten::_amp_foreach_non_finite_check_and_unscale",
+            "reduction.foreach",
+            aten("_foreach_norm _foreach_max _foreach_powsum"),
+            foreach_reduce,
         ),
-        unscale,
-    ),
-    Model("gemm.foreach", (f"{_PREFIX}mm",), matrix_products),
+        (
+            "optimizer.unscale",
+            aten(
+                "_amp_foreach_non_finite_check_and_unscale_ "
+                "_amp_foreach_non_finite_check_and_unscale"
+            ),
+            unscale,
+        ),
+        ("gemm.foreach", aten("_foreach_mm"), matrix_products),
+    )
 )

@@ -8,10 +8,11 @@ A complex product counts four times as much: a complex multiply-add is four real
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from stepscope.costs.call import Call, Scalar, Tensor, broadcast
 from stepscope.costs.dtype import is_complex, real_of, scalar_type, size_of
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 
 def _product(
@@ -314,41 +315,84 @@ def pairwise_distance(call: Call, _: Conventions) -> Work | None:
     )
 
 
+def _sizes_of(a_at: int, b_at: int) -> Callable[[Call], tuple[Tensor, dict[str, int]] | None]:
+    """Sizes that are contiguous in memory in `a @ b`, where these are the positions of a and b."""
+
+    def sizes(call: Call) -> tuple[Tensor, dict[str, int]] | None:
+        a, b = call.tensor(a_at), call.tensor(b_at)
+        if a is None or b is None or len(a.shape) < 2 or len(b.shape) < 2:
+            return None
+        m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+        # The dimension that is contiguous in memory must be the multiple: K or M of a, N or K of b.
+        found: dict[str, int] = {}
+        for tensor, names in ((a, ("M", "K")), (b, ("K", "N"))):
+            steps = tensor.strides
+            column = steps is not None and steps[-2] == 1 and steps[-1] != 1
+            name = names[0] if column else names[1]
+            found[name] = {"M": m, "K": k, "N": n}[name]
+        found["N"] = n
+        return a, found
+
+    return sizes
+
+
+def _sizes_of_layer(call: Call) -> tuple[Tensor, dict[str, int]] | None:
+    """N and K of a fully connected layer, by its weight."""
+    x, w = call.tensor(0), call.tensor(1)
+    if x is None or w is None or len(w.shape) != 2:
+        return None
+    return w, {"N": w.shape[0], "K": w.shape[1]}
+
+
 MODELS: tuple[Model, ...] = (
-    Model("gemm.mm", ("aten::mm", "aten::_int_mm"), mm),
-    Model("gemm.addmm", ("aten::addmm", "aten::addmm_", "aten::_addmm_activation"), addmm),
-    Model("gemm.bmm", ("aten::bmm",), bmm),
+    Model("gemm.mm", aten("mm _int_mm"), mm, aligned_sizes=_sizes_of(0, 1), joins=True),
+    Model(
+        "gemm.addmm",
+        aten("addmm addmm_ _addmm_activation"),
+        addmm,
+        aligned_sizes=_sizes_of(1, 2),
+        joins=True,
+    ),
+    Model("gemm.bmm", aten("bmm"), bmm, aligned_sizes=_sizes_of(0, 1)),
     Model(
         "gemm.baddbmm",
-        (
-            "aten::baddbmm",
-            "aten::baddbmm_",
-            "aten::_baddbmm_mkl_",
-            "aten::addbmm",
-            "aten::addbmm_",
-        ),
+        aten("baddbmm baddbmm_ _baddbmm_mkl_ addbmm addbmm_"),
         baddbmm,
+        aligned_sizes=_sizes_of(1, 2),
     ),
-    Model("gemm.mv", ("aten::mv", "aten::addmv", "aten::addmv_"), mv),
-    Model("gemm.dot", ("aten::dot", "aten::vdot"), dot),
-    Model("gemm.addr", ("aten::addr", "aten::addr_"), addr),
+    Model("gemm.mv", aten("mv addmv addmv_"), mv),
+    Model("gemm.dot", aten("dot vdot"), dot),
+    Model("gemm.addr", aten("addr addr_"), addr),
     Model(
         "gemm.linear",
-        (
-            "aten::linear",
-            "aten::mkldnn_linear",
-            "mkldnn::_linear_pointwise",
-            "mkl::_mkl_linear",
-        ),
+        (*aten("linear mkldnn_linear"), "mkldnn::_linear_pointwise", "mkl::_mkl_linear"),
         linear,
+        composites=aten("linear"),
+        aligned_sizes=_sizes_of_layer,
+        joins=True,
     ),
-    Model("gemm.matmul", ("aten::matmul", "aten::linalg_matmul"), matmul),
-    Model("gemm.scaled_mm", ("aten::_scaled_mm", "aten::_scaled_mm_v2"), scaled_mm),
-    Model("gemm.grouped_mm", ("aten::_grouped_mm", "aten::_scaled_grouped_mm"), grouped_mm),
     Model(
-        "gemm.packed_mm",
-        ("aten::_weight_int8pack_mm", "aten::_weight_int4pack_mm"),
-        packed_mm,
+        "gemm.matmul",
+        aten("matmul linalg_matmul"),
+        matmul,
+        composites=aten("matmul linalg_matmul"),
+        aligned_sizes=_sizes_of(0, 1),
+        joins=True,
     ),
-    Model("gemm.pairwise_distance", ("aten::_cdist_forward",), pairwise_distance),
+    Model(
+        "gemm.scaled_mm", aten("_scaled_mm _scaled_mm_v2"), scaled_mm, aligned_sizes=_sizes_of(0, 1)
+    ),
+    Model("gemm.grouped_mm", aten("_grouped_mm _scaled_grouped_mm"), grouped_mm),
+    Model("gemm.packed_mm", aten("_weight_int8pack_mm _weight_int4pack_mm"), packed_mm),
+    Model("gemm.pairwise_distance", aten("_cdist_forward"), pairwise_distance, tensor_cores=False),
+    Model(
+        "gemm.uncounted",
+        (
+            *aten("chain_matmul linalg_multi_dot einsum"),
+            *("MmBackward", "BmmBackward0", "MvBackward", "AddmmBackward", "AddmvBackward"),
+            "AddbmmBackward",
+        ),
+        None,
+        composites=aten("chain_matmul linalg_multi_dot einsum"),
+    ),
 )

@@ -94,11 +94,6 @@ def _operations(name: str) -> int:
     return row.operations if row is not None else _REDUCTIONS[name]
 
 
-def is_generated(name: str) -> bool:
-    """Whether the name is one that Inductor gives to a kernel it generates."""
-    return _NAME.match(name[:_LONGEST_NAME]) is not None
-
-
 def generated(call: Call, _: Conventions) -> Work | None:
     """Generated kernel: (operations of its fused operators)·(points of its loops), a lower bound.
 
@@ -151,5 +146,4 @@ def _points(call: Call, loops: int) -> int | None:
     return math.prod(extents[-loops:])
 
 
-MODELS: tuple[Model, ...] = (Model("generated.inductor", (), generated),)
-"""The registry hands every name that `is_generated` accepts to this model."""
+MODELS: tuple[Model, ...] = (Model("generated.inductor", (), generated, form=_NAME),)

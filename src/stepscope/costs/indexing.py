@@ -11,7 +11,7 @@ import math
 
 from stepscope.costs.call import Call, Tensor
 from stepscope.costs.dtype import is_float
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 
 def _move(
@@ -232,95 +232,69 @@ def into_zeros(call: Call, _: Conventions) -> Work | None:
 
 
 MODELS: tuple[Model, ...] = (
-    Model("indexing.gather", ("aten::gather", "aten::take", "aten::take_along_dim"), gather),
-    Model("indexing.index_select", ("aten::index_select",), index_select),
+    Model(
+        "indexing.gather",
+        aten("gather take take_along_dim"),
+        gather,
+        composites=aten("take_along_dim"),
+    ),
+    Model("indexing.index_select", aten("index_select"), index_select),
     Model(
         "indexing.scatter",
-        (
-            "aten::scatter",
-            "aten::scatter_",
-            "aten::scatter_add",
-            "aten::scatter_add_",
-            "aten::scatter_reduce",
-            "aten::scatter_reduce_",
-        ),
+        aten("scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_"),
         scatter,
     ),
     Model(
         "indexing.index_write",
-        (
-            "aten::index_copy",
-            "aten::index_copy_",
-            "aten::index_add",
-            "aten::index_add_",
-            "aten::index_fill",
-            "aten::index_fill_",
-        ),
+        aten("index_copy index_copy_ index_add index_add_ index_fill index_fill_"),
         index_write,
+        composites=aten("index_copy index_add index_fill"),
     ),
-    Model("indexing.masked_select", ("aten::masked_select",), masked_select),
+    Model("indexing.masked_select", aten("masked_select"), masked_select),
     Model(
-        "indexing.masked_scatter", ("aten::masked_scatter", "aten::masked_scatter_"), masked_scatter
+        "indexing.masked_scatter",
+        aten("masked_scatter masked_scatter_"),
+        masked_scatter,
+        composites=aten("masked_scatter"),
     ),
-    Model("indexing.nonzero", ("aten::nonzero", "aten::argwhere"), nonzero),
+    Model("indexing.nonzero", aten("nonzero argwhere"), nonzero, composites=aten("argwhere")),
     Model(
         "indexing.join",
-        (
-            "aten::cat",
-            "aten::_cat",
-            "aten::stack",
-            "aten::_stack",
-            "aten::concat",
-            "aten::concatenate",
-        ),
+        aten("cat _cat stack _stack concat concatenate"),
         join,
+        composites=aten("stack concat concatenate"),
     ),
     Model(
         "indexing.rearrange",
-        (
-            "aten::roll",
-            "aten::flip",
-            "aten::tril",
-            "aten::triu",
-            "aten::tril_",
-            "aten::triu_",
-            "aten::pixel_shuffle",
-            "aten::pixel_unshuffle",
-            "aten::channel_shuffle",
-            "aten::native_channel_shuffle",
-            "aten::rot90",
+        aten(
+            "roll flip tril triu tril_ triu_ pixel_shuffle pixel_unshuffle channel_shuffle "
+            "native_channel_shuffle rot90"
         ),
         rearrange,
+        composites=aten("channel_shuffle native_channel_shuffle rot90"),
     ),
-    Model("indexing.repeat", ("aten::repeat", "aten::tile"), repeat),
+    Model("indexing.repeat", aten("repeat tile"), repeat, composites=aten("repeat tile")),
     Model(
         "indexing.pad",
-        (
-            "aten::constant_pad_nd",
-            "aten::reflection_pad1d",
-            "aten::reflection_pad2d",
-            "aten::reflection_pad3d",
-            "aten::replication_pad1d",
-            "aten::replication_pad2d",
-            "aten::replication_pad3d",
+        aten(
+            "constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
+            "replication_pad2d replication_pad3d"
         ),
         pad,
+        composites=aten("constant_pad_nd"),
     ),
     Model(
         "indexing.pad_backward",
-        (
-            "aten::reflection_pad1d_backward",
-            "aten::reflection_pad2d_backward",
-            "aten::reflection_pad3d_backward",
-            "aten::replication_pad1d_backward",
-            "aten::replication_pad2d_backward",
-            "aten::replication_pad3d_backward",
+        aten(
+            "reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward "
+            "replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward"
         ),
         pad_backward,
     ),
     Model(
         "indexing.into_zeros",
-        ("aten::slice_backward", "aten::select_backward", "aten::diagonal_backward"),
+        aten("slice_backward select_backward diagonal_backward"),
         into_zeros,
+        composites=aten("slice_backward select_backward diagonal_backward"),
     ),
 )

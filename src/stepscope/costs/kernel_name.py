@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from stepscope.costs.work import FAMILIES
+
 CLASSES: tuple[str, ...] = (
     "GEMM",
     "convolution",
@@ -22,30 +24,6 @@ CLASSES: tuple[str, ...] = (
 )
 """Classes of work. `copy` holds what moves elements (copies, fills, layouts, gathering and
 scattering, embedding look-ups), `reduction` also scans, softmax, losses and pooling."""
-
-CLASS_OF_FAMILY: dict[str, str] = {
-    "gemm": "GEMM",
-    "convolution": "convolution",
-    "attention": "attention",
-    "normalisation": "normalisation",
-    "softmax": "reduction",
-    "loss": "reduction",
-    "elementwise": "element-wise",
-    "reduction": "reduction",
-    "scan": "reduction",
-    "embedding": "copy",
-    "indexing": "copy",
-    "copy": "copy",
-    "fill": "copy",
-    "random": "element-wise",
-    "pooling": "reduction",
-    "dropout": "element-wise",
-    "rnn": "GEMM",
-    "optimizer": "optimizer",
-    "communication": "communication",
-}
-"""Class of the work of a family (see `work.FAMILIES`). Generated kernels go by their name, views have
-no kernels."""
 
 _LONGEST_NAME = 8192
 
@@ -230,4 +208,4 @@ def class_of(family: str | None, kernel: str) -> str:
     by_name = kernel_class(kernel)
     if by_name == "communication" or kernel.startswith(("Memcpy", "Memset")):
         return by_name
-    return CLASS_OF_FAMILY.get(family or "", by_name)
+    return FAMILIES.get(family or "") or by_name

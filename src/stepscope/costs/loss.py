@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stepscope.costs.call import Call, Tensor, broadcast
 from stepscope.costs.dtype import promote, size_of
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 
 def _bytes(tensor: Tensor | None) -> int | None:
@@ -153,19 +153,27 @@ def elementwise_backward(call: Call, _: Conventions) -> Work | None:
 MODELS: tuple[Model, ...] = (
     Model(
         "loss.nll_forward",
-        (
-            "aten::nll_loss",
-            "aten::nll_loss2d",
-            "aten::nll_loss_nd",
-            "aten::nll_loss_forward",
-            "aten::nll_loss2d_forward",
-        ),
+        aten("nll_loss nll_loss2d nll_loss_nd nll_loss_forward nll_loss2d_forward"),
         nll_forward,
+        composites=aten("nll_loss nll_loss2d nll_loss_nd"),
+    ),
+    Model("loss.nll_backward", aten("nll_loss_backward nll_loss2d_backward"), nll_backward),
+    Model(
+        "loss.cross_entropy",
+        aten("cross_entropy_loss"),
+        cross_entropy,
+        composites=aten("cross_entropy_loss"),
     ),
     Model(
-        "loss.nll_backward", ("aten::nll_loss_backward", "aten::nll_loss2d_backward"), nll_backward
+        "loss.elementwise",
+        tuple(_ELEMENTWISE),
+        elementwise,
+        composites=aten("l1_loss kl_div binary_cross_entropy_with_logits soft_margin_loss"),
     ),
-    Model("loss.cross_entropy", ("aten::cross_entropy_loss",), cross_entropy),
-    Model("loss.elementwise", tuple(_ELEMENTWISE), elementwise),
-    Model("loss.elementwise_backward", tuple(_ELEMENTWISE_BACKWARD), elementwise_backward),
+    Model(
+        "loss.elementwise_backward",
+        tuple(_ELEMENTWISE_BACKWARD),
+        elementwise_backward,
+        composites=aten("soft_margin_loss_backward"),
+    ),
 )

@@ -25,7 +25,7 @@ from dataclasses import replace
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import accumulate_type, size_of
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 
 def _given(*tensors: Tensor | None) -> int | None:
@@ -354,30 +354,55 @@ def backward_elementwise(call: Call, _: Conventions) -> Work | None:
 
 
 MODELS: tuple[Model, ...] = (
-    Model("normalisation.batch_norm", tuple(_BATCH_NORM), batch_norm),
-    Model("normalisation.batch_norm_backward", tuple(_BATCH_NORM_BACKWARD), batch_norm_backward),
-    Model("normalisation.layer_norm", ("aten::layer_norm", "aten::native_layer_norm"), layer_norm),
+    Model(
+        "normalisation.batch_norm",
+        tuple(_BATCH_NORM),
+        batch_norm,
+        composites=aten("batch_norm _batch_norm_impl_index instance_norm"),
+    ),
+    Model(
+        "normalisation.batch_norm_backward",
+        tuple(_BATCH_NORM_BACKWARD),
+        batch_norm_backward,
+        composites=aten("_batch_norm_impl_index_backward"),
+    ),
+    Model(
+        "normalisation.layer_norm",
+        aten("layer_norm native_layer_norm"),
+        layer_norm,
+        composites=aten("layer_norm"),
+    ),
     Model(
         "normalisation.layer_norm_backward",
-        ("aten::native_layer_norm_backward",),
+        aten("native_layer_norm_backward"),
         layer_norm_backward,
     ),
-    Model("normalisation.group_norm", ("aten::group_norm", "aten::native_group_norm"), group_norm),
+    Model(
+        "normalisation.group_norm",
+        aten("group_norm native_group_norm"),
+        group_norm,
+        composites=aten("group_norm"),
+    ),
     Model(
         "normalisation.group_norm_backward",
-        ("aten::native_group_norm_backward",),
+        aten("native_group_norm_backward"),
         group_norm_backward,
     ),
-    Model("normalisation.rms_norm", ("aten::rms_norm", "aten::_fused_rms_norm"), rms_norm),
+    Model(
+        "normalisation.rms_norm",
+        aten("rms_norm _fused_rms_norm"),
+        rms_norm,
+        composites=aten("rms_norm _fused_rms_norm"),
+    ),
     Model(
         "normalisation.rms_norm_backward", ("aten::_fused_rms_norm_backward",), rms_norm_backward
     ),
-    Model("normalisation.statistics", ("aten::batch_norm_stats",), statistics),
-    Model("normalisation.elementwise", ("aten::batch_norm_elemt",), elementwise_norm),
-    Model("normalisation.backward_reduce", ("aten::batch_norm_backward_reduce",), backward_reduce),
+    Model("normalisation.statistics", aten("batch_norm_stats"), statistics),
+    Model("normalisation.elementwise", aten("batch_norm_elemt"), elementwise_norm),
+    Model("normalisation.backward_reduce", aten("batch_norm_backward_reduce"), backward_reduce),
     Model(
         "normalisation.backward_elementwise",
-        ("aten::batch_norm_backward_elemt",),
+        aten("batch_norm_backward_elemt"),
         backward_elementwise,
     ),
 )

@@ -15,7 +15,7 @@ Maximising and unscaling gradients add 1 each. Sources: Kingma and Ba (2015), Lo
 from __future__ import annotations
 
 from stepscope.costs.call import Call, Tensor
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 
 def _elements(tensors: tuple[Tensor, ...]) -> int:
@@ -114,9 +114,15 @@ def adagrad(call: Call, _: Conventions) -> Work | None:
 MODELS: tuple[Model, ...] = (
     Model(
         "optimizer.adam",
-        ("aten::_fused_adam_", "aten::_fused_adamw_", "aten::_fused_adam", "aten::_fused_adamw"),
+        aten("_fused_adam_ _fused_adamw_ _fused_adam _fused_adamw"),
         adam,
+        over_lists=True,
     ),
-    Model("optimizer.sgd", ("aten::_fused_sgd_", "aten::_fused_sgd"), sgd),
-    Model("optimizer.adagrad", ("aten::_fused_adagrad_", "aten::_fused_adagrad"), adagrad),
+    Model("optimizer.sgd", aten("_fused_sgd_ _fused_sgd"), sgd, over_lists=True),
+    Model(
+        "optimizer.adagrad",
+        aten("_fused_adagrad_ _fused_adagrad"),
+        adagrad,
+        over_lists=True,
+    ),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from stepscope.costs.call import Call, Tensor
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 _POOLS: dict[str, tuple[int, bool, bool]] = {
     "aten::max_pool1d": (1, True, False),
@@ -254,16 +254,27 @@ def resample_backward(call: Call, _: Conventions) -> Work | None:
 
 
 MODELS: tuple[Model, ...] = (
-    Model("pooling.pool", tuple(_POOLS), pool),
-    Model("pooling.pool_backward", tuple(_BACKWARD), pool_backward),
-    Model("pooling.adaptive", tuple(_ADAPTIVE), adaptive),
+    Model(
+        "pooling.pool",
+        tuple(_POOLS),
+        pool,
+        composites=aten("max_pool1d max_pool2d max_pool3d max_pool1d_with_indices avg_pool1d"),
+        asks_related=True,
+    ),
+    Model("pooling.pool_backward", tuple(_BACKWARD), pool_backward, tells_forward=True),
+    Model(
+        "pooling.adaptive",
+        tuple(_ADAPTIVE),
+        adaptive,
+        composites=aten(
+            "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d"
+        ),
+    ),
     Model(
         "pooling.adaptive_backward",
-        (
-            "aten::_adaptive_avg_pool2d_backward",
-            "aten::_adaptive_avg_pool3d_backward",
-            "aten::adaptive_max_pool2d_backward",
-            "aten::adaptive_max_pool3d_backward",
+        aten(
+            "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward "
+            "adaptive_max_pool2d_backward adaptive_max_pool3d_backward"
         ),
         adaptive_backward,
     ),

@@ -16,7 +16,7 @@ from typing import Literal
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import is_float, real_of, scalar_type, size_of
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 Result = Literal["same", "sum", "bool", "index", "real"]
 
@@ -170,11 +170,12 @@ def compare_all(call: Call, _: Conventions) -> Work | None:
 
 
 MODELS: tuple[Model, ...] = (
-    Model("reduction.reduce", tuple(_REDUCTIONS), reduction),
+    Model("reduction.reduce", tuple(_REDUCTIONS), reduction, composites=aten("nanmean")),
     Model(
         "reduction.norm",
-        ("aten::norm", "aten::linalg_vector_norm", "aten::linalg_norm", "aten::frobenius_norm"),
+        aten("norm linalg_vector_norm linalg_norm frobenius_norm"),
         norm,
+        composites=aten("norm linalg_norm frobenius_norm"),
     ),
-    Model("reduction.equal", ("aten::equal",), compare_all),
+    Model("reduction.equal", aten("equal"), compare_all),
 )

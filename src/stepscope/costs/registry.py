@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 
 from stepscope.costs import (
     attention,
@@ -58,10 +57,10 @@ MODELS: tuple[Model, ...] = (
 )
 """Every model, family by family."""
 
-BY_NAME: MappingProxyType[str, Model] = MappingProxyType(
-    {name: model for model in MODELS for name in model.names}
-)
-"""The model of each operator that has one (generated kernels are recognised by their name's form)."""
+BY_NAME = {name: model for model in MODELS for name in model.names}
+_BY_FORM = [model for model in MODELS if model.form is not None]
+_LONGEST = 4096
+"""Of a name that must have some form, so much is looked at."""
 
 _LARGEST = (1 << 63) - 1
 
@@ -102,34 +101,29 @@ class Formula:
 
 
 def model_of(name: str) -> Model | None:
-    """Find the model of an operator, or None where it has none."""
-    model = BY_NAME.get(name)
-    if model is None and generated.is_generated(name):
-        return generated.MODELS[0]
-    return model
+    """Find the model of an operator, or None where it has none.
 
-
-_HELPED = frozenset(
-    name
-    for model in (*convolution.MODELS, *pooling.MODELS)
-    if model.formula
-    in (
-        "convolution.forward",
-        "convolution.input_gradient",
-        "convolution.weight_gradient",
-        "pooling.pool",
-    )
-    for name in model.names
-)
-
-
-def wants_related(name: str) -> bool:
-    """Whether calls around an operator (see Row) can tell what its own inputs leave out.
-
-    A forward convolution or pooling whose values were not recorded needs its backward call, the
-    gradient of a weight or input the operator that encloses it.
+    This is the only way from an operator's name to what is known of it.
     """
-    return name in _HELPED
+    model = BY_NAME.get(name)
+    if model is not None:
+        return model
+    return next((one for one in _BY_FORM if one.form and one.form.match(name[:_LONGEST])), None)
+
+
+def is_composite(name: str) -> bool:
+    """Whether an operator hands its work on to other operators that are recorded below it.
+
+    >>> is_composite("aten::linear"), is_composite("aten::addmm")
+    (True, False)
+    """
+    model = model_of(name)
+    return model is not None and name in model.composites
+
+
+def telling_forward() -> list[str]:
+    """Backward operators whose inputs tell what those of their forward call leave out."""
+    return [name for model in MODELS if model.tells_forward for name in model.names]
 
 
 def why_not(row: Row) -> str | None:
@@ -139,7 +133,8 @@ def why_not(row: Row) -> str | None:
     """
     if of_row(row) is not None:
         return None
-    if model_of(row.name) is None:
+    model = model_of(row.name)
+    if model is None or model.count is None:
         return "no formula"
     return "inputs not recorded" if _parse(row) is None else "inputs do not tell"
 
@@ -149,6 +144,7 @@ def formulas() -> list[Formula]:
     return [
         Formula(model.formula, model.family, model.names, (model.count.__doc__ or "").strip())
         for model in MODELS
+        if model.count is not None
     ]
 
 
@@ -189,7 +185,7 @@ def work(
 def of_row(row: Row, conventions: Conventions = DEFAULT_CONVENTIONS) -> Work | None:
     """Count the work of a distinct call; a call asked for again is answered from memory."""
     model = model_of(row.name)
-    if model is None:
+    if model is None or model.count is None:
         return None
     call = _parse(row)
     if call is None:
@@ -233,14 +229,3 @@ def _fits(found: Work) -> bool:
     return all(0 <= number <= _LARGEST for number in numbers) and (
         (found.bytes_read or 0) + (found.bytes_written or 0) <= _LARGEST
     )
-
-
-def work_table(
-    rows: Sequence[Row], conventions: Conventions = DEFAULT_CONVENTIONS
-) -> list[Work | None]:
-    """Count the work of many distinct calls, in their order.
-
-    A trace of a million events has a few thousand distinct calls; each is counted once (about 20
-    microseconds) and remembered.
-    """
-    return [of_row(row, conventions) for row in rows]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepscope.costs.call import Call, Tensor
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 _GATES_OF_MODE = {0: 1, 1: 1, 2: 4, 3: 3}
 """cuDNN's and MIOpen's modes: plain with ReLU, plain with tanh, LSTM, GRU."""
@@ -229,25 +229,25 @@ def fused_gates(call: Call, _: Conventions) -> Work | None:
 
 
 MODELS: tuple[Model, ...] = (
-    Model("rnn.network", ("aten::_cudnn_rnn", "aten::miopen_rnn"), network),
-    Model(
-        "rnn.network_backward", ("aten::_cudnn_rnn_backward", "aten::miopen_rnn_backward"), network
-    ),
-    Model("rnn.one_layer", ("aten::mkldnn_rnn_layer",), one_layer),
-    Model("rnn.one_layer_backward", ("aten::mkldnn_rnn_layer_backward",), one_layer_backward),
+    Model("rnn.network", aten("_cudnn_rnn miopen_rnn"), network),
+    Model("rnn.network_backward", aten("_cudnn_rnn_backward miopen_rnn_backward"), network),
+    Model("rnn.one_layer", aten("mkldnn_rnn_layer"), one_layer),
+    Model("rnn.one_layer_backward", aten("mkldnn_rnn_layer_backward"), one_layer_backward),
     Model(
         "rnn.layers_of_torch",
-        ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"),
+        aten("lstm gru rnn_tanh rnn_relu"),
         layers_of_torch,
+        composites=aten("lstm gru rnn_tanh rnn_relu"),
     ),
     Model(
         "rnn.cell",
-        ("aten::lstm_cell", "aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell"),
+        aten("lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"),
         cell,
+        composites=aten("lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"),
     ),
     Model(
         "rnn.fused_gates",
-        ("aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_gru_cell"),
+        aten("_thnn_fused_lstm_cell _thnn_fused_gru_cell"),
         fused_gates,
     ),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from stepscope.costs.call import Call
 from stepscope.costs.dtype import is_float, scalar_type, size_of
 from stepscope.costs.reduction import reduced_extent
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 _RUNNING: dict[str, tuple[int, bool]] = {
     "aten::cumsum": (1, False),
@@ -137,8 +137,8 @@ def search(call: Call, _: Conventions) -> Work | None:
 
 MODELS: tuple[Model, ...] = (
     Model("scan.running", tuple(_RUNNING), running),
-    Model("scan.sort", ("aten::sort", "aten::argsort", "aten::msort"), sort),
-    Model("scan.topk", ("aten::topk",), topk),
+    Model("scan.sort", aten("sort argsort msort"), sort, composites=aten("argsort msort")),
+    Model("scan.topk", aten("topk"), topk),
     Model("scan.select", tuple(_SELECTIONS), select),
-    Model("scan.search", ("aten::bucketize", "aten::searchsorted"), search),
+    Model("scan.search", aten("bucketize searchsorted"), search),
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from stepscope.costs.call import Call, Scalar
 from stepscope.costs.dtype import scalar_type, size_of
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, aten, total
 
 
 def forward(call: Call, _: Conventions) -> Work | None:
@@ -66,25 +66,16 @@ def backward(call: Call, _: Conventions) -> Work | None:
 MODELS: tuple[Model, ...] = (
     Model(
         "softmax.forward",
-        (
-            "aten::softmax",
-            "aten::log_softmax",
-            "aten::special_softmax",
-            "aten::special_log_softmax",
-            "aten::_softmax",
-            "aten::_log_softmax",
-            "aten::_safe_softmax",
-            "aten::_masked_softmax",
+        aten(
+            "softmax log_softmax special_softmax special_log_softmax _softmax _log_softmax "
+            "_safe_softmax _masked_softmax"
         ),
         forward,
+        composites=aten("softmax log_softmax special_softmax special_log_softmax _safe_softmax"),
     ),
     Model(
         "softmax.backward",
-        (
-            "aten::_softmax_backward_data",
-            "aten::_log_softmax_backward_data",
-            "aten::_masked_softmax_backward",
-        ),
+        aten("_softmax_backward_data _log_softmax_backward_data _masked_softmax_backward"),
         backward,
     ),
 )

@@ -1,4 +1,4 @@
-"""Whether a kernel uses tensor cores, by its name; which operators could; what keeps them from it.
+"""Whether a kernel uses tensor cores, by its name; what keeps a product from them.
 
 "Tensor cores" also stands for AMD's matrix cores and Intel's matrix engines. Names follow conventions
 of their libraries, and every rule below says which: cuBLAS and cuDNN carry the shape of the
@@ -19,8 +19,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from stepscope.costs.call import Call, Tensor, parse_call
+from stepscope.costs.call import parse_call
 from stepscope.costs.dtype import size_of
+from stepscope.costs.registry import model_of
 
 _LONGEST_NAME = 8192
 
@@ -325,44 +326,6 @@ def alignment(kernel: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
-_ELIGIBLE_NAMES = (
-    "_convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d "
-    "convolution cudnn_convolution cudnn_convolution_transpose cudnn_convolution_relu "
-    "cudnn_convolution_add_relu convolution_backward cudnn_convolution_backward "
-    "cudnn_convolution_backward_input cudnn_convolution_backward_weight "
-    "cudnn_convolution_transpose_backward cudnn_convolution_transpose_backward_input "
-    "cudnn_convolution_transpose_backward_weight miopen_convolution miopen_convolution_backward "
-    "miopen_convolution_transpose mkldnn_convolution addmm addmm_ _addmm_activation addmv addr matmul mm "
-    "mv linear addbmm baddbmm bmm chain_matmul linalg_multi_dot linalg_matmul einsum _scaled_mm "
-    "_scaled_mm_v2 _int_mm _grouped_mm _scaled_grouped_mm _weight_int8pack_mm _weight_int4pack_mm "
-    "_foreach_mm prelu _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell "
-    "rnn_relu_cell lstm gru rnn_tanh rnn_relu _cudnn_rnn _cudnn_rnn_backward miopen_rnn "
-    "miopen_rnn_backward scaled_dot_product_attention _scaled_dot_product_attention_math "
-    "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward "
-    "_scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward "
-    "_scaled_dot_product_cudnn_attention _scaled_dot_product_cudnn_attention_backward "
-    "_flash_attention_forward _flash_attention_backward _efficient_attention_forward "
-    "_efficient_attention_backward _cudnn_attention_forward _cudnn_attention_backward"
-)
-ELIGIBLE: frozenset[str] = frozenset(f"aten::{name}" for name in _ELIGIBLE_NAMES.split()) | {
-    "CudnnConvolutionBackward",
-    "CudnnConvolutionTransposeBackward",
-    "BmmBackward0",
-    "MmBackward",
-    "AddmvBackward",
-    "MvBackward",
-    "AddmmBackward",
-    "AddbmmBackward",
-}
-"""Operators that could use tensor cores. The PyTorch profiler's plugin counts the same ones and no
-attention and no scaled products, which came later."""
-
-
-def is_eligible(operator: str) -> bool:
-    """Whether an operator's work could run on tensor cores."""
-    return operator in ELIGIBLE
-
-
 @dataclass(frozen=True, slots=True)
 class Misaligned:
     """A size that keeps a product from the fast kernels.
@@ -376,18 +339,6 @@ class Misaligned:
     dimension: str
     size: int
     multiple: int
-
-
-_PRODUCTS: dict[str, tuple[int, int]] = {
-    "aten::mm": (0, 1),
-    "aten::bmm": (0, 1),
-    "aten::matmul": (0, 1),
-    "aten::_scaled_mm": (0, 1),
-    "aten::_int_mm": (0, 1),
-    "aten::addmm": (1, 2),
-    "aten::_addmm_activation": (1, 2),
-    "aten::baddbmm": (1, 2),
-}
 
 
 def misaligned(
@@ -405,59 +356,21 @@ def misaligned(
     on tensor-core requirements.
 
     Args:
-        operator: operator; those without a rule give an empty list.
+        operator: operator; those whose model has no `aligned_sizes` give an empty list.
         dims: JSON list of shapes.
         types: JSON list of types.
         strides: JSON list of strides.
         values: JSON list of values.
     """
+    model = model_of(operator)
     call = parse_call(operator, dims, types, strides, values)
-    if call is None:
+    if model is None or model.aligned_sizes is None or call is None:
         return []
-    if operator in _PRODUCTS:
-        return _misaligned_product(*(call.tensor(place) for place in _PRODUCTS[operator]))
-    if operator == "aten::linear":
-        x, w = call.tensor(0), call.tensor(1)
-        if x is None or w is None or len(w.shape) != 2:
-            return []
-        return _wrong_sizes(w, {"N": w.shape[0], "K": w.shape[1]})
-    if "convolution" in operator or operator.startswith("aten::conv"):
-        return _misaligned_convolution(call)
-    return []
-
-
-def _misaligned_product(a: Tensor | None, b: Tensor | None) -> list[Misaligned]:
-    if a is None or b is None or len(a.shape) < 2 or len(b.shape) < 2:
+    found = model.aligned_sizes(call)
+    if found is None or found[0].element_size is None:
         return []
-    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    # The dimension that is contiguous in memory must be the multiple: K or M of a, N or K of b.
-    sizes: dict[str, int] = {}
-    for tensor, names in ((a, ("M", "K")), (b, ("K", "N"))):
-        column = tensor.strides is not None and tensor.strides[-2] == 1 and tensor.strides[-1] != 1
-        name = names[0] if column else names[1]
-        sizes[name] = {"M": m, "K": k, "N": n}[name]
-    sizes["N"] = n
-    return _wrong_sizes(a, sizes)
-
-
-def _misaligned_convolution(call: Call) -> list[Misaligned]:
-    tensors = [call.tensor(position) for position in range(3)]
-    shaped = [tensor for tensor in tensors if tensor is not None and len(tensor.shape) >= 3]
-    if len(shaped) < 2:
-        return []
-    weight = shaped[-1]
-    if call.name.endswith(("_backward_weight", "_backward_weights")):
-        return _wrong_sizes(
-            weight, {"channels out": shaped[0].shape[1], "channels in": shaped[1].shape[1]}
-        )
-    return _wrong_sizes(weight, {"channels out": weight.shape[0], "channels in": weight.shape[1]})
-
-
-def _wrong_sizes(like: Tensor, sizes: dict[str, int]) -> list[Misaligned]:
-    size = like.element_size
-    if size is None:
-        return []
-    multiple = max(1, 16 // size)
+    like, sizes = found
+    multiple = max(1, 16 // (like.element_size or 1))
     return [
         Misaligned(name, extent, multiple) for name, extent in sizes.items() if extent % multiple
     ]

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from stepscope.costs.call import Call
-from stepscope.costs.work import Conventions, Model, Work
+from stepscope.costs.work import Conventions, Model, Work, aten
 
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-VIEWS: tuple[str, ...] = _words(
+_VIEWS = aten(
     "_conj _make_dual _neg_view _nested_view_from_buffer _reshape_alias "
     "_unsafe_view _unpack_dual adjoint alias as_strided as_strided_ broadcast_tensors "
     "broadcast_to chunk conj detach detach_ diagonal expand expand_as flatten hsplit imag "
@@ -23,13 +18,13 @@ VIEWS: tuple[str, ...] = _words(
 """Results that share the input's memory. `reshape`, `flatten` and `resolve_conj` copy where they
 must, by calling operators that are counted."""
 
-ALLOCATIONS: tuple[str, ...] = _words(
+_ALLOCATIONS = aten(
     "empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_ "
     "resize_as_ set_ _resize_output_ _efficientzerotensor scalar_tensor"
 )
 """Memory taken and left as it is."""
 
-QUESTIONS: tuple[str, ...] = _words(
+_QUESTIONS = aten(
     "size stride dim numel storage_offset is_contiguous is_pinned is_complex "
     "is_floating_point is_same_size is_set_to result_type can_cast sym_size sym_numel sym_stride "
     "sym_storage_offset _has_compatible_shallow_copy_type _version output_nr is_leaf requires_grad_ "
@@ -52,7 +47,8 @@ _AUTOGRAD = ("detach", "detach_")
 MODELS: tuple[Model, ...] = (
     Model(
         "view.nothing",
-        (*(f"aten::{name}" for name in VIEWS + ALLOCATIONS + QUESTIONS), *_AUTOGRAD),
+        (*_VIEWS, *_ALLOCATIONS, *_QUESTIONS, *_AUTOGRAD),
         nothing,
+        composites=aten("positive"),
     ),
 )

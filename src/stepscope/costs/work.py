@@ -17,36 +17,41 @@ Conventions, the same for every model:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from stepscope.costs.call import Call
+from stepscope.costs.call import Call, Tensor
 
-FAMILIES: tuple[str, ...] = (
-    "gemm",
-    "convolution",
-    "attention",
-    "normalisation",
-    "softmax",
-    "loss",
-    "elementwise",
-    "reduction",
-    "scan",
-    "embedding",
-    "indexing",
-    "copy",
-    "fill",
-    "random",
-    "pooling",
-    "dropout",
-    "rnn",
-    "optimizer",
-    "generated",
-    "communication",
-    "view",
-)
-"""The kinds of work that models know."""
+PRODUCTS = frozenset({"GEMM", "convolution", "attention"})
+"""Classes of work that multiply matrices."""
+
+FAMILIES: dict[str, str | None] = {
+    "gemm": "GEMM",
+    "convolution": "convolution",
+    "attention": "attention",
+    "normalisation": "normalisation",
+    "softmax": "reduction",
+    "loss": "reduction",
+    "elementwise": "element-wise",
+    "reduction": "reduction",
+    "scan": "reduction",
+    "embedding": "copy",
+    "indexing": "copy",
+    "copy": "copy",
+    "fill": "copy",
+    "random": "element-wise",
+    "pooling": "reduction",
+    "dropout": "element-wise",
+    "rnn": "GEMM",
+    "optimizer": "optimizer",
+    "generated": None,
+    "communication": "communication",
+    "view": None,
+}
+"""The kinds of work that models know, and the class that `classes` shows each in (see
+`kernel_name.CLASSES`). Generated kernels go by their own name, views have no kernels."""
 
 Unit = Literal["matrix", "vector"]
 Bound = Literal["exact", "lower"]
@@ -123,23 +128,65 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """How the work of some operators is counted.
+    """What some operators are, and how their work is counted: all that StepScope knows of them.
+
+    Everything else asks `registry.model_of` for the model of an operator's name and reads its
+    fields; no list of operators is kept anywhere else.
 
     Args:
-        formula: name of the formula, `family.what`.
+        formula: name of the formula, `family.what`; the family is one of FAMILIES and decides the
+            class of work.
         names: operators it knows, as the recorder spells them.
         count: the formula; its docstring states it, with source and convention. It returns
-            None for a call that it cannot count.
+            None for a call that it cannot count. None itself where operators are known and no
+            formula is: what they are is then all that is said about them.
+        composites: those of `names` that hand their work on to other operators, which are recorded
+            below them. torch composes them of others in every configuration, or on most devices.
+            Their own formula answers only where nothing below them has one.
+        tensor_cores: whether tensor cores could do it; by default where its class is one of
+            PRODUCTS.
+        aligned_sizes: sizes of a product that should be multiples of 16 bytes, by their names, with
+            a tensor of the element type (see `tensor_cores.misaligned`).
+        joins: whether several of one input are one product with the weights side by side.
+        over_lists: whether a call works on many tensors at once, as fused optimizers do.
+        asks_related: whether the calls around it (see `registry.Row.related`) can tell what its own
+            inputs leave out.
+        tells_forward: whether it is a backward whose inputs tell what those of its forward leave out.
+        form: recognises operators whose names are made up while the job runs.
     """
 
     formula: str
     names: tuple[str, ...]
-    count: Callable[[Call, Conventions], Work | None]
+    count: Callable[[Call, Conventions], Work | None] | None
+    composites: tuple[str, ...] = ()
+    tensor_cores: bool | None = None
+    aligned_sizes: Callable[[Call], tuple[Tensor, dict[str, int]] | None] | None = None
+    joins: bool = False
+    over_lists: bool = False
+    asks_related: bool = False
+    tells_forward: bool = False
+    form: re.Pattern[str] | None = None
 
     @property
     def family(self) -> str:
         """The family that the formula belongs to."""
         return self.formula.split(".", 1)[0]
+
+    @property
+    def is_eligible(self) -> bool:
+        """Whether its work could run on tensor cores."""
+        if self.tensor_cores is not None:
+            return self.tensor_cores
+        return FAMILIES.get(self.family) in PRODUCTS
+
+
+def aten(words: str) -> tuple[str, ...]:
+    """Names of torch's own operators.
+
+    >>> aten("mm addmm")
+    ('aten::mm', 'aten::addmm')
+    """
+    return tuple(f"aten::{word}" for word in words.split())
 
 
 def total(*sizes: int | None) -> int | None:

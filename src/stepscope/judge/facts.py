@@ -214,10 +214,10 @@ class Facts:
     @cached_property
     def limits(self) -> Limits | None:
         """What the devices can do, where all are the same and known."""
-        from stepscope.costs import load_hardware
+        from stepscope.costs import known_devices
 
         known = {(row["name"], row["sm_count"]) for row in self.devices}
-        return load_hardware().find(*next(iter(known))) if len(known) == 1 else None
+        return known_devices().find(*next(iter(known))) if len(known) == 1 else None
 
     @cached_property
     def capability(self) -> int | None:

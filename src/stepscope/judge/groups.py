@@ -8,15 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.recording import WORK
-from stepscope.costs import element_type, is_eligible, kernel_class, model_of, tensor_core_use
+from stepscope.costs import PRODUCTS, element_type, kernel_class, model_of, tensor_core_use
 from stepscope.costs.call import parse_call
 from stepscope.floor.sql_text import sql_literal
 
 if TYPE_CHECKING:
-    from stepscope.costs import TensorCoreUse
+    from stepscope.costs import Model, TensorCoreUse
     from stepscope.judge.facts import Facts
 
-PRODUCTS = frozenset({"GEMM", "convolution", "attention"})
 NARROW = frozenset(
     {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "int8"}
     | {"float4_e2m1fn_x2"}
@@ -62,6 +61,11 @@ class Group:
     values: str | None = None
 
     @cached_property
+    def model(self) -> Model | None:
+        """What is known of its operator."""
+        return model_of(self.operator) if self.operator is not None else None
+
+    @cached_property
     def use(self) -> TensorCoreUse:
         """What its name says of tensor cores."""
         return tensor_core_use(self.name, self._input_dtype)
@@ -72,8 +76,7 @@ class Group:
         if self.kind != "computation" or kernel_class(self.name) not in PRODUCTS:
             return False
         # A kernel's name may mislead (an embedding's "gemm"); an operator with a model does not.
-        model = model_of(self.operator) if self.operator is not None else None
-        if model is not None and not is_eligible(str(self.operator)) and not self.use.used:
+        if self.model is not None and not self.model.is_eligible and not self.use.used:
             return False
         return self.use.rule not in (
             "helpers that multiply nothing",

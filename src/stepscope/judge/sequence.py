@@ -11,6 +11,7 @@ from stepscope.analysis.recording import WORK
 from stepscope.costs import class_of, model_of
 
 if TYPE_CHECKING:
+    from stepscope.costs import Model
     from stepscope.judge.facts import Facts
 
 _MOST = 50_000
@@ -61,9 +62,14 @@ class Piece:
         return self.end_ns - self.start_ns
 
     @property
+    def model(self) -> Model | None:
+        """What is known of its operator."""
+        return model_of(self.operator) if self.operator is not None else None
+
+    @property
     def label(self) -> str:
         """Its class of work."""
-        model = model_of(self.operator) if self.operator is not None else None
+        model = self.model
         return class_of(None if model is None else model.family, self.name)
 
 

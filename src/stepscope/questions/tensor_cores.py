@@ -146,7 +146,7 @@ def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, i
     import numpy as np
 
     from stepscope.analysis.operator_calls import distinct_rows
-    from stepscope.costs import load_hardware, tensor_core_use
+    from stepscope.costs import known_devices, tensor_core_use
 
     rows = found.rows
     kernels = rows["work"] < 2
@@ -155,7 +155,7 @@ def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, i
     columns = [rank, device, rows["variant"][kernels], rows["kernel"][kernels]]
     distinct, which = distinct_rows(*columns)
     times = np.bincount(which, weights=rows["device_ns"][kernels], minlength=len(distinct))
-    hardware, result = load_hardware(), []
+    hardware, result = known_devices(), []
     for (in_rank, on, number, kernel), ns in zip(distinct, times.tolist(), strict=True):
         variant, name = found.variants[number], found.kernels[kernel]
         dtype = None if variant.work is None else variant.work.dtype
@@ -173,12 +173,10 @@ def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, i
 
 def _judge(variant: Variant, kernel: str, use: TensorCoreUse, limits: Limits | None) -> _Piece:
     """What is known of a kernel of a call."""
-    from stepscope.analysis.operator_work import PRODUCTS
-    from stepscope.costs import is_eligible, kernel_class, misaligned
+    from stepscope.costs import PRODUCTS, kernel_class, misaligned, model_of
 
-    work = variant.work
-    family = "" if work is None else work.family
-    called = is_eligible(variant.name) or family in ("gemm", "convolution", "attention", "rnn")
+    work, model = variant.work, model_of(variant.name)
+    called = model is not None and model.is_eligible
     alone = variant.why == "no operator known" and kernel_class(kernel) in PRODUCTS
     if not (called or alone or use.used):
         return _Piece(False, use.used, "", "")

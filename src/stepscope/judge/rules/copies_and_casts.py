@@ -14,16 +14,6 @@ _SHARE = Threshold(
     "ratio",
     "TraceLens: a direction of copies above 5 % of the total",
 )
-_OPERATORS = frozenset(
-    [
-        "aten::copy_",
-        "aten::_to_copy",
-        "aten::to",
-        "aten::contiguous",
-        "aten::clone",
-        "aten::_foreach_copy_",
-    ]
-)
 
 
 @rule(
@@ -64,6 +54,6 @@ def copies_and_casts(facts: Facts) -> Iterator[Finding]:
 
 
 def _moves(group: Group) -> bool:
-    if group.operator not in _OPERATORS or group.direction == "optimizer":
+    if group.model is None or group.model.family != "copy" or group.direction == "optimizer":
         return False
     return group.kind == "computation" or (group.kind == "copy" and "DtoD" in group.name)

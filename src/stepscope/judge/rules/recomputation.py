@@ -23,7 +23,7 @@ _BACKWARD = Threshold(
 _LAUNCHED = """
     WITH launched AS (
         SELECT op.name, work.dur_ns,
-            coalesce(op.sequence_number >= 0 AND op.name LIKE 'aten::%', false) AS again
+            coalesce(op.sequence_number >= 0, false) AND op.role IS NULL AS again
         FROM (
             SELECT * FROM device_event
             WHERE kind = 'computation' AND direction = 'backward' AND {counted}

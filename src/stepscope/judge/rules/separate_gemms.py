@@ -23,8 +23,6 @@ _FILLS = Threshold(
     "ours: a product that fills more of the device gains nothing beside another",
 )
 
-_OPERATORS = frozenset({"aten::mm", "aten::addmm", "aten::linear", "aten::matmul"})
-
 
 @rule(
     "separate-gemms",
@@ -111,11 +109,12 @@ def _runs(pieces: list[Piece]) -> Iterator[list[Piece]]:
 
 def _small_product(piece: Piece) -> bool:
     return (
-        piece.operator in _OPERATORS
-        and piece.input_id is not None
+        piece.input_id is not None
         and piece.direction != "backward"
         and piece.blocks_per_sm is not None
         and 0 < piece.blocks_per_sm <= _FILLS.value
+        and piece.model is not None
+        and piece.model.joins
         and kernel_class(piece.name) == "GEMM"
     )
 

@@ -22,7 +22,8 @@ _EVERY = Threshold("such calls per step", 0.5, "count", "ours: what happens once
 
 _CALLS = """
     SELECT event.rank, event.span, event.start_ns, event.start_ns + event.dur_ns AS end_ns,
-        event.name AS call, coalesce(above.name, '(no operator)') AS caller
+        event.name AS call, coalesce(above.name, '(no operator)') AS caller,
+        coalesce(above.kind = 'operator', false) AS in_operator
     FROM (
         SELECT * FROM host_event
         WHERE kind = 'runtime' AND {counted} AND (
@@ -100,7 +101,7 @@ def _blamed(calls: dict[str, Array], start: Array, end: Array) -> list[Row]:
     for position in np.flatnonzero(inside).tolist():
         gap = int(at[position])
         call, caller = str(calls["call"][position]), str(calls["caller"][position])
-        if gap in seen or (call in _OF_PROFILER and not caller.startswith("aten::")):
+        if gap in seen or (call in _OF_PROFILER and not calls["in_operator"][position]):
             continue
         seen.add(gap)
         rows.append({"call": call, "caller": caller, "idle_ns": int(end[gap] - start[gap])})

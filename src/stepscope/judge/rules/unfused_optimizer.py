@@ -103,6 +103,4 @@ def _time(sequence: Sequence) -> tuple[int, int]:
 
 
 def _over_many(group: Group) -> bool:
-    return "multi_tensor" in group.name or any(
-        word in (group.operator or "") for word in ("_foreach_", "_fused_", "_amp_foreach_")
-    )
+    return "multi_tensor" in group.name or (group.model is not None and group.model.over_lists)
