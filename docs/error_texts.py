@@ -12,7 +12,8 @@ ERRORS: dict[str, str] = {
     ),
     "archive-damaged": (
         "The directory at the end of a zip archive cannot be read, mostly because the archive was "
-        "copied in part. Copy it again, or let `zip -FF` mend it."
+        "copied in part: copy it again, or let `zip -FF` repair it. Or a member of a tar archive has "
+        "more headers than a file needs: unpack it and give the files."
     ),
     "archive-encrypted": "A member of the archive needs a password. Unpack it and give the files.",
     "archive-method": (
@@ -136,7 +137,6 @@ ERRORS: dict[str, str] = {
         "`stepscope demo` records a script of the examples, which a wheel has in `stepscope/examples` "
         "and a checkout at its top. Neither was found."
     ),
-    "no-such-member": "The archive has no member of this name.",
     "no-torch": (
         "The demo and `stepscope calibrate` need torch, as recording does. Everything else works without it."
     ),

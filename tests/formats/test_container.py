@@ -1,6 +1,7 @@
 """Files as they lie about: what is read of them, and that hostile ones do no harm."""
 
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
@@ -17,8 +18,9 @@ from hypothesis import strategies as st
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats import container
-from stepscope.formats.container import member_at, members, strip_bom
-from stepscope.formats.inflate import GzipStream
+from stepscope.formats.container import members, strip_bom
+from stepscope.formats.inflate import Gzip, Peekable
+from stepscope.formats.registry import format_of
 
 TEXT = b'[{"ph": "X", "name": "gemm", "ts": 1}]\n' * 50
 
@@ -51,6 +53,10 @@ def zipped(files, method=zipfile.ZIP_DEFLATED):
     return buffer.getvalue()
 
 
+def zstd(data):
+    return pa.compress(data, codec="zstd", asbytes=True)
+
+
 def tarred(files, mode="w", form=tarfile.PAX_FORMAT, specials=()):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode=mode, format=form) as archive:
@@ -74,15 +80,13 @@ def tarred(files, mode="w", form=tarfile.PAX_FORMAT, specials=()):
     [
         TEXT,
         gzip.compress(TEXT),
-        bz2.compress(TEXT),
-        lzma.compress(TEXT),
-        pa.compress(TEXT, codec="zstd", asbytes=True),
+        zstd(TEXT),
         gzip.compress(gzip.compress(TEXT)),
         gzip.compress(TEXT[:100]) + gzip.compress(TEXT[100:]),
         gzip.compress(TEXT[:100]) + bytes(700) + gzip.compress(TEXT[100:]) + bytes(1024),
-        bz2.compress(TEXT[:100]) + bz2.compress(TEXT[100:]),
+        zstd(TEXT[:100]) + b"\x50\x2a\x4d\x18\x04\x00\x00\x00skip" + zstd(TEXT[100:]),
     ],
-    ids=["plain", "gzip", "bzip2", "xz", "zstd", "twice", "members", "padded", "bzip2 members"],
+    ids=["plain", "gzip", "zstd", "twice", "members", "padded", "zstd frames"],
 )
 @pytest.mark.parametrize("name", ["trace.json", "trace.gz", "trace"])
 def test_content_decides_and_never_the_name(lay, data, name):
@@ -122,9 +126,8 @@ def test_gzip_header_with_every_field_is_read(lay):
         (gzip.compress(TEXT) + b"appended", TEXT, "gzip_trailing"),
         (gzip.compress(TEXT)[:6], b"", "gzip_truncated"),
         (b"\x1f\x8b\x07" + gzip.compress(TEXT)[3:], b"", "gzip_corrupt"),
-        (bz2.compress(TEXT)[:-8], TEXT, "compression_truncated"),
-        (lzma.compress(TEXT)[:-24], TEXT, "compression_truncated"),
-        (pa.compress(TEXT, codec="zstd", asbytes=True)[:-8], b"", "compression_truncated"),
+        (zstd(TEXT)[:-8], b"", "compression_truncated"),
+        (zstd(TEXT) + b"appended", TEXT, "compression_corrupt"),
     ],
 )
 def test_damaged_compression_gives_what_was_decoded(lay, data, content, damage):
@@ -139,7 +142,8 @@ def test_second_member_is_read_behind_one_with_a_wrong_checksum(lay):
 @settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=3000), st.integers(0, 9), st.data())
 def test_corrupt_gzip_gives_all_that_zlib_can_decode_bytewise(content, level, data):
-    packed = bytearray(gzip.compress(content + TEXT, level))
+    content += TEXT
+    packed = bytearray(gzip.compress(content, level))
     at = data.draw(st.integers(10, len(packed) - 9))
     packed[at] ^= data.draw(st.integers(1, 255))
 
@@ -149,13 +153,15 @@ def test_corrupt_gzip_gives_all_that_zlib_can_decode_bytewise(content, level, da
             oracle += reference.decompress(bytes([byte]))
         except zlib.error:
             break
-    stream = GzipStream(lambda: _Bytes(bytes(packed)))
+
+    def again():
+        return Peekable(_Bytes(bytes(packed)))
+
+    stream = Gzip(again(), again)
     read = stream.read(1 << 20)
-    assert (
-        read.startswith(oracle) or len(oracle) - len(read) <= 258
-    )  # one symbol is at most that long
+    assert len(oracle) - len(read) <= 258  # one symbol is at most that long
     assert oracle.startswith(read[: len(oracle)])
-    assert stream.damage is not None or read == content + TEXT
+    assert stream.damage is not None or read == content
 
 
 class _Bytes:
@@ -200,15 +206,13 @@ TWO = {"rank0.json": TEXT, "deep/rank1.json.gz": gzip.compress(TEXT)}
     [
         zipped(TWO),
         zipped(TWO, zipfile.ZIP_STORED),
-        zipped(TWO, zipfile.ZIP_BZIP2),
         tarred(TWO),
         tarred(TWO, "w:gz"),
-        tarred(TWO, "w:xz"),
         tarred(TWO, form=tarfile.GNU_FORMAT),
         tarred(TWO, form=tarfile.USTAR_FORMAT),
-        pa.compress(tarred(TWO), codec="zstd", asbytes=True),
+        zstd(tarred(TWO)),
     ],
-    ids=["zip", "stored", "zip bzip2", "tar", "tar.gz", "tar.xz", "gnu", "ustar", "tar.zst"],
+    ids=["zip", "stored", "tar", "tar.gz", "gnu", "ustar", "tar.zst"],
 )
 def test_members_of_an_archive_are_read_each(lay, archive):
     path = lay(archive)
@@ -251,14 +255,6 @@ def test_long_names_of_both_tar_formats_are_whole(lay):
     name = "run/" + "x" * 300 + ".json"
     for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
         assert [member.name for member in members(lay(tarred({name: TEXT}, form=form)))] == [name]
-
-
-def test_member_is_found_by_its_name(lay):
-    path = lay(zipped(TWO))
-    assert member_at(path, "rank0.json").open().read() == TEXT
-    with pytest.raises(SourceError, match="no member"):
-        member_at(path, "rank7.json")
-    assert member_at(lay(TEXT, "plain"), None).open().read() == TEXT
 
 
 def test_links_devices_and_folders_in_a_tar_are_passed_over(lay):
@@ -308,6 +304,51 @@ def test_archives_inside_archives_are_not_opened(lay):
     assert [name for name, _, _ in read(lay(tarred({"inner.tar.gz": tarred(TWO, "w:gz")})))] == [
         "inner.tar.gz"
     ]
+
+
+def test_sparse_files_in_a_tar_are_passed_over(lay):
+    archive = bytearray(tarred({"a.json": TEXT, "b.json": TEXT}, form=tarfile.GNU_FORMAT))
+    archive[156:157] = tarfile.GNUTYPE_SPARSE
+    archive[148:156] = b"        "
+    archive[148:156] = b"%06o\x00 " % sum(archive[:512])
+    assert [name for name, _, _ in read(lay(bytes(archive)))] == ["b.json"]
+
+
+def header(size, kind=tarfile.REGTYPE, name=b"a.json"):
+    """A header block of a tar archive that states any size, also a negative one."""
+    block = bytearray(tarfile.TarInfo("a.json").tobuf(tarfile.GNU_FORMAT))
+    block[124:136] = size.to_bytes(12, "big", signed=True) if size < 0 else b"%011o\x00" % size
+    block[156:157] = kind
+    block[148:156] = b"        "
+    block[148:156] = b"%06o\x00 " % sum(block)
+    return bytes(block)
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        header(8 << 30, tarfile.XHDTYPE) + bytes(1 << 20),
+        header(8 << 30, tarfile.GNUTYPE_LONGNAME) + bytes(1 << 20),
+        header(15 << 10, tarfile.XHDTYPE) + b"1" * (15 << 10) + header(0),
+        b"".join(header(0, tarfile.XHDTYPE) for _ in range(3000)),
+        header(-512) * 3,
+        header(-1024, tarfile.XHDTYPE) * 3,
+    ],
+    ids=["pax", "long name", "digits", "chain of pax", "backwards", "pax backwards"],
+)
+def test_tar_headers_cost_no_memory_and_end(lay, archive):
+    """Where a crafted header would have `tarfile` read gigabytes, or the same block for ever."""
+    for packed in (archive, gzip.compress(archive)):
+        with contextlib.suppress(SourceError):
+            assert len(read(lay(packed))) <= 1
+
+
+def test_compressed_tar_that_inflates_beyond_reason_is_cut(lay, monkeypatch):
+    monkeypatch.setattr(container, "MOST_INFLATED", 1 << 20)
+    path = lay(gzip.compress(header(64 << 20) + bytes(64 << 20)))
+    ((_, content, damage),) = read(path)
+    assert len(content) < path.stat().st_size * container.MOST_RATIO + (2 << 20)
+    assert damage == "implausible_size"
 
 
 def test_cut_tar_gives_what_is_there(lay):
@@ -368,6 +409,18 @@ def test_disk_that_fails_while_reading_is_an_error_with_a_cure(lay, monkeypatch)
         stream.read(100)
 
 
+@pytest.mark.parametrize(
+    ("data", "cure"),
+    [(lzma.compress(TEXT), "xz -dk FILE"), (bz2.compress(TEXT), "bzip2 -dk FILE")],
+    ids=["xz", "bzip2"],
+)
+def test_other_compressions_are_named_with_how_to_unpack_them(lay, data, cure):
+    (member,) = members(lay(data))
+    with pytest.raises(SourceError, match=r"\((xz|bzip2) file\)") as caught:
+        format_of(member)
+    assert cure in caught.value.hint
+
+
 def test_encrypted_member_is_refused_when_it_is_opened(lay):
     data = bytearray(zipped({"a.json": TEXT}))
     data[data.index(b"PK\x01\x02") + 8] |= 1
@@ -381,7 +434,7 @@ def test_unknown_zip_method_is_refused_when_it_is_opened(lay):
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(
-        [zipped(TWO), tarred(TWO), tarred(TWO, "w:gz"), gzip.compress(TEXT), lzma.compress(TEXT)]
+        [zipped(TWO), tarred(TWO), tarred(TWO, "w:gz"), gzip.compress(TEXT), zstd(TEXT)]
     ),
     st.data(),
 )

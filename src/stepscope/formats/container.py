@@ -1,8 +1,8 @@
 """Opens files as they lie about: plain, compressed, or many in one archive.
 
 What a file is, its first bytes say; its name is only a label. Archives are read as streams: nothing
-is ever written to disk, links and devices inside them are passed over, names are never paths, and
-sizes that an archive claims are not believed.
+is ever written to disk, links, devices and sparse files inside them are passed over, names are never
+paths, and sizes that an archive claims are not believed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import stat
 import tarfile
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,20 +19,8 @@ from types import TracebackType
 from typing import Any
 
 from stepscope.floor.errors import SourceError
-from stepscope.formats.inflate import (
-    BLOCK_BYTES,
-    DeflateStream,
-    FileWindow,
-    FirstOpened,
-    Opener,
-    Peeked,
-    StoredStream,
-    Stream,
-    compression_of,
-    inflated,
-)
+from stepscope.formats.inflate import Checked, Deflate, FileWindow, Peekable, Stream, uncompressed
 
-HEAD_BYTES = 512
 MOST_LAYERS = 3
 """Compressions around one another, such as `trace.json.gz.gz`."""
 MOST_INFLATED = 1 << 30
@@ -41,8 +29,11 @@ MOST_RATIO = 500
 on disk is no trace: text of traces inflates 10 to 60 times."""
 BOM = b"\xef\xbb\xbf"
 _TAR_BLOCK = 512
-_LONGEST_NAME = 1 << 20
-_REWIND_BYTES = 1 << 20
+_MOST_HEADERS = 1 << 14
+"""Bytes of headers in front of one member of a tar archive. What `tarfile` does with a header takes
+time, before Python 3.12.6 and its like also memory, by the square of its length."""
+_KEPT_BYTES = 1 << 20
+_SKIPPED_BYTES = 1 << 18
 
 
 def strip_bom(head: bytes) -> bytes:
@@ -56,23 +47,36 @@ def strip_bom(head: bytes) -> bytes:
 
 
 class ByteStream:
-    """The uncompressed bytes of a member; a context manager.
+    """The uncompressed bytes of a file or member; a context manager.
+
+    Args:
+        opener: opens the bytes as they lie on disk or in an archive.
+        label: how they are called in messages.
+        size: how many they are there.
+        packed: whether the archive compressed them.
 
     Attributes:
+        layers: compressions that are taken off.
         damage: class of damage of the container, known after the end was read.
     """
 
-    def __init__(self, stream: Stream, label: str, plausible: int) -> None:
-        self._stream = stream
+    def __init__(
+        self, opener: Callable[[], Stream], label: str, size: int, *, packed: bool = False
+    ) -> None:
         self._label = label
-        self._plausible = plausible
-        self._given = 0
+        self._stream, self.layers = uncompressed(opener, MOST_LAYERS)
+        inflates = packed or self.layers > 0
+        self._left = max(MOST_INFLATED, MOST_RATIO * size) if inflates else 1 << 62
         self._damage: str | None = None
 
     @property
     def damage(self) -> str | None:
         """Class of damage of the container, None while there is none."""
         return self._damage or self._stream.damage
+
+    def peek(self, size: int) -> bytes:
+        """The next bytes, which are read again."""
+        return self._stream.peek(size)
 
     def read(self, size: int = -1, /) -> bytes:
         """Reads `size` bytes, fewer only at the end, none after it; everything when negative.
@@ -82,14 +86,14 @@ class ByteStream:
         """
         if size < 0:
             return b"".join(iter(lambda: self.read(1 << 20), b""))
-        if self._given > self._plausible:
+        if self._left < 0:
             self._damage = "implausible_size"
             return b""
         try:
             data = self._stream.read(size)
         except OSError as error:
             raise _unreadable(self._label, error) from error
-        self._given += len(data)
+        self._left -= len(data)
         return data
 
     def close(self) -> None:
@@ -115,17 +119,14 @@ class _Place:
     Attributes:
         offset: of the member's first byte, in the file or in `within`.
         length: of its bytes there; to the end when None.
-        method: how a zip archive compressed it.
-        crc: checksum that a zip archive states.
+        entry: what the directory of a zip archive says of it.
         within: the uncompressed archive, where the archive itself is compressed.
     """
 
     offset: int = 0
     length: int | None = None
-    method: int | None = None
-    crc: int | None = None
-    encrypted: bool = False
-    within: _SharedTar | None = None
+    entry: zipfile.ZipInfo | None = None
+    within: _Forwards | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,39 +152,19 @@ class Member:
         Raises:
             SourceError: the file cannot be read, or needs a password or an unknown method.
         """
+        place = self._place
+        opener: Callable[[], Stream]
+        if place.within is not None:
+            opener = partial(_Stretch, place.within, place.offset, place.length or 0)
+        else:
+            opener = partial(FileWindow, str(self.path), place.offset, place.length)
+        if place.entry is not None:
+            opener = partial(_unzipped, opener, place.entry, self.label)
+        packed = place.within is not None or place.entry is not None
         try:
-            stream, layers = _uncompressed(self._opener())
+            return ByteStream(opener, self.label, self.size, packed=packed)
         except OSError as error:
             raise _unreadable(self.label, error) from error
-        packed = layers > 0 or self._place.method is not None or self._place.within is not None
-        limit = max(MOST_INFLATED, MOST_RATIO * self.size) if packed else 1 << 62
-        return ByteStream(stream, self.label, limit)
-
-    def _opener(self) -> Opener:
-        place = self._place
-        if place.within is not None:
-            return partial(_SharedWindow, place.within, place.offset, place.length or 0)
-        window = partial(FileWindow, str(self.path), place.offset, place.length)
-        if place.encrypted:
-            raise SourceError(
-                f"{self.label} is encrypted",
-                hint="unpack the archive with its password and give the files inside",
-                slug="archive-encrypted",
-            )
-        if place.method is None:
-            return window
-        if place.method == zipfile.ZIP_STORED:
-            return partial(StoredStream, window, place.crc)
-        if place.method == zipfile.ZIP_DEFLATED:
-            return partial(DeflateStream, window, place.crc)
-        for method, compression in ((zipfile.ZIP_BZIP2, "bzip2"), (93, "zstd"), (95, "xz")):
-            if place.method == method:
-                return partial(inflated, window, compression)
-        raise SourceError(
-            f"{self.label} is compressed in a way StepScope does not know (zip method {place.method})",
-            hint="unpack the archive and give the files inside",
-            slug="archive-method",
-        )
 
 
 def members(path: Path) -> Iterator[Member]:
@@ -214,36 +195,16 @@ def members(path: Path) -> Iterator[Member]:
                 hint="save it to a file first: files are read more than once",
                 slug="not-a-file",
             )
-        stream, layers = _uncompressed(partial(FileWindow, str(path)))
-        stream.close()
+        with ByteStream(partial(FileWindow, str(path)), str(path), status.st_size) as stream:
+            head, layers = stream.peek(_TAR_BLOCK), stream.layers
     except OSError as error:
         raise _unreadable(str(path), error) from error
-    if layers == 0 and stream.head[:4] in (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"):
+    if layers == 0 and head[:4] in (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"):
         yield from _zip_members(path)
-    elif _is_tar(stream.head):
-        yield from _tar_members(path, status.st_size, compressed=layers > 0)
+    elif _is_tar(head):
+        yield from _tar_members(path, compressed=layers > 0)
     else:
         yield Member(path, None, str(path), status.st_size)
-
-
-def member_at(path: Path, name: str | None) -> Member:
-    """The member of a file that has a name; the first where several have it.
-
-    Args:
-        path: the file on disk.
-        name: as `Member.name` has it: None for a file that is no archive.
-
-    Raises:
-        SourceError: there is none of that name, or the file cannot be read.
-    """
-    for member in members(path):
-        if member.name == name:
-            return member
-    raise SourceError(
-        f"{path} has no member {name!r}" if name is not None else f"{path} is an archive",
-        hint="the file was changed while it was read; try again",
-        slug="no-such-member",
-    )
 
 
 def _unreadable(label: str, error: OSError) -> SourceError:
@@ -261,18 +222,6 @@ def _unreadable(label: str, error: OSError) -> SourceError:
         hint="check the file system it lies on, and try a copy on a local disk",
         slug="source-unreadable",
     )
-
-
-def _uncompressed(opener: Opener) -> tuple[Peeked, int]:
-    """The stream behind all compressions, and how many there were."""
-    layers = 0
-    while True:
-        stream = Peeked(opener(), HEAD_BYTES)
-        compression = compression_of(stream.head) if layers < MOST_LAYERS else None
-        if compression is None:
-            return stream, layers
-        opener = partial(inflated, FirstOpened(stream, opener), compression)
-        layers += 1
 
 
 def _shown(name: str) -> str:
@@ -306,13 +255,7 @@ def _zip_members(path: Path) -> Iterator[Member]:
         if entry.is_dir() or kind not in (0, stat.S_IFREG) or _is_noise(entry.filename):
             continue
         name = _shown(entry.filename)
-        place = _Place(
-            offset=_zip_data(path, entry),
-            length=entry.compress_size,
-            method=entry.compress_type,
-            crc=entry.CRC,
-            encrypted=bool(entry.flag_bits & 1),
-        )
+        place = _Place(_zip_data(path, entry), entry.compress_size, entry)
         yield Member(path, name, f"{path}!{name}", entry.compress_size, place)
 
 
@@ -329,195 +272,163 @@ def _zip_data(path: Path, entry: zipfile.ZipInfo) -> int:
     return entry.header_offset + 30 + name + extra
 
 
+def _unzipped(opener: Callable[[], Stream], entry: zipfile.ZipInfo, label: str) -> Stream:
+    if entry.flag_bits & 1:
+        raise SourceError(
+            f"{label} is encrypted",
+            hint="unpack the archive with its password and give the files inside",
+            slug="archive-encrypted",
+        )
+    if entry.compress_type == zipfile.ZIP_STORED:
+        return Checked(opener(), entry.CRC)
+    if entry.compress_type == zipfile.ZIP_DEFLATED:
+        again = partial(_peekable, opener)
+        return Checked(Deflate(again(), again), entry.CRC)
+    raise SourceError(
+        f"{label} is compressed in a way StepScope does not know (zip method {entry.compress_type})",
+        hint="unpack the archive and give the files inside",
+        slug="archive-method",
+    )
+
+
+def _peekable(opener: Callable[[], Stream]) -> Peekable:
+    return Peekable(opener())
+
+
 # -- tar -------------------------------------------------------------------------------------------
 
 
 def _is_tar(head: bytes) -> bool:
-    return len(head) == _TAR_BLOCK and _tar_entry(head) is not None
-
-
-def _tar_entry(block: bytes) -> tarfile.TarInfo | None:
-    """The entry a header block describes; None where its checksum does not fit."""
     try:
-        return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
     except (tarfile.HeaderError, ValueError):
-        return None
+        return False
+    return True
 
 
-class _SharedTar:
-    """The uncompressed bytes of a compressed archive, which its members read in turn.
+class _Forwards:
+    """An archive as a file that can be gone back in, though its bytes only come forwards.
 
-    A compressed stream can only be read forwards. The stream that one member leaves behind is kept
-    for the next, so that members read in order cost one pass together. Sent to another process, it
-    starts anew.
+    All members of an archive share one, so that members read in order cost one pass together. What
+    was read last is kept, because who opens a member usually looks at its head first and opens it
+    again to read it; going back further starts anew. Sent to another process, it starts anew too.
+
+    Attributes:
+        headers_left: bytes that may still be read by `read`; see `_entries`.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._parked: _Forward | None = None
+        self._stream: ByteStream | None = None
+        self._recent = b""
+        self._end = 0  # of what was read so far
+        self._at = 0
+        self.headers_left = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _SharedTar, (self._path,)
-
-    def take(self, offset: int) -> _Forward:
-        """A stream that stands at `offset`."""
-        with self._lock:
-            parked, self._parked = self._parked, None
-        if parked is not None and not parked.can_reach(offset):
-            parked.close()
-            parked = None
-        if parked is None:
-            parked = _Forward(_uncompressed(partial(FileWindow, str(self._path)))[0])
-        parked.go_to(offset)
-        return parked
-
-    def park(self, stream: _Forward) -> None:
-        """Keeps a stream for the next reader, if it is the only one."""
-        with self._lock:
-            if self._parked is None:
-                self._parked = stream
-                return
-        stream.close()
-
-    def close(self) -> None:
-        """Lets go of the file."""
-        with self._lock:
-            parked, self._parked = self._parked, None
-        if parked is not None:
-            parked.close()
-
-
-class _Forward:
-    """A stream whose position is known, and which can go back a little.
-
-    Who opens a member usually looks at its head first and opens it again to read it.
-    """
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
-        self.position = 0
-        self._recent = b""
-        self._ahead = b""
-
-    def read(self, size: int) -> bytes:
-        data, self._ahead = self._ahead[:size], self._ahead[size:]
-        if len(data) < size:
-            fresh = self.stream.read(size - len(data))
-            self._recent = (self._recent + fresh)[-_REWIND_BYTES:]
-            data += fresh
-        self.position += len(data)
-        return data
-
-    def can_reach(self, offset: int) -> bool:
-        return self.position - offset <= len(self._recent) - len(self._ahead)
-
-    def go_to(self, offset: int) -> None:
-        if self.position > offset:
-            back = self.position - offset + len(self._ahead)
-            self._ahead = self._recent[-back:]
-            self.position = offset
-        while self.position < offset:
-            if not self.read(min(BLOCK_BYTES, offset - self.position)):
-                break
-
-    def close(self) -> None:
-        self.stream.close()
-
-
-class _SharedWindow:
-    """A member of a compressed archive."""
-
-    def __init__(self, shared: _SharedTar, offset: int, length: int) -> None:
-        self._shared = shared
-        self._stream = shared.take(offset)
-        self._left = length
-        self._short = self._stream.position < offset
+        return _Forwards, (self._path,)
 
     @property
     def damage(self) -> str | None:
-        """What was wrong with the archive, as far as this member is concerned."""
-        return (self._stream.stream.damage or "archive_truncated") if self._short else None
+        """What was wrong with the archive as far as it was read."""
+        return self._stream.damage if self._stream else None
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """`size` bytes from `offset` on, fewer only at the end."""
+        with self._lock:
+            if self._stream is None or offset < self._end - len(self._recent):
+                self._open()
+            while self._end < offset:
+                if not self._read_on(min(_SKIPPED_BYTES, offset - self._end)):
+                    return b""
+            recent = self._recent[len(self._recent) - (self._end - offset) :][:size]
+            return recent + self._read_on(size - len(recent))
+
+    def _open(self) -> None:
+        self.close()
+        opener = partial(FileWindow, str(self._path))
+        self._stream = ByteStream(opener, str(self._path), self._path.stat().st_size)
+        self._recent, self._end = b"", 0
+
+    def _read_on(self, size: int) -> bytes:
+        fresh = self._stream.read(size) if self._stream and size else b""
+        self._recent = (self._recent + fresh)[-_KEPT_BYTES:]
+        self._end += len(fresh)
+        return fresh
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    # What `tarfile` asks of a file; it reads nothing but headers.
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int) -> None:
+        self._at = offset
+
+    def read(self, size: int) -> bytes:
+        self.headers_left -= size
+        if self.headers_left < 0:
+            raise SourceError(
+                f"{self._path} has a member with more than {_MOST_HEADERS} bytes of headers",
+                hint="unpack the archive and give the files inside",
+                slug="archive-damaged",
+            )
+        data = self.read_at(self._at, size)
+        self._at += len(data)
+        return data
+
+
+class _Stretch:
+    """A member of a compressed archive."""
+
+    def __init__(self, archive: _Forwards, offset: int, length: int) -> None:
+        self.damage: str | None = None
+        self._archive = archive
+        self._at = offset
+        self._end = offset + length
 
     def read(self, size: int, /) -> bytes:
-        wanted = min(size, self._left)
-        data = self._stream.read(wanted) if wanted else b""
-        self._left -= len(data)
-        self._short |= len(data) < wanted
+        wanted = min(size, self._end - self._at)
+        data = self._archive.read_at(self._at, wanted)
+        self._at += len(data)
+        if len(data) < wanted:
+            self.damage = self._archive.damage or "archive_truncated"
         return data
 
     def close(self) -> None:
-        self._shared.park(self._stream)
+        """Leaves the archive open for the next member."""
 
 
-def _tar_members(path: Path, size: int, *, compressed: bool) -> Iterator[Member]:
-    shared = _SharedTar(path)
+def _tar_members(path: Path, *, compressed: bool) -> Iterator[Member]:
+    archive = _Forwards(path)
     try:
-        for name, offset, length in _tar_entries(shared):
-            if not compressed and offset > size:
-                return
-            place = _Place(offset, length, within=shared if compressed else None)
-            yield Member(path, name, f"{path}!{name}", length, place)
+        for entry in _entries(archive):
+            name = _shown(entry.name)
+            if entry.isreg() and not entry.issparse() and not _is_noise(name):
+                place = _Place(
+                    entry.offset_data, entry.size, within=archive if compressed else None
+                )
+                yield Member(path, name, f"{path}!{name}", entry.size, place)
     finally:
-        shared.close()
+        archive.close()
 
 
-def _tar_entries(shared: _SharedTar) -> Iterator[tuple[str, int, int]]:
-    """Name, first byte and length of every regular file of a tar archive, in order."""
-    offset = 0
-    override: dict[str, str] = {}
-    while True:
-        stream = shared.take(offset)
-        block = stream.read(_TAR_BLOCK)
-        entry = _tar_entry(block) if len(block) == _TAR_BLOCK else None
-        if entry is None:
-            shared.park(stream)
-            return
-        data, length = offset + _TAR_BLOCK, max(0, entry.size)
-        if entry.type in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE):
-            text = stream.read(min(length, _LONGEST_NAME))
-            shared.park(stream)
-            if entry.type == tarfile.XHDTYPE:
-                override.update(_pax_records(text))
-            else:
-                override["path"] = text.rstrip(b"\x00").decode("utf-8", "replace")
-            offset = data + _padded(length)
-            continue
-        shared.park(stream)
-        stated = override.get("size", "")
-        length = (
-            int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 19 else length
-        )
-        name = _shown(override.get("path", entry.name))
-        regular = entry.type in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
-        if entry.type not in (tarfile.XGLTYPE, tarfile.GNUTYPE_LONGLINK):
-            override = {}
-        if regular and not name.endswith("/") and not _is_noise(name):
-            yield name, data, length
-        # Links and devices have no data, whatever size their header states.
-        has_data = regular or entry.type not in (
-            tarfile.LNKTYPE,
-            tarfile.SYMTYPE,
-            tarfile.CHRTYPE,
-            tarfile.BLKTYPE,
-            tarfile.DIRTYPE,
-            tarfile.FIFOTYPE,
-        )
-        offset = data + (_padded(length) if has_data else 0)
-
-
-def _padded(length: int) -> int:
-    return -(-length // _TAR_BLOCK) * _TAR_BLOCK
-
-
-def _pax_records(text: bytes) -> dict[str, str]:
-    """Keywords of a pax header: records of `length keyword=value` and a line break."""
-    records: dict[str, str] = {}
-    while text:
-        digits, _, _ = text.partition(b" ")
-        if not digits.isdigit() or len(digits) > 9 or not len(digits) < int(digits) <= len(text):
-            break
-        record, text = text[len(digits) + 1 : int(digits) - 1], text[int(digits) :]
-        key, _, value = record.partition(b"=")
-        records[key.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
-    return records
+def _entries(archive: _Forwards) -> Iterator[tarfile.TarInfo]:
+    """What a tar archive holds, in order, as far as its headers make sense."""
+    seen = -1
+    try:
+        archive.headers_left = _MOST_HEADERS
+        with tarfile.TarFile(fileobj=archive, errors="replace") as headers:  # type: ignore[arg-type]
+            while (entry := headers.next()) and entry.offset_data > seen:
+                yield entry
+                seen = entry.offset_data
+                archive.headers_left = _MOST_HEADERS
+    except (tarfile.TarError, ValueError, ArithmeticError, LookupError, RecursionError):
+        # Cut off, or made by hand to harm.
+        return

@@ -24,6 +24,9 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"Rar!\x1a\x07", "RAR archive"),
     (b"\x1f\x8b", "gzip file"),
     (b"\x28\xb5\x2f\xfd", "zstd file"),
+    (b"BZh", "bzip2 file"),
+    (b"\xfd7zXZ\x00", "xz file"),
+    (b"\x04\x22\x4d\x18", "lz4 file"),
     (b"\xff\xfe", "UTF-16 text"),
     (b"\xfe\xff", "UTF-16 text"),
 )
@@ -81,6 +84,9 @@ _ADVICE: dict[str, str] = {
     "RAR archive": "unpack it and give the files inside",
     "gzip file": "it is compressed more often than anything is; unpack it and give what is inside",
     "zstd file": "it is compressed more often than anything is; unpack it and give what is inside",
+    "bzip2 file": "unpack it first: bzip2 -dk FILE",
+    "xz file": "unpack it first: xz -dk FILE",
+    "lz4 file": "unpack it first: lz4 -d FILE",
     "json": (
         "it has no `traceEvents`; give the trace that torch.profiler exported "
         "(export_chrome_trace or tensorboard_trace_handler)"
