@@ -416,7 +416,7 @@ def test_a_device_is_read_later_and_never_waited_for(tmp_path: Path) -> None:
         if number % 10 == 9:
             clock.finish()
     clock.finish()
-    session.close()
+    session.stop()
     (event,) = events_in(tmp_path)
     assert event["clock"] == "cuda"
     # The iteration's start, the event's start and its stop are three ticks of 1 µs.
@@ -437,7 +437,7 @@ def test_a_device_that_never_answers_loses_measurements_not_the_job(
         session.begin()
         model(batch)
         session.end()
-    session.close()
+    session.stop()
     (event,) = events_in(tmp_path)
     assert (event["samples"], event["lost"]) == ([], 90)
     assert clock.made < 64 * 3 + 10  # the ring is bounded
@@ -488,7 +488,7 @@ def test_regions_inside_a_captured_graph_are_measured_at_its_replays(tmp_path: P
             mark.time_ns = now[0] + offset_ns
         now[0] += 40
         session.end()
-    session.close()
+    session.stop()
     events = events_in(tmp_path)
     assert [(event["label"], event["statistics"]["mean_ns"]) for event in events] == [
         ("a", 10.0),

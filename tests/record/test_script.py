@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from stepscope.api.inline_profiles import parse_result
 from stepscope.floor.errors import UsageError
+from stepscope.record import inline
 from stepscope.record.plan import plan_from
 from stepscope.record.script import run
 from stepscope.record.traces.tracing import Tracer
@@ -52,16 +54,16 @@ if __name__ == "__main__":
 
 RECORDED = """
 import json, sys
+from stepscope.record import inline
 from stepscope.record.plan import plan_from
 from stepscope.record.script import run
 from stepscope.record.traces.tracing import Tracer
 how, out, plan, *command = sys.argv[1:]
-if how == "trace":
-    paths = run(command, tracer=Tracer(out, name="job", active=2))
-elif how == "module":
-    paths = run(command, module=True, plan=plan_from(json.loads(plan)), out=out)
-else:
-    paths = run(command, plan=plan_from(json.loads(plan)) if plan else None, out=out)
+def record():
+    if how == "trace":
+        return Tracer(out, name="job", active=2)
+    return inline.begin(plan_from(json.loads(plan)) if plan else None, out=out)
+paths = run(command, record, module=how == "module")
 print(*[path.name for path in paths])
 """
 
@@ -105,7 +107,7 @@ def _record_here(script: str, tmp_path: Path, plan: Any = None, *arguments: str)
     path = tmp_path / "here.py"
     path.write_text(script)
     read = plan_from(plan, source="a test") if plan else None
-    return run([str(path), *arguments], plan=read, out=tmp_path / "out")
+    return run([str(path), *arguments], partial(inline.begin, read, out=tmp_path / "out"))
 
 
 def test_events_phases_and_the_same_loss(script: Path, alone: str, tmp_path: Path) -> None:
@@ -182,7 +184,7 @@ def _recorded_steps(tmp_path: Path, loop: str, **options: Any) -> list[str]:
     """The steps of the trace, and the script's own names for what ran in them."""
     script = tmp_path / "steps.py"
     script.write_text(STEPS + loop)
-    run([str(script)], tracer=Tracer(tmp_path / "out", name="job", **options))
+    run([str(script)], lambda: Tracer(tmp_path / "out", name="job", **options))
     with gzip.open(tmp_path / "out" / "job-0-of-1.json.gz", "rt") as file:
         events = [e for e in json.load(file)["traceEvents"] if e.get("cat") == "user_annotation"]
     begun = sorted((e["ts"], e["name"]) for e in events)
@@ -237,7 +239,7 @@ def test_a_script_that_changes_its_directory_does_not_move_its_files(
     loop = "for _ in range(8): step(first)"
     (tmp_path / "job.py").write_text(f"import os\nos.chdir('work')\n{STEPS}{loop}")
     monkeypatch.chdir(tmp_path)
-    run(["job.py"], out="out")
+    run(["job.py"], partial(inline.begin, None, out=Path("out").absolute()))
     (file,) = (tmp_path / "out").iterdir()
     assert file.name.endswith(".phases.json")
     assert list((tmp_path / "work").iterdir()) == []
@@ -246,7 +248,7 @@ def test_a_script_that_changes_its_directory_does_not_move_its_files(
 def test_a_script_whose_optimizer_steps_once_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text(STEPS + "step(first)")
     with pytest.warns(RecordingWarning, match="nothing was traced: .* none has stepped twice"):
-        run([str(tmp_path / "steps.py")], tracer=Tracer(tmp_path / "out"))
+        run([str(tmp_path / "steps.py")], lambda: Tracer(tmp_path / "out"))
 
 
 def test_a_loader_that_starts_over_in_every_iteration_is_how_the_job_works(tmp_path: Path) -> None:
@@ -292,7 +294,7 @@ def test_a_scripts_own_exit_is_its_own(tmp_path: Path) -> None:
     (tmp_path / "leaves.py").write_text("raise SystemExit(5)")
     before = sys.argv[:], sys.path[:]
     with pytest.raises(SystemExit) as left:
-        run([str(tmp_path / "leaves.py")], out=tmp_path)
+        run([str(tmp_path / "leaves.py")], partial(inline.begin, None, out=tmp_path))
     assert left.value.code == 5
     assert (sys.argv, sys.path) == before
 
@@ -300,7 +302,7 @@ def test_a_scripts_own_exit_is_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", [[], ["nowhere.py"]])
 def test_a_script_that_is_not_there_is_told(command: list[str]) -> None:
     with pytest.raises(UsageError):
-        run(command)
+        run(command, partial(inline.begin, None))
 
 
 def test_a_loop_that_says_its_iterations_itself_is_not_told_twice(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import tempfile
 import time
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -87,6 +88,7 @@ def record_example(folder: Path, *, steps: int, device: str) -> Recorded:
         StepScopeError: the example is not installed, or nothing could be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    from stepscope.record import inline
     from stepscope.record.plan import plan_from
     from stepscope.record.script import run
     from stepscope.record.traces.profiling import quieten_profiler
@@ -100,15 +102,12 @@ def record_example(folder: Path, *, steps: int, device: str) -> Recorded:
     # What the example prints is no answer of ours.
     with redirect_stdout(sys.stderr):
         click.echo(f"Training {name}, measured inline ...", err=True)
-        measured = run(
-            [*train, str(PLAN_STEPS)],
-            plan=plan_from(PLAN, source="the demo's plan"),
-            out=folder,
-            phases=False,
-        )
+        plan = plan_from(PLAN, source="the demo's plan")
+        session = partial(inline.begin, plan, out=folder.absolute(), phases=False)
+        measured = run([*train, str(PLAN_STEPS)], session)
         click.echo(f"Training {name}, traced ...", err=True)
         tracer = Tracer(folder, name="demo", active=steps)
-        traced = run([*train, str(steps + STEPS_BEFORE_A_TRACE)], tracer=tracer)
+        traced = run([*train, str(steps + STEPS_BEFORE_A_TRACE)], lambda: tracer)
     if not measured or not traced:
         raise StepScopeError(
             f"no recording was written to {folder}",

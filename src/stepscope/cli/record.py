@@ -18,6 +18,7 @@ from stepscope.floor.errors import StepScopeError, UsageError
 
 if TYPE_CHECKING:
     from stepscope.record.on_demand.trigger import OnDemand
+    from stepscope.record.recording import Recording
     from stepscope.record.traces.tracing import Tracer
 
 _TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
@@ -84,6 +85,7 @@ def command(
     script's own.
     """
     interrupted = Interrupted()
+    from stepscope.record import inline
     from stepscope.record.plan import read_plan
     from stepscope.record.script import run
 
@@ -103,14 +105,16 @@ def command(
             given.setdefault("name", _name(command_line[0], module=module))
         tracer = _tracer(out, on_demand, given)
     read = read_plan(plan) if plan is not None else None
+
+    def record() -> Recording:
+        return inline.begin(read, out=out) if tracer is None else tracer
+
     before = _files(out)
     path = sys.path[:]
     code = 0
     written: list[Path] = []
     try:
-        written = run(
-            command_line, module=module, plan=read, tracer=tracer, out=out, stay_main=True
-        )
+        written = run(command_line, record, module=module, stay_main=True)
     except SystemExit as left:
         code = exit_code(left)
     except StepScopeError:

@@ -16,6 +16,7 @@ from stepscope.cli.script_end import exit_code, show_traceback
 from stepscope.floor.errors import StepScopeError
 from stepscope.floor.ranks import this_process
 from stepscope.floor.units import time_text
+from stepscope.record import inline
 from stepscope.record.planning.listing import iterations_needed
 from stepscope.record.planning.rounds import Listed, modules_of
 from stepscope.record.planning.survey import Survey
@@ -76,7 +77,7 @@ class ScriptPlan:
         failure = ""
         code = 0
         try:
-            run(self._command, module=self._module, survey=survey, stay_main=True)
+            run(self._command, lambda: inline.drive(survey), module=self._module, stay_main=True)
         except StepScopeError:
             raise
         except SystemExit as left:
@@ -167,7 +168,7 @@ class ScriptPlan:
         )
 
     def _say_silent(self, survey: Survey) -> None:
-        if survey.iterations == 0 and not survey.over:
+        if survey.iterations == 0 and not survey.ended:
             _say(
                 f"no optimizer of {self._name} has stepped for {_SILENT_SECONDS:.0f} s; "
                 "if it does not train, stop it with Ctrl-C"

@@ -20,8 +20,8 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from stepscope.record.after_import import AfterImport
 from stepscope.record.compiling import compiling_check, never
-from stepscope.record.targets.after_import import AfterImport
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -3,57 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from stepscope.floor.errors import UsageError
-from stepscope.record import inline
-from stepscope.record.inline.session import Session
+from stepscope.record.after_import import AfterImport
 from stepscope.record.job.as_main import MainProgram
 from stepscope.record.job.loop import LoopFinder
-from stepscope.record.on_demand.trigger import OnDemand
-from stepscope.record.plan import Plan
-from stepscope.record.planning.survey import Survey
-from stepscope.record.targets.after_import import AfterImport
-from stepscope.record.traces.tracing import Tracer
-from stepscope.record.trouble import Guard, say_once
+from stepscope.record.recording import Recording
+from stepscope.record.trouble import say_once
 
 
-class _Recording:
-    """What is started as soon as the script has imported torch."""
+class _Recorded:
+    """A recording of a script: started as soon as the script has imported torch."""
 
-    def __init__(
-        self,
-        plan: Plan | None,
-        tracer: Tracer | OnDemand | None,
-        survey: Survey | None,
-        options: dict[str, Any],
-    ) -> None:
-        self._plan = plan
-        self._tracer = tracer
-        self._survey = survey
-        self._options = options
+    def __init__(self, record: Callable[[], Recording]) -> None:
+        self._record = record
+        self._recording: Recording | None = None
         self._finder: LoopFinder | None = None
-        self._session: Session | None = None
         self._pid = os.getpid()
 
     def start(self) -> None:
         try:
-            if self._survey is not None:
-                inline.tell(self._survey)
-                self._finder = LoopFinder(self._survey, self._survey.guard)
-            elif self._tracer is not None:
-                tracer = self._tracer
-                if isinstance(tracer, Tracer):
-                    tracer.start(lead_in=True)
-                else:
-                    tracer.start()
-                guard: Guard = tracer.guard
-                self._finder = LoopFinder(tracer, guard, on_missed=tracer.missed_one)
-            else:
-                self._session = inline.begin(self._plan, **self._options)
-                self._finder = LoopFinder(self._session, self._session.guard)
+            self._recording = self._record()
+            self._recording.start(lead_in=True)
+            self._finder = LoopFinder(self._recording)
             self._finder.install()
         except Exception as error:
             say_once(f"the script runs without being recorded: {type(error).__name__}: {error}")
@@ -63,26 +37,14 @@ class _Recording:
             return []
         if self._finder is not None:
             self._finder.remove()
-        if self._survey is not None:
-            inline.tell(None)
-            self._survey.close()
-            return []
-        if self._tracer is not None:
-            return self._tracer.stop()
-        inline.stop()
-        # A script that knows of inline recording may have stopped it itself.
-        return [] if self._session is None else self._session.written
+        return [] if self._recording is None else self._recording.stop()
 
 
 def run(
     command: Sequence[str],
+    record: Callable[[], Recording],
     *,
     module: bool = False,
-    plan: Plan | None = None,
-    tracer: Tracer | OnDemand | None = None,
-    survey: Survey | None = None,
-    out: str | Path = "stepscope-out",
-    phases: bool = True,
     stay_main: bool = False,
 ) -> list[Path]:
     """Runs a script, recorded, and says which files this process has written.
@@ -93,12 +55,9 @@ def run(
 
     Args:
         command: the script's path, or the module's name, and its arguments.
+        record: gives what records the script; called when it imports torch, perhaps from another
+            directory.
         module: run `python -m module` rather than a file.
-        plan: measure these events inline; None for the phases only.
-        tracer: record a trace instead, or listen for when one is asked for.
-        survey: only see what can be measured, and end the script then.
-        out: directory of the inline files.
-        phases: whether phases are timed.
         stay_main: whether the script stays `__main__`, with its `sys.argv`, when its last line has
             run: for a process that ends then, whose exit handlers and threads are the script's.
 
@@ -116,8 +75,8 @@ def run(
             hint="give a Python file, or -m and a module's name",
             slug="no-script",
         )
-    recording = _Recording(plan, tracer, survey, {"out": Path(out).absolute(), "phases": phases})
-    waiting = AfterImport("torch", recording.start)
+    recorded = _Recorded(record)
+    waiting = AfterImport("torch", recorded.start)
     main = MainProgram()
     written: list[Path] = []
     try:
@@ -128,7 +87,7 @@ def run(
             main.run_script(target, arguments)
     finally:
         waiting.remove()
-        written = recording.stop()
+        written = recorded.stop()
         if not stay_main:
             main.restore()
     return written

@@ -374,7 +374,7 @@ def test_copies_to_a_device_are_a_phase(tmp_path: Path) -> None:
         batch.to("meta")
         model(batch).sum().backward()
         session.end()
-    (path,) = session.close()
+    (path,) = session.stop()
     summary = json.loads(path.read_text())
     assert summary["phases"]["host_to_device"]["mean_ns"] > 0
     assert summary["device"]["steps"] == 5
@@ -408,5 +408,5 @@ def test_work_of_other_threads_is_not_the_loops(tmp_path: Path) -> None:
         other.join()
         assert batch is not None
         session.end()
-    (path,) = session.close()
+    (path,) = session.stop()
     assert json.loads(path.read_text())["phases"]["forward"] is None

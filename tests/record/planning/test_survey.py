@@ -77,7 +77,7 @@ def test_the_losses_of_a_watched_loop_are_the_same_bit_for_bit() -> None:
     for batch in batches(14):
         survey.begin()
         losses += train(model, [batch], optimizer)
-    survey.close()
+    survey.stop()
     assert losses == expected
     assert survey.found
 
@@ -123,7 +123,7 @@ def test_iterations_that_break_off_are_not_kept() -> None:
     survey.begin()
     step()
     survey.abandon()  # the one that watches all
-    survey.close()
+    survey.stop()
     assert survey.found == []
     assert survey.iterations == 4
 
@@ -138,7 +138,7 @@ def test_an_iteration_that_broke_off_before_anything_ran_does_not_end_the_discov
     for _ in range(3):
         survey.begin()
         step()
-    survey.close()
+    survey.stop()
     assert "0.forward" in _labels(survey)
 
 
@@ -148,8 +148,8 @@ def test_what_was_watched_until_the_loop_ended_is_kept() -> None:
     model, step = _job()
     assert _told(survey, step, most=5) == 5
     survey.end()
-    survey.close()
-    survey.close()
+    survey.stop()
+    survey.stop()
     assert finished == [survey]
     assert (survey.watched, "forward" in _labels(survey)) == (1, True)
     assert untouched(model)
@@ -160,7 +160,7 @@ def test_too_few_iterations_give_nothing_and_finish_nothing() -> None:
     survey = Survey(finished=finished.append)
     _, step = _job()
     _told(survey, step, most=4)
-    survey.close()
+    survey.stop()
     assert (finished, survey.found) == ([], [])
 
 
@@ -172,12 +172,12 @@ def test_the_wait_for_a_batch_is_listed_where_it_is_told() -> None:
         for _ in inline.iterate(range(1000)):
             step()
 
-    inline.tell(survey)
+    inline.drive(survey)
     try:
         with pytest.raises(Enough):
             loop()
     finally:
-        inline.tell(None)
+        survey.stop()
     assert _labels(survey)[0] == "input_wait"
     assert survey.driver == "iterate"
     assert untouched(model)
@@ -185,7 +185,7 @@ def test_the_wait_for_a_batch_is_listed_where_it_is_told() -> None:
 
 def test_a_script_that_starts_recording_itself_records_nothing(tmp_path: Any) -> None:
     survey = Survey()
-    inline.tell(survey)
+    inline.drive(survey)
     try:
         inline.start({"events": ["forward"]}, out=tmp_path)
         assert inline.active() is survey
@@ -193,13 +193,13 @@ def test_a_script_that_starts_recording_itself_records_nothing(tmp_path: Any) ->
         assert inline.stop() == []
         assert inline.active() is survey
     finally:
-        inline.tell(None)
+        survey.stop()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_forked_child_is_not_surveyed() -> None:
     survey = Survey()
-    inline.tell(survey)
+    inline.drive(survey)
     try:
         reads, writes = os.pipe()
         child = os.fork()
@@ -211,7 +211,7 @@ def test_a_forked_child_is_not_surveyed() -> None:
         assert os.read(reads, 5) == b"quiet"
         assert inline.active() is survey
     finally:
-        inline.tell(None)
+        survey.stop()
 
 
 def test_a_graph_is_captured_again_only_while_it_is_watched() -> None:
@@ -222,6 +222,6 @@ def test_a_graph_is_captured_again_only_while_it_is_watched() -> None:
         survey.begin()
         asked.append(survey.recapture())
         step()
-    survey.close()
+    survey.stop()
     # untouched, discover, plain, all, forwards, plain, operators
     assert asked == [False, False, False, True, True, False, True]

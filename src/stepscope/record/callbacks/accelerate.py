@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from accelerate import Accelerator
@@ -51,12 +50,7 @@ class StepScopeSteps:
         self.recording.begin(self._number, self._model)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.recording.end()
 
     def steps(self, loader: Iterable[T]) -> Iterator[T]:

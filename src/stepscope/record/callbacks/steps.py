@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from stepscope.floor.errors import StepScopeError
 from stepscope.record import inline
 from stepscope.record.annotate import region
-from stepscope.record.inline.session import Session
 from stepscope.record.job.loop import LoopFinder
 from stepscope.record.on_demand.trigger import OnDemand
 from stepscope.record.plan import as_plan
+from stepscope.record.recording import Recording
 from stepscope.record.traces.tracing import Tracer
 from stepscope.record.trouble import Guard, say_once
 
@@ -69,10 +69,8 @@ class StepRecording:
         self._plan = plan
         self._phases = phases
         self._trigger = trigger
-        self._tracer: Tracer | None = None
-        self._listener: OnDemand | None = None
-        self._session: Session | None = None
-        self._batches: LoopFinder | None = None
+        self._recordings: dict[str, Recording] = {}
+        self._batches: list[LoopFinder] = []
         self._number = 0
         self._micro: Any = None
         self._running = False
@@ -89,9 +87,9 @@ class StepRecording:
             return
         self._running = True
         self._number = number
-        self._guarded("inline", self._begin_inline, model, optimizers, roots)
-        self._guarded("trace", self._begin_trace, model)
-        self._guarded("trigger", self._begin_listening, model)
+        self._guarded("inline", self._start_inline, model, optimizers, roots)
+        self._guarded("trace", self._start_trace, model)
+        self._guarded("trigger", self._start_listening, model)
 
     def step(self, number: int) -> None:
         """An optimizer step has ended; the next has this number. Called again with it, it is none."""
@@ -99,12 +97,9 @@ class StepRecording:
             return
         self._number = number
         self.micro_step_ends()
-        if self._tracer is not None:
-            self._guarded("trace", self._tracer.step, number)
-        if self._listener is not None:
-            self._guarded("trigger", self._listener.step, number)
-        if self._session is not None:
-            self._guarded("inline", self._session.begin)
+        # The inline session last: what the others take is in the step that has ended.
+        for part, recording in reversed(self._recordings.items()):
+            self._guarded(part, self._begin, recording)
 
     def micro_step_begins(self) -> None:
         """One of several batches of an optimizer step begins."""
@@ -119,8 +114,8 @@ class StepRecording:
 
     def not_this_one(self) -> None:
         """The running step has something in it that others have not: a validation, a checkpoint."""
-        if self._session is not None:
-            self._guarded("inline", self._session.not_this_one)
+        for part, recording in self._recordings.items():
+            self._guarded(part, recording.not_this_one)
 
     def end(self) -> list[Path]:
         """Training is over: writes what was recorded."""
@@ -129,13 +124,14 @@ class StepRecording:
         self._running = False
         self.micro_step_ends()
         # Also what has failed is ended: what it measured until then is kept.
-        self._guarded("end of the trace", self._stop, self._tracer)
-        self._guarded("end of the trigger", self._stop, self._listener)
-        self._guarded("end of inline", self._stop_inline)
-        self._tracer = self._listener = self._session = self._batches = None
+        for batches in self._batches:
+            self._guarded("end of batches", batches.remove)
+        for part, recording in reversed(self._recordings.items()):
+            self._guarded(f"end of {part}", self._stop, recording)
+        self._recordings, self._batches = {}, []
         return self.written
 
-    def _begin_inline(self, model: Any, optimizers: Any, roots: Sequence[Any] | None) -> None:
+    def _start_inline(self, model: Any, optimizers: Any, roots: Sequence[Any] | None) -> None:
         if self._plan is None and not self._phases:
             return
         try:
@@ -150,14 +146,11 @@ class StepRecording:
         except StepScopeError as error:
             say_once(f"training goes on without inline recording: {error.message}")
             return
-        self._session = session
-        self._batches = LoopFinder(session, self.guard, steps=False)
-        self._batches.install()
-        session.begin(fresh=True)
+        self._start("inline", session)
 
-    def _begin_trace(self, model: Any) -> None:
+    def _start_trace(self, model: Any) -> None:
         if self._steps:
-            self._tracer = Tracer(
+            tracer = Tracer(
                 self.out,
                 name=self._name,
                 model=model,
@@ -166,34 +159,37 @@ class StepRecording:
                 **self._schedule,
                 **self._trace_options,
             )
-            self._tracer.start()
+            self._start("trace", tracer)
 
-    def _begin_listening(self, model: Any) -> None:
+    def _start_listening(self, model: Any) -> None:
         if self._trigger is not None:
-            self._listener = OnDemand(
+            listener = OnDemand(
                 self._trigger,
                 out=self.out,
                 name=self._name,
                 model=model,
                 start_step=self._number,
             )
-            self._listener.start()
+            self._start("trigger", listener)
+
+    def _start(self, part: str, recording: Recording) -> None:
+        self._recordings[part] = recording
+        if recording.takes_batches:
+            batches = LoopFinder(recording, steps=False)
+            self._batches.append(batches)
+            batches.install()
+        recording.start()
+
+    def _begin(self, recording: Recording) -> None:
+        recording.begin(number=self._number)
 
     def _open_micro_step(self) -> None:
         opened = region(MICRO_STEP)
         opened.__enter__()
         self._micro = opened
 
-    def _stop(self, recording: Tracer | OnDemand | None) -> None:
-        if recording is not None:
-            self.written += recording.stop()
-
-    def _stop_inline(self) -> None:
-        if self._batches is not None:
-            self._batches.remove()
-        if self._session is not None:
-            inline.stop()
-            self.written += self._session.written
+    def _stop(self, recording: Recording) -> None:
+        self.written += recording.stop()
 
     def _guarded(self, part: str, what: Callable[..., Any], *args: Any) -> None:
         """Does something for a part of the recording; what fails is dropped, and the others go on."""

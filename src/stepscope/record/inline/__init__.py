@@ -22,19 +22,21 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stepscope.floor.errors import StepScopeError
 from stepscope.record.annotate import NOTHING
-from stepscope.record.inline.session import Session
-from stepscope.record.plan import Plan, as_plan
+from stepscope.record.recording import Recording
 from stepscope.record.trouble import say_once
 
+# A session and all that it stands on is imported when one is started: loops of jobs that are not recorded
+# come here too, and so does whoever imports one module of this room.
 if TYPE_CHECKING:
-    from stepscope.record.planning.survey import Survey
+    from stepscope.record.inline.session import Session
+    from stepscope.record.plan import Plan
 
 __all__ = ["done", "iterate", "iteration", "recapture", "start", "stop"]
 
 T = TypeVar("T")
 
 _session: Session | None = None
-_survey: Survey | None = None
+_instead: Recording | None = None
 _asked_environment = False
 
 
@@ -58,16 +60,19 @@ def start(
         out: directory for `<host>.<rank>.prof.json` and `<host>.<rank>.phases.json`.
         phases: whether the phases of every step are timed, with or without a plan.
     """
-    if _survey is not None:
+    if _instead is not None and not _instead.stopped:
         return  # the script is only run to see what can be measured in it
+    from stepscope.record.plan import as_plan
+
     try:
-        begin(
+        session = begin(
             None if plan is None else as_plan(plan),
             model=model,
             optimizer=optimizer,
             out=out,
             phases=phases,
         )
+        session.start(lead_in=True)
     except StepScopeError as error:
         hint = f" ({error.hint})" if error.hint else ""
         say_once(f"training goes on without inline recording: {error.message}{hint}")
@@ -76,18 +81,21 @@ def start(
 
 
 def begin(plan: Plan | None, **options: Any) -> Session:
-    """Starts a session, ending the one before; options are those of `Session`. It may raise."""
+    """A session to be started, ending the one before; options are those of `Session`. It may raise."""
+    from stepscope.record.inline.session import Session
+
     global _session
-    if _session is not None:
-        _session.close()
-    _session = Session(plan, **options)
+    before, _session = _session, Session(plan, **options)
+    if before is not None:
+        before.replaced_by(_session)
     return _session
 
 
-def tell(survey: Survey | None) -> None:
-    """Loops tell `survey` about their iterations, and nothing is recorded; None ends that."""
-    global _survey
-    _survey = survey
+def drive(recording: Recording) -> Recording:
+    """From now on loops drive `recording`, until it is stopped, and no session is started."""
+    global _instead
+    _instead = recording
+    return recording
 
 
 def iterate(loader: Iterable[T]) -> Iterable[T]:
@@ -98,22 +106,22 @@ def iterate(loader: Iterable[T]) -> Iterable[T]:
     >>> list(iterate([1, 2]))
     [1, 2]
     """
-    session = active()
-    if session is None or (session.idle and not session.stops_now()):
+    recording = active()
+    if recording is None or (recording.over and not recording.stops_now()):
         return loader
-    return _Iterate(loader, session)
+    return _Iterate(loader, recording)
 
 
 def iteration() -> AbstractContextManager[Any]:
     """One iteration of a loop that does not go over a loader: `with inline.iteration(): ...`."""
-    session = active()
-    return NOTHING if session is None or session.idle else _Iteration(session)
+    recording = active()
+    return NOTHING if recording is None or recording.over else _Iteration(recording)
 
 
 def done() -> bool:
     """Whether the plan is measured; True when nothing is recorded."""
-    session = _survey or _session
-    return session is None or session.done
+    recording = _running()
+    return recording is None or recording.done
 
 
 def recapture() -> bool:
@@ -122,37 +130,42 @@ def recapture() -> bool:
     >>> recapture()  # nothing is recorded
     False
     """
-    session = _survey or _session
-    return session is not None and session.recapture()
+    recording = _running()
+    return recording is not None and recording.recapture()
 
 
 def stop() -> list[Path]:
     """Ends the recording, writes what was measured and says where. Also done at exit."""
     global _session
     session, _session = _session, None
-    return [] if session is None else session.close()
+    return [] if session is None else session.stop()
 
 
-def active() -> Session | Survey | None:
-    """The running session, started from the environment if that asks for one, or the survey."""
+def active() -> Recording | None:
+    """What loops drive: a session, started from the environment if that asks for one, or another."""
     global _asked_environment
-    if _survey is not None:
-        return _survey
-    if _session is None and not _asked_environment:
+    if _running() is None and not _asked_environment:
         _asked_environment = True
         asked = os.environ.get("STEPSCOPE_INLINE", "")
         if asked and asked != "0":
             plan = None if asked in ("1", "phases") else asked
             start(plan, out=os.environ.get("STEPSCOPE_OUT", "stepscope-out"))
-    return _session
+    return _running()
+
+
+def _running() -> Recording | None:
+    for recording in (_instead, _session):
+        if recording is not None and not recording.stopped:
+            return recording
+    return None
 
 
 class _Iterate(Generic[T]):
     """A loader whose batches are iterations; its other attributes are the loader's."""
 
-    def __init__(self, loader: Iterable[T], session: Session | Survey) -> None:
+    def __init__(self, loader: Iterable[T], recording: Recording) -> None:
         self._loader = loader
-        self._session = session
+        self._recording = recording
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type] # as the loader: raises where it has none
@@ -163,46 +176,46 @@ class _Iterate(Generic[T]):
         return getattr(self._loader, name)
 
     def __iter__(self) -> Iterator[T]:
-        session = self._session
-        session.driver = "iterate"
-        session.abandon()
+        recording = self._recording
+        recording.driver = "iterate"
+        recording.abandon()
         running = -1
         fresh = True
         batches: Iterator[T] | None = None
         try:
-            while not session.stops_now():
-                if batches is not None and session.idle:
-                    session.end()
+            while not recording.stops_now():
+                if batches is not None and recording.over:
+                    recording.end()
                     yield from batches
                     return
-                running = session.begin(fresh=fresh)
-                tokens = session.input_begins()
+                running = recording.begin(fresh=fresh)
+                token = recording.input_begins()
                 if batches is None:
                     batches = iter(self._loader)
                 try:
                     batch = next(batches)
                 except StopIteration:
-                    session.abandon(running, began=False)
+                    recording.abandon(running, began=False)
                     return
-                session.input_ends(tokens)
+                recording.input_ends(token)
                 fresh = False
                 yield batch
-                session.end()
+                recording.end()
         finally:
             # A break or an exception in the loop's body: the iteration is not whole. Python may
             # close this generator late, when another loop is already running.
-            session.abandon(running)
+            recording.abandon(running)
 
 
 class _Iteration:
     """One iteration as a context."""
 
-    def __init__(self, session: Session | Survey) -> None:
-        self._session = session
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
 
     def __enter__(self) -> None:
-        self._session.driver = "iteration"
-        self._session.begin()
+        self._recording.driver = "iteration"
+        self._recording.begin()
 
     def __exit__(
         self,
@@ -211,17 +224,17 @@ class _Iteration:
         trace: TracebackType | None,
     ) -> None:
         if kind is None:
-            self._session.end()
+            self._recording.end()
         else:
-            self._session.abandon()
+            self._recording.abandon()
 
 
 def _in_child() -> None:
-    global _session, _survey
-    for telling in (_session, _survey):
-        if telling is not None:
-            telling.forget_in_child()
-    _session = _survey = None
+    global _session, _instead
+    for recording in (_session, _instead):
+        if recording is not None:
+            recording.forget_in_child()
+    _session = _instead = None
 
 
 os.register_at_fork(after_in_child=_in_child)

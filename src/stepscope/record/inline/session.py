@@ -1,7 +1,6 @@
-"""One process's inline recording: iterations are told to it, and it tells the recorder and the phases.
+"""One process's inline recording: loops drive it, and it drives the recorder and the phases.
 
-A session is what `inline.start` makes. Loops (`inline.iterate`), contexts (`inline.iteration`) and
-unmodified scripts (`script`) drive the same one.
+A session is what `inline.start` makes.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from stepscope.record.job.trained_model import Found, TrainedModel
 from stepscope.record.phases.listeners import PhaseListeners
 from stepscope.record.phases.phases import Phases
 from stepscope.record.plan import Plan
+from stepscope.record.recording import Recording
 from stepscope.record.trouble import Guard, say_once
 
 _SAVE_EVERY_SECONDS = 60.0
@@ -28,8 +28,8 @@ _ASK_DDP_FIRST, _ASK_DDP_EVERY = 16, 128
 """Steps: DDP times its first ten, and then one in a hundred."""
 
 
-class Session:
-    """Inline recording of one process, from `start` to `close`.
+class Session(Recording):
+    """Inline recording of one process.
 
     Args:
         plan: what to measure one event at a time; None for phases only.
@@ -59,7 +59,6 @@ class Session:
     ) -> None:
         self.now = now
         self.guard = Guard("inline recording")
-        self.driver: str | None = None
         self._plan = plan
         optimizers = _listed(optimizer)
         self._trained = TrainedModel(self.guard, model, roots, optimizers=not optimizers)
@@ -80,9 +79,9 @@ class Session:
         self._recorder_over = False
         self._reads_left = 100
         self._out_of_the_job = False
-        self._closed = False
         self._said_stop = False
-        self._at_exit = AtExit(self.close)
+        self._successor: Session | None = None
+        self._at_exit = AtExit(self.stop)
 
     @property
     def written(self) -> list[Path]:
@@ -90,8 +89,8 @@ class Session:
         return self._files.written
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing is left to record: iterations need not be told any more."""
+    def over(self) -> bool:
+        """Whether the plan is measured and no phases are timed; also when recording had to stop."""
         return self.guard.tripped or (
             self._phases is None and (self._recorder is None or self._recorder_over)
         )
@@ -101,19 +100,17 @@ class Session:
         """Whether the plan is measured; also when recording had to stop."""
         return self.guard.tripped or self._recorder is None or self._recorder.done
 
-    def begin(self, *, fresh: bool = False) -> int:
-        """An iteration begins; one that still runs has ended.
+    def start(self, *, lead_in: bool = False) -> None:
+        """The session records from when it is made; without a lead-in the first iteration starts."""
+        if not lead_in:
+            self.begin(fresh=True)
 
-        Args:
-            fresh: it is the first of an epoch.
-
-        Returns:
-            The iteration's number, for `abandon`.
-        """
+    def begin(self, *, fresh: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - it counts itself
+        """An iteration starts; one that still runs has ended. Returns its number."""
         if self.guard.tripped:
             self._take_out()
             return self._iterations
-        if self._closed or self._capturing():
+        if self.stopped or self._capturing():
             return self._iterations
         try:
             now_ns = self.now()
@@ -143,12 +140,7 @@ class Session:
             self.guard.trip(error)
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
-        """The iteration broke off: an exception, a break, the end of the loader.
-
-        Args:
-            iteration: only if this one is running; None for whichever is.
-            began: False when there was no batch, and so no iteration at all.
-        """
+        """The iteration broke off; nothing of it counts."""
         if self.guard.tripped or not self._in_iteration:
             return
         if iteration is not None and iteration != self._iterations:
@@ -192,7 +184,7 @@ class Session:
         return False
 
     def input_begins(self) -> tuple[Any, Any]:
-        """The wait for a batch begins; the result goes to `input_ends`."""
+        """The wait for a batch starts."""
         recorder, phases = self._recorder, self._phases
         if self.guard.tripped or not self._in_iteration:
             return None, None
@@ -208,11 +200,11 @@ class Session:
             self.guard.trip(error)
             return None, None
 
-    def input_ends(self, tokens: tuple[Any, Any]) -> None:
+    def input_ends(self, token: tuple[Any, Any]) -> None:
         """The batch is here."""
         if self.guard.tripped:
             return
-        phase, watched = tokens
+        phase, watched = token
         try:
             if watched is not None:
                 watched[0].close(watched[1])
@@ -227,11 +219,18 @@ class Session:
             return False
         return self._recorder.recapture()
 
-    def close(self) -> list[Path]:
+    def replaced_by(self, other: Session) -> None:
+        """The script starts another session instead, which then ends when this one's owner ends it."""
+        self.stop()
+        self._successor = other
+
+    def stop(self) -> list[Path]:
         """Ends the recording and writes what was measured; safe to call again."""
-        if self._closed or os.getpid() != self._pid:
+        if self._successor is not None:
+            self._successor.stop()
+        if self.stopped or os.getpid() != self._pid:
             return self.written
-        self._closed = True
+        self.stopped = True
         self._at_exit.cancel()
         try:
             self.abandon()
@@ -247,10 +246,6 @@ class Session:
         except Exception as error:
             self.guard.trip(error)
         return self.written
-
-    def forget_in_child(self) -> None:
-        """A forked child has its parent's hooks; they must do nothing there."""
-        self.guard.error = self.guard.error or RuntimeError("recorded by the parent process")
 
     def _end(self, now_ns: int) -> None:
         self._in_iteration = False

@@ -14,13 +14,12 @@ from __future__ import annotations
 import functools
 import types
 import weakref
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from stepscope.record.compiling import capturing_check, compiling_check
+from stepscope.record.recording import Recording
 from stepscope.record.targets.optimizers import OptimizerSteps
 from stepscope.record.targets.patches import Patch
-from stepscope.record.trouble import Guard
 
 QUIET = 16
 """Steps of another optimizer after which one that has not stepped since is taken to be through.
@@ -28,47 +27,21 @@ QUIET = 16
 A generator may wait for a few steps of its critic."""
 
 
-class Driven(Protocol):
-    """What is told about the iterations that are found."""
-
-    def begin(self, *, fresh: bool = False) -> int:
-        """An iteration begins, and the one before has ended."""
-
-    def not_this_one(self) -> None:
-        """The running iteration does not count."""
-
-    def input_begins(self) -> tuple[Any, Any]:
-        """The wait for a batch begins."""
-
-    def input_ends(self, tokens: tuple[Any, Any]) -> None:
-        """The batch is here."""
-
-
 class LoopFinder:
     """Tells a recording about the iterations of a process.
 
     Args:
-        driven: what is told. While its `driver` says that the script tells it itself (by
+        recording: what is driven. While its `driver` says that the script drives it itself (by
             `inline.iterate`), nothing is told twice.
-        guard: keeps our exceptions out of the job.
         steps: whether optimizers' steps are listened to; without, only the batches are.
-        on_missed: called, before the next iteration is told, for every step that went by untold.
     """
 
-    def __init__(
-        self,
-        driven: Driven,
-        guard: Guard,
-        *,
-        steps: bool = True,
-        on_missed: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, recording: Recording, *, steps: bool = True) -> None:
         self._steps = steps
-        self._on_missed = on_missed
         self._missed = 0
         self._others: dict[int, int] = {}
-        self._driven = driven
-        self._guard = guard
+        self._recording = recording
+        self._guard = recording.guard
         self._capturing = capturing_check()
         self._starts_over = self._started_over_before = False
         self._optimizer: Any = lambda: None
@@ -78,11 +51,13 @@ class LoopFinder:
 
     def install(self) -> None:
         """Begins to listen to optimizers and DataLoaders."""
-        from torch.utils.data import dataloader
-
         if self._steps:
             self._heard = OptimizerSteps(self._guard.wrap(self._adopt))
             self._heard.install()
+        if not self._recording.takes_batches:
+            return
+        from torch.utils.data import dataloader
+
         self._batches = Patch(dataloader._BaseDataLoaderIter, "__next__", self._next)
         self._batches.install()
 
@@ -97,7 +72,7 @@ class LoopFinder:
         self._heard = self._batches = self._step = None
 
     def _told_by_script(self) -> bool:
-        return getattr(self._driven, "driver", None) is not None
+        return self._recording.driver is not None
 
     def _adopt(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         # The boundary cannot be torch's own hook: hooks are put in and taken out at boundaries, and
@@ -137,16 +112,15 @@ class LoopFinder:
             if not self._capturing() and (owner is None or owner is self._optimizer()):
                 self._catch_up()
                 self._started_over_before, self._starts_over = self._starts_over, False
-                self._driven.begin()
+                self._recording.begin()
             return result
 
         return step if owner is None else types.MethodType(step, owner)
 
     def _catch_up(self) -> None:
         missed, self._missed = self._missed, 0
-        if self._on_missed is not None:
-            for _ in range(missed):
-                self._on_missed()
+        if missed:
+            self._recording.missed(missed)
 
     def _next(self, original: Any) -> Any:
         @functools.wraps(original)
@@ -154,14 +128,14 @@ class LoopFinder:
             if self._guard.tripped or self._told_by_script():
                 return original(batches)
             first = getattr(batches, "_num_yielded", None) == 0
-            tokens = self._driven.input_begins()
+            tokens = self._recording.input_begins()
             try:
                 return original(batches)
             finally:
-                self._driven.input_ends(tokens)
+                self._recording.input_ends(tokens)
                 if first:
                     self._starts_over = True
                     if not self._started_over_before:
-                        self._driven.not_this_one()
+                        self._recording.not_this_one()
 
         return following

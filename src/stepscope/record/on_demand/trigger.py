@@ -27,7 +27,6 @@ from typing import Any
 
 from stepscope.floor.errors import StepScopeError
 from stepscope.floor.ranks import chosen, this_process
-from stepscope.record.job.every_step import EveryStep
 from stepscope.record.on_demand.asking import agree
 from stepscope.record.on_demand.request import (
     BUSY,
@@ -40,6 +39,7 @@ from stepscope.record.on_demand.request import (
     read_request,
     write_answer,
 )
+from stepscope.record.recording import EveryStep
 from stepscope.record.traces.tracing import Tracer
 from stepscope.record.trouble import Guard, say_once
 
@@ -77,7 +77,6 @@ class OnDemand(EveryStep):
         self.out = self.directory if out is None else Path(out).absolute()
         self.guard = Guard("the trace on demand")
         self.written: list[Path] = []
-        self.driver: str | None = None
         self._name = name
         self._model = model
         self._number = start_step
@@ -101,8 +100,13 @@ class OnDemand(EveryStep):
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
 
-    def start(self) -> None:
-        """Begins to listen."""
+    @property
+    def over(self) -> bool:
+        """Whether nobody listens any more."""
+        return self.stopped or self.guard.tripped
+
+    def start(self, *, lead_in: bool = False) -> None:  # noqa: ARG002 - what is recorded lies ahead
+        """Starts to listen."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._seen = self._from_before()
@@ -116,12 +120,7 @@ class OnDemand(EveryStep):
             self.guard.trip(error)
 
     def step(self, number: int | None = None) -> None:
-        """A step has ended and the next begins.
-
-        Args:
-            number: the next step's number, where it is not the one after this. The same on all
-                ranks.
-        """
+        """A step has ended and the next begins."""
         now = time.perf_counter()
         self._seconds.append(now - self._began)
         self._began = now
@@ -137,8 +136,9 @@ class OnDemand(EveryStep):
 
     def stop(self) -> list[Path]:
         """Ends listening; a running recording is written with the steps it has."""
-        if os.getpid() != self._pid or self._ending.is_set():
+        if os.getpid() != self._pid or self.stopped:
             return self.written
+        self.stopped = True
         self._ending.set()
         self._leave_signal()
         if self._thread is not None:

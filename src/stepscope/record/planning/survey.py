@@ -1,7 +1,6 @@
 """Surveying a job: some of its first iterations are watched, and then it is ended, its work done.
 
-The job's loop tells a `Survey` about its iterations as it tells a recording (see `loop` and
-`inline`). All ranks of a job end behind the same iteration, whatever they have seen, because a rank
+The job's loop drives a `Survey` as it drives any recording. All ranks of a job end behind the same iteration, whatever they have seen, because a rank
 that leaves alone leaves the others waiting in a collective.
 """
 
@@ -10,12 +9,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 from stepscope.record.compiling import capturing_check
 from stepscope.record.planning.rounds import Listed, heaviest, modules_of
 from stepscope.record.planning.survey_stages import Stage, StagesWatched, stages_of
+from stepscope.record.recording import Recording
 from stepscope.record.trouble import Guard
 
 _MOST_REFUSALS = 3
@@ -28,7 +29,7 @@ class Enough(SystemExit):
     """
 
 
-class Survey:
+class Survey(Recording):
     """Watches iterations of a job and then ends it.
 
     The first iteration runs untouched, in the second model and optimizers are found. Then iterations
@@ -53,10 +54,10 @@ class Survey:
         now: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self.guard = Guard("the survey")
-        self.driver: str | None = None
-        self.over = False
+        self.ended = False
+        """Whether everything is known, and the script is told to end."""
         self.found: list[Listed] = []
-        """What can be measured, once it is over; empty when no iteration was watched."""
+        """What can be measured, once it has ended; empty when no iteration was watched."""
         self.modules = 0
         """How many modules ran, of which `top` are kept."""
         self.iterations = 0
@@ -83,13 +84,8 @@ class Survey:
         return self._hooks.error
 
     @property
-    def idle(self) -> bool:
-        """Never: iterations are to be told until the script ends."""
-        return False
-
-    @property
-    def done(self) -> bool:
-        """Never, for the same reason: a loop that asks should go on."""
+    def over(self) -> bool:
+        """Never: iterations are to be told until the script ends, and a loop that asks should go on."""
         return False
 
     @property
@@ -107,8 +103,13 @@ class Survey:
         """Time of an iteration in which all but operators and modules' backwards was watched (ns)."""
         return self._median_ns("forwards")
 
-    def begin(self, *, fresh: bool = False) -> int:
-        """An iteration begins; one that still runs has ended.
+    def start(self, *, lead_in: bool = False) -> None:
+        """The survey runs from when it is made; without a lead-in the first iteration starts."""
+        if not lead_in:
+            self.begin()
+
+    def begin(self, *, fresh: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - it counts itself
+        """An iteration starts; one that still runs has ended.
 
         Raises:
             Enough: everything is known.
@@ -136,7 +137,7 @@ class Survey:
         """
         if self._not_mine():
             return
-        if self.over:
+        if self.ended:
             self._leave()
         if not self._running:
             return
@@ -153,7 +154,7 @@ class Survey:
             self._leave()
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
-        """The iteration broke off (see `Session.abandon`); its turn does not come again."""
+        """The iteration broke off; its turn does not come again."""
         if not self._running or self._not_mine() or iteration not in (None, self.iterations):
             return
         self._running = False
@@ -165,12 +166,8 @@ class Survey:
         """The running iteration counts only if there is no better one."""
         self._fresh = True
 
-    def stops_now(self) -> bool:
-        """Never: the script is ended, not its loop."""
-        return False
-
     def input_begins(self) -> tuple[Any, Any]:
-        """The wait for a batch begins; the result goes to `input_ends`."""
+        """The wait for a batch starts."""
         watch = None if self._not_mine() else self._watched.watch
         if watch is None:
             return None, None
@@ -180,33 +177,34 @@ class Survey:
             self._hooks.trip(error)
             return None, None
 
-    def input_ends(self, tokens: tuple[Any, Any]) -> None:
+    def input_ends(self, token: tuple[Any, Any]) -> None:
         """The batch is here."""
-        watch, token = tokens
+        watch, opened = token
         if watch is not None:
-            watch.close(token)
+            watch.close(opened)
 
     def recapture(self) -> bool:
         """In watched iterations a CUDA graph is captured again, to hear what is in it."""
         return self._watched.watch is not None
 
-    def close(self) -> list[Any]:
+    def stop(self) -> list[Path]:
         """Ends the survey where the script itself has ended: what was watched until then is kept."""
-        if not self._not_mine() and not self.over:
+        self.stopped = True
+        if not self._not_mine() and not self.ended:
             self._running = False
             self._finish()
         return []
 
     def forget_in_child(self) -> None:
         """A forked child has its parent's hooks; they must do nothing there."""
-        self.guard.error = self.guard.error or RuntimeError("surveyed by the parent process")
+        super().forget_in_child()
         self._hooks.error = self.guard.error
 
     def _not_mine(self) -> bool:
         return os.getpid() != self._pid
 
     def _leave(self) -> None:
-        if self.over:
+        if self.ended:
             self._refusals += 1
             if self._refusals >= _MOST_REFUSALS:
                 self._swallowed()
@@ -215,7 +213,7 @@ class Survey:
         raise Enough(0)
 
     def _finish(self) -> None:
-        self.over = True
+        self.ended = True
         try:
             everything = self._watched.take_out()
             self.modules = sum(bool(path) for path in modules_of(everything))

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from stepscope.record.after_import import AfterImport
 from stepscope.record.compiling import compiling_check
-from stepscope.record.targets.after_import import AfterImport
 from stepscope.record.targets.patches import Patch
 
 Heard = Callable[[Any, Any, Any], None]

@@ -19,8 +19,8 @@ from typing import Any
 
 from stepscope.floor.ranks import Process, chosen, this_process
 from stepscope.record.job.at_exit import AtExit
-from stepscope.record.job.every_step import EveryStep
-from stepscope.record.job.model_search import ModelSearch
+from stepscope.record.job.trained_model import ModelSearch
+from stepscope.record.recording import EveryStep
 from stepscope.record.traces.allocator_history import AllocatorHistory
 from stepscope.record.traces.cycles import Cycles
 from stepscope.record.traces.one_profiler import OneProfiler
@@ -80,7 +80,6 @@ class Tracer(EveryStep):
         self.guard = Guard("the trace")
         self.stop_seconds: list[float] = []
         """How long each stop of the profiler held the job up."""
-        self.driver: str | None = None
         self._settings = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
         self._cycles: Cycles | None = None
         self._ranks = ranks
@@ -123,12 +122,7 @@ class Tracer(EveryStep):
         return self._over
 
     def start(self, *, lead_in: bool = False) -> None:
-        """Begins with the first step.
-
-        Args:
-            lead_in: what runs until `step` is called first is no step but the job's beginning; it
-                stands for the first waiting step, and is never recorded.
-        """
+        """Starts with the first step; a lead-in stands for the first waiting step, never recorded."""
         try:
             self._cycles = Cycles(**self._settings)
             self._writer.begin()
@@ -150,11 +144,7 @@ class Tracer(EveryStep):
             self._give_up(error)
 
     def step(self, number: int | None = None) -> None:
-        """A step has ended and the next begins.
-
-        Args:
-            number: the next step's number, where it is not the one after this.
-        """
+        """A step has ended and the next begins."""
         if self._over or os.getpid() != self._pid:
             return
         if self.guard.error is not None:
@@ -171,6 +161,7 @@ class Tracer(EveryStep):
         """Ends the recording and waits until its files are written."""
         if os.getpid() != self._pid:
             return self.written
+        self.stopped = True
         if not self._over:
             try:
                 self._say_what_is_missing()

@@ -1,0 +1,153 @@
+"""How a loop drives a recording: the calls that every recording takes, whoever makes them.
+
+A loop is found by `job.loop.LoopFinder`, is one of ours (`inline.iterate`, `inline.iteration`, a tracer's
+`iterate`), or is a framework's, whose callbacks know its steps. None of them asks which recording it
+drives: the inline session, the tracer, the listener for `stepscope trigger` and the survey of
+`stepscope plan` are all a `Recording`. An iteration of the loop and a training step are the same thing;
+plans call it the first, traces and phases the second.
+
+All calls come from the thread that trains. They never raise into the job, but for the survey's, which ends
+it. They may come after `stop`, from a loop that goes on, and in a forked child, and do nothing there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from stepscope.record.trouble import Guard
+
+T = TypeVar("T")
+Itself = TypeVar("Itself", bound="EveryStep")
+
+
+class Recording(ABC):
+    """What is driven. Calls that do nothing here may be left out by a recording that needs them not.
+
+    Attributes:
+        guard: keeps the recording's own exceptions out of the job; when it has tripped, iterations
+            need not be told any more.
+        driver: how the script itself tells of its iterations, if it does; `LoopFinder`, which only
+            guesses them, is then silent.
+        stopped: whether `stop` was called.
+        takes_batches: whether `input_begins` and `input_ends` mean anything to it.
+    """
+
+    guard: Guard
+    driver: str | None = None
+    stopped: bool = False
+    takes_batches: bool = True
+
+    @abstractmethod
+    def start(self, *, lead_in: bool = False) -> None:
+        """Recording starts, once, before any other call.
+
+        Args:
+            lead_in: what runs until the first `begin` is no iteration but the job's beginning; without,
+                the first iteration starts now.
+        """
+
+    @abstractmethod
+    def stop(self) -> list[Path]:
+        """Recording ends, and everything is written; safe to call again. Returns the files."""
+
+    @abstractmethod
+    def begin(self, *, fresh: bool = False, number: int | None = None) -> int:
+        """An iteration starts, and one that still runs has ended.
+
+        Args:
+            fresh: it is the first of an epoch, whose loader starts up, and is not like the others.
+            number: the step's number, where the caller knows it.
+
+        Returns:
+            What `abandon` takes for this iteration.
+        """
+
+    def end(self) -> None:
+        """The iteration has ended. Where it is not called, the next `begin` ends it."""
+
+    def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
+        """The iteration broke off: an exception, a break, the end of the loader.
+
+        Args:
+            iteration: only if this one is running; None for whichever is.
+            began: False when there was no batch, and so no iteration at all.
+        """
+
+    def not_this_one(self) -> None:
+        """The running iteration does not count: an epoch began, or a validation ran in it."""
+
+    def missed(self, iterations: int) -> None:
+        """So many iterations went by before it was known that they are some; called before `begin`."""
+
+    def input_begins(self) -> Any:
+        """The wait for a batch starts, perhaps outside any iteration; the result goes to `input_ends`."""
+
+    def input_ends(self, token: Any) -> None:
+        """The batch is here, or the loader has none left."""
+
+    @property
+    @abstractmethod
+    def over(self) -> bool:
+        """Whether nothing is left to record: iterations need not be told any more."""
+
+    @property
+    def done(self) -> bool:
+        """Whether what was asked for is measured; what the script is told when it asks."""
+        return self.over
+
+    def stops_now(self) -> bool:
+        """Whether a loop of ours should end before another iteration."""
+        return False
+
+    def recapture(self) -> bool:
+        """Whether the job has to capture its CUDA graph again before the next replay."""
+        return False
+
+    def forget_in_child(self) -> None:
+        """A forked child has its parent's hooks; they must do nothing there."""
+        self.guard.error = self.guard.error or RuntimeError("recorded by the parent process")
+
+
+class EveryStep(Recording):
+    """A recording that takes every step as it comes: also as a context, and in a loop of one's own.
+
+    A trace has the loader's own ranges, so that the wait for input needs no telling.
+    """
+
+    takes_batches = False
+    _index: int
+    _number: int
+
+    def __enter__(self: Itself) -> Itself:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @abstractmethod
+    def step(self, number: int | None = None) -> None:
+        """A step has ended and the next begins.
+
+        Args:
+            number: the next step's number, where it is not the one after this. The same on all
+                ranks.
+        """
+
+    def iterate(self, loader: Iterable[T]) -> Iterator[T]:
+        """The batches of a loader, each a step; the wait for a batch belongs to its step."""
+        for batch in loader:
+            yield batch
+            self.step()
+
+    def begin(self, *, fresh: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - every step counts in a trace
+        """The next step begins."""
+        self.step(number)
+        return self._index
+
+    def missed(self, iterations: int) -> None:
+        """Steps have gone by unheard; those after them keep their true numbers."""
+        self._number += iterations
