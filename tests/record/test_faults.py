@@ -133,14 +133,14 @@ def test_a_job_that_changes_its_directory_does_not_move_its_files(
 def test_a_disk_that_is_read_only_or_full(
     number: int, tmp_path: Path, expected: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = output.write_whole
+    original = output.write_complete
 
     def write(path: Path, fill: Any) -> None:
         if path.is_relative_to(tmp_path):
             raise OSError(number, os.strerror(number))
         original(path, fill)
 
-    monkeypatch.setattr(output, "write_whole", write)
+    monkeypatch.setattr(output, "write_complete", write)
     model = make_model()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -290,7 +290,7 @@ def test_a_directory_that_vanishes_is_not_made_again(tmp_path: Path) -> None:
 def test_a_full_disk_costs_one_warning_and_the_trace_goes_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = output.write_whole
+    original = output.write_complete
     full = False
 
     def write(path: Path, fill: Any) -> None:
@@ -298,8 +298,8 @@ def test_a_full_disk_costs_one_warning_and_the_trace_goes_elsewhere(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         original(path, fill)
 
-    monkeypatch.setattr(output, "write_whole", write)
-    monkeypatch.setattr("stepscope.record.on_demand.request.write_whole", write)
+    monkeypatch.setattr(output, "write_complete", write)
+    monkeypatch.setattr("stepscope.record.on_demand.request.write_complete", write)
 
     def inside(listener: OnDemand, number: int) -> None:
         nonlocal full

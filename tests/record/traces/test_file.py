@@ -62,7 +62,9 @@ def test_an_unfinished_step_is_renamed_wherever_the_text_is_cut(
 
 
 @pytest.mark.parametrize("export", [lambda _: None, _text(""), _text('{"traceEvents": [{"na')])
-def test_a_text_that_torch_could_not_write_whole_gets_no_name(export: Any, tmp_path: Path) -> None:
+def test_a_text_that_torch_could_not_write_complete_gets_no_name(
+    export: Any, tmp_path: Path
+) -> None:
     with pytest.raises(OSError, match="is it full"):
         write_trace(export, tmp_path / "out", "t-0-of-1", MANY)
     assert not (tmp_path / "out").exists()

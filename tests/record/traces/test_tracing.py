@@ -351,7 +351,7 @@ def test_a_full_disk_costs_one_warning(tmp_path: Path, monkeypatch: pytest.Monke
     def full(path: Path, fill: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(output, "write_whole", full)
+    monkeypatch.setattr(output, "write_complete", full)
     with pytest.warns(RecordingWarning, match="No space left") as caught:
         assert _trace(tmp_path, active=1) == []
     assert len(caught) == 1
