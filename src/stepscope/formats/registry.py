@@ -15,7 +15,6 @@ from stepscope.formats.inline import phases
 from stepscope.formats.inline import reader as inline
 from stepscope.formats.kineto import peek as kineto_peek
 from stepscope.formats.kineto import reader as kineto_reader
-from stepscope.formats.nvprof import database as nvprof_database
 from stepscope.formats.nvprof import reader as nvprof_reader
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import advice, what_is
@@ -74,7 +73,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="nvprof",
         title="database of nvprof (nvprof -o FILE), best with the markers of PyProf",
-        sniff=nvprof_database.looks_like_nvprof,
+        sniff=nvprof_reader.looks_like_nvprof,
         peek=nvprof_reader.peek,
         read=nvprof_reader.read,
     ),

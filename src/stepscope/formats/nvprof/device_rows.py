@@ -7,7 +7,7 @@ from typing import Any
 
 from stepscope.formats import vocabulary
 from stepscope.formats.demangle import demangled
-from stepscope.formats.nvprof.database import Database
+from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import ReadReport
 
 Row = dict[str, Any]

@@ -12,11 +12,11 @@ from typing import Any
 from stepscope.formats import vocabulary
 from stepscope.formats.nvprof import callbacks
 from stepscope.formats.nvprof.calls import Inputs
-from stepscope.formats.nvprof.database import Database
 from stepscope.formats.nvprof.device_rows import LATEST_NS
 from stepscope.formats.nvprof.gradients import derive_inputs
 from stepscope.formats.nvprof.markers import Marker, parse_marker
 from stepscope.formats.nvprof.ranges import Range, name_operators, nest
+from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import ReadReport
 
 Row = dict[str, Any]
@@ -117,7 +117,7 @@ def _ranges(
     columns = ("flags", "timestamp", "id", "objectKind", "objectId", "name")
     listed = [
         row
-        for row in database.rows("CUPTI_ACTIVITY_KIND_MARKER", columns)
+        for row in database.rows("CUPTI_ACTIVITY_KIND_MARKER", columns, objectId="blob")
         if row[0] is not None and row[1] is not None and 0 <= row[1] < LATEST_NS
     ]
     listed.sort(key=lambda row: row[1])

@@ -15,16 +15,24 @@ from stepscope.floor.errors import DamagedSourceError, SourceError
 from stepscope.formats import tables
 from stepscope.formats.container import Member
 from stepscope.formats.damage import is_harmless, line
-from stepscope.formats.nvprof.database import Database, opened
 from stepscope.formats.nvprof.device_rows import device_events, devices
 from stepscope.formats.nvprof.host_rows import OVERHEAD, HostRows, host_rows, input_rows
 from stepscope.formats.options import ReadOptions
+from stepscope.formats.sqlite import MAGIC, Database, Layout, opened
 from stepscope.formats.tables import Facts, RankTables, ReadReport
 
 Row = dict[str, Any]
 
 _EPOCH_NS = 1 << 59
 """Times above it (1988) are since 1970; below it they are since the machine's start."""
+
+
+def looks_like_nvprof(head: bytes) -> bool:
+    """Whether a file's first bytes could be a database of nvprof."""
+    return head.startswith(MAGIC) and b"CUPTI_ACTIVITY_KIND_" in head and b"StringTable" in head
+
+
+_NVPROF = Layout("nvprof", looks_like_nvprof, strings=("StringTable", "_id_", "value"))
 
 
 def read(member: Member, options: ReadOptions | None = None) -> RankTables:
@@ -36,7 +44,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     """
     options = options or ReadOptions()
     report = ReadReport()
-    with opened(member) as database:
+    with opened(member, _NVPROF) as database:
         if database.damage is not None:
             report.note(database.damage)
         device_rows = device_events(database, report)
@@ -83,7 +91,7 @@ def peek(member: Member) -> Facts | None:
     Raises:
         SourceError: it cannot be opened or is damaged.
     """
-    with opened(member) as database:
+    with opened(member, _NVPROF) as database:
         firsts = [
             min(times)
             for table, column in (

@@ -1,4 +1,4 @@
-"""Opens a database of nvprof and reads columns of its tables, trusting nothing in it.
+"""Opens somebody's SQLite database and reads columns of its tables, trusting nothing in it.
 
 A database is a program as much as a file: views, triggers, generated columns and virtual tables run
 when they are read. Here only plain columns of plain tables are read, from a file that is opened
@@ -8,11 +8,13 @@ limits, and names are only ever compared.
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,42 +26,55 @@ from stepscope.formats.sniff import advice, what_is
 MAGIC = b"SQLite format 3\x00"
 LONGEST_TEXT = 1 << 20
 _BYTES_PER_ROW = 6
-"""No row of these tables takes less: more rows than the file has room for means pages that lead to
-one another in a circle."""
+"""No row of a profiler's tables takes less: more rows than the file has room for means pages that
+lead to one another in a circle."""
+_PLAIN = re.compile(r"\s*CREATE\s+TABLE\s", re.IGNORECASE)
+"""Not `CREATE VIRTUAL TABLE`, whatever stands between the words."""
 _PIECE = 1 << 20
 _HEADER_BYTES = 100
 _BATCH = 1 << 14
 
 
-def looks_like_nvprof(head: bytes) -> bool:
-    """Whether a file's first bytes could be a database of nvprof."""
-    return head.startswith(MAGIC) and b"CUPTI_ACTIVITY_KIND_" in head and b"StringTable" in head
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A tool's databases.
+
+    Args:
+        tool: its name, for messages.
+        looks_like: whether a file's first bytes could be one.
+        strings: the table that holds its strings, which all of them have; that table's column of
+            numbers, by which rows of other tables name a string, and its column of texts.
+    """
+
+    tool: str
+    looks_like: Callable[[bytes], bool]
+    strings: tuple[str, str, str]
 
 
 class Database:
-    """An open database of nvprof: rows of its tables, and its strings by number.
+    """An open database: rows of its tables, and its strings by number.
 
     Attributes:
-        label: how its file is called in messages.
         damage: class of damage of the container it came in; None for none.
     """
 
-    def __init__(self, connection: sqlite3.Connection, label: str, size: int) -> None:
-        self.label = label
+    def __init__(
+        self, connection: sqlite3.Connection, label: str, size: int, layout: Layout
+    ) -> None:
         self.damage: str | None = None
+        self._label = label
         self._connection = connection
+        self._layout = layout
         self._most_rows = size // _BYTES_PER_ROW
         self._columns = self._plain_tables()
         self._strings: dict[int, str] | None = None
+        if not self.has(layout.strings[0]):
+            raise _damaged(label, layout, f"no table {layout.strings[0]}")
 
     def _plain_tables(self) -> dict[str, frozenset[str]]:
         """Columns of each table that is neither view nor virtual table."""
         listed = self._fetch("SELECT name, sql FROM sqlite_master WHERE type = 'table'", 1 << 16)
-        plain = [
-            str(name)
-            for name, sql in listed
-            if isinstance(sql, str) and not sql[:64].upper().lstrip().startswith("CREATE VIRTUAL")
-        ]
+        plain = [str(name) for name, sql in listed if isinstance(sql, str) and _PLAIN.match(sql)]
         # Columns that are computed when read are not listed by table_info.
         return {
             name: frozenset(
@@ -72,10 +87,14 @@ class Database:
         """Whether it has a table of this name."""
         return table in self._columns
 
-    def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    def rows(self, table: str, columns: Sequence[str], **types: str) -> list[tuple[Any, ...]]:
         """Rows of a table, in order; what it does not have is None, or no rows at all.
 
-        Values that are no integers are None, except in `objectId`, which is bytes, and `value`.
+        Args:
+            table: its name.
+            columns: the columns to read.
+            types: by column, `text`, `blob` or `real` where it is not `integer`. A value of another
+                type is None: any column of a database may hold anything.
 
         Raises:
             SourceError: the database is damaged.
@@ -83,14 +102,18 @@ class Database:
         known = self._columns.get(table)
         if not known:
             return []
-        asked = ", ".join(_selected(name, known) for name in columns)
+        asked = ", ".join(
+            _of_type(sql_name(name), types.get(name, "integer")) if name in known else "NULL"
+            for name in columns
+        )
         return list(self._fetch(f"SELECT {asked} FROM {sql_name(table)}"))
 
     def string(self, number: int | None) -> str:
         """The string of a number; empty where there is none."""
         if self._strings is None:
-            listed = self.rows("StringTable", ("_id_", "value"))
-            self._strings = {i: s for i, s in listed if i is not None and isinstance(s, str)}
+            table, numbers, texts = self._layout.strings
+            listed = self.rows(table, (numbers, texts), **{texts: "text"})
+            self._strings = {i: s for i, s in listed if i is not None and s is not None}
         return self._strings.get(number, "") if number is not None else ""
 
     def _fetch(self, query: str, most: int | None = None) -> Iterator[tuple[Any, ...]]:
@@ -100,28 +123,19 @@ class Database:
             while rows := cursor.fetchmany(_BATCH):
                 left -= len(rows)
                 if left < 0:
-                    raise damaged(self.label, "more rows than it has room for")
+                    raise _damaged(self._label, self._layout, "more rows than it has room for")
                 yield from rows
         except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
-            raise damaged(self.label, str(error)) from None
+            raise _damaged(self._label, self._layout, str(error)) from None
 
 
-def damaged(label: str, reason: str) -> SourceError:
-    """The error for a database that cannot be read to its end.
-
-    The reason may repeat names from the file: only what can be printed is.
-    """
-    printable = "".join(letter for letter in reason[:200] if letter.isprintable())
-    return SourceError(
-        f"{label}: damaged nvprof database ({printable})",
-        hint="copy it again; if it was never whole, record again and let the program end by itself",
-        slug="database-damaged",
-    )
+def _of_type(column: str, kind: str) -> str:
+    return f"CASE WHEN typeof({column}) = '{kind}' THEN {column} END"
 
 
 @contextmanager
-def opened(member: Member) -> Iterator[Database]:
-    """Opens a file, or a member of an archive, as a database of nvprof.
+def opened(member: Member, layout: Layout) -> Iterator[Database]:
+    """Opens a file, or a member of an archive, as a database of a tool.
 
     What is compressed is first written to a temporary file, which is removed afterwards.
 
@@ -130,60 +144,55 @@ def opened(member: Member) -> Iterator[Database]:
     """
     with member.open() as stream:
         head = stream.read(_PIECE)
-        if not looks_like_nvprof(head):
-            raise _foreign(member.label, head)
-        if _lies_plain(member, head):
-            with _connected(member.path, member.label) as database:
+        if not layout.looks_like(head):
+            kind = what_is(head)
+            raise SourceError(
+                f"{member.label}: not a database of {layout.tool} ({kind})",
+                hint=advice(kind),
+                slug="not-a-trace",
+            )
+        if _lies_plain(member):
+            with _connected(member.path, member.label, layout) as database:
                 yield database
             return
         with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
-            copy = Path(folder) / "nvprof.sqlite"
+            copy = Path(folder) / "copy.sqlite"
             with copy.open("wb") as target:
                 target.write(head)
                 shutil.copyfileobj(stream, target, _PIECE)
-            with _connected(copy, member.label) as database:
+            with _connected(copy, member.label, layout) as database:
                 database.damage = stream.damage
                 yield database
 
 
-def _foreign(label: str, head: bytes) -> SourceError:
-    kind = what_is(head)
-    return SourceError(
-        f"{label}: not a database of nvprof ({kind})", hint=advice(kind), slug="not-a-trace"
-    )
-
-
-def _lies_plain(member: Member, head: bytes) -> bool:
+def _lies_plain(member: Member) -> bool:
     if member.name is not None:
         return False
     with member.path.open("rb") as file:
-        return file.read(len(MAGIC)) == head[: len(MAGIC)]
+        return file.read(len(MAGIC)) == MAGIC
 
 
 @contextmanager
-def _connected(path: Path, label: str) -> Iterator[Database]:
+def _connected(path: Path, label: str, layout: Layout) -> Iterator[Database]:
     size = path.stat().st_size
-    _check_whole(path, size, label)
+    _check_complete(path, size, label, layout)
     try:
         connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None
         )
     except sqlite3.Error as error:
-        raise damaged(label, str(error)) from None
+        raise _damaged(label, layout, str(error)) from None
     try:
         connection.text_factory = lambda text: text[:LONGEST_TEXT].decode("utf-8", "replace")
         for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
             with suppress(sqlite3.Error):
                 connection.execute(f"PRAGMA {setting}")
-        database = Database(connection, label, size)
-        if not database.has("StringTable"):
-            raise damaged(label, "no table StringTable")
-        yield database
+        yield Database(connection, label, size, layout)
     finally:
         connection.close()
 
 
-def _check_whole(path: Path, size: int, label: str) -> None:
+def _check_complete(path: Path, size: int, label: str, layout: Layout) -> None:
     """A database states its pages; one that ends before them was cut off."""
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
@@ -191,11 +200,17 @@ def _check_whole(path: Path, size: int, label: str) -> None:
     pages = int.from_bytes(header[28:32], "big")
     stated = pages * (65536 if page == 1 else page)
     if header[24:28] == header[92:96] and size < stated:
-        raise damaged(label, f"it ends after {size} of {stated} bytes")
+        raise _damaged(label, layout, f"it ends after {size} of {stated} bytes")
 
 
-def _selected(name: str, known: frozenset[str]) -> str:
-    if name not in known:
-        return "NULL"
-    kind = {"objectId": "blob", "value": "text"}.get(name, "integer")
-    return f"CASE WHEN typeof({sql_name(name)}) = '{kind}' THEN {sql_name(name)} END"
+def _damaged(label: str, layout: Layout, reason: str) -> SourceError:
+    """The error for a database that cannot be read to its end.
+
+    The reason may repeat names from the file: only what can be printed is.
+    """
+    printable = "".join(letter for letter in reason[:200] if letter.isprintable())
+    return SourceError(
+        f"{label}: damaged {layout.tool} database ({printable})",
+        hint="copy it again; if it was never complete, record again and let the program end by itself",
+        slug="database-damaged",
+    )

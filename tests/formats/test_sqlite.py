@@ -1,0 +1,96 @@
+"""Somebody's database: what is read of it, and that a crafted one does no harm."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import members
+from stepscope.formats.sqlite import MAGIC, Layout, opened
+
+SHARED_TRACES = Path(__file__).resolve().parents[3] / "shared" / "traces"
+
+NAMES = Layout("a tool", lambda head: head.startswith(MAGIC), strings=("Names", "number", "text"))
+NSIGHT_SYSTEMS = Layout(
+    "Nsight Systems", lambda head: b"StringIds" in head, strings=("StringIds", "id", "value")
+)
+
+
+@pytest.fixture
+def made(tmp_path):
+    connection = sqlite3.connect(tmp_path / "made.sqlite", isolation_level=None)
+    connection.execute("CREATE TABLE Names(number INTEGER PRIMARY KEY, text TEXT)")
+    connection.execute("INSERT INTO Names VALUES (7, 'gemm'), (8, x'00ff')")
+    yield connection
+    connection.close()
+
+
+def read(path, table, columns, **types):
+    (member,) = members(path)
+    with opened(member, NAMES) as database:
+        return database.rows(table, columns, **types)
+
+
+def test_columns_are_read_by_their_type_and_others_are_none(made, tmp_path):
+    made.execute("CREATE TABLE event(start, share, note, key)")
+    made.execute(
+        "INSERT INTO event VALUES (1, 0.5, 'a', x'01'), ('1', 1, 2, 'b'), (2.5, 'x', x'00', NULL)"
+    )
+    rows = read(
+        tmp_path / "made.sqlite",
+        "event",
+        ("start", "share", "note", "key", "absent"),
+        share="real",
+        note="text",
+        key="blob",
+    )
+    assert rows == [(1, 0.5, "a", b"\x01", None), (None,) * 5, (None,) * 5]
+    assert read(tmp_path / "made.sqlite", "absent", ("start",)) == []
+
+
+def test_strings_are_found_by_their_number(made, tmp_path):
+    (member,) = members(tmp_path / "made.sqlite")
+    with opened(member, NAMES) as database:
+        assert [database.string(number) for number in (7, 8, 9, None)] == ["gemm", "", "", ""]
+
+
+def test_virtual_table_whose_text_hides_what_it_is_is_not_read(made, tmp_path):
+    made.execute("CREATE VIRTUAL TABLE event USING fts3(start)")
+    made.execute("PRAGMA writable_schema = ON")
+    made.execute(
+        "UPDATE sqlite_master SET rootpage = 2, sql = 'CREATE/*(*/VIRTUAL TABLE event USING fts3(start)' "
+        "WHERE name = 'event'"
+    )
+    (member,) = members(tmp_path / "made.sqlite")
+    with opened(member, NAMES) as database:
+        assert not database.has("event")
+
+
+def test_database_without_its_table_of_strings_is_refused(made, tmp_path):
+    made.execute("ALTER TABLE Names RENAME TO Other")
+    with pytest.raises(SourceError, match=r"damaged a tool database \(no table Names\)"):
+        read(tmp_path / "made.sqlite", "Other", ("number",))
+
+
+@pytest.mark.traces
+@pytest.mark.parametrize(
+    ("file", "kernels", "total_ns", "most"),
+    [
+        ("a100_cloverleaf", 1312, 294_404_540, "par_ranged2d_kernel"),
+        ("h100_2gpu_before", 4010, 535_200_650, "flash_fwd_kernel"),
+        ("rtx3080_no_nvtx", 2, 4_129, "reduce_kernel"),
+    ],
+)
+def test_kernels_of_an_export_of_nsight_systems_are_read(file, kernels, total_ns, most):
+    """The same guarded way serves another tool's tables; what it holds was asked with sqlite3."""
+    (member,) = members(SHARED_TRACES / "nsys" / f"{file}.sqlite.gz")
+    with opened(member, NSIGHT_SYSTEMS) as database:
+        rows = database.rows("CUPTI_ACTIVITY_KIND_KERNEL", ("start", "end", "shortName"))
+        times = {}
+        for start, end, name in rows:
+            spelled = database.string(name)
+            times[spelled] = times.get(spelled, 0) + end - start
+    assert len(rows) == kernels
+    assert sum(times.values()) == total_ns
+    assert max(times, key=times.get) == most
