@@ -146,7 +146,7 @@ def inline_events(job: Job, number: int) -> list[Timed]:
 
 
 def listening(job: Job, _round: int) -> list[Timed]:
-    from stepscope.record.on_demand.trigger import on_demand
+    from stepscope.record.on_demand.listener import on_demand
 
     with (
         tempfile.TemporaryDirectory() as directory,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.floor.errors import StepScopeError
     from stepscope.record import inline
     from stepscope.record.annotate import region, traced
-    from stepscope.record.on_demand.trigger import on_demand
+    from stepscope.record.on_demand.listener import on_demand
     from stepscope.record.planning.listing import measurable, plan_text
     from stepscope.record.traces.tracing import trace
     from stepscope.report.scaling_chart import scaling_chart
@@ -62,7 +62,7 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "import_source": ("stepscope.store.build", "import_source"),
     "inline": ("stepscope.record.inline", None),
     "measurable": ("stepscope.record.planning.listing", "measurable"),
-    "on_demand": ("stepscope.record.on_demand.trigger", "on_demand"),
+    "on_demand": ("stepscope.record.on_demand.listener", "on_demand"),
     "open": ("stepscope.api.trace", "open_trace"),
     "parse_result": ("stepscope.api.inline_profiles", "parse_result"),
     "plan_text": ("stepscope.record.planning.listing", "plan_text"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.record.on_demand import asking
+from stepscope.record.on_demand import trigger
 from stepscope.record.on_demand.request import Answer
 
 
@@ -24,8 +24,8 @@ def test_a_rank_that_did_not_record_is_named_with_what_helps(
     def answers(_directory, request, **_options):
         return [Answer(request.id, 0, 1, "node.a", 1, 3, 0.1, state, why)]
 
-    monkeypatch.setattr(asking, "agree", agreed)
-    monkeypatch.setattr(asking, "wait_until_done", answers)
+    monkeypatch.setattr(trigger, "agree", agreed)
+    monkeypatch.setattr(trigger, "wait_until_done", answers)
     done = run("trigger", str(tmp_path), "--at", "7")
     assert done.code == 1
     assert f"not every rank recorded step 7: rank 0 {state} ({why})" in done.err

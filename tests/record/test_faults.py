@@ -62,7 +62,7 @@ def _fails(*_args: Any, **_kwargs: Any) -> Any:
         (ArmedWatch, "end"),
         (Recorder, "begin"),
         (Recorder, "end"),
-        (Recorder, "_surveyed"),
+        (Recorder, "_observed"),
     ],
 )
 def test_an_exception_of_ours(

@@ -342,7 +342,7 @@ def test_a_loop_ends_when_the_plan_says_so(tmp_path: Path, phases: bool) -> None
         "stop_when_done": True,
     }
     inline.start(plan, model=model, out=tmp_path, phases=phases)
-    # The epoch's first, two to warm up and find the optimizer, the survey, one thrown away, two kept.
+    # The epoch's first, two to warm up and find the optimizer, the observed one, one thrown away, two kept.
     assert len(train(model, inline.iterate(batches(100)))) == 7
     assert train(model, inline.iterate(batches(100))) == []
 
@@ -495,7 +495,7 @@ def test_regions_inside_a_captured_graph_are_measured_at_its_replays(tmp_path: P
         ("b", 30.0),
     ]
     assert [len(event["samples"]) for event in events] == [3, 3]
-    assert captures == 4  # the survey, each event, and once without marks
+    assert captures == 4  # the observed iteration, each event, and once without marks
     (profile,) = parse_result(tmp_path)
     assert profile["overhead"] is None  # no iteration ran without marks
 

@@ -96,9 +96,9 @@ def test_operators_of_a_module_with_compiled_parts_are_refused_by_an_older_torch
     model[0].compile(backend="eager")
     finder = Finder(model, (), None)
     (entry,) = plan_from({"events": ["forward.aten::relu_"]}).entries
-    assert finder.survey(plan_from({"events": ["forward.aten::relu_"]})) == []
+    assert finder.everything(plan_from({"events": ["forward.aten::relu_"]})) == []
     assert "compiled" in (finder.not_measurable(entry) or "")
-    assert len(finder.survey(plan_from({"events": ["2.forward.aten::addmm"]}))) == 1
+    assert len(finder.everything(plan_from({"events": ["2.forward.aten::addmm"]}))) == 1
 
 
 def test_regions_ask_the_compiler_also_when_they_were_imported_before_torch() -> None:

@@ -17,7 +17,7 @@ from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError, UsageError
 
 if TYPE_CHECKING:
-    from stepscope.record.on_demand.trigger import OnDemand
+    from stepscope.record.on_demand.listener import OnDemand
     from stepscope.record.recording import Recording
     from stepscope.record.traces.tracing import Tracer
 
@@ -168,7 +168,7 @@ def _check_way(ways: tuple[bool, bool, bool, bool], given: dict[str, Any]) -> No
 
 
 def _tracer(out: Path, on_demand: Path | None, given: dict[str, Any]) -> Tracer | OnDemand:
-    from stepscope.record.on_demand.trigger import OnDemand
+    from stepscope.record.on_demand.listener import OnDemand
     from stepscope.record.traces.profiling import quieten_profiler
     from stepscope.record.traces.tracing import Tracer
 

@@ -65,8 +65,8 @@ def command(
     `stepscope.on_demand`. Prints the files that were written. Exit code 1 when a rank did not answer,
     or did not record.
     """
-    from stepscope.record.on_demand.asking import agree, wait_until_done
     from stepscope.record.on_demand.request import new_request
+    from stepscope.record.on_demand.trigger import agree, wait_until_done
 
     check_recorded_ranks(ranks)
     wanted = new_request(steps=steps, at_step=at, ranks=ranks, memory=memory, stack=stack)

@@ -29,7 +29,7 @@ class AfterImport(MetaPathFinder):
         self._looking = False
 
     def install(self) -> None:
-        """Begins to wait."""
+        """Starts to wait."""
         if self._name in sys.modules:
             self._then()
         else:

@@ -11,7 +11,7 @@ FAULTS = (
     "traces.tracing.Tracer.step",
     "inline.session.Session.begin",
     "job.loop.LoopFinder.install",
-    "on_demand.trigger.OnDemand.step",
+    "on_demand.listener.OnDemand.step",
     "callbacks.steps.region",
 )
 

@@ -1,4 +1,4 @@
-"""What each iteration is for: warm-up, survey, one event at a time, and some without any."""
+"""What each iteration is for: warm-up, observing, one event at a time, and some without any."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def _run(schedule: Schedule, events: int, miss: set[int] | None = None) -> list[
     while schedule.turn.role != "done" and len(turns) < 100_000:
         turn = schedule.turn
         turns.append(turn)
-        if turn.role == "survey":
-            schedule.surveyed(events)
+        if turn.role == "observe":
+            schedule.observed(events)
         measured = True
         if turn.role == "armed":
             measured = armed not in (miss or set())
@@ -30,7 +30,7 @@ def test_each_event_is_alone_for_r_plus_1_iterations_and_the_first_does_not_coun
     assert [(turn.role, turn.event, turn.counted) for turn in _run(schedule, events=2)] == [
         ("warmup", None, False),
         ("warmup", None, False),
-        ("survey", None, False),
+        ("observe", None, False),
         ("armed", 0, False),
         ("armed", 0, True),
         ("armed", 0, True),
@@ -43,7 +43,7 @@ def test_each_event_is_alone_for_r_plus_1_iterations_and_the_first_does_not_coun
 def test_unarmed_iterations_come_between_armed_ones() -> None:
     schedule = Schedule(warmup=0, repetitions=3, unarmed_every=2)
     roles = [turn.role for turn in _run(schedule, events=1)]
-    assert roles == ["survey", "armed", "armed", "unarmed", "armed", "armed"]
+    assert roles == ["observe", "armed", "armed", "unarmed", "armed", "armed"]
 
 
 def test_one_shot_arms_everything_every_time() -> None:
@@ -68,9 +68,9 @@ def test_an_event_that_never_runs_does_not_hold_the_others_up() -> None:
     assert [turn.event for turn in turns if turn.role == "armed"] == [0, 0, 0, 1, 1, 1]
 
 
-def test_nothing_surveyed_is_done_at_once() -> None:
+def test_nothing_observed_is_done_at_once() -> None:
     assert [turn.role for turn in _run(Schedule(warmup=0, repetitions=2, unarmed_every=1), 0)] == [
-        "survey"
+        "observe"
     ]
 
 
@@ -109,7 +109,7 @@ def test_the_planned_number_of_iterations_is_the_real_one(
     repetitions: int, unarmed_every: int, events: int
 ) -> None:
     schedule = Schedule(warmup=0, repetitions=repetitions, unarmed_every=unarmed_every)
-    schedule.surveyed(events)
+    schedule.observed(events)
     planned = schedule.planned()
     turns = _run(schedule, events)
     assert planned is not None

@@ -9,7 +9,7 @@ from tests.record.fake_device import FakeDeviceClock
 
 from stepscope.record.clock import HostClock
 from stepscope.record.plan import plan_from
-from stepscope.record.targets.watch import ArmedWatch, SurveyWatch
+from stepscope.record.targets.watch import ArmedWatch, ObservingWatch
 
 
 def _watch(clock: FakeDeviceClock) -> ArmedWatch:
@@ -105,18 +105,18 @@ def test_an_iteration_that_breaks_off_leaves_no_mark_behind() -> None:
 )
 def test_only_forwards_must_run_in_the_loops_own_thread(label: str, *, heard: bool) -> None:
     clock = HostClock()
-    survey = SurveyWatch(plan_from({"events": [label]}), lambda _: clock)
+    observing = ObservingWatch(plan_from({"events": [label]}), lambda _: clock)
     armed = ArmedWatch({(label, 0): (0, clock)})
     armed.begin()
 
     def elsewhere() -> None:
-        for watch in (survey, armed):
+        for watch in (observing, armed):
             watch.close(watch.open(label))
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
-    assert [event.label for event in survey.events] == [label] * heard
-    assert survey.elsewhere == (set() if heard else {label})
+    assert [event.label for event in observing.events] == [label] * heard
+    assert observing.elsewhere == (set() if heard else {label})
     (pending,) = armed.end(0)
     assert len(pending.measured) == heard

@@ -11,7 +11,7 @@ from stepscope.floor.errors import StepScopeError
 from stepscope.record import inline
 from stepscope.record.annotate import region
 from stepscope.record.job.loop import LoopFinder
-from stepscope.record.on_demand.trigger import OnDemand
+from stepscope.record.on_demand.listener import OnDemand
 from stepscope.record.plan import as_plan
 from stepscope.record.recording import Recording
 from stepscope.record.traces.tracing import Tracer

@@ -72,13 +72,13 @@ def _event(event: Event) -> dict[str, Any]:
     durations = [sample.duration_ns for sample in event.samples]
     offsets = [sample.offset_ns for sample in event.samples]
     return {
-        "label": event.surveyed.label,
-        "start_index": event.surveyed.start_index,
-        "end_index": event.surveyed.end_index,
+        "label": event.observed.label,
+        "start_index": event.observed.start_index,
+        "end_index": event.observed.end_index,
         "avg_measured_time_ms": _mean_ms(durations),
         "avg_iter_start_to_event_start_time_ms": _mean_ms(offsets),
-        "occurrence": event.surveyed.occurrence,
-        "clock": event.surveyed.clock,
+        "occurrence": event.observed.occurrence,
+        "clock": event.observed.clock,
         "statistics": _statistics_ns(describe(durations)),
         "offset_statistics": _statistics_ns(describe(offsets)),
         "missed": event.missed,
@@ -96,21 +96,21 @@ def _without_a_turn(measured: Measured) -> list[dict[str, Any]]:
     missing = []
     for entry in measured.plan.entries:
         events = [event for event in measured.events if _is_of(event, entry)]
-        # What the surveyed iteration did not run is named already.
-        if not (any(event.samples for event in events) or (measured.surveyed and not events)):
+        # What the observed iteration did not run is named already.
+        if not (any(event.samples for event in events) or (measured.observed and not events)):
             missing.append({"label": entry.text, "line": entry.line, "reason": ENDED_FIRST})
     return missing
 
 
 def _is_of(event: Event, entry: Entry) -> bool:
-    return entry.label.matches(event.surveyed.label, event.surveyed.occurrence)
+    return entry.label.matches(event.observed.label, event.observed.occurrence)
 
 
 def inline_document(measured: Measured, process: Process, started_epoch_ns: int) -> dict[str, Any]:
     """What inline recording has measured, as `<host>.<rank>.prof.json` holds it."""
     timeline: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for event in measured.events:
-        where = event.surveyed
+        where = event.observed
         streams = timeline.setdefault(f"device_{where.device}", {})
         streams.setdefault(f"stream_{where.stream}", []).append(_event(event))
     unarmed = [time_ns for _, armed, time_ns in measured.iterations if not armed]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stepscope.record.plan import Entry, Plan
-from stepscope.record.targets.watch import Surveyed
+from stepscope.record.targets.watch import Observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Event:
     finished when their place was needed.
     """
 
-    surveyed: Surveyed
+    observed: Observed
     samples: list[Sample] = field(default_factory=list)
     missed: int = 0
     lost: int = 0
@@ -51,7 +51,7 @@ class Measured:
         iterations_run: how many began.
         bookkeeping_ns: host time spent between iterations, in all of them.
         in_graph: whether something was measured inside a captured graph.
-        surveyed: whether it is known what the job runs.
+        observed: whether it is known what the job runs.
         done: whether every event has had its turn.
     """
 
@@ -62,7 +62,7 @@ class Measured:
     iterations_run: int
     bookkeeping_ns: int
     in_graph: bool
-    surveyed: bool
+    observed: bool
     done: bool
 
 

@@ -28,7 +28,7 @@ from stepscope.record.ring import Marked, Ring
 from stepscope.record.targets import Target
 from stepscope.record.targets.copies import Copies
 from stepscope.record.targets.find import Finder, why_not_seen
-from stepscope.record.targets.watch import ArmedWatch, SurveyWatch, WatchedRegion
+from stepscope.record.targets.watch import ArmedWatch, ObservingWatch, WatchedRegion
 from stepscope.record.trouble import Guard, say_once
 
 _DRAIN_SECONDS = 5.0
@@ -73,7 +73,7 @@ class Recorder:
         self.bookkeeping_ns = 0
         self.in_graph = False
         """Whether something was measured inside a captured graph, where no iteration is unarmed."""
-        self.watch: SurveyWatch | ArmedWatch | None = None
+        self.watch: ObservingWatch | ArmedWatch | None = None
         self.schedule = Schedule(
             # The first runs untouched, and what was not given is found in the second.
             warmup=max(plan.warmup, 1 if model is not None and self.optimizers else 2),
@@ -113,7 +113,7 @@ class Recorder:
             iterations_run=self.iteration + 1,
             bookkeeping_ns=self.bookkeeping_ns,
             in_graph=self.in_graph,
-            surveyed=self.schedule.planned() is not None,
+            observed=self.schedule.planned() is not None,
             done=self.done,
         )
 
@@ -134,10 +134,10 @@ class Recorder:
         self._began_ns = now_ns
         self._fresh = fresh
         role = self.schedule.turn.role
-        if fresh or role not in ("survey", "armed"):
+        if fresh or role not in ("observe", "armed"):
             self._disarm()
-        elif role == "survey":
-            self.watch = self._survey()
+        elif role == "observe":
+            self.watch = self._observe()
             self._install(self.watch)
         else:
             watch = self._arm(self.schedule.turn)
@@ -163,9 +163,9 @@ class Recorder:
         watch, self.watch = self.watch, None
         turn = self.schedule.turn
         measured = isinstance(watch, ArmedWatch) and self._collect(watch, turn)
-        if isinstance(watch, SurveyWatch):
+        if isinstance(watch, ObservingWatch):
             self._disarm()
-            self._surveyed(watch)
+            self._observed(watch)
         if turn.role == "unarmed" or (measured and turn.counted):
             self.iterations.append((self.iteration, turn.role == "armed", time_ns))
         following = self.schedule.advance(measured=measured)
@@ -219,13 +219,13 @@ class Recorder:
     def recapture(self) -> bool:
         """Whether a CUDA graph has to be captured now, because what it is to contain has changed.
 
-        Ask once per iteration, before the replay. True in the surveyed iteration, in the first of
+        Ask once per iteration, before the replay. True in the observed iteration, in the first of
         each event, and once more at the end, for a graph without marks.
         """
         turn = self.schedule.turn
         if self._fresh or turn.role in ("warmup", "unarmed"):
             return False
-        asked_for = None if turn.role == "survey" else len(self.events)
+        asked_for = None if turn.role == "observe" else len(self.events)
         if turn.role == "armed":
             asked_for = turn.event or 0
         changed = asked_for != self._captured_for
@@ -246,12 +246,12 @@ class Recorder:
             None if self._finder is None else self._finder.device_of(parse_label(label))
         )
 
-    def _survey(self) -> SurveyWatch:
+    def _observe(self) -> ObservingWatch:
         self._finder = Finder(self.model, self.optimizers, self.copies)
-        self._targets = self._finder.survey(self.plan)
-        return SurveyWatch(self.plan, self.clock_of)
+        self._targets = self._finder.everything(self.plan)
+        return ObservingWatch(self.plan, self.clock_of)
 
-    def _surveyed(self, watch: SurveyWatch) -> None:
+    def _observed(self, watch: ObservingWatch) -> None:
         finder = self._finder
         if finder is None:
             return
@@ -259,15 +259,15 @@ class Recorder:
         self.events = [Event(event) for event in sorted(ended, key=lambda one: one.start_index)]
         armed = {
             label: (finder.armed(parse_label(label)), self.clock_of(label))
-            for label in {event.surveyed.label for event in self.events}
+            for label in {event.observed.label for event in self.events}
         }
-        self._armed = [armed[event.surveyed.label] for event in self.events]
-        self.schedule.surveyed(len(self.events))
+        self._armed = [armed[event.observed.label] for event in self.events]
+        self.schedule.observed(len(self.events))
         for entry in self.plan.entries:
             if any(entry.label.matches(event.label, event.occurrence) for event in ended):
                 continue
             if any(entry.label.matches(event.label, event.occurrence) for event in watch.events):
-                reason = "it began in the surveyed iteration but did not end in it"
+                reason = "it began in the observed iteration but did not end in it"
             elif any(entry.label.matches(*event) for event in watch.in_graph):
                 reason = (
                     "it runs inside a captured graph, where this torch's events keep no time; those "
@@ -296,7 +296,7 @@ class Recorder:
         targets: dict[int, Target] = {}
         self._regions = False
         for key in self._keys(turn):
-            event = self.events[key].surveyed
+            event = self.events[key].observed
             target, clock = self._armed[key]
             armed[(event.label, event.occurrence)] = (key, clock)
             if target is None:
@@ -307,11 +307,11 @@ class Recorder:
         self._armed_watch = ArmedWatch(armed)
         return self._armed_watch
 
-    def _install(self, watch: SurveyWatch | ArmedWatch) -> None:
+    def _install(self, watch: ObservingWatch | ArmedWatch) -> None:
         self._installed = True
         for target in self._targets:
             target.install(watch, self._guard)
-        if isinstance(watch, SurveyWatch) or self._regions:
+        if isinstance(watch, ObservingWatch) or self._regions:
             annotate.listen(self._open_region)
 
     def _disarm(self) -> None:

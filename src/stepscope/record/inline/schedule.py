@@ -1,6 +1,6 @@
 """Which iteration measures what: one event at a time, so that the measured job is the real job.
 
-After the warm-up, one iteration is surveyed: everything the plan names is watched without a clock,
+After the warm-up, one iteration is observed: everything the plan names is watched without a clock,
 to learn what really runs, how often and in what order. Then each event is alone for R + 1
 iterations, of which the first is thrown away (new hooks, a captured graph made anew, caches). Every
 few armed iterations one runs without any hook, so that the cost of measuring is measured too.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Role = Literal["warmup", "survey", "armed", "unarmed", "done"]
+Role = Literal["warmup", "observe", "armed", "unarmed", "done"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Turn:
     """What an iteration is for.
 
     Args:
-        role: `warmup` and `unarmed` run untouched, `survey` watches all, `armed` measures.
+        role: `warmup` and `unarmed` run untouched, `observe` watches all, `armed` measures.
         event: the event that is armed; None for all of them (one-shot mode) and where nothing is.
         counted: whether the measurement is kept.
     """
@@ -39,7 +39,7 @@ class Schedule:
     """The order of turns.
 
     Args:
-        warmup: untouched iterations before the survey.
+        warmup: untouched iterations before the observed one.
         repetitions: kept measurements of each event (one-shot mode: measured iterations).
         unarmed_every: after this many armed iterations one runs unarmed; 0 for never.
         one_shot: all events in every iteration, instead of one at a time.
@@ -51,11 +51,11 @@ class Schedule:
     >>> roles = []
     >>> while schedule.turn.role != "done":
     ...     roles.append(schedule.turn.role)
-    ...     if schedule.turn.role == "survey":
-    ...         schedule.surveyed(1)
+    ...     if schedule.turn.role == "observe":
+    ...         schedule.observed(1)
     ...     _ = schedule.advance(measured=True)
     >>> roles
-    ['warmup', 'survey', 'armed', 'armed', 'armed']
+    ['warmup', 'observe', 'armed', 'armed', 'armed']
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Schedule:
         self.turn = _WARMUP
         self.turn = self._decide()
 
-    def surveyed(self, events: int) -> None:
-        """Tells how many events the surveyed iteration ran, before `advance` leaves it."""
+    def observed(self, events: int) -> None:
+        """Tells how many events the observed iteration ran, before `advance` leaves it."""
         self._events = min(events, 1) if self._one_shot else events
 
     def advance(self, *, measured: bool) -> Turn:
@@ -102,7 +102,7 @@ class Schedule:
         return self.turn
 
     def planned(self) -> int | None:
-        """Iterations left if nothing is missed; None before the survey."""
+        """Iterations left if nothing is missed; None before the observed one."""
         if self._events is None:
             return None
         armed = (self._events - self._event) * (self._repetitions + 1) - (self._kept + 1)
@@ -112,7 +112,7 @@ class Schedule:
         if self._warmup_left > 0:
             return _WARMUP
         if self._events is None:
-            return Turn("survey")
+            return Turn("observe")
         if self._event >= self._events:
             return _DONE
         if self._unarmed_every and self._since_unarmed >= self._unarmed_every:

@@ -16,7 +16,7 @@ from stepscope.record.compiling import capturing_check
 from stepscope.record.inline.rank_files import RankFiles
 from stepscope.record.inline.recorder import Recorder
 from stepscope.record.job.at_exit import AtExit
-from stepscope.record.job.trained_model import Found, TrainedModel
+from stepscope.record.job.trained_model import FoundModel, TrainedModel
 from stepscope.record.phases.listeners import PhaseListeners
 from stepscope.record.phases.phases import Phases
 from stepscope.record.plan import Plan
@@ -295,7 +295,7 @@ class Session(Recording):
         self._files.process()
         self._files.in_background(lambda: self._files.write_inline(measured))
 
-    def _listen(self, found: Found) -> None:
+    def _listen(self, found: FoundModel) -> None:
         recorder = self._recorder
         if found.roots is not None:
             self._listeners.install(found.model, found.roots)

@@ -48,7 +48,7 @@ class Discovery:
         return max(self.roots, key=lambda root: sum(one.numel() for one in root.parameters()))
 
     def install(self, guard: Guard) -> None:
-        """Begins to listen."""
+        """Starts to listen."""
         from torch.nn.modules import module
 
         self._depth = 0

@@ -50,7 +50,7 @@ class LoopFinder:
         self._batches: Patch | None = None
 
     def install(self) -> None:
-        """Begins to listen to optimizers and DataLoaders."""
+        """Starts to listen to optimizers and DataLoaders."""
         if self._steps:
             self._heard = OptimizerSteps(self._guard.wrap(self._adopt))
             self._heard.install()

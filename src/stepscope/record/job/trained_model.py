@@ -16,7 +16,7 @@ _LESS_OFTEN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundModel:
     """What has become known when an iteration begins. Not to be kept: the job may free it.
 
     Args:
@@ -48,9 +48,9 @@ class TrainedModel:
     ) -> None:
         self._guard = guard
         self._model: Callable[[], Any] = (lambda: None) if model is None else weakref.ref(model)
-        self._given: Found | None = None
+        self._given: FoundModel | None = None
         if model is not None:
-            self._given = Found(model, list(roots or _called(model)))
+            self._given = FoundModel(model, list(roots or _called(model)))
         self._discovery: Discovery | None = None
         if model is None or optimizers:
             self._discovery = Discovery(modules=model is None)
@@ -62,7 +62,7 @@ class TrainedModel:
         """The model; None while it is not known, and when the job has freed it."""
         return self._model()
 
-    def begin(self, iterations: int) -> Found | None:
+    def begin(self, iterations: int) -> FoundModel | None:
         """An iteration begins; what is known from now on, or None.
 
         Args:
@@ -97,17 +97,17 @@ class TrainedModel:
         if self._discovery is not None:
             self._discovery.remove()
 
-    def _discovered(self) -> Found | None:
+    def _discovered(self) -> FoundModel | None:
         discovery, self._discovery = self._discovery, None
         if discovery is None:
             return None
         discovery.remove()
         if not discovery.modules:
-            return Found(self._model(), None, discovery.optimizers)
+            return FoundModel(self._model(), None, discovery.optimizers)
         model = discovery.model
         if model is not None:
             self._model = weakref.ref(model)
-        return Found(model, discovery.roots, discovery.optimizers)
+        return FoundModel(model, discovery.roots, discovery.optimizers)
 
 
 class UnheardForward:

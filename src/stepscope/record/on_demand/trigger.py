@@ -1,359 +1,192 @@
-"""A trace on demand: a job that listens records a few steps when it is asked to, on all ranks at once.
+"""Whoever asks a running job for a trace: calls its ranks, orders a step, waits for their last words.
 
-    with on_demand("runs/a/trigger", model=model) as listener:
-        for batch in listener.iterate(loader):
-            ...
-
-Then, from anywhere that sees the directory: `stepscope trigger runs/a/trigger --steps 3`. How the
-ranks come to agree on the step is in `request`.
-
-A thread looks at the directory, so a file system that hangs does not hold up a step; the training
-loop itself only compares two numbers.
+What is said, and where it lies, is in `request`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import statistics
-import sys
-import threading
+import math
 import time
-from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from stepscope.floor.errors import StepScopeError
-from stepscope.floor.ranks import chosen, this_process
-from stepscope.record.on_demand.asking import agree
+from stepscope.floor.ranks import Process, chosen, host_name, is_alive
 from stepscope.record.on_demand.request import (
     BUSY,
     FINAL,
-    REQUEST,
     WARMUP,
     Answer,
     Request,
-    new_request,
+    all_answers,
+    read_answers,
     read_request,
-    write_answer,
+    write_request,
 )
-from stepscope.record.recording import EveryStep
-from stepscope.record.traces.tracing import Tracer
-from stepscope.record.trouble import Guard, say_once
 
 
-class OnDemand(EveryStep):
-    """Listens to a directory, and records the steps that are asked for there.
-
-    It never raises into the job. An order from before the job started is not carried out: it was meant
-    for another.
+def agree(
+    directory: Path,
+    request: Request,
+    *,
+    lead_seconds: float = 3.0,
+    timeout_seconds: float = 60.0,
+    sleep: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
+) -> Request:
+    """Calls the ranks, and orders a step that lies ahead of all of them.
 
     Args:
-        directory: what the ranks listen to; made if absent.
-        out: directory of the traces; None for the one that is listened to.
-        name: of the traces; by default the script's. The first step's number is added.
-        model: the outermost module, for module paths; None finds it in the step before.
-        start_step: number of the first step, for a run that was resumed.
-        on_signal: whether SIGUSR2, sent to any rank, asks for the default number of steps on all
-            ranks. Not where the job handles that signal itself.
-        poll_seconds: how often the directory is looked at.
+        directory: the one the job listens to.
+        request: what is wanted; a step in it is taken when it lies far enough ahead.
+        lead_seconds: how long the order may take to get to the slowest rank.
+        timeout_seconds: how long the ranks have to answer.
+        sleep, now: tests give their own.
+
+    Returns:
+        The request with its step.
+
+    Raises:
+        StepScopeError: ranks did not answer, record for another request, or are none of those that
+            are to record; or the step that was asked for is too near.
+        OSError: the directory cannot be written.
     """
-
-    def __init__(
-        self,
-        directory: str | Path,
-        *,
-        out: str | Path | None = None,
-        name: str | None = None,
-        model: Any = None,
-        start_step: int = 0,
-        on_signal: bool = False,
-        poll_seconds: float = 0.5,
-    ) -> None:
-        # A job may change its directory; what it listens to stays where it was.
-        self.directory = Path(directory).absolute()
-        self.out = self.directory if out is None else Path(out).absolute()
-        self.guard = Guard("the trace on demand")
-        self.written: list[Path] = []
-        self._name = name
-        self._model = model
-        self._number = start_step
-        self._index = 0
-        self._on_signal = on_signal
-        self._poll_seconds = poll_seconds
-        self._seconds: deque[float] = deque(maxlen=32)
-        self._began = time.perf_counter()
-        self._request: Request | None = None
-        self._order: Request | None = None
-        self._tracer: Tracer | None = None
-        self._finished: Tracer | None = None
-        self._state = ("here", "")
-        self._files: tuple[str, ...] = ()
-        self._said: tuple[Any, ...] = ()
-        self._seen: tuple[int, ...] | None = None
-        self._signalled = False
-        self._handles_signal = False
-        self._complained = False
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._pid = os.getpid()
-
-    @property
-    def over(self) -> bool:
-        """Whether nobody listens any more."""
-        return self.stopped or self.guard.tripped
-
-    def start(self, *, lead_in: bool = False) -> None:  # noqa: ARG002 - what is recorded lies ahead
-        """Starts to listen."""
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._seen = self._from_before()
-            self._began = time.perf_counter()
-            self._take_signal()
-            self._thread = threading.Thread(
-                target=self._listen, name="stepscope-trigger", daemon=True
-            )
-            self._thread.start()
-        except Exception as error:
-            self.guard.trip(error)
-
-    def step(self, number: int | None = None) -> None:
-        """A step has ended and the next begins."""
-        now = time.perf_counter()
-        self._seconds.append(now - self._began)
-        self._began = now
-        self._index += 1
-        self._number = self._number + 1 if number is None else number
-        if self._tracer is None and self._order is None:
-            return
-        try:
-            self._record()
-        except Exception as error:
-            self._tracer = self._order = None
-            self.guard.trip(error)
-
-    def stop(self) -> list[Path]:
-        """Ends listening; a running recording is written with the steps it has."""
-        if os.getpid() != self._pid or self.stopped:
-            return self.written
-        self.stopped = True
-        self._ending.set()
-        self._leave_signal()
-        if self._thread is not None:
-            # It may hang in a file system; the job must not.
-            self._thread.join(2.0)
-        tracer, self._tracer = self._tracer or self._finished, None
-        self._order = None
-        if tracer is not None:
-            tracer.stop()
-            self._finished = tracer
-        with contextlib.suppress(Exception):
-            self._take_up_finished()
-            if self._request is not None and self._state[0] not in FINAL:
-                self._state = ("ended", "the job stopped listening")
-            self._answer()
-        return self.written
-
-    # What runs in the training loop.
-
-    def _record(self) -> None:
-        tracer = self._tracer
-        if tracer is not None:
-            tracer.step(self._number)
-            if tracer.over:
-                self._tracer, self._finished = None, tracer
-        order = self._order
-        if order is None or order.at_step is None or self._number < order.at_step - WARMUP:
-            return
-        self._order = None
-        if self._tracer is not None:
-            self._state = ("skipped", "another recording was running")
-        elif self._number > order.at_step - WARMUP:
-            self._skip(order)
-        else:
-            self._begin(order)
-
-    def _begin(self, order: Request) -> None:
-        tracer = Tracer(
-            self.out,
-            name=self._name,
-            wait=0,
-            warmup=WARMUP,
-            active=order.steps,
-            model=self._model,
-            memory=order.memory,
-            stack=order.stack,
-            start_step=self._number,
-            step_in_name=True,
+    if not directory.is_dir():
+        raise StepScopeError(
+            f"there is no directory {directory}",
+            hint="give the one that the job listens to; it makes it when it starts",
+            slug="no-answer",
         )
-        tracer.start()
-        if tracer.over:
-            self._finished = tracer
-        else:
-            self._tracer = tracer
-            self._state = ("recording", "")
+    called = now()
+    write_request(directory, replace(request, at_step=None))
+    answers = _everybody(directory, request, called + timeout_seconds, sleep, now)
+    busy = [str(answer.rank) for answer in answers if answer.state == BUSY]
+    if busy:
+        raise StepScopeError(
+            f"{directory}: rank {_some(busy)} still records for another request",
+            hint="ask again when that is done; nothing was recorded for this one",
+            slug="no-answer",
+        )
+    if not any(_may_record(request.ranks, answer) for answer in answers):
+        raise StepScopeError(
+            f'no rank of the job is among --ranks "{request.ranks}"',
+            hint=f"the job has the ranks 0 to {len(answers) - 1}",
+            slug="no-answer",
+        )
+    # An answer is at most as old as the call.
+    away = max(
+        answer.step + math.ceil((now() - called + lead_seconds) / max(answer.step_seconds, 1e-6))
+        for answer in answers
+    )
+    earliest = away + WARMUP + 1
+    if request.at_step is not None and request.at_step < earliest:
+        raise StepScopeError(
+            f"step {request.at_step} is too near: the ranks are in steps up to "
+            f"{max(answer.step for answer in answers)}",
+            hint=f"ask for step {earliest} or a later one, or leave --at out",
+            slug="no-answer",
+        )
+    order = replace(request, at_step=request.at_step or earliest)
+    write_request(directory, order)
+    return order
 
-    def _skip(self, order: Request) -> None:
-        why = f"it was in step {self._number} already when step {order.at_step} was asked for"
-        self._state = ("skipped", why)
-        say_once(f"rank {this_process().rank} is not in the trace on demand: {why}")
 
-    # What runs in the listening thread.
+def wait_until_done(
+    directory: Path,
+    request: Request,
+    *,
+    timeout_seconds: float,
+    sleep: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
+) -> list[Answer]:
+    """The ranks' last words about an order, as far as they have come when the time is over.
 
-    def _listen(self) -> None:
-        while not self._ending.wait(self._poll_seconds):
-            try:
-                self._look()
-            except OSError as error:
-                self._complain(error)
-            except Exception as error:
-                self.guard.trip(error)
-                return
+    A rank whose process has gone from this host says no more either.
 
-    def _look(self) -> None:
-        if self._signalled:
-            self._signalled = False
-            threading.Thread(target=self._ask, name="stepscope-ask", daemon=True).start()
-        signature = self._signature()
-        if signature is not None and signature != self._seen:
-            self._seen = signature
-            try:
-                request = read_request(self.directory)
-            except ValueError as error:
-                say_once(f"{self.directory / REQUEST} is not answered: {error}")
-            else:
-                self._receive(request)
-        self._take_up_finished()
-        self._answer()
+    Raises:
+        StepScopeError: another request took this one's place before it was recorded.
+    """
+    deadline = now() + timeout_seconds
+    while True:
+        answers = [_if_alive(one) for one in read_answers(directory, request).values()]
+        size = max((answer.world_size for answer in answers), default=1)
+        done = len(answers) >= size and all(one.state in FINAL for one in answers)
+        if done or now() >= deadline:
+            return sorted(answers, key=lambda one: one.rank)
+        if not answers and not any(one.state == BUSY for one in all_answers(directory)):
+            _refuse_replaced(directory, request)
+        sleep(0.2)
 
-    def _receive(self, request: Request) -> None:
-        if self._tracer is not None or self._finished is not None:
-            say_once("a trace on demand is not recorded: another is still running")
-            self._write(request.id, BUSY, "it records for another request", ())
-            self._said = ()
-            return
-        process = this_process()
-        self._request = request
-        self._files = ()
-        self._order = None
-        try:
-            mine = chosen(request.ranks, process)
-        except ValueError as error:
-            self._state = ("failed", str(error))
-            return
-        if request.at_step is None:
-            self._state = ("here", "")
-        elif not mine:
-            self._state = ("not-chosen", "")
-        else:
-            self._state = ("armed", "")
-            self._order = request
 
-    def _take_up_finished(self) -> None:
-        tracer = self._finished
-        if tracer is None:
-            return
-        written = tracer.stop()
-        self._finished = None
-        self.written += written
-        self._files = tuple(str(path.resolve()) for path in written)
-        if written:
-            self._state = ("written", "")
-        else:
-            reason = tracer.guard.error
-            self._state = ("failed", "" if reason is None else f"{type(reason).__name__}: {reason}")
+def _may_record(ranks: str | None, answer: Answer) -> bool:
+    if ranks is None or ranks.strip().startswith("local:"):
+        return True
+    process = Process(
+        answer.rank, None, answer.world_size, answer.host, answer.pid, rule="its answer"
+    )
+    return chosen(ranks, process)
 
-    def _answer(self) -> None:
-        request = self._request
-        seconds = list(self._seconds)
-        # Without steps nobody can tell how far ahead the others' step may be.
-        if request is None or len(seconds) < 2:
-            return
-        state, why = self._state
-        said = (request.id, request.at_step, state, why, self._files)
-        if said == self._said:
-            return
-        self._write(request.id, state, why, self._files)
-        self._said = said
 
-    def _write(self, request: str, state: str, why: str, files: tuple[str, ...]) -> None:
-        process = this_process()
-        write_answer(
-            self.directory,
-            Answer(
-                request,
-                process.rank,
-                process.world_size,
-                process.host,
-                process.pid,
-                self._number,
-                statistics.median(self._seconds or [0.0]),
-                state,
-                why,
-                files,
-            ),
+def _if_alive(answer: Answer) -> Answer:
+    if answer.state in FINAL or answer.host != host_name():
+        return answer
+    if is_alive(answer.pid):
+        return answer
+    return replace(answer, state="ended", why="its process has gone")
+
+
+def _refuse_replaced(directory: Path, request: Request) -> None:
+    try:
+        other = read_request(directory).id != request.id
+    except (OSError, ValueError):
+        return
+    if other:
+        raise StepScopeError(
+            f"{directory}: another request has taken the place of this one",
+            hint="one is carried out at a time; ask again when the other is done",
+            slug="no-answer",
         )
 
-    def _ask(self) -> None:
-        try:
-            agree(self.directory, new_request())
-        except StepScopeError as error:
-            say_once(f"no trace on demand: {error.message}")
-        except Exception as error:
-            say_once(f"no trace on demand: {type(error).__name__}: {error}")
 
-    def _from_before(self) -> tuple[int, ...] | None:
-        """What lies in the directory and must be left; a call may be waiting for this job to start."""
-        signature = self._signature()
-        with contextlib.suppress(ValueError):
-            if signature is not None and read_request(self.directory).at_step is None:
-                return None
-        return signature
-
-    def _signature(self) -> tuple[int, ...] | None:
-        try:
-            status = (self.directory / REQUEST).stat()
-        except FileNotFoundError:
-            return None
-        return status.st_ino, status.st_mtime_ns, status.st_size
-
-    def _complain(self, error: OSError) -> None:
-        if not self._complained:
-            self._complained = True
-            say_once(f"{self.directory} cannot be used for traces on demand just now: {error}")
-
-    # SIGUSR2
-
-    def _take_signal(self) -> None:
-        if not self._on_signal:
-            return
-        if threading.current_thread() is not threading.main_thread() or (
-            signal.getsignal(signal.SIGUSR2) is not signal.SIG_DFL
-        ):
-            say_once("SIGUSR2 does not start a trace: the job handles it itself, or has threads")
-            return
-        signal.signal(signal.SIGUSR2, self._on_usr2)
-        signal.siginterrupt(signal.SIGUSR2, False)
-        self._handles_signal = True
-
-    def _on_usr2(self, _number: int, _frame: FrameType | None) -> None:
-        self._signalled = True
-
-    def _leave_signal(self) -> None:
-        if not self._handles_signal or sys.is_finalizing():
-            return
-        self._handles_signal = False
-        with contextlib.suppress(ValueError):  # not the main thread
-            if signal.getsignal(signal.SIGUSR2) == self._on_usr2:
-                # Ignored, not default: one that comes late would end the process.
-                signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+def _everybody(
+    directory: Path,
+    request: Request,
+    deadline: float,
+    sleep: Callable[[float], None],
+    now: Callable[[], float],
+) -> list[Answer]:
+    while True:
+        answers = read_answers(directory, request)
+        size = max((answer.world_size for answer in answers.values()), default=0)
+        if answers and len(answers) >= size:
+            return list(answers.values())
+        if now() >= deadline:
+            break
+        _refuse_replaced(directory, request)
+        sleep(0.1)
+    if not answers:
+        gone = [one for one in map(_if_alive, _unfinished(directory)) if one.state in FINAL]
+        raise StepScopeError(
+            f"{directory}: no rank answered",
+            hint=f"the job that listened here, process {gone[0].pid}, has ended"
+            if gone
+            else "is this the directory that the job listens to, and has it taken its first steps?",
+            slug="no-answer",
+        )
+    missing = [str(rank) for rank in range(size) if rank not in answers]
+    raise StepScopeError(
+        f"{directory}: {len(missing)} of {size} ranks did not answer: {_some(missing)}",
+        hint="all of them must see this directory; nothing was recorded",
+        slug="no-answer",
+    )
 
 
-def on_demand(directory: str | Path, **options: Any) -> OnDemand:
-    """Records steps when `stepscope trigger DIRECTORY` asks for them; options are those of `OnDemand`.
+def _unfinished(directory: Path) -> list[Answer]:
+    """Who answered here before, as if they still listened."""
+    return [replace(answer, state="here") for answer in all_answers(directory)]
 
-    >>> listener = on_demand("runs/a/trigger", start_step=1000)
-    """
-    return OnDemand(directory, **options)
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")

@@ -8,7 +8,7 @@ from statistics import median
 
 from stepscope.record.labels import parse_label
 from stepscope.record.planning.surveyor import Round
-from stepscope.record.targets.watch import Surveyed
+from stepscope.record.targets.watch import Observed
 
 MOST_OCCURRENCES = 8
 """What runs more often in an iteration is measured the first time only."""
@@ -202,13 +202,13 @@ def _operators(rounds: list[Round], times: Mapping[str, int]) -> dict[str, list[
     return found
 
 
-def _owned(one: Round) -> dict[tuple[str, int], Surveyed]:
+def _owned(one: Round) -> dict[tuple[str, int], Observed]:
     """The operators' events, each given to the innermost module that heard it.
 
     A call is heard by every module around it, so that its events lie one inside the other.
     """
-    owned: dict[tuple[str, int], Surveyed] = {}
-    call: list[Surveyed] = []
+    owned: dict[tuple[str, int], Observed] = {}
+    call: list[Observed] = []
     for event in one.watch.ended():
         if call and event.start_index > (call[0].end_index or 0):
             deepest = max(call, key=_depth)
@@ -221,6 +221,6 @@ def _owned(one: Round) -> dict[tuple[str, int], Surveyed]:
     return owned
 
 
-def _depth(event: Surveyed) -> int:
+def _depth(event: Observed) -> int:
     path = parse_label(event.label).module
     return path.count(".") + 1 if path else 0

@@ -8,7 +8,7 @@ from typing import Literal
 from stepscope.record.job.discover import Discovery
 from stepscope.record.planning.rounds import Listed, heaviest, listed, modules_of
 from stepscope.record.planning.surveyor import Surveyor
-from stepscope.record.targets.watch import SurveyWatch
+from stepscope.record.targets.watch import ObservingWatch
 from stepscope.record.trouble import Guard
 
 _DEVICE_SECONDS = 30.0
@@ -42,7 +42,7 @@ class StagesWatched:
         self._operators_of: list[str] | None = None
 
     @property
-    def watch(self) -> SurveyWatch | None:
+    def watch(self) -> ObservingWatch | None:
         """What hears the running iteration; None when it is not watched."""
         return None if self._surveyor is None else self._surveyor.watch
 

@@ -24,7 +24,7 @@ from stepscope.record.targets import Target
 from stepscope.record.targets.copies import Copies
 from stepscope.record.targets.find import Finder
 from stepscope.record.targets.steps import collectives
-from stepscope.record.targets.watch import Surveyed, SurveyWatch, WatchedRegion
+from stepscope.record.targets.watch import Observed, ObservingWatch, WatchedRegion
 from stepscope.record.trouble import Guard
 
 Kind = Literal["all", "forwards", "operators"]
@@ -58,7 +58,7 @@ _COLLECTIVES = frozenset(
 )
 
 
-class TimedWatch(SurveyWatch):
+class TimedWatch(ObservingWatch):
     """A survey that also times what it hears; nothing waits for a device meanwhile."""
 
     def __init__(self, plan: Plan, clock_of: Callable[[str], Clock]) -> None:
@@ -66,9 +66,9 @@ class TimedWatch(SurveyWatch):
         self.regions: set[str] = set()
         self._timed_by = clock_of
         # With the event itself: else the id of one that was given up could be another's.
-        self._marks: dict[int, tuple[Surveyed, Clock, Any, Any]] = {}
+        self._marks: dict[int, tuple[Observed, Clock, Any, Any]] = {}
 
-    def open(self, label: str) -> Surveyed | None:
+    def open(self, label: str) -> Observed | None:
         """Notes the event, and when it began."""
         event = super().open(label)
         if event is not None and not self._in_graph:
@@ -76,7 +76,7 @@ class TimedWatch(SurveyWatch):
             self._marks[id(event)] = (event, clock, clock.mark(), None)
         return event
 
-    def close(self, token: Surveyed | None) -> None:
+    def close(self, token: Observed | None) -> None:
         """Notes when the event ended; when it ends again, that counts."""
         marked = None if token is None else self._marks.get(id(token))
         if marked is not None:
@@ -85,7 +85,7 @@ class TimedWatch(SurveyWatch):
             self._marks[id(event)] = (event, clock, start, stop)
         super().close(token)
 
-    def ended(self) -> list[Surveyed]:
+    def ended(self) -> list[Observed]:
         """The events that began and ended, in the order in which they began."""
         ended = [event for event in self.events if event.end_index is not None]
         return sorted(ended, key=lambda event: event.start_index)
@@ -96,7 +96,7 @@ class TimedWatch(SurveyWatch):
             clock.done(stop) for _, clock, _, stop in self._marks.values() if stop is not None
         )
 
-    def time_ns(self, event: Surveyed) -> int | None:
+    def time_ns(self, event: Observed) -> int | None:
         """How long an event took; None where that is not known, as inside a captured graph."""
         marked = self._marks.get(id(event))
         if marked is None:
@@ -161,7 +161,7 @@ class Surveyor:
         self._kind = kind
         plan = _plan(kind, modules)
         watch = TimedWatch(plan, self._clock_of)
-        self._targets = self._finder.survey(plan)
+        self._targets = self._finder.everything(plan)
         self.watch = watch
         for target in self._targets:
             target.install(watch, self._guard)

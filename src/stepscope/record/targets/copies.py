@@ -132,7 +132,7 @@ class HostToDevice(Target):
         self._mine: tuple[Watch, Guard, str] | None = None
 
     def install(self, watch: Watch, guard: Guard) -> None:
-        """Begins to listen."""
+        """Starts to listen."""
         self._mine = (watch, guard, self._label)
         self._copies.listeners = (*self._copies.listeners, self._mine)
 

@@ -37,27 +37,27 @@ _PARALLEL = ("DistributedDataParallel", "DataParallel")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundModule:
     """A module and, when it lies inside compiled code, the path of what is compiled."""
 
     module: Any
     compiled_by: str | None
 
 
-def module_paths(root: Any) -> dict[str, Found]:
+def module_paths(root: Any) -> dict[str, FoundModule]:
     """Path to module, as the model's author knows it: without what DDP, FSDP and compile wrap it in.
 
     The root has the path "". Where a wrapper and what it wraps have the same path, the wrapper has
     it: it is what is called.
     """
-    paths: dict[str, Found] = {}
+    paths: dict[str, FoundModule] = {}
     known: dict[str, tuple[str, bool, str | None]] = {}
     for raw, module in root.named_modules():  # parents come before their children
         above, _, name = raw.rpartition(".")
         path, is_parallel, compiled_by = known[above] if raw else ("", False, None)
         if not (name in _WRAPPERS or (name == "module" and is_parallel)):
             path = f"{path}.{name}".lstrip(".")
-        paths.setdefault(path, Found(module, compiled_by))
+        paths.setdefault(path, FoundModule(module, compiled_by))
         if compiled_by is None and is_compiled(module):
             compiled_by = path
         known[raw] = (path, type(module).__name__ in _PARALLEL, compiled_by)
@@ -84,12 +84,12 @@ class Finder:
     """
 
     def __init__(self, model: Any, optimizers: Iterable[Any], copies: Copies | None) -> None:
-        self.modules: dict[str, Found] = {} if model is None else module_paths(model)
+        self.modules: dict[str, FoundModule] = {} if model is None else module_paths(model)
         self._model = model
         self._optimizers = list(optimizers)
         self._copies = copies
 
-    def survey(self, plan: Plan) -> list[Target]:
+    def everything(self, plan: Plan) -> list[Target]:
         """Everything that has to be listened to, to hear each event that the plan names once."""
         wanted: dict[tuple[str, ...], Label] = {}
         for entry in plan.entries:
@@ -230,7 +230,7 @@ def check_plan(plan: Plan, model: Any) -> None:
 
 
 def why_not_seen(entry: Entry, finder: Finder, seen: Iterable[str]) -> str:
-    """Words for an entry that the surveyed iteration did not run."""
+    """Words for an entry that the observed iteration did not run."""
     why = finder.not_measurable(entry)
     if why is not None:
         return why
@@ -240,5 +240,5 @@ def why_not_seen(entry: Entry, finder: Finder, seen: Iterable[str]) -> str:
     if label.kind == "collective":
         return "the job did not call it, or did not wait for it (DDP's own are inside backward)"
     if label.text in NAMED or label.kind in ("backward", "module"):
-        return "it did not run in the surveyed iteration"
-    return f"nothing of this name ran in the surveyed iteration ({nearest(label.text, seen)})"
+        return "it did not run in the observed iteration"
+    return f"nothing of this name ran in the observed iteration ({nearest(label.text, seen)})"

@@ -44,7 +44,7 @@ class OptimizerSteps:
         self._patcher: Patch | None = None
 
     def install(self) -> None:
-        """Begins to listen."""
+        """Starts to listen."""
         from torch.optim import optimizer
 
         self._handles = [optimizer.register_optimizer_step_pre_hook(self._before)]

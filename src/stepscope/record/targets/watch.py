@@ -1,4 +1,4 @@
-"""Who listens while an iteration runs: the survey to everything, an armed watch to one event.
+"""Who listens while an iteration runs: an observing watch to everything, an armed one to one event.
 
 Whatever is installed in the job (see `targets`) says `open(label)` when something begins and hands
 the returned token to `close` when it ends. A token of None means that nobody asked. Closing again
@@ -36,8 +36,8 @@ class Watch(Protocol):
 
 
 @dataclass(slots=True)
-class Surveyed:
-    """An event that the surveyed iteration ran; `end_index` is None when it began but did not end."""
+class Observed:
+    """An event that the observed iteration ran; `end_index` is None when it began but did not end."""
 
     label: str
     occurrence: int
@@ -48,7 +48,7 @@ class Surveyed:
     end_index: int | None = None
 
 
-class SurveyWatch:
+class ObservingWatch:
     """Learns which planned events an iteration runs, in what order, on which device and stream.
 
     Args:
@@ -60,7 +60,7 @@ class SurveyWatch:
     resting = False
 
     def __init__(self, plan: Plan, clock_of: Callable[[str], Clock]) -> None:
-        self.events: list[Surveyed] = []
+        self.events: list[Observed] = []
         self.seen: dict[str, int] = {}
         self.in_graph: set[tuple[str, int]] = set()
         """Planned (label, occurrence) inside a captured graph whose clock makes no marks there."""
@@ -72,7 +72,7 @@ class SurveyWatch:
         self._index = 0
         self._in_graph = False
 
-    def open(self, label: str) -> Surveyed | None:
+    def open(self, label: str) -> Observed | None:
         """Notes the event when the plan names it."""
         if get_ident() != self._thread and parse_label(label).in_loops_thread:
             self.elsewhere.add(label)
@@ -92,11 +92,11 @@ class SurveyWatch:
             self.in_graph.add((label, occurrence))
             return None
         device, stream = clock.place()
-        event = Surveyed(label, occurrence, device, stream, clock.kind, self._next_index())
+        event = Observed(label, occurrence, device, stream, clock.kind, self._next_index())
         self.events.append(event)
         return event
 
-    def close(self, token: Surveyed | None) -> None:
+    def close(self, token: Observed | None) -> None:
         """Notes the event's end."""
         if token is not None:
             token.end_index = self._next_index()
@@ -165,7 +165,7 @@ class ArmedWatch:
         for clock in self._clocks:
             in_graph = in_graph or clock.capturing()
         if in_graph and not self._capturing:
-            # As in the survey: what ran before was the capture's rehearsal.
+            # As in the observed iteration: what ran before was the capture's rehearsal.
             self._capturing = True
             self._give_back()
             self._opened = []

@@ -50,7 +50,7 @@ class InFlight:
         """Each gives what a process group returned; None where that is gone."""
 
     def listen(self) -> None:
-        """Begins to listen, where the job uses gloo."""
+        """Starts to listen, where the job uses gloo."""
         if not _uses_gloo():
             return
         from torch.distributed import ProcessGroup

@@ -36,7 +36,7 @@ class OneProfiler:
         self._patches: list[Patch] = []
 
     def install(self) -> None:
-        """Begins to listen."""
+        """Starts to listen."""
         from torch.autograd import profiler
 
         for name, make in (

@@ -218,12 +218,12 @@ class Tracer(EveryStep):
         if action == "record" and self._profiling is not None:
             self._record_step(self._profiling)
 
-    def _record_step(self, session: Profiling) -> None:
-        if not session.recording:
-            session.begin(None if self._search is None else self._search.model, self._about())
+    def _record_step(self, profiling: Profiling) -> None:
+        if not profiling.recording:
+            profiling.begin(None if self._search is None else self._search.model, self._about())
             if self._history is not None:
                 self._history.begin()
-        session.begin_step(self._number)
+        profiling.begin_step(self._number)
 
     def _about(self) -> dict[str, Any]:
         """What a file's name and its rows do not say."""
@@ -239,12 +239,12 @@ class Tracer(EveryStep):
         }
 
     def _leave_step(self) -> None:
-        session = self._profiling
-        if session is None:
+        profiling = self._profiling
+        if profiling is None:
             return
-        if session.end_step():
+        if profiling.end_step():
             self._recorded.append(self._number)
-        grown = session.grown_bytes
+        grown = profiling.grown_bytes
         if grown is not None and grown > self._max_bytes and self._cycles is not None:
             self._skip_cycle = self._cycles.cycle(self._index)
             say_once(
@@ -270,23 +270,23 @@ class Tracer(EveryStep):
         )
 
     def _end_cycle(self) -> None:
-        session, self._profiling = self._profiling, None
-        if session is None:
+        profiling, self._profiling = self._profiling, None
+        if profiling is None:
             return
         recorded, self._recorded = self._recorded, []
         try:
-            unfinished = self._number if session.quieten() else None
+            unfinished = self._number if profiling.quieten() else None
             process = self._who()
-            if session.recording and self._history is not None:
+            if profiling.recording and self._history is not None:
                 name = self._writer.name_of(process, recorded[0] if recorded else self._number)
                 snapshot = self._history.keep(self.out, name)
                 if snapshot is not None:
                     self.written.append(snapshot)
         finally:
-            profiler = session.stop()
+            profiler = profiling.stop()
         if profiler is None:
             return
-        self.stop_seconds.append(session.stop_seconds)
+        self.stop_seconds.append(profiling.stop_seconds)
         if recorded:
             self._writer.write(profiler, process, recorded, unfinished=unfinished)
         elif self._skip_cycle is None and not self.guard.tripped:

@@ -56,7 +56,7 @@ class TraceWriter:
     def write(
         self, profiler: Any, process: Process, recorded: list[int], *, unfinished: int | None
     ) -> None:
-        """Begins to write what torch's profiler has recorded.
+        """Starts to write what torch's profiler has recorded.
 
         Args:
             profiler: what recorded it.
