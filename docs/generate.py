@@ -26,7 +26,7 @@ from stepscope.link.checks import CHECKS, Check
 from stepscope.questions import affected, every
 from stepscope.questions import names as question_names
 from stepscope.questions.invariants import INVARIANTS, SUMS
-from stepscope.store.schema import STORE_VERSION, schema_tables
+from stepscope.schema.tables import STORE_VERSION, TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "stepscope"
@@ -198,7 +198,7 @@ def schema_page() -> str:
         "the answer to every [question](index.md) as `answer.NAME` (`answer.kernels`, "
         "`answer.device_time`), with the defaults of its parameters.\n",
     ]
-    for found in schema_tables().values():
+    for found in TABLES.values():
         rows = [
             [f"`{c.name}`", c.sql_type, "" if c.nullable else "always", c.meaning]
             for c in found.columns

@@ -10,8 +10,8 @@ import stepscope
 from stepscope.api.trace import Trace
 from stepscope.floor.errors import DamagedSourceError, StoreError, UsageError
 from stepscope.questions import every
+from stepscope.schema.tables import STORE_VERSION
 from stepscope.store.open import Store
-from stepscope.store.schema import STORE_VERSION
 
 ROWS = {
     "step": [

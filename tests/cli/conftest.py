@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepscope.cli.main import main
+from stepscope.schema.tables import STORE_VERSION
 from stepscope.store.literal import complete_rows
-from stepscope.store.schema import STORE_VERSION
 
 ROWS = {
     "source": [{"rank": 0, "path": "a.json", "events_kept": 4}, {"rank": 1, "path": "b.json"}],

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from stepscope.questions import names
-from stepscope.store.schema import schema_tables
+from stepscope.schema.tables import TABLES
 
 
 def test_schema_lists_every_table(run):
     out = run("schema").out
-    for table in schema_tables().values():
+    for table in TABLES.values():
         assert f"{table.name}: {table.meaning}" in out
 
 

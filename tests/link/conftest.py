@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from stepscope.formats import tables, vocabulary
-from stepscope.link.linked import LinkedTables
 from stepscope.link.rank import link_rank
 
 CATEGORY = {
@@ -91,12 +90,12 @@ class Recording:
         return tables.RankTables(
             tables.Facts(resolution_ns=self.resolution_ns, module_classes=self.module_classes),
             self.report,
-            host_event=table(self.host_rows, tables.HOST_EVENT),
-            device_event=table(self.device_rows, tables.DEVICE_EVENT),
-            collective_args=table(self.argument_rows, tables.COLLECTIVE_ARGS),
-            thread=table(thread_rows, tables.THREAD),
-            memory_event=table(self.memory_rows, tables.MEMORY_EVENT),
-            flow=table(self.flow_rows, tables.FLOW),
+            host_event=table(self.host_rows, tables.READ["host_event"]),
+            device_event=table(self.device_rows, tables.READ["device_event"]),
+            collective_args=table(self.argument_rows, tables.READ["collective_args"]),
+            thread=table(thread_rows, tables.READ["thread"]),
+            memory_event=table(self.memory_rows, tables.READ["memory_event"]),
+            flow=table(self.flow_rows, tables.READ["flow"]),
         )
 
     def link(self) -> Linked:
@@ -107,20 +106,20 @@ class Recording:
 class Linked:
     """A linked recording with its events as dicts."""
 
-    tables: LinkedTables
+    tables: dict[str, pa.Table]
     first_device_id: int
 
     def host(self, row: int) -> dict[str, Any]:
-        return self.tables.host_event.slice(row, 1).to_pylist()[0]
+        return self.tables["host_event"].slice(row, 1).to_pylist()[0]
 
     def device(self, row: int) -> dict[str, Any]:
-        return self.tables.device_event.slice(row, 1).to_pylist()[0]
+        return self.tables["device_event"].slice(row, 1).to_pylist()[0]
 
     def column(self, table_name: str, column: str) -> list[Any]:
-        return getattr(self.tables, table_name).column(column).to_pylist()
+        return self.tables[table_name].column(column).to_pylist()
 
     def rows(self, table_name: str) -> list[dict[str, Any]]:
-        return getattr(self.tables, table_name).to_pylist()
+        return self.tables[table_name].to_pylist()
 
     def check(self, name: str) -> dict[str, Any]:
         return next(row for row in self.rows("data_check") if row["check"] == name)

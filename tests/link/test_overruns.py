@@ -108,4 +108,4 @@ def test_seven_rows_in_55_thousand_no_longer_rule_the_ranking():
     assert device.dur[copies].sum() < 0.01 * device.dur.sum()
     assert abs(int(device.dur.sum()) - true_ns) < 7 * 3_000
     assert abs(int(device.dur[copies].sum()) - true_copy_ns) < 7 * 3_000
-    assert events.schema.field("dur_ns").type == tables.DEVICE_EVENT.field("dur_ns").type
+    assert events.schema.field("dur_ns").type == tables.READ["device_event"].field("dur_ns").type

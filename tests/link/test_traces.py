@@ -51,7 +51,7 @@ def columns(table, *names):
 @pytest.mark.parametrize("folder", LINKED)
 def test_every_trace_links_as_far_as_it_allows(linked, folder):
     tables = linked(folder)
-    reached = {row["link"]: row for row in tables.attribution.to_pylist()}
+    reached = {row["link"]: row for row in tables["attribution"].to_pylist()}
     for link, least in zip(
         ("launch", "operator", "direction", "module"), LINKED[folder], strict=True
     ):
@@ -61,7 +61,7 @@ def test_every_trace_links_as_far_as_it_allows(linked, folder):
 
 @pytest.mark.parametrize("folder", LINKED)
 def test_children_never_exceed_their_parents(linked, folder):
-    host = linked(folder).host_event
+    host = linked(folder)["host_event"]
     start, dur, self_ns, parent = columns(host, "start_ns", "dur_ns", "self_ns", "parent_id")
     assert ((self_ns >= 0) & (self_ns <= dur)).all()
     child = np.flatnonzero(parent >= 0)
@@ -76,10 +76,10 @@ def test_children_never_exceed_their_parents(linked, folder):
 @pytest.mark.parametrize("folder", LINKED)
 def test_device_time_of_the_roots_is_what_was_attributed(linked, folder):
     tables = linked(folder)
-    parent, device_ns = columns(tables.host_event, "parent_id", "device_ns")
-    dur, launch, operator = columns(tables.device_event, "dur_ns", "launch_id", "operator_id")
+    parent, device_ns = columns(tables["host_event"], "parent_id", "device_ns")
+    dur, launch, operator = columns(tables["device_event"], "dur_ns", "launch_id", "operator_id")
     work = np.isin(
-        tables.device_event["kind"].to_pylist(), ["computation", "communication", "copy", "fill"]
+        tables["device_event"]["kind"].to_pylist(), ["computation", "communication", "copy", "fill"]
     )
     reached = dur[work & ((launch >= 0) | (operator >= 0))].sum() if len(dur) else 0
     assert np.maximum(device_ns, 0)[parent < 0].sum() == reached
@@ -88,12 +88,12 @@ def test_device_time_of_the_roots_is_what_was_attributed(linked, folder):
 @pytest.mark.parametrize("folder", LINKED)
 def test_no_duration_of_a_sound_trace_is_clipped(linked, folder):
     tables = linked(folder)
-    assert tables.device_event["raw_dur_ns"].null_count == tables.device_event.num_rows
+    assert tables["device_event"]["raw_dur_ns"].null_count == tables["device_event"].num_rows
 
 
 @pytest.mark.parametrize(("number", "mean_us"), [(0, 177_592), (1, 154_911)])
 def test_steps_of_the_plugins_sample_are_as_long_as_the_plugin_says(linked, number, mean_us):
-    step = linked("resnet50_v100", number).step
+    step = linked("resnet50_v100", number)["step"]
     start, end = columns(step, "start_ns", "end_ns")
     assert step.num_rows == 6
     assert (end - start).mean() / 1000 == pytest.approx(mean_us, abs=1)
@@ -109,11 +109,11 @@ def test_steps_of_the_plugins_sample_are_as_long_as_the_plugin_says(linked, numb
 )
 def test_launch_phases_are_those_of_nsight_systems(linked, folder, phases):
     tables = linked(folder)
-    start, dur = columns(tables.host_event, "start_ns", "dur_ns")
+    start, dur = columns(tables["host_event"], "start_ns", "dur_ns")
     kernel_start, kernel_dur, launch = columns(
-        tables.device_event, "start_ns", "dur_ns", "launch_id"
+        tables["device_event"], "start_ns", "dur_ns", "launch_id"
     )
-    kernel = np.isin(tables.device_event["kind"].to_pylist(), ["computation", "communication"])
+    kernel = np.isin(tables["device_event"]["kind"].to_pylist(), ["computation", "communication"])
     kernel &= launch >= 0
     call_start = start[launch[kernel]]
     call_end = call_start + dur[launch[kernel]]
@@ -130,7 +130,7 @@ def test_launch_phases_are_those_of_nsight_systems(linked, folder, phases):
 
 
 def test_collectives_have_their_arguments(linked):
-    rows = linked("nccl_args_a100").collective.to_pylist()
+    rows = linked("nccl_args_a100")["collective"].to_pylist()
     assert len(rows) == 21
     assert {row["operation"] for row in rows} == {"all_reduce", "broadcast"}
     reduced = [row for row in rows if row["elements_in"] == 2_049_000]
@@ -140,8 +140,8 @@ def test_collectives_have_their_arguments(linked):
 
 
 def test_send_and_receive_kernels_are_told_by_what_asked_for_them(linked):
-    rows = linked("alltoall_rank0of16").collective.to_pylist()
-    counts = pc.value_counts(linked("alltoall_rank0of16").collective["operation"]).to_pylist()
+    rows = linked("alltoall_rank0of16")["collective"].to_pylist()
+    counts = pc.value_counts(linked("alltoall_rank0of16")["collective"]["operation"]).to_pylist()
     assert len(rows) == 80
     assert {row["values"]: row["counts"] for row in counts} == {
         "all_to_all": 45, "all_reduce": 10, "all_gather": 10, "reduce_scatter": 10, "send_recv": 5,
@@ -150,10 +150,10 @@ def test_send_and_receive_kernels_are_told_by_what_asked_for_them(linked):
 
 def test_every_backward_kernel_of_a_training_has_its_direction(linked):
     tables = linked("nccl_args_a100")
-    host = {row["id"]: row for row in tables.host_event.select(["id", "name"]).to_pylist()}
+    host = {row["id"]: row for row in tables["host_event"].select(["id", "name"]).to_pylist()}
     forward = [
         (row["name"], host[row["forward_id"]]["name"])
-        for row in tables.host_event.select(["name", "forward_id"]).to_pylist()
+        for row in tables["host_event"].select(["name", "forward_id"]).to_pylist()
         if row["forward_id"] is not None and row["name"] == "ConvolutionBackward0"
     ]
     assert len(forward) == 159
@@ -161,7 +161,7 @@ def test_every_backward_kernel_of_a_training_has_its_direction(linked):
 
 
 def test_module_tree_is_that_of_the_model(linked):
-    module = linked("bert_small_h100").module
+    module = linked("bert_small_h100")["module"]
     assert module.num_rows == 84
     assert module["path"][0].as_py() == "BertLMHeadModel_0"
     layers = [
@@ -175,7 +175,7 @@ def test_module_tree_is_that_of_the_model(linked):
 def test_flows_say_the_same_as_correlations(linked, shared_traces):
     path = next((shared_traces / "kineto" / "bert_small_h100").glob("*.json.gz"))
     tables = read(next(iter(members(path))))
-    by_correlation = linked("bert_small_h100").device_event["launch_id"]
+    by_correlation = linked("bert_small_h100")["device_event"]["launch_id"]
     without = tables.device_event.schema.get_field_index("correlation")
     tables.device_event = tables.device_event.set_column(
         without, "correlation", pc.multiply(tables.device_event["correlation"], 0)
@@ -184,4 +184,4 @@ def test_flows_say_the_same_as_correlations(linked, shared_traces):
     tables.device_event = tables.device_event.set_column(
         external, "external_id", pc.multiply(tables.device_event["external_id"], 0)
     )
-    assert link_rank(tables).device_event["launch_id"].to_pylist() == by_correlation.to_pylist()
+    assert link_rank(tables)["device_event"]["launch_id"].to_pylist() == by_correlation.to_pylist()

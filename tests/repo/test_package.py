@@ -74,10 +74,8 @@ def test_constraints_bind_torch_alone() -> None:
     assert [line.split("==")[0] for line in pinned] == ["torch"]
 
 
-def test_the_schema_and_the_type_marker_are_packaged() -> None:
-    package = Path(stepscope.__file__).parent
-    assert (package / "py.typed").is_file()
-    assert (package / "store" / "schema.sql").is_file()
+def test_the_type_marker_is_packaged() -> None:
+    assert (Path(stepscope.__file__).parent / "py.typed").is_file()
 
 
 def test_imports_follow_the_arrows() -> None:

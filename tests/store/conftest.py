@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from stepscope.schema.tables import STORE_VERSION
 from stepscope.store.literal import complete_rows
-from stepscope.store.schema import STORE_VERSION
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 

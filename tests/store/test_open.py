@@ -7,8 +7,8 @@ import duckdb
 import pytest
 
 from stepscope.floor.errors import StoreError
+from stepscope.schema.tables import TABLES
 from stepscope.store.open import Store, is_store
-from stepscope.store.schema import schema_tables
 
 EVENT = {"name": "aten::mm", "start_ns": 10, "dur_ns": 5}
 
@@ -94,7 +94,7 @@ def test_all_recordings_of_a_rank_are_read(make_directory):
 
 def test_a_table_without_files_is_empty_and_has_its_columns(make_directory):
     with Store.open(make_directory({})) as store:
-        for table in schema_tables().values():
+        for table in TABLES.values():
             found = store.sql(f"SELECT * FROM {table.name}")
             assert tuple(found.column_names) == table.column_names
             if table.name not in ("rank", "source"):
@@ -116,7 +116,7 @@ def test_meanings_are_comments_on_the_views(make_directory):
         seen = store.sql(
             "SELECT comment FROM duckdb_columns() WHERE table_name = 'step' AND column_name = 'end_ns'"
         )
-    assert seen.column(0).to_pylist() == [schema_tables()["step"].columns[5].meaning]
+    assert seen.column(0).to_pylist() == [TABLES["step"].columns[5].meaning]
 
 
 @pytest.mark.parametrize("name", ["a [b] *c", "it's", "rank=00007/rank=x", "ünï{x,y}?"])

@@ -8,17 +8,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.selection import check_known
+from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
 from stepscope.store.open import Store, fetch_arrow
 from stepscope.store.query import check_read_only, tables_of_schema
-from stepscope.store.schema import schema_tables
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
-
-STEPPED_TABLES = ("host_event", "device_event", "step", "collective", "phase_step")
-"""Tables narrowed to the asked steps; the others are about the whole recording."""
 
 _STEPS = "SELECT DISTINCT step FROM {table} ORDER BY step"
 
@@ -48,7 +45,7 @@ class Scope:
         self._cursor = store.cursor()
         try:
             if self.ranks != store.ranks:
-                self._shadow(dict.fromkeys(schema_tables(), "true"))
+                self._shadow(dict.fromkeys(TABLES, "true"))
             if steps is not None:
                 self.traced_steps, phase_steps = (
                     [
@@ -60,10 +57,13 @@ class Scope:
                 known = sorted({*self.traced_steps, *phase_steps})
                 self.steps = check_known(steps, known, "step")
                 chosen = f"step IN ({', '.join(map(str, self.steps)) or 'NULL'})"
-                filters = dict.fromkeys(STEPPED_TABLES, chosen)
-                filters["collective"] = (
-                    f"(rank, id) IN (SELECT (rank, id) FROM device_event WHERE {chosen})"
-                )
+                filters = {name: chosen for name, table in TABLES.items() if table.stepped}
+                described = "(rank, id) IN (SELECT (rank, id) FROM {events} WHERE {chosen})"
+                filters |= {
+                    name: described.format(events=table.describes, chosen=chosen)
+                    for name, table in TABLES.items()
+                    if table.describes
+                }
                 self._shadow(filters)
         except BaseException:
             self.close()
@@ -81,7 +81,7 @@ class Scope:
     def _shadow(self, filters: dict[str, str]) -> None:
         """Puts a temporary view of the same name before each table, on this cursor alone."""
         for name, condition in filters.items():
-            rows = self.store.select_text(schema_tables()[name], self.ranks)
+            rows = self.store.select_text(TABLES[name], self.ranks)
             self._cursor.execute(
                 f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM ({rows}) WHERE {condition}"
             )

@@ -7,7 +7,8 @@ import json
 import click
 
 from stepscope.answers.selection import check_name
-from stepscope.store.schema import STORE_VERSION, SchemaTable, schema_tables
+from stepscope.schema.declare import SchemaTable
+from stepscope.schema.tables import STORE_VERSION, TABLES
 
 ANSWERS = (
     "answer.NAME: the answer to a question, asked with the defaults of its parameters. It is computed "
@@ -23,8 +24,7 @@ def command(tables: tuple[str, ...], as_json: bool) -> None:
 
     SQL can also use the answer to any question, as a table `answer.NAME`.
     """
-    known = schema_tables()
-    chosen = [known[check_name(name, tuple(known), "table")] for name in tables or known]
+    chosen = [TABLES[check_name(name, tuple(TABLES), "table")] for name in tables or TABLES]
     if as_json:
         answer = {"version": STORE_VERSION, "tables": [_as_json(table) for table in chosen]}
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))

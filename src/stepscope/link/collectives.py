@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stepscope.link.columns import integers, small_numbers, words
+from stepscope.link.columns import assembled, integers, small_numbers, words
 from stepscope.link.device import COMMUNICATION as COMMUNICATES
 from stepscope.link.device import Device
 from stepscope.link.host import COMMUNICATION, Host
@@ -113,19 +113,17 @@ def find_collectives(host: Host, device: Device, launch: Int32s, arguments: pa.T
         )
     ]
     unknown = pa.nulls(len(rows), pa.int64())
-    return pa.table(
+    return assembled(
+        "collective",
+        taken,
         {
             "id": pa.array(rows + len(host), pa.int64()),
             "host_id": integers(host.rows(asked_by), type=pa.int64()),
             "operation": pa.array(operations, pa.string()),
-            **{name: taken.column(name) for name in ("group_name", "group_description")},
-            **{name: taken.column(name) for name in ("group_ranks", "group_size", "sequence")},
-            **{name: taken.column(name) for name in ("dtype", "elements_in", "elements_out")},
             "bytes": pa.array(size, pa.int64()),
-            **{name: taken.column(name) for name in ("source_rank", "destination_rank")},
             "wait_ns": unknown,
             "transfer_ns": unknown,
-        }
+        },
     )
 
 

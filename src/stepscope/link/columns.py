@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.schema.tables import TABLES
+
 
 def numbers(table: pa.Table, name: str, *, missing: int = 0) -> NDArray[np.int64]:
     """An integer column as int64, with `missing` where it is NULL or the table has no such column."""
@@ -96,6 +98,15 @@ def texts_at(table: pa.Table, name: str, rows: NDArray[Any]) -> list[str | None]
         for place, text in zip(inside.tolist(), taken.to_pylist(), strict=True):
             found[place] = text
     return found
+
+
+def assembled(name: str, read: pa.Table, added: Mapping[str, pa.Array]) -> pa.Table:
+    """A table as it is declared, of what a reader handed over and what link adds."""
+    names = TABLES[name].linked_names
+    return pa.table(
+        [added[column] if column in added else read.column(column) for column in names],
+        names=list(names),
+    )
 
 
 def integers(values: NDArray[Any], *, missing: int | None = -1, type: pa.DataType) -> pa.Array:

@@ -153,7 +153,7 @@ def _from_python(
         (text.astype(np.int64) << 32) | number, return_index=True, return_inverse=True
     )
     above = _enclosing_modules(host, place)
-    level = _levels(above)
+    level = levels(above)
     node = np.full(len(place), NO_MODULE, dtype=np.int32)
     for depth in range(int(level.max()) + 1):
         here = np.flatnonzero(level == depth)
@@ -217,7 +217,7 @@ def _climb(
     return found
 
 
-def _levels(above: NDArray[np.int64]) -> NDArray[np.int64]:
+def levels(above: NDArray[np.int64]) -> NDArray[np.int64]:
     """The depth of each entry of a forest given by indices of parents."""
     level = np.zeros(len(above), dtype=np.int64)
     at = above

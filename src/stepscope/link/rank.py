@@ -8,48 +8,38 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stepscope.formats.tables import RankTables
+from stepscope.formats.tables import READ, RankTables
 from stepscope.formats.vocabulary import module_name, step_number
 from stepscope.link.backward import DIRECTIONS, find_directions, link_backward
 from stepscope.link.checks import Recording, check_recording
 from stepscope.link.collectives import find_collectives
-from stepscope.link.columns import from_codes, integers, numbers
+from stepscope.link.columns import assembled, from_codes, integers, numbers
 from stepscope.link.device import Device, read_device
 from stepscope.link.device_time import NOT_MEASURED, sum_device_time
 from stepscope.link.host import Host, nest_host
 from stepscope.link.launches import link_launches
-from stepscope.link.linked import LinkedTables
 from stepscope.link.memory import link_memory
 from stepscope.link.modules import find_modules, spread_modules
 from stepscope.link.overruns import clip_overruns
 from stepscope.link.recursion import find_recursion
 from stepscope.link.steps import find_steps, steps_of_events
+from stepscope.schema.tables import TABLES
 
 Int32s = NDArray[np.int32]
 
 
-def link_rank(tables: RankTables) -> LinkedTables:
-    """Links one recording of one rank."""
+def link_rank(tables: RankTables) -> dict[str, pa.Table]:
+    """Links one recording of one rank.
+
+    Returns:
+        what a store has of it, by name of the table, with all columns but `rank` and `span`. The id
+        of a host event is its row, that of a device event its row after all host events. Times are
+        those of the reader.
+    """
     # What links need on the way is freed before the host table is put together: both are large.
     links, linked = _links(tables)
-    return LinkedTables(
-        facts=tables.facts,
-        report=tables.report,
-        host_event=_host_table(tables.host_event, links),
-        thread=tables.thread,
-        stream=tables.stream,
-        device=tables.device,
-        operator_input=tables.operator_input,
-        call_stack=tables.call_stack,
-        flow=tables.flow,
-        instant=tables.instant,
-        counter=tables.counter,
-        inline_timing=tables.inline_timing,
-        phase=tables.phase,
-        phase_finding=tables.phase_finding,
-        phase_step=tables.phase_step,
-        **linked,
-    )
+    linked["host_event"] = _host_table(tables.host_event, links)
+    return {name: getattr(tables, name) for name in READ if name in TABLES} | linked
 
 
 def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Table]]:
@@ -192,22 +182,6 @@ def _attribution(device: Device, **links: NDArray[np.int32]) -> pa.Table:
     )
 
 
-_HOST_COLUMNS = (
-    "id", "category", "kind", "role", "name", "thread", "start_ns", "dur_ns", "self_ns",
-    "parent_id", "depth", "recursive", "step", "module_id", "direction", "forward_id", "correlation",
-    "external_id", "sequence_number", "forward_thread", "input_id", "stack_id", "device_ns",
-    "device_self_ns", "other_args",
-)  # fmt: skip
-_DEVICE_COLUMNS = (
-    "id", "category", "kind", "name", "device", "stream", "start_ns", "dur_ns", "raw_dur_ns",
-    "correlation", "external_id", "launch_id", "launch_ns", "operator_id", "operator_name", "module_id",
-    "direction", "step",
-    "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread",
-    "shared_memory_bytes", "blocks_per_sm", "warps_per_sm", "occupancy_ratio", "bytes",
-    "copy_kind", "memory_kind", "context", "graph_id", "graph_node_id", "other_args",
-)  # fmt: skip
-
-
 def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
     """The table of host events; takes each array out of `links` as it is used, to free memory."""
     row = links.pop("row")
@@ -239,17 +213,10 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
         "direction": from_codes(rows("direction"), DIRECTIONS),
         "id": pa.array(np.arange(len(row), dtype=np.int64)),
     }
-    return _assembled(table, _HOST_COLUMNS, columns)
+    return assembled("host_event", table, columns)
 
 
 def _device_table(device: Device, *, first_id: int, columns: dict[str, pa.Array]) -> pa.Table:
     ids = np.arange(first_id, first_id + len(device), dtype=np.int64)
     columns = {"id": pa.array(ids), "dur_ns": pa.array(device.dur), **columns}
-    return _assembled(device.table, _DEVICE_COLUMNS, columns)
-
-
-def _assembled(table: pa.Table, names: tuple[str, ...], columns: dict[str, pa.Array]) -> pa.Table:
-    return pa.table(
-        [columns[name] if name in columns else table.column(name) for name in names],
-        names=list(names),
-    )
+    return assembled("device_event", device.table, columns)

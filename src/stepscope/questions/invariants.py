@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stepscope.answers.declare import Column, question
 from stepscope.answers.scope import Scope
 from stepscope.questions import affected, find
-from stepscope.store.schema import schema_tables
+from stepscope.schema.tables import TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -186,7 +186,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         "no column that must have a value is NULL",
         " + ".join(
             f"(SELECT count(*) FROM {table.name} WHERE {missing})"
-            for table in schema_tables().values()
+            for table in TABLES.values()
             if (
                 missing := " OR ".join(
                     f"{column.quoted} IS NULL" for column in table.columns if not column.nullable

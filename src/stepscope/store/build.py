@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from stepscope.floor import errors
 from stepscope.floor.errors import DamagedSourceError, SourceError, StepScopeError, StoreError
 from stepscope.progress import SILENT, Progress
+from stepscope.schema.tables import STORE_VERSION
 from stepscope.store.cache import cache_directory, cache_key, locked, mark_used, trim
 from stepscope.store.open import STORE_FILE, is_store
-from stepscope.store.schema import STORE_VERSION
 
 if TYPE_CHECKING:
     from stepscope.formats.runs import Recording, Run

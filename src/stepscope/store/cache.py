@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.floor.errors import StoreError
-from stepscope.store.schema import STORE_VERSION
+from stepscope.schema.tables import STORE_VERSION
 
 DEFAULT_BYTES = 20 << 30
 IN_USE_SECONDS = 3600

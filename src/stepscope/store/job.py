@@ -24,8 +24,8 @@ from stepscope.formats.registry import format_named
 from stepscope.formats.runs import rank_of_single
 from stepscope.formats.tables import Facts, RankTables
 from stepscope.link.rank import link_rank
+from stepscope.schema.tables import TABLES
 from stepscope.store.narrow import narrowed
-from stepscope.store.schema import schema_tables
 from stepscope.store.write import write_tables
 from stepscope.without_pandas import leave_out_pandas
 
@@ -77,15 +77,13 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> int:
         if rank < 0:
             rank, rule = rank_of_single(tables.facts)
         facts, report, lasted = tables.facts, tables.report, _end(tables)
-        linked = link_rank(tables)
+        written = link_rank(tables)
         del tables
-        linked = narrowed(linked, job.steps, job.window)
+        written = narrowed(written, job.steps, job.window)
         if span == 0:
             origin = facts.start_epoch_ns
         elif origin is not None and facts.start_epoch_ns is not None:
             shift = facts.start_epoch_ns - origin
-        written = {name: getattr(linked, name) for name in schema_tables() if hasattr(linked, name)}
-        del linked
         written["source"] = _source_row(member.label, member.size, format_name, facts, report)
         if span == 0:
             written["rank"] = _rank_row(facts, rule)
@@ -143,7 +141,7 @@ def _source_row(label: str, size: int, format_name: str, facts: Facts, report: A
 
 
 def _one_row(table: str, row: dict[str, Any]) -> pa.Table:
-    schema = pa.schema([field for field in schema_tables()[table].arrow() if field.name in row])
+    schema = pa.schema([field for field in TABLES[table].arrow() if field.name in row])
     return pa.Table.from_pylist([row], schema=schema)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepscope.store.schema import SchemaTable, schema_tables
+from stepscope.schema.declare import SchemaTable
+from stepscope.schema.tables import TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,12 +59,11 @@ def complete_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
     """
     import pyarrow as pa
 
-    tables = schema_tables()
     for name in rows:
-        if name not in tables:
-            raise ValueError(f"no table {name!r}; the schema has {', '.join(tables)}")
-    filled: Rows = {name: [dict(row) for row in rows.get(name, ())] for name in tables}
-    for name, table in tables.items():
+        if name not in TABLES:
+            raise ValueError(f"no table {name!r}; the schema has {', '.join(TABLES)}")
+    filled: Rows = {name: [dict(row) for row in rows.get(name, ())] for name in TABLES}
+    for name, table in TABLES.items():
         for row in filled[name]:
             unknown = set(row) - set(table.column_names)
             if unknown:
@@ -71,13 +71,13 @@ def complete_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
             row.setdefault("rank", 0)
     for fill in _FILLS:
         fill(filled)
-    for name, table in tables.items():
+    for name, table in TABLES.items():
         for row in filled[name]:
             _fill_plainly(table, row)
     _add_surroundings(filled)
     return {
         name: pa.Table.from_pylist(filled[name], schema=_nullable(table))
-        for name, table in tables.items()
+        for name, table in TABLES.items()
     }
 
 
@@ -230,12 +230,11 @@ def _add_surroundings(rows: Rows) -> None:
     known = {row["rank"] for row in rows["rank"]}
     for rank in sorted(ranks - known):
         rows["rank"].append({"rank": rank, "resolution_ns": 1, "rank_rule": "single"})
-    tables = schema_tables()
     if not rows["source"]:
         for rank in sorted(ranks):
             row: Row = {"rank": rank}
             _fill_source(row)
-            _fill_plainly(tables["source"], row)
+            _fill_plainly(TABLES["source"], row)
             rows["source"].append(row)
     if not rows["thread"]:
         threads = {(r["rank"], r["span"], r["thread"]) for r in rows["host_event"]}

@@ -1,13 +1,13 @@
 """Keeps some steps, or a stretch of time, of a recording that was read and linked.
 
 Narrowing comes after linking, so that what is kept is linked as it is in the whole. An event keeps
-its numbers; a parent, launch or forward that is not kept is no longer named.
+its numbers; a parent, launch or forward that is not kept is no longer named, and depth counts those
+that are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,67 +15,69 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.floor.errors import UsageError
-from stepscope.link.columns import numbers, words
-from stepscope.link.linked import LinkedTables
+from stepscope.link.columns import assembled, numbers, words
+from stepscope.link.modules import levels
 from stepscope.link.recursion import inside_alike
+from stepscope.schema.declare import Role
+from stepscope.schema.tables import TABLES
 
-_HOST_LINKS = ("parent_id", "forward_id")
-_DEVICE_LINKS = ("launch_id", "operator_id")
-_ALONG = {"launch_id": "launch_ns", "operator_id": "operator_name"}
-"""What is known of a linked event, and is left out with the link."""
+Tables = dict[str, pa.Table]
 
 
-def narrowed(
-    tables: LinkedTables, steps: Sequence[int] | None, window: tuple[int, int] | None
-) -> LinkedTables:
+def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int] | None) -> Tables:
     """The tables with the chosen rows.
 
     Args:
-        tables: a linked recording.
+        tables: a linked recording, by name of the table.
         steps: numbers of the steps to keep; None for all.
-        window: begin and end of the stretch to keep (ns from the recording's start); an event is
-            kept when it begins inside. None for all.
+        window: start and end of the stretch to keep (ns from the recording's start); an event is
+            kept when it starts inside. None for all.
 
     Raises:
         UsageError: none of the steps is in the recording.
     """
     if steps is None and window is None:
         return tables
-    host, device, step = tables.host_event, tables.device_event, tables.step
+    kept = dict(tables)
     spans: list[tuple[int, int]] = []
     if steps is not None:
         chosen = pa.array(list(steps), pa.int64())
-        known = step["step"].to_pylist()
-        step = step.filter(pc.is_in(step["step"], chosen))
+        for name in _having("step"):
+            kept[name] = kept[name].filter(pc.is_in(kept[name]["step"], chosen))
+        step = kept["step"]
         if step.num_rows == 0:
-            there = ", ".join(map(str, known[:20])) or "none"
+            there = ", ".join(map(str, tables["step"]["step"].to_pylist()[:20])) or "none"
             raise UsageError(
                 f"no step {', '.join(map(str, steps))} in the recording",
                 hint=f"it has the steps {there}",
                 slug="unknown-step",
             )
-        host = host.filter(pc.fill_null(pc.is_in(host["step"], chosen), False))
-        device = device.filter(pc.fill_null(pc.is_in(device["step"], chosen), False))
         spans = list(zip(step["start_ns"].to_pylist(), step["end_ns"].to_pylist(), strict=True))
     if window is not None:
-        host = host.filter(_inside(host["start_ns"], [window]))
-        device = device.filter(_inside(device["start_ns"], [window]))
-        step = step.filter(
-            pc.and_(pc.less(step["start_ns"], window[1]), pc.greater(step["end_ns"], window[0]))
-        )
-        spans = [(max(begin, window[0]), min(end, window[1])) for begin, end in (spans or [window])]
-    moments = {
-        name: table.filter(_inside(table["time_ns"], spans))
-        for name in ("memory_event", "flow", "instant", "counter")
-        if (table := getattr(tables, name)).num_rows
-    }
-    host = _with_recursion(_without_lost_links(host, _HOST_LINKS, host["id"]))
-    device = _without_lost_links(device, _DEVICE_LINKS, host["id"])
-    collective = tables.collective.filter(pc.is_in(tables.collective["id"], device["id"]))
-    collective = _without_lost_links(collective, ("host_id",), host["id"])
-    return replace(
-        tables, host_event=host, device_event=device, step=step, collective=collective, **moments
-    )
+        start, end = window
+        for name in _having("start_ns"):
+            table = kept[name]
+            inside = (
+                pc.and_(pc.less(table["start_ns"], end), pc.greater(table["end_ns"], start))
+                if "end_ns" in table.column_names
+                else _inside(table["start_ns"], [window])
+            )
+            kept[name] = table.filter(inside)
+        spans = [(max(low, start), min(high, end)) for low, high in (spans or [window])]
+    for name in _having("time_ns"):
+        if kept[name].num_rows:
+            kept[name] = kept[name].filter(_inside(kept[name]["time_ns"], spans))
+    for name, table in kept.items():
+        if events := TABLES[name].describes:
+            kept[name] = table.filter(pc.is_in(table["id"], kept[events]["id"]))
+    kept = {name: _without_lost_links(name, kept) for name in kept}
+    kept["host_event"] = _nested_anew(kept["host_event"])
+    return kept
+
+
+def _having(column: str) -> list[str]:
+    """The tables of a linked recording that have a column."""
+    return [name for name, table in TABLES.items() if column in table.linked_names]
 
 
 def _inside(times: Any, spans: list[tuple[int, int]]) -> Any:
@@ -87,25 +89,29 @@ def _inside(times: Any, spans: list[tuple[int, int]]) -> Any:
     return found
 
 
-def _with_recursion(host: pa.Table) -> pa.Table:
-    """A call whose like was left out is recursive no more."""
-    asked = host["recursive"].to_numpy()
-    if not asked.any():
-        return host
+def _nested_anew(host: pa.Table) -> pa.Table:
+    """What was left out encloses nothing any more: depths follow, and what is recursive."""
     parent = numbers(host, "parent_id", missing=-1)
     above = np.where(parent >= 0, np.searchsorted(host["id"].to_numpy(), parent), -1)
     name, _ = words(host, "name")
     kind, kinds = words(host, "kind")
-    inside = inside_alike(above, name.astype(np.int64) * len(kinds) + kind, asked)
-    index = host.schema.get_field_index("recursive")
-    return host.set_column(index, host.schema.field(index), pa.array(inside))
+    alike = name.astype(np.int64) * len(kinds) + kind
+    anew = {
+        "depth": pa.array(np.minimum(levels(above), (1 << 15) - 1).astype(np.int16)),
+        "recursive": pa.array(inside_alike(above, alike, host["recursive"].to_numpy())),
+    }
+    return assembled("host_event", host, anew)
 
 
-def _without_lost_links(table: pa.Table, columns: tuple[str, ...], kept: Any) -> pa.Table:
-    for name in columns:
-        there = pc.is_in(table.column(name), pc.unique(kept))
-        for lost in filter(None, (name, _ALONG.get(name))):
-            index = table.schema.get_field_index(lost)
+def _without_lost_links(name: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """A table that names no event which was left out, and repeats nothing of one."""
+    table, declared = tables[name], TABLES[name].columns
+    for link in declared:
+        if link.role is not Role.EVENT or link.of is None or not table.num_rows:
+            continue
+        there = pc.is_in(table[link.name], tables[link.of]["id"])
+        for lost in (column for column in declared if link.name in (column.name, column.along)):
+            index = table.schema.get_field_index(lost.name)
             column = table.column(index)
             table = table.set_column(
                 index,

@@ -21,14 +21,9 @@ import duckdb
 
 from stepscope.floor.errors import StoreError
 from stepscope.floor.sql_text import sql_literal, sql_name
+from stepscope.schema.declare import Role, SchemaTable
+from stepscope.schema.tables import STORE_VERSION, TABLES
 from stepscope.store.interrupt import interruptible
-from stepscope.store.schema import (
-    STORE_VERSION,
-    TIME_COLUMNS,
-    SchemaTable,
-    create_statements,
-    schema_tables,
-)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +84,7 @@ class Store:
             connection.execute(
                 "".join(
                     f"CREATE VIEW {table.name} AS {store.select_text(table)};"
-                    for table in schema_tables().values()
+                    for table in TABLES.values()
                 )
             )
             connection.execute("SET lock_configuration=true")
@@ -123,7 +118,7 @@ class Store:
         connection = _connect(None)
         store = cls(connection)
         try:
-            connection.execute(create_statements())
+            connection.execute("".join(table.create_statement() for table in TABLES.values()))
             for name, table in complete.items():
                 connection.register("literal_rows", table)
                 connection.execute(f"INSERT INTO {name} SELECT * FROM literal_rows")
@@ -183,7 +178,7 @@ class Store:
             return f"SELECT {empty} WHERE false"
         source = f"read_parquet([{', '.join(map(sql_literal, files))}], hive_partitioning=false)"
         shifts = {rank: self._shifts[rank] for rank in chosen}
-        moved = [c for c in table.columns if c.name in TIME_COLUMNS]
+        moved = [c for c in table.columns if c.role is Role.MOMENT]
         if not moved or not any(shifts.values()):
             return f"SELECT {', '.join(c.quoted for c in table.columns)} FROM {source}"
         if len(set(shifts.values())) == 1:
@@ -211,7 +206,7 @@ class Store:
                     f"COMMENT ON COLUMN {table.name}.{c.quoted} IS {sql_literal(c.meaning)};"
                     for c in table.columns
                 )
-                for table in schema_tables().values()
+                for table in TABLES.values()
             )
         )
 

@@ -8,9 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stepscope.schema.declare import Role
+from stepscope.schema.tables import TABLES
 from stepscope.store.write import rank_folder
 
-_KEYS = {"device": ("device",), "stream": ("device", "stream")}
+_KEYS = {
+    table.name: tuple(column.name for column in table.columns if column.role is Role.KEY)
+    for table in TABLES.values()
+    if table.linked_names and "span" not in table.column_names
+}
+"""What tells rows apart in the tables that every recording of a rank has, and the rank once."""
 
 
 def merge_spans(directory: Path, rank: int) -> None:

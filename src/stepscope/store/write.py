@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stepscope.store.schema import TIME_COLUMNS, SchemaTable, schema_tables
+from stepscope.schema.declare import Role, SchemaColumn, SchemaTable
+from stepscope.schema.tables import TABLES
 
 ROW_GROUP = 122_880
 """Rows per row group: DuckDB hands row groups to its threads, and this is the size it likes."""
@@ -24,7 +25,12 @@ LONG_TABLE = 4 * ROW_GROUP
 WRITERS = 2
 
 SPAN_IDS = 1 << 40
-EVENT_IDS = frozenset({"id", "parent_id", "forward_id", "launch_id", "operator_id", "host_id"})
+
+_FEW = {Role.KEY, Role.STEP, Role.ROW}
+"""Numbers with few distinct values: a dictionary makes them small."""
+
+_RISING = {Role.EVENT, Role.MOMENT}
+"""Numbers that mostly rise from row to row: their differences are small, and quick to read."""
 
 
 def rank_folder(directory: Path, rank: int) -> Path:
@@ -51,7 +57,7 @@ def write_tables(
     folder = rank_folder(directory, rank)
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(WRITERS) as pool:
-        for name, declared in schema_tables().items():
+        for name, declared in TABLES.items():
             table = tables.pop(name, None)
             if table is None or not table.num_rows:
                 continue
@@ -86,10 +92,14 @@ def _write(
         compression="zstd",
         compression_level=1,
         use_dictionary=[
-            field.name for field in schema if _is_text(field.type) or field.name in _FEW
+            column.name
+            for column in declared.columns
+            if column.role in _FEW or _is_text(schema.field(column.name).type)
         ],
         column_encoding={
-            field.name: "DELTA_BINARY_PACKED" for field in schema if field.name in _RISING
+            column.name: "DELTA_BINARY_PACKED"
+            for column in declared.columns
+            if column.role in _RISING
         },
         write_statistics=[field.name for field in schema if not _is_text(field.type)],
         store_schema=False,
@@ -97,30 +107,10 @@ def _write(
         for begin in range(0, table.num_rows, ROW_GROUP):
             part = table.slice(begin, ROW_GROUP)
             columns = [
-                _stored(field, part, rank=rank, span=span, shift_ns=shift_ns) for field in schema
+                _stored(column, field.type, part, rank=rank, span=span, shift_ns=shift_ns)
+                for column, field in zip(declared.columns, schema, strict=True)
             ]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-
-
-_FEW = frozenset(
-    {
-        "rank",
-        "span",
-        "thread",
-        "depth",
-        "step",
-        "module_id",
-        "input_id",
-        "stack_id",
-        "device",
-        "stream",
-    }
-)
-"""Numbers with few distinct values: a dictionary makes them small."""
-
-
-_RISING = frozenset({"id", "start_ns", "launch_id", "launch_ns", "operator_id"})
-"""Numbers that mostly rise from row to row: their differences are small, and quick to read."""
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -137,17 +127,26 @@ def _stored_schema(declared: SchemaTable, table: pa.Table) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _stored(field: pa.Field, part: pa.Table, *, rank: int, span: int, shift_ns: int) -> Any:
+def _stored(
+    declared: SchemaColumn,
+    kind: pa.DataType,
+    part: pa.Table,
+    *,
+    rank: int,
+    span: int,
+    shift_ns: int,
+) -> Any:
+    """A column as it is stored: event ids and moments shifted, so that they are the rank's."""
     rows = part.num_rows
-    if field.name == "rank":
+    if declared.name == "rank":
         return pa.array(np.full(rows, rank, dtype=np.int32))
-    if field.name == "span":
+    if declared.name == "span":
         return pa.array(np.full(rows, span, dtype=np.int16))
-    if field.name not in part.column_names:
-        return pa.nulls(rows, field.type)
-    column = part.column(field.name)
-    if span and field.name in EVENT_IDS:
+    if declared.name not in part.column_names:
+        return pa.nulls(rows, kind)
+    column = part.column(declared.name)
+    if span and declared.role is Role.EVENT:
         column = pc.add(column, pa.scalar(span * SPAN_IDS, pa.int64()))
-    if shift_ns and field.name in TIME_COLUMNS:
+    if shift_ns and declared.role is Role.MOMENT:
         column = pc.add(column, pa.scalar(shift_ns, pa.int64()))
-    return column if column.type == field.type else column.cast(field.type)
+    return column if column.type == kind else column.cast(kind)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from stepscope.formats.inline.document import whole
-from stepscope.formats.tables import PHASE_STEP, ReadReport
+from stepscope.formats.tables import READ, ReadReport
 
 WHOLE_STEP = "step"
 _OF_MEMORY = ("memory_bytes", "peak_bytes")
@@ -27,11 +27,11 @@ def read_steps(
             before an earlier one.
     """
     columns, samples = document.get("step_columns"), document.get("step_samples")
-    table: dict[str, list[Any]] = {name: [] for name in PHASE_STEP.names}
+    table: dict[str, list[Any]] = {name: [] for name in READ["phase_step"].names}
     places = _places(columns)
     phases = [name for name in places if name not in ("step", "time", *_OF_MEMORY)]
     if not {"step", "time"} <= places.keys() or not phases or not isinstance(samples, list):
-        return PHASE_STEP.empty_table()
+        return READ["phase_step"].empty_table()
     last = -1
     for sample in samples:
         values = _values(sample, places)
@@ -46,7 +46,7 @@ def read_steps(
             # What nobody heard took no time of its own: it is in the residual.
             if phase in measured or values[phase]:
                 _add(table, last, phase, values[phase], None, None)
-    return pa.table(table, schema=PHASE_STEP)
+    return pa.table(table, schema=READ["phase_step"])
 
 
 def _places(columns: Any) -> dict[str, int]:

@@ -13,7 +13,7 @@ from stepscope.formats.inline import document
 from stepscope.formats.inline.document import MOST_NS, number, whole
 from stepscope.formats.inline.phase_steps import WHOLE_STEP, read_steps
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import PHASE, PHASE_FINDING, Facts, RankTables, ReadReport
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
 
 _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.phases"')
 _METADATA = ("steps", "warmup", "backwards", "optimizer_steps", "first_batch_ns", "communication")
@@ -56,8 +56,10 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     return RankTables(
         facts=_facts(loaded),
         report=report,
-        phase=pa.Table.from_pylist(rows, schema=PHASE),
-        phase_finding=pa.Table.from_pylist(_findings(loaded.get("verdict")), schema=PHASE_FINDING),
+        phase=pa.Table.from_pylist(rows, schema=READ["phase"]),
+        phase_finding=pa.Table.from_pylist(
+            _findings(loaded.get("verdict")), schema=READ["phase_finding"]
+        ),
         phase_step=steps,
     )
 

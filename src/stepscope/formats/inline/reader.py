@@ -19,7 +19,7 @@ from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import index, milliseconds, whole
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import INLINE_TIMING, Facts, RankTables, ReadReport
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
 
 WHOLE_ITERATION = "iteration"
 
@@ -97,7 +97,7 @@ def tables_of(loaded: Any, label: str) -> RankTables:
     return RankTables(
         facts=_facts(loaded),
         report=report,
-        inline_timing=pa.Table.from_pylist(found.rows, schema=INLINE_TIMING),
+        inline_timing=pa.Table.from_pylist(found.rows, schema=READ["inline_timing"]),
     )
 
 

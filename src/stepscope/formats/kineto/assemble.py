@@ -23,19 +23,7 @@ from stepscope.formats.kineto.pairs import pair
 from stepscope.formats.kineto.rows import EventRows, codes
 from stepscope.formats.kineto.tracks import Threads
 from stepscope.formats.kineto.words import Columns, Words, as_table, place_of, recoded, text
-from stepscope.formats.tables import (
-    CALL_STACK,
-    COUNTER,
-    DEVICE,
-    DEVICE_EVENT,
-    FLOW,
-    HOST_EVENT,
-    INSTANT,
-    MEMORY_EVENT,
-    OPERATOR_INPUT,
-    RankTables,
-    ReadReport,
-)
+from stepscope.formats.tables import READ, RankTables, ReadReport
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 
@@ -193,7 +181,7 @@ def _host_table(
         stack_id=place_of(columns.pop("stack_id"), rows.stacks),
         collective_id=place_of(columns.pop("collective_id"), rows.collectives),
     )
-    return as_table(columns, HOST_EVENT)
+    return as_table(columns, READ["host_event"])
 
 
 def _paired(rows: EventRows, threads: Threads, report: ReadReport) -> pa.Table | None:
@@ -251,7 +239,7 @@ def _device_table(
         memory_kind=memory_kind,
         collective_id=place_of(columns.pop("collective_id"), rows.collectives),
     )
-    return as_table(columns, DEVICE_EVENT)
+    return as_table(columns, READ["device_event"])
 
 
 def _of_copy(of_name: Callable[[str], str], kind: str, name: str) -> str | None:
@@ -266,7 +254,7 @@ def _devices(metadata: dict[str, Any], events: pa.Table) -> pa.Table:
     kind = rows[0]["kind"] if rows else "unknown"
     for number in sorted(used - {row["device"] for row in rows}):
         rows.append({"device": number, "kind": kind, "used": True})
-    return pa.Table.from_pylist(rows, schema=DEVICE)
+    return pa.Table.from_pylist(rows, schema=READ["device"])
 
 
 # -- small tables --------------------------------------------------------------------------------
@@ -275,15 +263,15 @@ def _devices(metadata: dict[str, Any], events: pa.Table) -> pa.Table:
 def _small_tables(
     tables: RankTables, rows: EventRows, threads: Threads, origin: int, report: ReadReport
 ) -> None:
-    tables.operator_input = _numbered(rows.inputs, OPERATOR_INPUT)
-    tables.call_stack = _numbered(rows.stacks, CALL_STACK)
+    tables.operator_input = _numbered(rows.inputs, READ["operator_input"])
+    tables.call_stack = _numbered(rows.stacks, READ["call_stack"])
     tables.collective_args = collective_args(list(rows.collectives.values()))
     flow = rows.flow.columns()
     if flow is not None:
         category, raw = codes(flow["category"])
         flow["category"] = recoded(category, [*map(_flow_category, raw), "none"])
         flow["time_ns"] = flow["time_ns"].to_numpy().astype(np.int64) - origin
-        tables.flow = as_table(flow, FLOW)
+        tables.flow = as_table(flow, READ["flow"])
         report.kept += tables.flow.num_rows
     memory = rows.memory.columns()
     if memory is not None:
@@ -302,7 +290,7 @@ def _small_tables(
             }
             for at, category, name, pid, tid, args in rows.instants
         ],
-        schema=INSTANT,
+        schema=READ["instant"],
     )
     tables.counter = pa.Table.from_pylist(
         [
@@ -310,7 +298,7 @@ def _small_tables(
             for at, name, args in rows.counters
             for series, value in _series(args)
         ],
-        schema=COUNTER,
+        schema=READ["counter"],
     )
 
 
@@ -350,4 +338,4 @@ def _memory_table(memory: Columns, threads: Threads, origin: int) -> pa.Table:
     on_host = pa.array([kind == "cpu" for kind in kinds])
     device = memory["device"].cast(pa.int32())
     memory["device"] = pc.if_else(on_host, pa.scalar(None, pa.int32()), device)
-    return as_table(memory, MEMORY_EVENT)
+    return as_table(memory, READ["memory_event"])

@@ -1,4 +1,4 @@
-"""Collective arguments as Kineto writes them, to the columns of `tables.COLLECTIVE_ARGS`."""
+"""Collective arguments as Kineto writes them, to the columns of `collective_args`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from stepscope.formats.kineto import fields
-from stepscope.formats.tables import COLLECTIVE_ARGS
+from stepscope.formats.tables import READ
 
 
 def collective_args(rows: list[tuple[Any, ...]]) -> pa.Table:
     """Distinct sets of collective arguments, each given as the values of `fields.COLLECTIVE`."""
-    return pa.Table.from_pylist([_row(row) for row in rows], schema=COLLECTIVE_ARGS)
+    return pa.Table.from_pylist([_row(row) for row in rows], schema=READ["collective_args"])
 
 
 def _row(values: tuple[Any, ...]) -> dict[str, Any]:

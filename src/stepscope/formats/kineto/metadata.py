@@ -261,7 +261,7 @@ def process_groups(metadata: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def devices(metadata: dict[str, Any]) -> list[dict[str, Any]]:
-    """The devices that the keys describe, with the columns of `tables.DEVICE` but `used`.
+    """The devices that the keys describe, with the columns of `device` but `used`.
 
     What a device does not state is None.
 

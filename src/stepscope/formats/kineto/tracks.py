@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from stepscope.formats.kineto.rows import codes
-from stepscope.formats.tables import STREAM, THREAD
+from stepscope.formats.tables import READ
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 
@@ -77,7 +77,7 @@ class Threads:
             }
             for (pid, tid), number in self._numbers.items()
         ]
-        return pa.Table.from_pylist(rows, schema=THREAD)
+        return pa.Table.from_pylist(rows, schema=READ["thread"])
 
     def streams(self, device: Ints, stream: Ints) -> pa.Table:
         """Rows of the table `stream` for the devices and streams of device events."""
@@ -91,7 +91,7 @@ class Threads:
             }
             for on, number in pairs.tolist()
         ]
-        return pa.Table.from_pylist(rows, schema=STREAM)
+        return pa.Table.from_pylist(rows, schema=READ["stream"])
 
 
 def _plain(tid: str) -> str:

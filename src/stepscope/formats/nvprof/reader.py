@@ -12,14 +12,13 @@ from typing import Any
 import pyarrow as pa
 
 from stepscope.floor.errors import DamagedSourceError, SourceError
-from stepscope.formats import tables
 from stepscope.formats.container import Member
 from stepscope.formats.damage import is_harmless, line
 from stepscope.formats.nvprof.device_rows import device_events, devices
 from stepscope.formats.nvprof.host_rows import OVERHEAD, HostRows, host_rows, input_rows
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sqlite import MAGIC, Database, Layout, opened
-from stepscope.formats.tables import Facts, RankTables, ReadReport
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
 
 Row = dict[str, Any]
 
@@ -71,15 +70,15 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     return RankTables(
         facts=_facts(host, origin, version),
         report=report,
-        host_event=_table(host.events, tables.HOST_EVENT),
-        device_event=_table(device_rows, tables.DEVICE_EVENT),
+        host_event=_table(host.events, "host_event"),
+        device_event=_table(device_rows, "device_event"),
         thread=_threads(host),
         stream=_streams(device_rows),
         device=_devices(known, device_rows),
-        operator_input=_table(input_rows(host.inputs.of), tables.OPERATOR_INPUT),
+        operator_input=_table(input_rows(host.inputs.of), "operator_input"),
         call_stack=_table(
             ({"stack_id": number, "frames": text} for text, number in host.stacks.of.items()),
-            tables.CALL_STACK,
+            "call_stack",
         ),
         instant=_instants(host),
     )
@@ -134,9 +133,9 @@ def _facts(host: HostRows, origin: int, version: list[tuple[Any, ...]]) -> Facts
     )
 
 
-def _table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
-    """Rows as a table; what a row does not have is NULL."""
-    listed = list(rows)
+def _table(rows: Iterable[Row], name: str) -> pa.Table:
+    """Rows as the table of that name; what a row does not have is NULL."""
+    listed, schema = list(rows), READ[name]
     columns = []
     for field in schema:
         values = [row.get(field.name) for row in listed]
@@ -159,12 +158,12 @@ def _threads(host: HostRows) -> pa.Table:
         }
         for (pid, tid), number in host.threads.of.items()
     ]
-    return _table(rows, tables.THREAD)
+    return _table(rows, "thread")
 
 
 def _streams(device_rows: list[Row]) -> pa.Table:
     pairs = sorted({(row["device"], row["stream"]) for row in device_rows})
-    return _table(({"device": d, "stream": s, "name": None} for d, s in pairs), tables.STREAM)
+    return _table(({"device": d, "stream": s, "name": None} for d, s in pairs), "stream")
 
 
 def _devices(known: list[Row], device_rows: list[Row]) -> pa.Table:
@@ -172,7 +171,7 @@ def _devices(known: list[Row], device_rows: list[Row]) -> pa.Table:
     rows = [row | {"used": row["device"] in used} for row in known]
     listed = {row["device"] for row in known}
     rows += [{"device": d, "kind": "cuda", "used": True} for d in sorted(used - listed)]
-    return _table(rows, tables.DEVICE)
+    return _table(rows, "device")
 
 
 def _instants(host: HostRows) -> pa.Table:
@@ -190,4 +189,4 @@ def _instants(host: HostRows) -> pa.Table:
                 "args": None,
             }
         )
-    return _table(rows, tables.INSTANT)
+    return _table(rows, "instant")

@@ -1,0 +1,1 @@
+"""The tables: what each column holds, and what follows from that for whoever reads or writes them."""

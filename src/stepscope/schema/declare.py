@@ -1,0 +1,176 @@
+"""What a table is declared with: its columns, the role of each, and who fills it.
+
+A role says what a value is, whatever its column is called. What must be done to the values follows
+from it: event ids and moments are shifted, numbers of rows are not, and each is encoded as suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from stepscope.floor.sql_text import sql_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Role(Enum):
+    """What the values of a column are."""
+
+    EVENT = "number of an event, unique within its rank over all spans and both event tables"
+    ROW = "number of a row of a table, unique within its rank and span"
+    KEY = "number with few distinct values, by which rows are told apart or grouped"
+    STEP = "number of a training step"
+    NUMBER = "number that only names something"
+    MOMENT = "point in time (ns since the start of the run); it moves with the clock of its rank"
+    EPOCH = "point in time by the clock of the node (ns since 1970)"
+    DURATION = "stretch of time (ns)"
+    BYTES = "size (bytes)"
+    COUNT = "how many"
+    VALUE = "measured or computed number of any other kind"
+    FLAG = "true or false"
+    WORD = "text that many rows of a long table share: readers hand it over as a dictionary"
+    TEXT = "any other text"
+
+
+BIGINT, INTEGER, SMALLINT, DOUBLE = "BIGINT", "INTEGER", "SMALLINT", "DOUBLE"
+
+_SQL_TYPES = dict.fromkeys(Role, BIGINT) | {
+    Role.ROW: INTEGER,
+    Role.KEY: INTEGER,
+    Role.VALUE: DOUBLE,
+    Role.FLAG: "BOOLEAN",
+    Role.WORD: "VARCHAR",
+    Role.TEXT: "VARCHAR",
+}
+_ARROW_TYPES = {
+    BIGINT: "int64",
+    INTEGER: "int32",
+    SMALLINT: "int16",
+    DOUBLE: "double",
+    "BOOLEAN": "bool",
+    "VARCHAR": "string",
+}
+
+
+class By(Enum):
+    """Who fills a column."""
+
+    READER = "the reader of the file"
+    READER_FOR_LINK = "the reader, for linking alone: it is not stored"
+    LINK = "link"
+    STORE = "the store, as it is written"
+
+
+@dataclass(frozen=True)
+class SchemaColumn:
+    """A column of a table.
+
+    Args:
+        name: its name.
+        role: what its values are; the SQL type follows where `type` does not say otherwise.
+        meaning: what it means, in one line.
+        nullable: whether it may be NULL.
+        type: its SQL type where it is not the role's usual one.
+        of: the table whose event or row it names, where that is another row than its own.
+        along: the column that names the event which this one repeats something of.
+        check: a condition in SQL that every row fulfils.
+        by: who fills it.
+    """
+
+    name: str
+    role: Role
+    meaning: str
+    nullable: bool = False
+    type: str = ""
+    of: str | None = None
+    along: str | None = None
+    check: str | None = None
+    by: By | None = None
+
+    @property
+    def sql_type(self) -> str:
+        """Its type in SQL."""
+        return self.type or _SQL_TYPES[self.role]
+
+    @property
+    def quoted(self) -> str:
+        """Its name as SQL text can always use it, reserved words included."""
+        return sql_name(self.name)
+
+    def arrow_type(self) -> pa.DataType:
+        """Its type in Arrow."""
+        import pyarrow as pa
+
+        return pa.type_for_alias(_ARROW_TYPES[self.sql_type])
+
+
+@dataclass(frozen=True)
+class SchemaTable:
+    """A table: what one row is, and every column that someone fills, in order."""
+
+    name: str
+    meaning: str
+    declared: tuple[SchemaColumn, ...]
+
+    @cached_property
+    def columns(self) -> tuple[SchemaColumn, ...]:
+        """The columns that a store has."""
+        return tuple(c for c in self.declared if c.by is not By.READER_FOR_LINK)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns that a store has."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def linked_names(self) -> tuple[str, ...]:
+        """Names of the columns that link hands to the store."""
+        return tuple(column.name for column in self.columns if column.by is not By.STORE)
+
+    @property
+    def stepped(self) -> bool:
+        """Whether each row belongs to a step or to none."""
+        return any(column.role is Role.STEP for column in self.columns)
+
+    @property
+    def describes(self) -> str | None:
+        """The table of events of which each row describes one, under its `id`."""
+        return next((column.of for column in self.columns if column.name == "id"), None)
+
+    def arrow(self) -> pa.Schema:
+        """The columns of a store; those that cannot be NULL are marked so."""
+        import pyarrow as pa
+
+        return pa.schema(
+            [pa.field(c.name, c.arrow_type(), nullable=c.nullable) for c in self.columns]
+        )
+
+    def read_schema(self) -> pa.Schema | None:
+        """The columns that a reader hands over, any of which may be NULL; None where it has none."""
+        import pyarrow as pa
+
+        word = pa.dictionary(pa.int32(), pa.string())
+        fields = [
+            pa.field(column.name, word if column.role is Role.WORD else column.arrow_type())
+            for column in self.declared
+            if column.by in (By.READER, By.READER_FOR_LINK)
+        ]
+        return pa.schema(fields) if fields else None
+
+    def create_statement(self) -> str:
+        """The `CREATE TABLE` of a store in memory."""
+        columns = ", ".join(
+            f"{c.quoted} {c.sql_type}{'' if c.nullable else ' NOT NULL'}"
+            f"{f' CHECK ({c.check})' if c.check else ''}"
+            for c in self.columns
+        )
+        return f"CREATE TABLE {self.name} ({columns});"
+
+
+def table(name: str, meaning: str, *columns: SchemaColumn, by: By = By.READER) -> SchemaTable:
+    """A table whose columns are filled by `by` where they do not say otherwise."""
+    return SchemaTable(name, meaning, tuple(c if c.by else replace(c, by=by) for c in columns))
