@@ -1,0 +1,137 @@
+"""Which answers a damaged recording marks: what rests on the damaged evidence, and nothing else."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+import stepscope
+from stepscope.formats.evidence import EVERYTHING
+from stepscope.questions import affected, names
+
+BAD = Path(__file__).parents[1] / "data" / "kineto" / "bad"
+
+DEVICE = {
+    "device-time", "kernels", "copies", "launches", "idle", "utilization", "classes", "roofline",
+    "efficiency", "tensor-cores", "priorities", "prof",
+}  # fmt: skip
+LAUNCHED = {
+    "operators", "modules", "launches", "idle", "classes", "roofline", "efficiency", "tensor-cores",
+    "priorities", "prof",
+}  # fmt: skip
+SUMS = {
+    "operators", "modules", "kernels", "copies", "idle", "classes", "roofline", "efficiency",
+    "tensor-cores", "priorities", "annotations",
+}  # fmt: skip
+SUMMED_UP = {"summary", "findings"}
+TIMED = DEVICE | {"steps", "operators", "modules", "annotations"} | SUMMED_UP
+RESTS_ON = {
+    "host-times": {"steps", "operators", "modules", "launches", "idle", "annotations"} | SUMMED_UP,
+    "devices": DEVICE | SUMMED_UP,
+    "device-work": TIMED,
+    "device-times": TIMED,
+    "stream-order": SUMS | SUMMED_UP,
+    "launches": LAUNCHED | {"steps", "annotations"} | SUMMED_UP,
+    "own-launches": LAUNCHED | SUMMED_UP,
+    "clocks": {"steps", "launches", "idle", "efficiency"} | SUMMED_UP,
+    "steps": {"steps", "utilization", "efficiency"} | SUMMED_UP,
+}
+"""What should be marked, written down apart from the declarations."""
+
+
+def marked(source) -> dict[str, set[str]]:
+    """Each check that some answer carries, and the questions whose answers do."""
+    found: dict[str, set[str]] = {}
+    with stepscope.open(source, cache=False) as trace:
+        for name in names():
+            for check in json.loads(trace.ask(name).to_json())["checks"]:
+                found.setdefault(check["check"], set()).add(name)
+    return found
+
+
+def test_each_kind_of_evidence_marks_what_rests_on_it():
+    assert set(RESTS_ON) == set(EVERYTHING)
+    for kind, questions in RESTS_ON.items():
+        assert set(affected(kind).split(",")) == questions, kind
+    assert affected("file") == affected("file,clocks") == "all"
+    assert affected("") == ""
+
+
+@pytest.mark.parametrize(
+    ("file", "check", "kinds"),
+    [
+        ("C05_zero_timestamps.json", "zero_ts", ["device-times"]),
+        ("C06_negative_durations.json", "negative_dur", ["host-times", "device-times"]),
+        ("C08_overrun.json", "duration_overrun", ["device-times"]),
+        ("C09_crossing.json", "stream_overlap", ["stream-order"]),
+        ("C01_whole_microseconds.json", "unlinked_kernel_fraction", ["launches"]),
+        ("I12_graph_replay.json", "graph_replay_unattributed", ["own-launches"]),
+        ("T06_no_gpu_events.json", "no_gpu_events", ["devices", "device-work"]),
+        ("T05_metadata_only.json", "no_gpu_events", ["devices"]),
+        ("T07_no_steps.json", "no_steps", ["steps"]),
+    ],
+)
+def test_damage_marks_what_rests_on_it_and_nothing_else(file, check, kinds):
+    expected = set().union(*(RESTS_ON[kind] for kind in kinds))
+    assert marked(BAD / file)[check] == expected
+
+
+@pytest.mark.parametrize(
+    ("file", "check"),
+    [
+        ("B04_cut_after_event.json", "truncated"),
+        ("B02_no_trailer.json.gz", "truncated"),
+        ("B04_cut_in_event.json", "repaired"),
+        ("B13_missing_commas.json", "repaired"),
+    ],
+)
+def test_a_file_that_lost_events_marks_every_answer(file, check):
+    assert marked(BAD / file)[check] == set(names())
+
+
+def test_a_file_of_one_rank_marks_no_answer_about_another(tmp_path):
+    for rank, cut in ((0, 0), (1, 60)):
+        events = [
+            {
+                "ph": "X",
+                "cat": "cpu_op",
+                "name": "aten::mm",
+                "pid": 1,
+                "tid": 1,
+                "ts": 10 * n,
+                "dur": 5,
+            }
+            for n in range(3)
+        ]
+        text = json.dumps({"distributedInfo": {"rank": rank}, "traceEvents": events})
+        (tmp_path / f"rank{rank}.json").write_text(text[: len(text) - cut])
+    with stepscope.open(tmp_path, cache=False) as trace:
+        for name in names():
+            assert not trace.ask(name, rank=0).unreliable, name
+            assert trace.ask(name, rank=1).unreliable, name
+
+
+@pytest.mark.traces
+def test_a_trace_cut_in_half_marks_every_answer(tmp_path, shared_traces):
+    packed = shared_traces / "kineto" / "bert_small_h100" / "trace.json.gz"
+    data = gzip.decompress(packed.read_bytes())
+    half = tmp_path / "half.json"
+    half.write_bytes(data[: len(data) // 2])
+    assert marked(half)["truncated"] == set(names())
+
+
+def test_what_is_wrong_names_questions_where_people_read_it(answer):
+    rows = {
+        "step": [{"end_ns": 100}],
+        "host_event": [{"dur_ns": 90}],
+        "data_check": [{"check": "clock_skew", "affects": "clocks", "explanation": "off"}],
+    }
+    questions = "summary,steps,launches,idle,efficiency,findings"
+    assert answer("checks", rows).rows()[0]["affects"] == questions
+    (found,) = answer("findings", rows, id="data-quality").rows()
+    assert json.loads(found["evidence"])[0]["affects"] == questions
+    (kept,) = answer("findings", rows).checks
+    assert kept["affects"] == "clocks"
