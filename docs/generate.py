@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 import click
-from error_texts import ERRORS
 from findings_page import findings_page
 from python_methods import methods_module
 from work_page import work_page
@@ -211,14 +210,18 @@ def schema_page() -> str:
     return MADE + "\n".join(parts)
 
 
-def slugs() -> set[str]:
-    """Every slug that the source gives to an error; `*` stands for what is put in at run time."""
-    found: set[str] = set()
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.keyword) and node.arg == "slug":
-                found |= literals(node.value)
-    return found - {""}  # a bug has no page
+def raised_slugs(tree: ast.Module) -> set[str]:
+    """The slugs that a module gives to errors; `*` stands for what is put in at run time."""
+    given = [n.value for n in ast.walk(tree) if isinstance(n, ast.keyword) and n.arg == "slug"]
+    return set().union(*map(literals, given)) - {""}  # a bug has no page
+
+
+def explained_slugs(tree: ast.Module) -> dict[str, str]:
+    """The paragraphs that a module has for its errors, by slug."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ERRORS":
+            return dict(ast.literal_eval(node.value))
+    return {}
 
 
 def literals(value: ast.expr) -> set[str]:
@@ -231,21 +234,38 @@ def literals(value: ast.expr) -> set[str]:
     return set()
 
 
-def errors_page() -> str:
-    used = slugs()
-    unexplained = {slug for slug in used if not fnmatch.filter(ERRORS, slug)}
-    unused = {slug for slug in ERRORS if not any(fnmatch.fnmatch(slug, used_) for used_ in used)}
-    if unexplained or unused:
-        raise SystemExit(
-            f"docs/error_texts.py: no paragraph for {sorted(unexplained)}, none needed for "
-            f"{sorted(unused)}"
-        )
+def errors_page(source: Path = SOURCE) -> str:
+    """The paragraphs beside the code that raises: each slug has one, in the room of one of its raises."""
+    raised: dict[str, set[str]] = {}
+    explained: dict[str, str] = {}
+    rooms: dict[str, str] = {}
+    wrong = []
+    for path in sorted(source.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        room = path.relative_to(source).parts[0]
+        raised.setdefault(room, set()).update(raised_slugs(tree))
+        found = explained_slugs(tree)
+        wrong += [f"{slug} is explained twice" for slug in explained.keys() & found.keys()]
+        explained |= found
+        rooms.update(dict.fromkeys(found, room))
+    wrong += [
+        f"{slug} is raised and explained nowhere"
+        for slug in sorted(set().union(*raised.values()))
+        if not fnmatch.filter(explained, slug)
+    ]
+    wrong += [
+        f"{slug} is explained in {room} and not raised there"
+        for slug, room in rooms.items()
+        if not any(fnmatch.fnmatch(slug, pattern) for pattern in raised[room])
+    ]
+    if wrong:
+        raise SystemExit("ERRORS: " + "; ".join(wrong))
     parts = [
         "# Errors\n",
         "An error is one line of what happened and one of what to do. The word in brackets at the "
         "end of the first line is its name here.\n",
     ]
-    for slug, words in sorted(ERRORS.items()):
+    for slug, words in sorted(explained.items()):
         parts += [f"## {slug}\n", f"{words}\n"]
     return MADE + "\n".join(parts)
 

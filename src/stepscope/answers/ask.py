@@ -27,6 +27,12 @@ _FAILED_CHECKS = """
 SELECT * FROM data_check WHERE severity <> 'ok' ORDER BY rank, span, "check"
 """
 
+ERRORS = {
+    "bad-parameter": "A parameter of a question has a value of another type than it declares.",
+    "bad-top": "`--top` takes a number of rows from 1. Leave it out to get all rows.",
+    "column-twice": "`--columns` names a column twice.",
+}
+
 
 @contextmanager
 def reading(store: Store) -> Iterator[None]:

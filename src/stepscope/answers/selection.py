@@ -7,6 +7,27 @@ from collections.abc import Iterable, Sequence
 
 from stepscope.floor.errors import UsageError
 
+ERRORS = {
+    "bad-number-list": "Ranks and steps are written as numbers and ranges: `3`, `0,2-5`.",
+    "unknown-answer": (
+        "The SQL reads `answer.NAME`, and there is no question of that name. `stepscope "
+        "questions` lists them; `-` is written `_`, as in `answer.device_time`."
+    ),
+    "unknown-choice": "An option has a value that the question does not declare.",
+    "unknown-column": (
+        "The question has no such column, or not in the form that was asked for (`--by`). "
+        "`stepscope questions` lists every column."
+    ),
+    "unknown-parameter": "The question has no such parameter.",
+    "unknown-question": "There is no such question. `stepscope questions` lists them.",
+    "unknown-rank": "The recording has no such rank. The message says which there are.",
+    "unknown-rule": (
+        "`findings --id` names a rule that there is not; [findings](findings.md) has them."
+    ),
+    "unknown-step": "The recording has no such step. The message says which there are.",
+    "unknown-table": "There is no such table. `stepscope schema` lists them.",
+}
+
 
 def parse_numbers(text: str) -> tuple[int, ...]:
     """`"0,2-5"` to `(0, 2, 3, 4, 5)`: numbers and ranges, both ends included, in order, once each.

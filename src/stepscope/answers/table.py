@@ -29,6 +29,13 @@ _UNTITLED = ("rows", "plan")
 JSON_VERSION = 1
 """Version of the JSON form: goes up when a field changes its meaning or goes away."""
 
+ERRORS = {
+    "no-data-frames": (
+        "`to_pandas` and `to_polars` make data frames of a library that is not installed. "
+        "StepScope itself needs neither: `rows()` gives dicts, and `arrow` an Arrow table."
+    ),
+}
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Table:

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 _BY_CLASS = re.compile(r"[A-Z]\w*_\d+")
 _HINT = "record with stepscope record --trace, which keeps their paths, or name the model"
 
+ERRORS = {
+    "no-modules": (
+        "`stepscope plan` was given a recording that names no modules of the model, or names them "
+        "by their classes alone (`Linear_3`). `stepscope record --trace` keeps their paths; or "
+        "name the script or the model itself."
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class HeavyModule:

@@ -28,6 +28,17 @@ _EVENT_FIELDS = (
     "avg_iter_start_to_event_start_time_ms",
 )
 
+ERRORS = {
+    "no-inline-profile": (
+        "There is no result of an inline measurement in what was given: a `.prof.json` file, or "
+        "the directory that the measurement wrote to."
+    ),
+    "profiles-of-one-rank": (
+        "Charts of a result of `parse_result` are about one run, in which each rank has one "
+        "profile. Recordings of several runs in one folder have to be moved apart."
+    ),
+}
+
 
 def parse_result(path: str | Path) -> list[dict[str, Any]]:
     """The inline profiles of a run, one per process, in the order of their ranks.

@@ -22,6 +22,13 @@ from stepscope.store.open import Store, is_store
 
 Numbers = int | Iterable[int]
 
+ERRORS = {
+    "filter-on-store": (
+        "A window of time and the leaving out of Python frames apply when files are read. A store "
+        "has been read already: give the files, or import them again."
+    ),
+}
+
 
 class Trace(QuestionMethods):
     """An open recording: one method per question, `sql` for the rest. `stepscope.open` makes one.

@@ -35,6 +35,13 @@ template <typename T> T multiply_add(T x) {
 """
 """Four chains that do not wait for one another, long enough that memory does not matter."""
 
+ERRORS = {
+    "no-torch": (
+        "The demo and `stepscope calibrate` need torch, as recording does. Everything else works "
+        "without it."
+    ),
+}
+
 
 def measure(device: str, seconds: float) -> Measured:
     """Measures a device's limits.

@@ -9,6 +9,13 @@ from stepscope.cli.output import check_form, put_answer
 from stepscope.floor.errors import CheckFailedError
 from stepscope.progress import progress_on
 
+ERRORS = {
+    "check-failed": (
+        "`stepscope check` found a data-quality check of severity error, or a violated invariant "
+        "of the tables. The exit code is 3, so that a script can stop. See [checks](checks.md)."
+    ),
+}
+
 
 @click.command(name="check", short_help="Tells whether the tables can be trusted; exit 3 if not.")
 @source_argument

@@ -16,6 +16,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 OPEN_END_NS = 1 << 62
 """Where a stretch of time ends that has no end: later than any event."""
 
+ERRORS = {
+    "bad-ranks": (
+        "Ranks are written as numbers and ranges, `0,8` or `0-3`, as `local:0` for one rank of "
+        "every node, or as `all`."
+    ),
+}
+
 
 def read_numbers(
     ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]

@@ -30,6 +30,15 @@ PLAN_STEPS = 90
 STEPS_BEFORE_A_TRACE = 3
 """One goes unheard until an optimizer steps, one waits, one warms up."""
 
+ERRORS = {
+    "no-device": "The demo was asked to train on a device that torch does not see.",
+    "no-example": (
+        "`stepscope demo` records a script of the examples, which a wheel has in "
+        "`stepscope/examples` and a checkout at its top. Neither was found."
+    ),
+    "no-trace-written": "The demo's recordings could not be written.",
+}
+
 
 @dataclass(frozen=True)
 class Recorded:

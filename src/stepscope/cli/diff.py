@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 # Written out, because the command line is listed without importing any question.
 _BY = ("category", "operator", "kernel", "module", "label", "phase")
 
+ERRORS = {
+    "gate-failed": (
+        "A change is beyond what `stepscope diff --fail-if` allows; the lines before it say by "
+        "how much, and how sure that is. The exit code is 3, so that a script can stop. See "
+        "[diff](diff.md)."
+    ),
+}
+
 
 @click.command(name="diff", short_help="What got slower or faster from one recording to another?")
 @click.argument("before", metavar="BEFORE", type=click.Path())

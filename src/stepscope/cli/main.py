@@ -41,6 +41,10 @@ command named `command`."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
+ERRORS = {
+    "system": "The operating system refused something; its reason is in the message.",
+}
+
 
 class Commands(click.Group):
     """Finds subcommands by name, so that each imports only what it needs."""

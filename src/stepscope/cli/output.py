@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 _PIECE = 1 << 16
 """Characters that are written at once."""
 
+ERRORS = {
+    "two-forms": "An answer has one form: `--json`, `--csv` or `--parquet FILE`.",
+}
+
 
 def check_form(
     *, as_json: bool, as_csv: bool, as_spaces: bool = False, parquet: str | None

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 _WHOLE = ("input_wait", "forward", "backward", "optimizer.step")
 
+ERRORS = {
+    "no-model": (
+        "`stepscope plan` takes a script, a recording, or a model as `train.py:Model` or "
+        "`package.module:Model`, where `Model` is a module or makes one when it is called without "
+        "arguments."
+    ),
+}
+
 
 class _Plan(click.Command):
     """Says where a script's own options belong when it was given one of them."""

@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 
 _TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
 
+ERRORS = {
+    "two-ways-to-record": (
+        "`stepscope record` records in one way at a time: a trace, a plan with `--inline`, "
+        "`--phases`, or traces when `stepscope trigger` asks for them with `--on-demand`. Options "
+        "such as `--active` and `--stack` are about traces, and with `--on-demand` they are the "
+        "trigger's."
+    ),
+}
+
 
 @click.command(
     name="record",

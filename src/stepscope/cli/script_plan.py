@@ -26,6 +26,21 @@ GRACE_SECONDS = 30.0
 """How long a script may take to end, for instance to save what it has trained."""
 _SILENT_SECONDS = 60.0
 
+ERRORS = {
+    "no-iterations": (
+        "`stepscope plan` ran a script that ended before an iteration of it could be watched. "
+        "Iterations are found from the steps of an optimizer in the process itself, or from "
+        "`inline.iterate` and `inline.iteration`: 6 are needed, 17 for everything. Processes that "
+        "the script starts itself are not watched; `torchrun --no-python stepscope plan -- "
+        "train.py` watches each rank."
+    ),
+    "script-failed": (
+        "`stepscope plan` ran a script that raised or left with an exit code of its own before an "
+        "iteration of it was watched. What it said is above the error; see first whether it runs "
+        "alone."
+    ),
+}
+
 
 class ScriptPlan:
     """Runs a script and hands its plan to `write`, from rank 0 alone.

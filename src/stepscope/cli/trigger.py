@@ -9,6 +9,14 @@ import click
 from stepscope.cli.choices import check_recorded_ranks
 from stepscope.floor.errors import StepScopeError
 
+ERRORS = {
+    "not-recorded": (
+        "Not every rank recorded the steps that `stepscope trigger` ordered; the message says "
+        "why. A rank that was past the step already needs a longer `--lead`. Files that were "
+        "written are listed."
+    ),
+}
+
 
 @click.command(name="trigger", short_help="Has a running job record a trace of a few steps.")
 @click.argument("job_dir", type=click.Path(path_type=Path))

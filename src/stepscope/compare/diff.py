@@ -42,6 +42,15 @@ _WITHIN = (
 
 _FAILED = "SELECT * FROM data_check WHERE severity <> 'ok' ORDER BY rank, span, \"check\""
 
+ERRORS = {
+    "recorded-differently": (
+        "`diff` was given two recordings that cannot be compared: one is a trace and the other "
+        "has phases, say, or one has a device and the other has not, or what `--by` asks for is "
+        "not in both. The message says what each has. Record both in the same way, or choose with "
+        "`--by` something that both have."
+    ),
+}
+
 
 def diff(
     before: Source,

@@ -31,6 +31,18 @@ _GATE = re.compile(
 )
 _NS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9}
 
+ERRORS = {
+    "bad-gate": (
+        "`--fail-if` takes a name, `>` or `<`, and a change with its sign, in per cent or as a "
+        "time: `step_time > +3%`, `forward > +2ms`, `kernel:NAME < -5%`. The message says at "
+        "which character it is not understood. See [diff](diff.md)."
+    ),
+    "unknown-gate": (
+        "A gate of `diff --fail-if` names something that neither recording has. A gate that "
+        "nothing could break would pass for ever; the hint says what is called alike."
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Gate:

@@ -30,6 +30,13 @@ BELOW = 0.8
 Source = str | os.PathLike[str] | Trace | Sequence[Mapping[str, Any]]
 Key = tuple[str, int]
 
+ERRORS = {
+    "no-runs": (
+        "`scaling` compares several runs: one source for each number of processes, and as many "
+        "names as sources where names are given. `diff` compares two, which `--names` names."
+    ),
+}
+
 
 @dataclass(slots=True)
 class _Label:

@@ -19,6 +19,14 @@ from stepscope.floor.errors import UsageError
 _HINT = "set XDG_CONFIG_HOME to a folder that you may write to"
 _RECALIBRATE = "measure this machine with: stepscope calibrate"
 
+ERRORS = {
+    "not-calibrated": (
+        "`--limits measured` compares with what `stepscope calibrate` measured, and nothing was "
+        "measured yet. Run it on the machine that the recording comes from; the file it names can "
+        "be copied to another."
+    ),
+}
+
 
 def config_folder() -> Path:
     """Where the user's configuration of StepScope is."""

@@ -40,6 +40,13 @@ _KEYS = frozenset(
 )
 _WORD = re.compile(r"[a-z0-9]+")
 
+ERRORS = {
+    "hardware-file": (
+        "The file that describes devices and their limits cannot be used. It is TOML with "
+        "`[[device]]` rows, like the one that StepScope brings along."
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

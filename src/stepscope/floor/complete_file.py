@@ -12,6 +12,13 @@ from stepscope.floor.errors import StepScopeError
 
 _HINT = "choose a folder that exists, that you may write to, and that has space left"
 
+ERRORS = {
+    "cannot-write": (
+        "The answer cannot be written to the file that was named: its folder is missing, may not "
+        "be written, or is full. Nothing is left behind."
+    ),
+}
+
 
 @contextmanager
 def complete_file(target: Path, *, since_epoch_s: float | None = None) -> Iterator[Path]:

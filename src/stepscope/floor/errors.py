@@ -2,6 +2,9 @@
 
 Every error is one line of what happened, one line of what to do, and a slug that names its page
 in the documentation. A traceback means a bug in StepScope, never bad input.
+
+A module that raises has the paragraphs of that page in `ERRORS`, slug to text: to add an error, raise
+it and explain its slug there. A slug that several modules of a room raise is explained in one of them.
 """
 
 from __future__ import annotations

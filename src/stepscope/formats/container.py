@@ -35,6 +35,22 @@ time, before Python 3.12.6 and its like also memory, by the square of its length
 _KEPT_BYTES = 1 << 20
 _SKIPPED_BYTES = 1 << 18
 
+ERRORS = {
+    "archive-damaged": (
+        "The directory at the end of a zip archive cannot be read, mostly because the archive was "
+        "copied in part: copy it again, or let `zip -FF` repair it. Or a member of a tar archive "
+        "has more headers than a file needs: unpack it and give the files."
+    ),
+    "archive-encrypted": "A member of the archive needs a password. Unpack it and give the files.",
+    "archive-method": (
+        "A member of the archive is compressed in a way that StepScope does not know. Unpack it "
+        "with the program that made it and give the files."
+    ),
+    "directory": "A folder was given where one file is read.",
+    "not-a-file": "StepScope reads a file more than once, which a pipe or a device does not allow.",
+    "source-unreadable": "The system failed to read the file: look at the disk it lies on.",
+}
+
 
 def strip_bom(head: bytes) -> bytes:
     """The bytes without a UTF-8 byte order mark in front.

@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ERRORS = {
+    "damaged-source": (
+        "`--strict` was given, and a file had to be repaired, lost events, or ends too early. "
+        "Without `--strict` everything that is intact is used, and the answers say what was lost."
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Damage:

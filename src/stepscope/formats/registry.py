@@ -22,6 +22,13 @@ from stepscope.formats.tables import Facts, RankTables
 
 SNIFFED_BYTES = 1 << 16
 
+ERRORS = {
+    "not-a-trace": (
+        "The file is no trace: an execution trace, an `.nsys-rep`, a picture, or JSON without "
+        "`traceEvents`. The message says what it looks like."
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Format:

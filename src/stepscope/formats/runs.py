@@ -31,6 +31,17 @@ _NAMES = (".prof.json", ".phases.json", ".pt.trace.json", ".pt.trace.json.gz")
 """How files end that recorders write. What they hold says what they are, not their name; but one of
 these that cannot be read is missed."""
 
+ERRORS = {
+    "no-permission": "The file or folder may not be read by this user.",
+    "no-recording": (
+        "There is no recording in what was given. StepScope reads what `torch.profiler` exports "
+        "(`.json`, `.json.gz`), databases of nvprof, what `stepscope record` writes, also in zip "
+        "and tar archives, and folders of these."
+    ),
+    "no-such-file": "There is no file or folder of this name.",
+    "rank-of-many": "One rank was given for several recordings. It can be given for a single one.",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:

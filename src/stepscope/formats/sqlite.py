@@ -34,6 +34,13 @@ _PIECE = 1 << 20
 _HEADER_BYTES = 100
 _BATCH = 1 << 14
 
+ERRORS = {
+    "database-damaged": (
+        "A database of nvprof cannot be read: it was copied in part, or the profiler was killed "
+        "while it wrote. Copy it again, or profile again."
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

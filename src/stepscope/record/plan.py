@@ -36,6 +36,10 @@ _MODES = ("one_at_a_time", "one_shot")
 _QUOTED = re.compile(r'"([^"]*)"|\'([^\']*)\'')
 _KEY = re.compile(r"^\s*\[?(?:layers\.)?([\w.-]+)()\s*[\]=]")
 
+ERRORS = {
+    "bad-plan": "The plan of an inline measurement cannot be used; the message names the line.",
+}
+
 
 class PlanError(UsageError):
     """A plan cannot be used; the message names the line where it is known."""

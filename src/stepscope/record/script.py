@@ -13,6 +13,10 @@ from stepscope.record.job.loop import LoopFinder
 from stepscope.record.recording import Recording
 from stepscope.record.trouble import say_once
 
+ERRORS = {
+    "no-script": "The script to run under StepScope is missing, or none was given.",
+}
+
 
 class _Recorded:
     """A recording of a script: started as soon as the script has imported torch."""

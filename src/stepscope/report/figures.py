@@ -19,6 +19,16 @@ COLOURS = (
 )  # fmt: skip
 GREY = "#bbbbbb"
 
+ERRORS = {
+    "bad-chart-name": (
+        "Charts are written as PNG or SVG, chosen by the name's ending: `-o timeline.svg`."
+    ),
+    "no-matplotlib": (
+        "Charts, and a roofline as PNG, are drawn by matplotlib: `pip install "
+        "'stepscope[plots]'`. A roofline as SVG needs nothing."
+    ),
+}
+
 
 def new_figure(width: float, height: float) -> Any:
     """An empty figure of a size in inches; no window is opened and no global state is touched.

@@ -27,6 +27,13 @@ _MOST_POINTS = 400
 _LEAST_SHARE = 0.0005
 """Rows with less of the device time are left out: they would stretch the axes and hide the rest."""
 
+ERRORS = {
+    "nothing-to-draw": (
+        "No row of the roofline has operations, bytes and device time. The column `note` says "
+        "why; mostly the recording was made without `record_shapes=True`."
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Point:

@@ -31,6 +31,22 @@ if TYPE_CHECKING:
 PARALLEL_BYTES = 32 << 20
 """Below this much text, starting further processes costs more than they save."""
 
+ERRORS = {
+    "already-a-store": (
+        "`stepscope import` was given a store. A store can be asked as it is; to make another one "
+        "with other filters, import the original files again."
+    ),
+    "disk-full": (
+        "The disk was full before the store was complete; what was written has been removed. Free "
+        "some space, or choose another place with `-o` or `STEPSCOPE_CACHE`."
+    ),
+    "not-writable": "The store cannot be written where it was asked for.",
+    "output-exists": (
+        "The output of an import exists and is no store. StepScope replaces only stores; give a "
+        "directory that is empty or does not exist yet."
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:

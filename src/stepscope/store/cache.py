@@ -26,6 +26,13 @@ DEFAULT_BYTES = 20 << 30
 IN_USE_SECONDS = 3600
 """A store that was opened this recently is not deleted: a question may still be reading it."""
 
+ERRORS = {
+    "cache-not-writable": (
+        "The folder in which imported recordings are kept cannot be written. Set "
+        "`STEPSCOPE_CACHE` to one that can, or use `--no-cache` to keep nothing."
+    ),
+}
+
 
 def cache_directory() -> Path:
     """The cache's folder."""

@@ -34,6 +34,18 @@ STORE_FILE = "store.json"
 
 _OPENED = itertools.count()
 
+ERRORS = {
+    "not-a-store": (
+        "A store is a directory with a `store.json`, made by `stepscope import SRC -o DIR`. A "
+        "directory without it is none, or an import that did not finish."
+    ),
+    "store-damaged": (
+        "A file of the store is missing or cut, or was taken away while the store was read. Ask "
+        "the recording itself again: it is imported anew."
+    ),
+    "store-version": "The store was made by a StepScope with other tables. Make it anew.",
+}
+
 
 def is_store(path: str | os.PathLike[str]) -> bool:
     """Whether a directory is a finished store, of any version."""

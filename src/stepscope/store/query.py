@@ -16,6 +16,16 @@ from stepscope.floor.errors import UsageError
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(\s+ANALYZE)?(\s*\([^)]*\))?\s+", re.IGNORECASE)
 
+ERRORS = {
+    "sql-error": (
+        "DuckDB cannot run the query; its reason follows. `stepscope schema` lists tables."
+    ),
+    "sql-not-read-only": (
+        "`stepscope sql` runs one statement that reads: SELECT, FROM, WITH, VALUES, DESCRIBE, "
+        "SUMMARIZE, SHOW, or EXPLAIN of one. `PIVOT` needs its values listed with `IN (...)`."
+    ),
+}
+
 
 def check_read_only(connection: duckdb.DuckDBPyConnection, text: str) -> None:
     """Accepts one statement that reads: SELECT, FROM, WITH, VALUES, DESCRIBE, SUMMARIZE, SHOW, or

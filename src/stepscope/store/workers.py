@@ -15,6 +15,14 @@ from stepscope.floor.errors import StepScopeError, StoreError
 from stepscope.progress import Progress
 from stepscope.store.job import Job, described
 
+ERRORS = {
+    "stopped": "The import was stopped before it was complete. Nothing is left behind.",
+    "worker-ended": (
+        "A process that read a file ended before it was done, mostly because memory ran out. "
+        "Import fewer ranks at once with `--ranks`."
+    ),
+}
+
 
 def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[int]:
     """Runs jobs, each in a process of its own, at most `workers` at a time; returns their ranks.

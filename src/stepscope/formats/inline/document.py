@@ -22,6 +22,17 @@ MOST_NS = 1 << 62
 NS_PER_MS = 1_000_000
 _INT32 = 1 << 31
 
+ERRORS = {
+    "bad-inline-profile": (
+        "A file of inline measurements or phases is no complete JSON document. It was cut in "
+        "copying or changed by hand; copy it again or record again."
+    ),
+    "nothing-measured": (
+        "A file of inline measurements or phases is complete and holds no measurement. The job "
+        "ended within the first steps, which do not count; let it run longer."
+    ),
+}
+
 
 def load(member: Member) -> Any:
     """The document.

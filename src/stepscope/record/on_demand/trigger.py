@@ -25,6 +25,15 @@ from stepscope.record.on_demand.request import (
     write_request,
 )
 
+ERRORS = {
+    "no-answer": (
+        "`stepscope trigger` calls all ranks of a running job before it orders a step. Not all of "
+        "them answered in time, or the step that was asked for would have been over before the "
+        "order came. Nothing was recorded. The directory must be the one the job listens to, on a "
+        "file system that all ranks see."
+    ),
+}
+
 
 def agree(
     directory: Path,
