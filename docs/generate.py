@@ -299,7 +299,7 @@ def checks_page() -> str:
     parts += [
         "## Classes of damage\n",
         "What readers count while they read a file; `stepscope sources SRC` lists them per file. "
-        "`--strict` takes those as an error that cost something or had to be mended.\n",
+        "`--strict` takes those as an error that cost something or had to be repaired.\n",
         table(
             ["class", "what it is", "strict"],
             [

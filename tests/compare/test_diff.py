@@ -357,6 +357,19 @@ def test_checks_of_either_side_bear_on_the_answer_and_say_whose_they_are(opened)
     assert [found["explanation"] for found in table.checks] == ["after: lost"]
 
 
+def test_a_comparison_rests_on_what_the_question_it_is_answered_like_rests_on(opened):
+    check = {
+        "check": "clock_skew",
+        "severity": "warning",
+        "affects": "clocks",
+        "explanation": "off",
+    }
+    skewed = opened({**kernels([{"gemm": 1}]), "data_check": [{**check, "count": 1}]})
+    well = opened(kernels([{"gemm": 1}]))
+    assert diff(well, skewed, by="category").unreliable
+    assert not diff(well, skewed, by="kernel").unreliable
+
+
 def test_the_first_rows_alone(opened):
     trace = opened(kernels([{"gemm": 1}]))
     assert len(diff(trace, trace, top=2)) == 2

@@ -161,9 +161,11 @@ def test_empty_recording_is_checked_too(recording):
 def test_events_that_were_repaired_damage_nothing_and_lost_ones_the_file(recording):
     healthy(recording)
     recording.report.kept, recording.report.repaired = 1000, 3
-    assert recording.link().check("repaired")["affects"] == ""
-    recording.report.dropped = 1
-    assert recording.link().check("repaired")["affects"] == "file"
+    found = recording.link().check("repaired")
+    assert (found["affects"], found["explanation"]) == ("", "3 events had to be repaired.")
+    recording.report.repaired, recording.report.dropped = 0, 1
+    found = recording.link().check("repaired")
+    assert (found["affects"], found["explanation"]) == ("file", "1 event could not be read.")
 
 
 def test_recordings_that_cannot_be_read_damage_the_file():

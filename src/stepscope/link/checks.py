@@ -166,7 +166,7 @@ def stream_overlap(recording: Recording) -> Found:
     return Found(
         OK if not count else NOTE if count <= 0.2 * len(rows) else WARNING,
         count,
-        f"{count} of {len(rows)} device events begin before an earlier one of their stream has "
+        f"{count} of {len(rows)} device events start before an earlier one of their stream has "
         "ended. Kernels may be launched ahead of the end of the one they depend on. Times that are "
         "unions count such time once; sums of durations count it twice.",
     )
@@ -183,7 +183,7 @@ def duration_overrun(recording: Recording) -> Found:
         WARNING if count else OK,
         count,
         f"{count} device events have a duration that runs past the work after them on their stream, "
-        "which cannot be. They are cut to the begin of the next event; raw_dur_ns keeps what was "
+        "which cannot be. They are cut where the next event starts; raw_dur_ns keeps what was "
         "recorded.",
     )
 
@@ -268,7 +268,7 @@ def first_step_starved(recording: Recording) -> Found:
     return Found(
         WARNING if count else OK,
         count,
-        f"{count} launches at the begin of the recording have no kernel while later ones do: the "
+        f"{count} launches at the start of the recording have no kernel while later ones do: the "
         "recorder was not ready. Leave the first step out, or record a warm-up cycle.",
     )
 
@@ -326,7 +326,7 @@ def no_steps(recording: Recording) -> Found:
     )
 
 
-@check("clock_skew", "clocks", fine="no device event begins before its launch.")
+@check("clock_skew", "clocks", fine="no device event starts before its launch.")
 def clock_skew(recording: Recording) -> Found:
     """Device events that start before the call that launched them. The clocks of host and device
     disagree by at least that much, and delays of launches are off by as much.
@@ -340,7 +340,7 @@ def clock_skew(recording: Recording) -> Found:
     return Found(
         OK if not count else WARNING if count > 0.001 * len(linked) else NOTE,
         count,
-        f"{count} of {len(linked)} device events begin before the call that launched them, by up to "
+        f"{count} of {len(linked)} device events start before the call that launched them, by up to "
         f"{worst} ns: the clocks of host and device disagree.",
     )
 
@@ -385,7 +385,7 @@ def no_gpu_events(recording: Recording) -> Found:
     )
 
 
-@check("truncated", "file", fine="the file is whole.", looks_at="file")
+@check("truncated", "file", fine="the file is complete.", looks_at="file")
 def truncated(recording: Recording) -> Found:
     """The file ends before its JSON does: the job was killed while it wrote, or the disk was full. Every
     event before the end is kept.
@@ -399,7 +399,7 @@ def truncated(recording: Recording) -> Found:
     )
 
 
-@check("repaired", "file", fine="no event had to be mended.", looks_at="file")
+@check("repaired", "file", fine="no event had to be repaired.", looks_at="file")
 def repaired(recording: Recording) -> Found:
     """Events that had to be repaired to be read, or could not be read; what cannot be read is missing in
     every answer. `stepscope sources SRC` says of each file how many, of which class of damage, and
@@ -410,10 +410,18 @@ def repaired(recording: Recording) -> Found:
     severity = OK
     if count:
         severity = WARNING if report.dropped > 0.01 * max(report.kept, 1) else NOTE
+    parts = [
+        f"{number} event{'' if number == 1 else 's'} {what}"
+        for number, what in (
+            (report.repaired, "had to be repaired"),
+            (report.dropped, "could not be read"),
+        )
+        if number
+    ]
     return Found(
         severity,
         count,
-        f"{report.repaired} events had to be mended and {report.dropped} could not be read.",
+        " and ".join(parts) + ".",
         ("file",) if report.dropped else (),
     )
 
