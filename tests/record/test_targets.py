@@ -10,11 +10,11 @@ import pytest
 from stepscope.record.annotate import listen, region, stop_listening
 from stepscope.record.job.discover import Discovery
 from stepscope.record.labels import parse_label
-from stepscope.record.plan import PlanError, plan_from
+from stepscope.record.plan import plan_from
 from stepscope.record.targets import Target
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
 from stepscope.record.targets.copies import Copied, Copies, HostToDevice
-from stepscope.record.targets.find import Finder, check_plan, module_paths
+from stepscope.record.targets.find import Finder, module_paths
 from stepscope.record.targets.modules import ModuleForward
 from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward
 from stepscope.record.targets.patches import Patch
@@ -490,13 +490,13 @@ def test_paths_are_the_authors_without_wrappers() -> None:
     assert set(module_paths(torch.nn.ModuleDict({"module": model[0]}))) == {"", "module"}
 
 
-def test_a_plan_with_a_wrong_module_is_told_its_line_and_the_nearest() -> None:
-    text = '{"events": [\n"2.forward",\n"3.forward"]}'
-    plan = plan_from({"events": ["2.forward", "3.forward"]}, source="plan.json", text=text)
-    with pytest.raises(PlanError, match=r'plan\.json, line 3: "3\.forward"') as caught:
-        check_plan(plan, make_model())
-    assert "2.forward" in caught.value.hint
-    check_plan(plan_from({"events": ["2.forward", "any region"]}), make_model())
+def test_a_module_that_the_model_has_not_is_told_the_nearest() -> None:
+    finder = Finder(make_model(), (), None)
+    plan = plan_from({"events": ["2.forward", "any region", "3.forward"]})
+    known, region, wrong = (finder.not_measurable(entry) for entry in plan.entries)
+    assert (known, region) == (None, None)
+    assert wrong is not None
+    assert "2.forward" in wrong
 
 
 def test_a_patch_that_somebody_patched_over_is_left_to_them() -> None:

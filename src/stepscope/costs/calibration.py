@@ -15,6 +15,7 @@ from pathlib import Path
 from stepscope.costs.hardware import Hardware, load_hardware, parse_hardware
 from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import UsageError
+from stepscope.floor.quoting import toml_string
 
 _HINT = "set XDG_CONFIG_HOME to a folder that you may write to"
 _RECALIBRATE = "measure this machine with: stepscope calibrate"
@@ -91,8 +92,8 @@ def measured_text(found: Measured) -> str:
     """A measurement as a row of a hardware file."""
     lines = [
         "[[device]]",
-        f"name = {_text(f'{found.device} (measured)')}",
-        f"match = [{_text(found.device)}]",
+        f"name = {toml_string(f'{found.device} (measured)')}",
+        f"match = [{toml_string(found.device)}]",
     ]
     if found.sm_count is not None:
         lines.append(f"sm_count = {found.sm_count}")
@@ -104,7 +105,7 @@ def measured_text(found: Measured) -> str:
     if found.host_bytes_per_s is not None:
         # Files give links as sheets do, both directions together.
         lines.append(f"host_gb_per_s = {2 * found.host_bytes_per_s / 1e9:.4g}")
-    lines.append(f"source = {_text(found.source)}")
+    lines.append(f"source = {toml_string(found.source)}")
     return "\n".join(lines) + "\n"
 
 
@@ -119,7 +120,7 @@ def store_measured(found: Measured, path: Path | None = None) -> Path:
     with complete_output(target, hint=_HINT) as unfinished:
         before = target.read_text("utf-8") if target.is_file() else ""
         parse_hardware(before)
-        own = f"name = {_text(f'{found.device} (measured)')}"
+        own = f"name = {toml_string(f'{found.device} (measured)')}"
         kept = [row for row in before.split("[[device]]")[1:] if own not in row]
         target.parent.mkdir(parents=True, exist_ok=True)
         rows = [measured_text(found), *(f"[[device]]{row.rstrip()}\n" for row in kept)]
@@ -130,8 +131,3 @@ def store_measured(found: Measured, path: Path | None = None) -> Path:
 def _tera(peaks: Mapping[str, float]) -> str:
     listed = ", ".join(f"{name} = {value / 1e12:.4g}" for name, value in peaks.items())
     return f"{{ {listed} }}" if listed else "{}"
-
-
-def _text(value: str) -> str:
-    cleaned = "".join(c if c.isprintable() else " " for c in value)
-    return '"' + cleaned.replace("\\", "\\\\").replace('"', '\\"') + '"'

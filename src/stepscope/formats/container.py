@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from stepscope.floor.errors import SourceError
+from stepscope.floor.quoting import printable
 from stepscope.formats.inflate import Checked, Deflate, FileWindow, Peekable, Stream, uncompressed
 
 MOST_LAYERS = 3
@@ -119,12 +119,7 @@ class ByteStream:
     def __enter__(self) -> ByteStream:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -240,13 +235,6 @@ def _unreadable(label: str, error: OSError) -> SourceError:
     )
 
 
-def _shown(name: str) -> str:
-    """A member's name fit to be printed: what is no visible character might steer a terminal."""
-    return "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name
-    )
-
-
 def _is_noise(name: str) -> bool:
     """Whether an archive's member is what macOS adds to archives."""
     base = name.rsplit("/", 1)[-1]
@@ -270,7 +258,7 @@ def _zip_members(path: Path) -> Iterator[Member]:
         kind = stat.S_IFMT(entry.external_attr >> 16)
         if entry.is_dir() or kind not in (0, stat.S_IFREG) or _is_noise(entry.filename):
             continue
-        name = _shown(entry.filename)
+        name = printable(entry.filename)
         place = _Place(_zip_data(path, entry), entry.compress_size, entry)
         yield Member(path, name, f"{path}!{name}", entry.compress_size, place)
 
@@ -425,7 +413,7 @@ def _tar_members(path: Path, *, compressed: bool) -> Iterator[Member]:
     archive = _Forwards(path)
     try:
         for entry in _entries(archive):
-            name = _shown(entry.name)
+            name = printable(entry.name)
             if entry.isreg() and not entry.issparse() and not _is_noise(name):
                 place = _Place(
                     entry.offset_data, entry.size, within=archive if compressed else None

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.floor.errors import SourceError
-from stepscope.floor.sql_text import sql_name
+from stepscope.floor.quoting import sql_name
 from stepscope.formats.container import Member
 from stepscope.formats.sniff import advice, what_is
 

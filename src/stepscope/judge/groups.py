@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.analysis.recording import WORK
 from stepscope.costs import PRODUCTS, element_type, kernel_class, model_of, tensor_core_use
 from stepscope.costs.call import parse_call
-from stepscope.floor.sql_text import sql_literal
+from stepscope.floor.quoting import sql_literal
 
 if TYPE_CHECKING:
     from stepscope.costs import Model, TensorCoreUse

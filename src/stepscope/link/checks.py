@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.floor.units import ratio_text
 from stepscope.formats.evidence import Evidence
 from stepscope.formats.tables import ReadReport
 from stepscope.link.device import Device
@@ -136,7 +137,7 @@ def check_recording(recording: Recording, *, events: bool = True) -> pa.Table:
 
 
 def _percent(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "0 %"
+    return ratio_text(part / whole) if whole else "0 %"
 
 
 @check("stream_overlap", "stream-order", fine="device events of a stream follow one another.")

@@ -13,6 +13,7 @@ from stepscope.analysis.attainable import (
 )
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows, noted
+from stepscope.floor.units import ratio_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -228,5 +229,5 @@ def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -
         dtype,
         peak,
         found.variants[parts[0].variant].device.name,
-        ", ".join(f"{name} {100 * ns / device_ns:.1f} %" for name, ns in most if device_ns) or None,
+        ", ".join(f"{name} {ratio_text(ns / device_ns)}" for name, ns in most if device_ns) or None,
     ]

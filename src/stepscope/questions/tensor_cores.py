@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows
+from stepscope.floor.units import ratio_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -258,4 +259,4 @@ def _listed(reasons: dict[str, int], whole: int, by: str) -> str | None:
     ranked = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:4]
     if by != "device" and len(ranked) == 1:
         return ranked[0][0]
-    return "; ".join(f"{why} ({100 * ns / whole:.1f} %)" for why, ns in ranked if whole) or None
+    return "; ".join(f"{why} ({ratio_text(ns / whole)})" for why, ns in ranked if whole) or None

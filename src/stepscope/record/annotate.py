@@ -17,7 +17,6 @@ import functools
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from stepscope.record.after_import import AfterImport
@@ -45,14 +44,9 @@ class _Several:
         for region in self._regions:
             region.__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: Any) -> None:
         for region in reversed(self._regions):
-            region.__exit__(kind, error, trace)
+            region.__exit__(*exception)
 
 
 _openers: tuple[Opener, ...] = ()
@@ -144,12 +138,7 @@ class _Nvtx:
     def __enter__(self) -> None:
         self._nvtx.range_push(self._name)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._nvtx.range_pop()
 
 

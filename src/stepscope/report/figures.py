@@ -9,6 +9,7 @@ from typing import Any
 
 from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.floor.quoting import printable
 
 SUFFIXES = (".png", ".svg")
 
@@ -94,7 +95,7 @@ def plain_text(text: str, most: int = 56) -> str:
     >>> plain_text("a\\nb$c", 10)
     'a b\\\\$c'
     """
-    clean = "".join(character if character.isprintable() else " " for character in text)
+    clean = printable(text, " ")
     if len(clean) > most:
         ahead = most // 3
         clean = f"{clean[:ahead]}…{clean[-(most - ahead - 1) :]}"

@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from stepscope.floor.sql_text import sql_name
+from stepscope.floor.quoting import sql_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

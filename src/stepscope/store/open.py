@@ -14,13 +14,12 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from stepscope.floor.errors import StoreError
-from stepscope.floor.sql_text import sql_literal, sql_name
+from stepscope.floor.quoting import sql_literal, sql_name
 from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import STORE_VERSION, TABLES
 from stepscope.store.interrupt import interruptible
@@ -241,12 +240,7 @@ class Store:
         """Itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Closes it."""
         self.close()
 

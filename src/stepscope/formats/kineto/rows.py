@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.floor.sql_text import sql_literal
+from stepscope.floor.quoting import sql_literal
 from stepscope.formats import vocabulary
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto.scan import EventScanner, LoadedGroup

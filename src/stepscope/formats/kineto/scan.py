@@ -22,7 +22,7 @@ from typing import Any
 import duckdb
 from fsspec.spec import AbstractFileSystem
 
-from stepscope.floor.sql_text import sql_literal, sql_name
+from stepscope.floor.quoting import sql_literal, sql_name
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto.conform import conform
 from stepscope.formats.kineto.mend import mend

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from stepscope.floor.quoting import printable, toml_string
+from stepscope.floor.units import time_text
 from stepscope.record.planning.rounds import MOST_OCCURRENCES, Listed, listed, modules_of
 from stepscope.record.planning.surveyor import Surveyor
 from stepscope.record.trouble import Guard
@@ -17,7 +19,6 @@ WARMUP = 10
 _MOST_OPERATORS = 4
 _MOST_UNSURE = 20
 _COMMENTS_AT = 48
-_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
 def measurable(
@@ -84,7 +85,7 @@ def plan_text(
     ]
     <BLANKLINE>
     """
-    lines = [f"# {_plain(line)}".rstrip() for line in header]
+    lines = [f"# {printable(line)}".rstrip() for line in header]
     lines += [f"warmup = {WARMUP}", f"repetitions = {repetitions}", "events = ["]
     unsure = 0
     for one in found:
@@ -131,28 +132,14 @@ def _named(one: Listed) -> str:
 
 
 def _line(one: Listed, *, commented: bool = False) -> str:
-    named = _plain(_named(one)).replace("\\", "\\\\").replace('"', '\\"')
-    text = f'    {"# " if commented or one.note else ""}"{named}",'
+    text = f"    {'# ' if commented or one.note else ''}{toml_string(_named(one))},"
     says = []
     if one.times > MOST_OCCURRENCES:
         says.append(f"the first of {one.times}")
     elif one.times > 1:
         says.append(f"{one.times} times")
     if one.time_ns is not None:
-        says.append(_time_text(one.time_ns) + (" in all" if one.times > 1 else ""))
+        says.append(time_text(one.time_ns) + (" in all" if one.times > 1 else ""))
     if one.note:
         says.append(one.note)
     return f"{text:<{_COMMENTS_AT - 1}} # {', '.join(says)}" if says else text
-
-
-def _plain(text: str) -> str:
-    return "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
-    )
-
-
-def _time_text(time_ns: int) -> str:
-    for size, unit in _UNITS:
-        if time_ns >= size:
-            return f"{time_ns / size:.4g} {unit}"
-    return f"{time_ns} ns"

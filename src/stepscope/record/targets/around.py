@@ -11,10 +11,14 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 from stepscope.record.compiling import compiling_check
+from stepscope.record.targets import Target
+from stepscope.record.targets.watch import Watch
+from stepscope.record.trouble import Guard
 
 _PLACE = "_compiled_call_impl"
 
@@ -93,6 +97,33 @@ class Around:
             del vars(module)[_PLACE]
         else:
             vars(module)[_PLACE] = call.before
+
+
+class AroundCalls(Target):
+    """Listens around the calls of one module.
+
+    Args:
+        module: the module; it is not kept alive.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._watch: Watch | None = None
+        self._guard: Guard | None = None
+        self._around = Around(module, self._call)
+
+    def install(self, watch: Watch, guard: Guard) -> None:
+        """Listens around the module's calls."""
+        self._watch, self._guard = watch, guard
+        self._around.install()
+
+    def remove(self) -> None:
+        """Listens no more; a call that is still running ends unheard."""
+        self._watch = self._guard = None
+        self._around.remove()
+
+    @abstractmethod
+    def _call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Calls `call` and returns or raises what it does, unheard where there is no watch."""
 
 
 def is_compiled(module: Any) -> bool:

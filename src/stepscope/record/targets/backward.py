@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ def backward_number() -> Callable[[], int]:
     return asks or (lambda: 0)
 
 
-class _NodeHooks(Target):
+class NodeHooks(Target):
     """Hooks on the autograd nodes that a module's forward makes, while somebody listens."""
 
     def __init__(self, module: Any) -> None:
@@ -42,14 +43,15 @@ class _NodeHooks(Target):
     def remove(self) -> None:
         """Takes all hooks out."""
         self._capture.remove()
-        self.rest()
         self._watch = None
+        self.rest()
 
+    @abstractmethod
     def _hook(self, nodes: Nodes) -> None:
         """Puts hooks on the nodes of one forward."""
 
 
-class ModuleBackward(_NodeHooks):
+class ModuleBackward(NodeHooks):
     """The backward of one module: from the gradient of its outputs to those of its inputs and
     parameters. Adding the latter into `.grad` is not part of it.
 
@@ -85,7 +87,7 @@ class ModuleBackward(_NodeHooks):
         self._handles += [node.register_hook(guard.wrap(ends)) for node in nodes.last]
 
 
-class NodeBackward(_NodeHooks):
+class NodeBackward(NodeHooks):
     """Single autograd nodes of one module, such as `AddmmBackward0`.
 
     Args:

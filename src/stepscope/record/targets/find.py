@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from stepscope.record.labels import NAMED, Label, pattern
-from stepscope.record.plan import Entry, Plan, PlanError, nearest
+from stepscope.record.plan import Entry, Plan, nearest
 from stepscope.record.targets import Target
 from stepscope.record.targets.around import is_compiled
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
@@ -208,25 +208,6 @@ class Finder:
         if label.text == "host_to_device":
             return None if self._copies is None else HostToDevice(self._copies)
         return None
-
-
-def check_plan(plan: Plan, model: Any) -> None:
-    """Raises on the first entry that this model can never run.
-
-    Regions and operators show only when the model runs; they are reported then.
-
-    Raises:
-        PlanError: names the plan's line and the nearest existing labels.
-    """
-    finder = Finder(model, (), None)
-    for entry in plan.entries:
-        why = finder.not_measurable(entry)
-        if why is not None:
-            line = f", line {entry.line}" if entry.line is not None else ""
-            raise PlanError(
-                f'{plan.source}{line}: "{entry.label.text}" cannot be measured',
-                hint=why,
-            )
 
 
 def why_not_seen(entry: Entry, finder: Finder, seen: Iterable[str]) -> str:

@@ -12,10 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stepscope.record.targets.around import Around
+from stepscope.record.targets.around import AroundCalls
 from stepscope.record.targets.modules import tensors_in
-from stepscope.record.targets.watch import Watch
-from stepscope.record.trouble import Guard
 
 _MOST_NODES = 200_000
 """With more, a module's backward is not measured: half of it would be a wrong number."""
@@ -88,7 +86,7 @@ def node_name(node: Any) -> str:
     return str(type(node).name(node))
 
 
-class ForwardCapture:
+class ForwardCapture(AroundCalls):
     """Calls `made(nodes)` with the nodes of every call of a module.
 
     Args:
@@ -97,20 +95,8 @@ class ForwardCapture:
     """
 
     def __init__(self, module: Any, made: Callable[[Nodes], None]) -> None:
+        super().__init__(module)
         self._made = made
-        self._watch: Watch | None = None
-        self._guard: Guard | None = None
-        self._around = Around(module, self._call)
-
-    def install(self, watch: Watch, guard: Guard) -> None:
-        """Listens around the module's calls, while `watch` does."""
-        self._watch, self._guard = watch, guard
-        self._around.install()
-
-    def remove(self) -> None:
-        """Listens no more."""
-        self._watch = self._guard = None
-        self._around.remove()
 
     def _call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         watch, guard = self._watch, self._guard

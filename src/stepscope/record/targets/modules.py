@@ -11,13 +11,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from stepscope.record.targets import Target
-from stepscope.record.targets.around import Around
-from stepscope.record.targets.watch import Watch
-from stepscope.record.trouble import Guard
+from stepscope.record.targets.around import AroundCalls
 
 
-class ModuleForward(Target):
+class ModuleForward(AroundCalls):
     """The calls of one module, its hooks among them: they are part of its forward.
 
     Args:
@@ -26,20 +23,8 @@ class ModuleForward(Target):
     """
 
     def __init__(self, module: Any, label: str) -> None:
+        super().__init__(module)
         self._label = label
-        self._watch: Watch | None = None
-        self._guard: Guard | None = None
-        self._around = Around(module, self._call)
-
-    def install(self, watch: Watch, guard: Guard) -> None:
-        """Listens around the module's calls."""
-        self._watch, self._guard = watch, guard
-        self._around.install()
-
-    def remove(self) -> None:
-        """Listens no more; a call that is still running ends unheard."""
-        self._watch = None
-        self._around.remove()
 
     def _call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         watch, guard = self._watch, self._guard

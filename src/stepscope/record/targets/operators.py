@@ -10,9 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.record.targets import Target
-from stepscope.record.targets.around import Around
-from stepscope.record.targets.graph import ForwardCapture, Nodes
+from stepscope.record.targets.around import AroundCalls
+from stepscope.record.targets.backward import NodeHooks
+from stepscope.record.targets.graph import Nodes
 from stepscope.record.targets.watch import Watch
 from stepscope.record.trouble import Guard
 
@@ -78,7 +78,7 @@ def _innermost(mode: Any) -> Any:
     return innermost if isinstance(innermost, _mode_class()) else mode
 
 
-class OperatorsInForward(Target):
+class OperatorsInForward(AroundCalls):
     """The operators of one module's forward.
 
     Args:
@@ -88,23 +88,11 @@ class OperatorsInForward(Target):
     """
 
     def __init__(self, module: Any, prefix: str, wanted: str | None) -> None:
+        super().__init__(module)
         self._prefix = prefix
         self._wanted = wanted
-        self._watch: Watch | None = None
-        self._guard: Guard | None = None
-        self._around = Around(module, self._inside_mode)
 
-    def install(self, watch: Watch, guard: Guard) -> None:
-        """Puts the mode around the module's calls."""
-        self._watch, self._guard = watch, guard
-        self._around.install()
-
-    def remove(self) -> None:
-        """Takes it out."""
-        self._around.remove()
-        self._watch = None
-
-    def _inside_mode(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         watch, guard = self._watch, self._guard
         if watch is None or guard is None or watch.resting:
             return call(*args, **kwargs)
@@ -116,7 +104,7 @@ class OperatorsInForward(Target):
             return call(*args, **kwargs)
 
 
-class OperatorsInBackward(Target):
+class OperatorsInBackward(NodeHooks):
     """The operators that run in the backward of one module.
 
     Args:
@@ -126,31 +114,15 @@ class OperatorsInBackward(Target):
     """
 
     def __init__(self, module: Any, prefix: str, wanted: str | None) -> None:
+        super().__init__(module)
         self._prefix = prefix
         self._wanted = wanted
-        self._capture = ForwardCapture(module, self._hook)
-        self._handles: list[Any] = []
-        self._watch: Watch | None = None
-        self._guard: Guard | None = None
         self._active = 0
 
-    def install(self, watch: Watch, guard: Guard) -> None:
-        """Waits for the module's forward, to hook the nodes that it makes."""
-        self._watch, self._guard = watch, guard
-        self._capture.install(watch, guard)
-
     def rest(self) -> None:
-        """Takes the hooks off the nodes, but not off one that is running."""
+        """Takes the hooks off the nodes; one that is running takes them off when it has."""
         if not self._active:
-            for handle in self._handles:
-                handle.remove()
-            self._handles = []
-
-    def remove(self) -> None:
-        """Takes all hooks out, or leaves it to the node that is running to do so."""
-        self._capture.remove()
-        self._watch = None
-        self.rest()
+            super().rest()
 
     def _hook(self, nodes: Nodes) -> None:
         watch, guard = self._watch, self._guard

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import get_ident
-from types import TracebackType
 from typing import Any, Protocol
 
 from stepscope.record.clock import Clock
@@ -253,12 +252,7 @@ class WatchedRegion:
             except Exception as error:
                 self._guard.trip(error)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._token is not None and not self._guard.tripped:
             try:
                 self._watch.close(self._token)

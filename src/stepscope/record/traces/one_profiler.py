@@ -73,11 +73,6 @@ class OneProfiler:
         if OneProfiler._holder is self:
             OneProfiler._holder = None
 
-    @property
-    def theirs(self) -> bool:
-        """Whether the job's own profiler warms up or runs."""
-        return self._theirs
-
     @contextmanager
     def ours(self) -> Iterator[None]:
         """Within this, what prepares, enables and disables is ours."""
