@@ -47,7 +47,7 @@ def test_a_kernel_stands_beside_its_operator_and_its_work(diff):
     )  # fmt: skip
 
 
-def test_the_work_of_a_call_stands_at_the_kernel_that_did_it_and_counts_once(diff):
+def test_a_kernel_that_only_prepares_a_product_has_none_of_its_work(diff):
     diff(
         "prof",
         {
@@ -68,7 +68,70 @@ def test_the_work_of_a_call_stands_at_the_kernel_that_did_it_and_counts_once(dif
     )
 
 
-def test_gradients_of_a_convolution_stand_at_the_kernels_named_after_them(answer):
+def test_kernels_of_one_call_share_its_work_by_duration_to_the_last_flop(diff):
+    diff(
+        "prof",
+        {
+            "host_event": [
+                {"id": 1, "name": "aten::mm", "dur_ns": 50, "input_id": 0, "device_ns": 90}
+            ],
+            "device_event": [
+                GEMM | {"start_ns": start, "dur_ns": ns, "operator_id": 1}
+                for start, ns in ((0, 20), (30, 20), (60, 20))
+            ] + [{"name": "Memset", "kind": "fill", "start_ns": 90, "dur_ns": 9, "operator_id": 1}],
+            "operator_input": [product()],
+        },
+        """
+        idx,sil,flops,bytes
+        1,20,43,75
+        2,20,43,75
+        3,20,42,74
+        """,
+    )  # fmt: skip
+
+
+def test_unknown_kernels_of_a_product_do_its_work_and_not_its_fill(diff):
+    diff(
+        "prof",
+        {
+            "host_event": [
+                {"id": 1, "name": "aten::mm", "dur_ns": 50, "input_id": 0, "device_ns": 90}
+            ],
+            "device_event": [
+                {"name": "my_kernel", "dur_ns": 20, "operator_id": 1},
+                {"name": "Memset", "kind": "fill", "start_ns": 90, "dur_ns": 9, "operator_id": 1},
+            ],
+            "operator_input": [product()],
+        },
+        """
+        idx,kernel,flops,bytes
+        1,my_kernel,128,224
+        """,
+    )
+
+
+def test_a_communication_kernel_has_the_work_of_its_collective(diff):
+    diff(
+        "prof",
+        {
+            "device_event": [
+                {"id": 5, "name": "ncclKernel_AllReduce", "kind": "communication", "dur_ns": 9}
+            ],
+            "collective": [
+                {
+                    "id": 5, "operation": "all_reduce", "dtype": "Float", "elements_in": 100,
+                    "elements_out": 100, "group_size": 4,
+                }
+            ],
+        },
+        """
+        idx,tc,flops,bytes
+        1,-,75,800
+        """,
+    )  # fmt: skip
+
+
+def test_gradients_of_a_convolution_share_their_call_and_its_layouts_have_none(answer):
     rows = answer(
         "prof",
         {
@@ -96,7 +159,7 @@ def test_gradients_of_a_convolution_stand_at_the_kernels_named_after_them(answer
         },
     ).rows()  # fmt: skip
     one = 2 * 2 * 8 * 6 * 6 * 3 * 3 * 3
-    assert [row["flops"] for row in rows] == [one, one, 0]
+    assert [row["flops"] for row in rows] == [2 * one // 8, 2 * one * 7 // 8, 0]
     assert all(row["bytes"] > 0 for row in rows[:2])
 
 

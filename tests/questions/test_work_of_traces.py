@@ -76,6 +76,24 @@ def test_every_answer_adds_up_to_all_device_work(trace: str, device_ns: int | No
                 assert sum(row["device_ns"] for row in rows) == whole["ns"], (question, form)
 
 
+@pytest.mark.parametrize("trace", ["bert_small_h100", "nccl_args_a100", RESNET])
+def test_prof_and_roofline_charge_each_kernel_with_the_same_work(trace: str) -> None:
+    with stepscope.open(TRACES / trace) as opened:
+        by_kernel: dict[str, list[float]] = {}
+        for row in opened.ask("roofline", by="kernel").rows():
+            if not row["name"].startswith(("Memcpy", "Memset")):
+                sums = by_kernel.setdefault(row["name"], [0.0, 0.0])
+                sums[0] += row["flops"] or 0
+                sums[1] += row["moved_bytes"] or 0
+        rows = opened.ask("prof").rows()
+    assert sum(row["flops"] or 0 for row in rows) == pytest.approx(
+        sum(flops for flops, _ in by_kernel.values())
+    )
+    assert sum(row["bytes"] or 0 for row in rows) == pytest.approx(
+        sum(moved for _, moved in by_kernel.values())
+    )
+
+
 def test_bert_agrees_with_the_tables_beside_it() -> None:
     """Every row that TraceLens has a model for, and each difference explained."""
     folder = TRACES / "bert_small_h100" / "tracelens_csv"

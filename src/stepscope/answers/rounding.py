@@ -5,6 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 def whole_parts(parts: Sequence[Fraction]) -> list[int]:
@@ -21,3 +26,42 @@ def whole_parts(parts: Sequence[Fraction]) -> list[int]:
     for place in by_remainder[:missing]:
         down[place] += 1
     return down
+
+
+def shared_out(
+    amount: npt.NDArray[np.int64], weight: npt.NDArray[np.int64], group: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Parts of each group's amount in whole units, in proportion to weights, that add up to it.
+
+    As `whole_parts`, for many groups at once and exact for any 64-bit numbers.
+
+    Args:
+        amount: for each row the amount of its group, not negative.
+        weight: of each row, not negative; rows are alike in a group whose weights are all 0.
+        group: number of each row's group.
+
+    >>> import numpy as np
+    >>> shared_out(np.array([10, 10, 10, 7]), np.array([1, 1, 1, 0]), np.array([0, 0, 0, 1])).tolist()
+    [4, 3, 3, 7]
+    """
+    import numpy as np
+
+    groups = int(group.max(initial=-1)) + 1
+    heavy = np.bincount(group, weights=weight, minlength=groups) > 0
+    weight = np.where(heavy[group], weight, 1).astype(np.int64)
+    sums = np.zeros(groups, dtype=object if weight.size and weight.max() >= 1 << 31 else np.int64)
+    np.add.at(sums, group, weight)
+    if sums.dtype != object and sums.max(initial=0) >= 1 << 31:
+        sums = sums.astype(object)  # products of remainder and weight would not fit 64 bits
+    whole = sums[group]
+    rest = amount % whole * weight
+    down = amount // whole * weight + rest // whole
+    remainder = rest % whole
+    left = np.zeros(groups, dtype=sums.dtype)
+    np.add.at(left, group, remainder)
+    missing = (left // np.maximum(sums, 1)).astype(np.int64)
+    order = np.lexsort((-(remainder / whole).astype(np.float64), group))
+    ordered = group[order]
+    position = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    down[order[position < missing[ordered]]] += 1
+    return down.astype(np.int64)

@@ -100,6 +100,7 @@ class Formula:
     text: str
 
 
+@lru_cache(maxsize=16_384)
 def model_of(name: str) -> Model | None:
     """Find the model of an operator, or None where it has none.
 

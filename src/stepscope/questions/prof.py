@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, question
@@ -10,9 +12,11 @@ from stepscope.answers.declare import Column, question
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from stepscope.analysis.charging import Charges
     from stepscope.analysis.prof_origin import Origins
     from stepscope.analysis.recording import Array
     from stepscope.answers.scope import Scope
+    from stepscope.costs import Row
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process", shown=False),
@@ -36,33 +40,25 @@ _COLUMNS = (
     Column("stream", "int", "stream id", shown=False),
     Column("grid", "text", "blocks of the grid: x,y,z", shown=False),
     Column("block", "text", "threads of a block: x,y,z", shown=False),
-    Column("flops", "int", "floating-point operations; 0 where another kernel did them", "flop"),
-    Column("bytes", "int", "least bytes to read and write; 0 where another kernel did", "bytes"),
+    Column("flops", "int", "floating-point operations; 0 where other kernels did them", "flop"),
+    Column("bytes", "int", "least bytes to read and write; 0 where other kernels did", "bytes"),
 )
 
 _KERNELS = """
-    SELECT
-        kernel.name, kernel.dur_ns, kernel.device, kernel.stream,
-        coalesce(kernel.operator_id, -1) AS operator_id,
-        coalesce(kernel.operator_id, launch.parent_id, -1) AS base_id,
-        kernel.span, thread.tid, module.path AS module,
-        CASE kernel.direction
-            WHEN 'forward' THEN 'fprop' WHEN 'backward' THEN 'bprop' WHEN 'optimizer' THEN 'optim'
-        END AS dir,
-        grid_x || coalesce(',' || grid_y, '') || coalesce(',' || grid_z, '') AS grid,
-        block_x || coalesce(',' || block_y, '') || coalesce(',' || block_z, '') AS block
-    FROM (
-        SELECT * FROM device_event
-        WHERE rank = $rank AND kind IN ('computation', 'communication')
-    ) AS kernel
+    work.device, work.stream, coalesce(work.operator_id, launch.parent_id, -1) AS base_id,
+    work.span, thread.tid, module.path AS module,
+    CASE work.direction
+        WHEN 'forward' THEN 'fprop' WHEN 'backward' THEN 'bprop' WHEN 'optimizer' THEN 'optim'
+    END AS dir,
+    grid_x || coalesce(',' || grid_y, '') || coalesce(',' || grid_z, '') AS grid,
+    block_x || coalesce(',' || block_y, '') || coalesce(',' || block_z, '') AS block
+"""
+_LAUNCHES = """
     LEFT JOIN (
         SELECT id, parent_id, thread FROM host_event WHERE rank = $rank AND kind = 'runtime'
-    ) AS launch ON launch.id = kernel.launch_id
+    ) AS launch ON launch.id = work.launch_id
     LEFT JOIN (SELECT * FROM thread WHERE rank = $rank) AS thread
-        ON (thread.span, thread.thread) = (kernel.span, launch.thread)
-    LEFT JOIN (SELECT * FROM module WHERE rank = $rank) AS module
-        ON (module.span, module.module_id) = (kernel.span, kernel.module_id)
-    ORDER BY kernel.start_ns, kernel.id
+        ON (thread.span, thread.thread) = (work.span, launch.thread)
 """
 
 _STACKS = "SELECT span, stack_id, frames FROM call_stack WHERE rank = $rank"
@@ -93,9 +89,10 @@ def prof(scope: Scope) -> pa.Table:
     backward has those of its forward operator. **params** are what the innermost operator was given.
 
     **flops** and **bytes** are counted by the formulas of StepScope's work models: a multiply-add is
-    2 operations, bytes are the least that must be moved. The work of a call stands at the kernel
-    that did it and is 0 at the call's other kernels, so that the columns add up; it is empty where
-    it cannot be counted. Inputs of backward calls in nvprof databases, which PyProf could not
+    2 operations, bytes are the least that must be moved. The work of a call is shared
+    by duration among the kernels that did it, as in `roofline`, and is 0 at the call's other kernels
+    (those that only prepare a product), so that the columns add up; it is empty where it cannot be
+    counted. Inputs of backward calls in nvprof databases, which PyProf could not
     record, follow from those of the forward call.
 
     **dir** is empty where nothing tells; PyProf called everything `fprop` that it did not find to be
@@ -115,19 +112,15 @@ def _of_rank(scope: Scope, rank: int) -> pa.Table:
     import numpy as np
     import pyarrow as pa
 
+    from stepscope.analysis.charging import charges_of
     from stepscope.analysis.prof_origin import origins
-    from stepscope.analysis.prof_work import kernel_work
+    from stepscope.costs import Conventions
 
-    kernels = scope.sql(_KERNELS, {"rank": rank})
+    work = charges_of(scope, rank, Conventions(), _KERNELS, _LAUNCHES)
+    chosen = np.flatnonzero(~work.moving)
+    kernels = work.events.drop_columns("name").filter(~work.moving)
     count = kernels.num_rows
     found = origins(scope, rank, kernels.column("base_id").to_numpy())
-    work = kernel_work(
-        scope,
-        rank,
-        kernels.column("operator_id").to_numpy(),
-        kernels.column("name"),
-        kernels.column("dur_ns").to_numpy(),
-    )
     module, operation = _operations(found)
     columns = {
         "rank": pa.array(np.full(count, rank, np.int64)),
@@ -140,18 +133,61 @@ def _of_rank(scope: Scope, rank: int) -> pa.Table:
         "sub": _sub(found.sequence, kernels.column("dir")),
         "mod": module,
         "op": operation,
-        "kernel": _mapped(kernels.column("name"), short_name),
-        "params": _taken(work.texts, work.params),
+        "kernel": _taken([short_name(name) for name in work.kernels], work.kernel[chosen]),
+        "params": _taken([_params(row) for row in work.rows], work.innermost[chosen]),
         "sil": kernels.column("dur_ns"),
-        "tc": pa.array(work.tensor_cores, pa.string()),
+        "tc": _flags(work, chosen),
         "device": kernels.column("device"),
         "stream": kernels.column("stream"),
         "grid": kernels.column("grid"),
         "block": kernels.column("block"),
-        "flops": _numbers(work.flops),
-        "bytes": _numbers(work.bytes),
+        "flops": _numbers(work.parts(lambda one: one.flops)[chosen]),
+        "bytes": _numbers(work.parts(lambda one: one.bytes)[chosen]),
     }
     return pa.table(columns)
+
+
+def _flags(work: Charges, chosen: Array) -> pa.Array:
+    """PyProf's flag for each kernel: 1 used tensor cores, 0 could have, - could not, na not known."""
+    from stepscope.analysis.operator_calls import distinct_rows
+    from stepscope.costs import model_of, tensor_core_use
+
+    pairs, which = distinct_rows(work.kernel[chosen], work.thing[chosen])
+    flags = []
+    for kernel, thing in pairs:
+        used, charged = tensor_core_use(work.kernels[kernel]).used, work.things[thing]
+        model = model_of(charged.name)
+        if used:
+            flags.append("1")
+        elif charged.work is None:
+            flags.append("na")
+        elif model is None or not model.is_eligible:
+            flags.append("-")
+        else:
+            flags.append("na" if used is None else "0")
+    return _taken(flags, which)
+
+
+def _params(row: Row) -> str | None:
+    """Shapes and types of a call's inputs without spaces: `(8,128)float32,(128,256)float32,1`."""
+    if row.dims is None:
+        return None
+    try:
+        shapes = json.loads(row.dims)
+        kinds = json.loads(row.types) if row.types else [""] * len(shapes)
+        values = json.loads(row.values) if row.values else [""] * len(shapes)
+        shown = [_param(*one) for one in zip(shapes, kinds, values, strict=True)]
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return ",".join(shown)
+
+
+def _param(shape: Any, kind: Any, value: Any) -> str:
+    if isinstance(shape, list) and any(isinstance(size, list) for size in shape):
+        return "[" + ",".join(_param(size, "", "") for size in shape[:8]) + "]"
+    if isinstance(shape, list) and shape:
+        return f"({','.join(map(str, shape))}){str(kind).replace('c10::', '').replace(' ', '_')}"
+    return "".join(str(value or kind or "-").split())
 
 
 def short_name(kernel: str) -> str:
@@ -171,18 +207,11 @@ def _numbers(values: Array) -> pa.Array:
     return pa.array(values, pa.int64(), mask=values < 0)
 
 
-def _taken(texts: list[str | None], place: Array) -> pa.Array:
+def _taken(texts: Sequence[str | None], place: Array) -> pa.Array:
     """A text for each place, NULL for -1."""
     import pyarrow as pa
 
     return pa.array(texts, pa.string()).take(pa.array(place, pa.int64(), mask=place < 0))
-
-
-def _mapped(column: Any, change: Any) -> pa.Array:
-    from stepscope.analysis.operator_calls import coded
-
-    place, texts = coded(column)
-    return _taken([change(text) for text in texts], place)
 
 
 def _operations(found: Origins) -> tuple[pa.Array, pa.Array]:

@@ -1,0 +1,273 @@
+"""Which device work did which call's work: the one way that operations and bytes are charged.
+
+Every kernel, copy and fill is charged to one *call*: the innermost operator with a formula that
+encloses its launch (see `costs.answering`), so that no operator's work counts twice; a communication
+kernel is a call of its own.
+
+A call's work is shared among the events that did it, by their durations. Those that did it are its
+kernels that multiply where the work is a product of matrices, else its kernels, and its copies and
+fills only where it has no kernel. No recording tells how a call's work was divided. To charge it to
+the longest kernel alone would make of two kernels of equal length one that did everything and one
+that did nothing, and which of them it is would change from one call to the next: sums by kernel would
+hang on chance. Shared by duration each of them runs at the rate of the call, and sums over kernels,
+operators, modules and steps are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepscope.analysis.attribution import LABELLED_WORK, NO_OPERATOR
+from stepscope.analysis.operator_calls import (
+    Codes,
+    coded,
+    distinct_calls,
+    distinct_rows,
+    index_of,
+    operators,
+)
+from stepscope.analysis.recording import Array
+from stepscope.answers.rounding import shared_out
+from stepscope.answers.scope import Scope
+from stepscope.costs import (
+    FAMILIES,
+    PRODUCTS,
+    Conventions,
+    Row,
+    Work,
+    answering,
+    collective,
+    is_composite,
+    kernel_class,
+    of_row,
+    tensor_core_use,
+    why_not,
+)
+from stepscope.costs.dtype import collective_dtype
+
+_EVENTS = f"""
+    SELECT
+        work.name, work.dur_ns, coalesce(work.operator_id, -1) AS operator_id,
+        work.kind = 'communication' AS communicates, work.kind IN ('copy', 'fill') AS moves,
+        CASE WHEN work.operator_name IS NULL THEN charged_to END AS orphan,
+        collective.operation, collective.dtype, collective.elements_in, collective.elements_out,
+        collective.group_size,
+        {{columns}}
+    FROM (SELECT * FROM ({LABELLED_WORK}) WHERE rank = $rank) AS work
+    LEFT JOIN (SELECT * FROM collective WHERE rank = $rank) AS collective
+        ON collective.id = work.id
+    LEFT JOIN (SELECT * FROM module WHERE rank = $rank) AS module
+        ON (module.span, module.module_id) = (work.span, work.module_id)
+    {{joins}}
+    ORDER BY work.start_ns, work.id
+"""
+
+
+class Charged(NamedTuple):
+    """What events are charged to: its name and inputs, and its work or why that is not counted."""
+
+    name: str
+    row: Row
+    work: Work | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Charges:
+    """What each piece of device work of a rank is charged to, in order of start.
+
+    `events` has the columns that were asked for. `kernel` is a place in `kernels`, `call` a number,
+    `thing` what that call is, a place in `things`. `share` is the part of its call's work that the
+    event did, `shared` whether others did some of it too, `main` the kernel that did most of it.
+    `innermost` is a place in `rows`: what the operator that launched it was given, whoever its work is
+    charged to (-1 for none). `moving` tells copies and fills, `communication` its kernels.
+    """
+
+    events: Any
+    kernels: list[str]
+    kernel: Array
+    duration: Array
+    communication: Array
+    moving: Array
+    call: Array
+    thing: Array
+    things: list[Charged]
+    share: Array
+    shared: Array
+    main: Array
+    innermost: Array
+    rows: list[Row]
+
+    def parts(self, amount_of: Callable[[Work], int | None]) -> Array:
+        """Each event's part of an amount of its call's work, -1 where that is not known.
+
+        The parts are whole numbers and add up to the amount.
+        """
+        known = [None if one.work is None else amount_of(one.work) for one in self.things]
+        amount = np.array([-1 if one is None else one for one in known], np.int64)[self.thing]
+        counted = np.array([one.work is not None for one in self.things], bool)[self.thing]
+        result = np.where(counted & (self.share == 0), 0, amount)
+        several = np.flatnonzero(self.shared & (self.share > 0) & (amount >= 0))
+        result[several] = shared_out(amount[several], self.duration[several], self.call[several])
+        return result
+
+
+def charges_of(
+    scope: Scope, rank: int, conventions: Conventions, columns: str, joins: str = ""
+) -> Charges:
+    """Charges the device work of a rank.
+
+    Args:
+        scope: what was asked.
+        rank: the rank.
+        conventions: how work is counted.
+        columns: SQL: further columns of the events, from `work`, `module` and what is joined.
+        joins: SQL: what is joined to them.
+    """
+    import pyarrow.compute as pc
+
+    events = scope.sql(_EVENTS.format(columns=columns, joins=joins), {"rank": rank})
+    count = events.num_rows
+    kernel, kernel_names = coded(events.column("name"))
+    duration = events.column("dur_ns").to_numpy()
+    calls = operators(scope, rank)
+    operator = index_of(calls.ids, events.column("operator_id").to_numpy())
+    own_key = np.where(operator >= 0, calls.key[operator] if len(calls.key) else -1, -1)
+    longest = _longest(own_key, len(calls.keys), kernel, duration)
+    number, rows = distinct_calls(
+        scope, rank, calls, [kernel_names[k] if k >= 0 else "" for k in longest]
+    )
+    works = [of_row(row, conventions) for row in rows]
+    countable = np.array([work is not None and work.family != "view" for work in works], bool)
+    composite = np.array([is_composite(row.name) for row in rows], bool)
+    if len(number):
+        owner = answering(calls.parent, countable[number], composite[number])
+    else:
+        owner = np.zeros(0, np.int64)
+
+    # A call is an operator's place, or lies behind the last one for what has no operator.
+    answers = np.where(operator >= 0, owner[operator] if len(owner) else -1, -1)
+    call = np.where(answers >= 0, answers, operator)
+    communication = events.column("communicates").to_numpy()
+    moving = events.column("moves").to_numpy()
+    collectives, collective_rows = _collectives(events, communication)
+    alone = (call < 0) | (collectives >= 0)
+    orphan, orphans = np.zeros(count, np.int64), [NO_OPERATOR]
+    if (lost := np.flatnonzero(alone)).size:
+        orphan[lost], orphans = coded(pc.fill_null(events.column("orphan").take(lost), NO_OPERATOR))
+    call = np.where(alone, len(calls.ids) + np.arange(count), call)
+    # Things are numbered: first distinct calls, then what has no operator, then collectives.
+    row_of = number[np.where(alone, 0, call)] if len(number) else np.zeros(count, np.int64)
+    thing = np.where(alone, len(rows) + orphan, row_of)
+    thing = np.where(collectives >= 0, len(rows) + len(orphans) + collectives, thing)
+
+    seen, thing = distinct_rows(thing)
+
+    def charged(one: int) -> Charged:
+        if one < len(rows):
+            row, work = rows[one], works[one]
+            why = "" if countable[one] else (why_not(row) or "moves nothing")
+            return Charged(row.name, row, None if why else work, why)
+        if one < len(rows) + len(orphans):
+            name = orphans[one - len(rows)]
+            return Charged(name, Row(name), None, "no operator known")
+        return _of_collective(collective_rows[one - len(rows) - len(orphans)])
+
+    things = [charged(one) for (one,) in seen]
+    _, call = distinct_rows(call)
+    share, shared = _shares(
+        call, duration, _doing(call, thing, things, kernel, kernel_names, moving)
+    )
+    return Charges(
+        events=events,
+        kernels=kernel_names,
+        kernel=kernel,
+        duration=duration,
+        communication=communication,
+        moving=moving,
+        call=call,
+        thing=thing,
+        things=things,
+        share=share,
+        shared=shared,
+        main=_longest(call, _number(call), kernel, np.where(share > 0, duration, -1))[call],
+        innermost=np.where(operator >= 0, number[operator] if len(number) else -1, -1),
+        rows=rows,
+    )
+
+
+def _number(codes: Array) -> int:
+    """How many things are numbered."""
+    return int(codes.max(initial=-1)) + 1
+
+
+def _longest(group: Array, groups: int, kernel: Array, weight: Array) -> Array:
+    """For each group the kernel of its event with the largest weight, -1 where it has no event."""
+    order = np.argsort(weight, kind="stable")
+    result = np.full(groups + 1, -1, dtype=np.int64)
+    result[group[order]] = kernel[order]  # the last one written stays; group -1 writes past the end
+    return result[:groups]
+
+
+def _is_product(kernel: str) -> bool:
+    use = tensor_core_use(kernel)
+    return kernel_class(kernel) in PRODUCTS and use.rule != "helpers that multiply nothing"
+
+
+def _collectives(events: Any, communication: Array) -> tuple[Array, list[tuple[Any, ...]]]:
+    """For each event the number of its distinct collective (-1: none recorded), and these."""
+    result = np.full(len(communication), -1, dtype=np.int64)
+    names = ("operation", "dtype", "elements_in", "elements_out", "group_size")
+    places = np.flatnonzero(communication)
+    codes = Codes()
+    if places.size:
+        listed = events.select(list(names)).take(places)
+        told = zip(*(listed.column(name).to_pylist() for name in names), strict=True)
+        for place, one in zip(places.tolist(), told, strict=True):
+            if one[0] is not None and one[2] is not None and one[3] is not None:
+                result[place] = codes(one)
+    return result, list(codes.of)  # type: ignore[arg-type]
+
+
+def _of_collective(recorded: tuple[Any, ...]) -> Charged:
+    operation, dtype, given, got, size = recorded
+    work = collective(operation, collective_dtype(dtype), given, got, size)
+    row = Row(operation, f"[[{given}]]", f'["{dtype or ""}"]')
+    return Charged(operation, row, work, "" if work is not None else "no formula")
+
+
+def _doing(
+    call: Array,
+    thing: Array,
+    things: list[Charged],
+    kernel: Array,
+    kernel_names: list[str],
+    moving: Array,
+) -> Array:
+    """Which events did their call's work."""
+    matrix = np.array(
+        [one.work is not None and FAMILIES.get(one.work.family) in PRODUCTS for one in things], bool
+    )
+    product = np.array([_is_product(name) for name in kernel_names], bool)
+    doing = np.where(matrix[thing], product[kernel], ~moving)
+    for others in (~moving, np.ones(len(call), bool)):
+        none = np.bincount(call, weights=doing, minlength=1) == 0
+        doing |= none[call] & others
+    return doing
+
+
+def _shares(call: Array, duration: Array, doing: Array) -> tuple[Array, Array]:
+    """The part of its call's work that each event did, and whether it shared it with others.
+
+    By duration, and equally where none lasted.
+    """
+    calls = _number(call)
+    several = np.bincount(call, weights=doing, minlength=calls)[call]
+    lasted = np.bincount(call, weights=np.where(doing, duration, 0), minlength=calls)[call]
+    even = 1.0 / np.maximum(several, 1)
+    share = np.where(lasted > 0, duration / np.maximum(lasted, 1), even)
+    return np.where(doing, share, 0.0), doing & (several > 1)
