@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 from findings_page import findings_page
-from python_methods import methods_module
+from python_methods import comparisons_module, methods_module
 from work_page import work_page
 
 from stepscope.answers.declare import Question
@@ -53,8 +53,11 @@ def all_pages() -> dict[Path, str]:
     """Path → text of everything that is generated."""
     docs = ROOT / "docs"
     questions = every()
+    of_one = tuple(question for question in questions if question.recordings == "one")
+    of_several = tuple(question for question in questions if question.recordings != "one")
     pages = {
-        SOURCE / "api" / "methods.py": methods_module(questions),
+        SOURCE / "api" / "methods.py": methods_module(of_one),
+        SOURCE / "api" / "comparisons.py": comparisons_module(of_several),
         docs / "index.md": index_page(questions),
         docs / "cli.md": cli_page(),
         docs / "schema.md": schema_page(),
@@ -82,11 +85,20 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join([line(head), line(["---"] * len(head)), *map(line, rows)]) + "\n"
 
 
+COMMAND = {"one": "SRC", "two": "BEFORE AFTER", "several": "SRC..."}
+CALL = {
+    "one": "stepscope.open(SRC).{}()",
+    "two": "stepscope.{}(BEFORE, AFTER)",
+    "several": "stepscope.{}([SRC, ...])",
+}
+
+
 def question_page(question: Question) -> str:
     parts = [
         f"# {question.name}\n",
         f"{question.asks}\n",
-        f"    stepscope {question.name} SRC\n    stepscope.open(SRC).{question.method}()\n",
+        f"    stepscope {question.name} {COMMAND[question.recordings]}\n"
+        f"    {CALL[question.recordings].format(question.method)}\n",
         inspect.cleandoc(question.explanation) + "\n",
     ]
     if question.parameters:

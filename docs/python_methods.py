@@ -1,4 +1,6 @@
-"""Makes the Python methods of an open recording from the questions' declarations."""
+"""Makes the Python methods of an open recording, and the functions that compare several, from the
+questions' declarations.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,92 @@ COMMON = (
     ("rank", "int | Iterable[int] | None", "of this rank or these ranks alone"),
     ("step", "int | Iterable[int] | None", "of this step or these steps alone"),
 )
+OF_SEVERAL = (
+    (
+        "names",
+        "Sequence[str] | None = None",
+        "what to call the recordings; by default the last parts of their paths",
+    ),
+    ("top", "int | None = None", "the first so many rows alone"),
+    ("columns", "Sequence[str] | None = None", "these columns alone, in this order"),
+    ("cache", "bool = True", "keep what is imported for the next time"),
+    ("strict", "bool = False", "take any damage in a file as an error"),
+    ("progress", "Progress | None = None", "hears how far reading is"),
+)
+SOURCES = {
+    "two": (
+        ("before", "Source", "a folder, file, store, open trace or result of `parse_result`"),
+        ("after", "Source", "what it is compared with, recorded in the same way"),
+    ),
+    "several": (
+        (
+            "sources",
+            "Sequence[Source]",
+            "a folder, file, store, open trace or result of `parse_result` for each recording",
+        ),
+    ),
+}
+
+
+def comparisons_module(questions: tuple[Question, ...]) -> str:
+    functions = "\n\n".join(function(question) for question in questions)
+    return f'''"""One function per question that compares recordings. Made by docs/generate.py from the declarations;
+do not edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from stepscope.api.several import Source, ask_of_several
+
+if TYPE_CHECKING:
+    from stepscope.answers.table import Table
+    from stepscope.progress import Progress
+
+
+{functions}'''
+
+
+def function(question: Question) -> str:
+    sources = SOURCES[question.recordings]
+    given = [name for name, _, _ in sources]
+    passed = [p.name for p in question.parameters] + [name for name, _, _ in OF_SEVERAL]
+    meanings = [
+        *((name, words) for name, _, words in sources),
+        *((p.name, p.meaning) for p in question.parameters),
+        *((name, words) for name, _, words in OF_SEVERAL),
+    ]
+    lines = [
+        f"def {question.method}(",
+        *(f"    {name}: {kind}," for name, kind, _ in sources),
+        "    *,",
+        *(f"    {python_parameter(p)}," for p in question.parameters),
+        *(f"    {name}: {kind}," for name, kind, _ in OF_SEVERAL),
+        ") -> Table:",
+        f'    """{question.asks}',
+        "",
+        "    Args:",
+        *(
+            line
+            for name, words in meanings
+            for line in wrapped(f"{name}: {words}.", " " * 8, " " * 12)
+        ),
+        "",
+        *wrapped(f"Columns: {', '.join(c.name for c in question.columns)}.", " " * 4, " " * 4),
+        "",
+        "    Raises:",
+        "        SourceError: a source cannot be read, or they have nothing that can be compared.",
+        "        UsageError: a column, choice or number of names that does not exist.",
+        '    """',
+        "    return ask_of_several(",
+        f"        {quoted(question.name)},",
+        f"        {f'({chr(44).join(given)})'.replace(',', ', ') if len(given) > 1 else given[0]},",
+        *(f"        {name}={name}," for name in passed),
+        "    )",
+    ]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def methods_module(questions: tuple[Question, ...]) -> str:

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
+    from stepscope.api.comparisons import diff, scaling
     from stepscope.api.inline_profiles import parse_result, print_result
     from stepscope.api.trace import Trace
     from stepscope.api.trace import open_trace as open  # noqa: A004  # read as stepscope.open
-    from stepscope.compare.diff import diff
-    from stepscope.compare.scaling import scaling
     from stepscope.floor.errors import StepScopeError
     from stepscope.record import inline
     from stepscope.record.annotate import region, traced
@@ -58,7 +57,7 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "StepScopeError": ("stepscope.floor.errors", "StepScopeError"),
     "Table": ("stepscope.answers.table", "Table"),
     "Trace": ("stepscope.api.trace", "Trace"),
-    "diff": ("stepscope.compare.diff", "diff"),
+    "diff": ("stepscope.api.comparisons", "diff"),
     "import_source": ("stepscope.store.build", "import_source"),
     "inline": ("stepscope.record.inline", None),
     "measurable": ("stepscope.record.planning.listing", "measurable"),
@@ -68,7 +67,7 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "plan_text": ("stepscope.record.planning.listing", "plan_text"),
     "print_result": ("stepscope.api.inline_profiles", "print_result"),
     "region": ("stepscope.record.annotate", "region"),
-    "scaling": ("stepscope.compare.scaling", "scaling"),
+    "scaling": ("stepscope.api.comparisons", "scaling"),
     "scaling_chart": ("stepscope.report.scaling_chart", "scaling_chart"),
     "timeline_chart": ("stepscope.report.timeline_chart", "timeline_chart"),
     "trace": ("stepscope.record.traces.tracing", "trace"),

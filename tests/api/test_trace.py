@@ -42,10 +42,29 @@ def test_questions_are_methods(store):
 
 def test_every_question_is_a_method_with_its_parameters():
     for question in every():
+        if question.recordings != "one":
+            assert not hasattr(Trace, question.method)
+            continue
         parameters = inspect.signature(getattr(Trace, question.method)).parameters
         own = {p.name: p.default for p in question.parameters}
         assert {name: parameters[name].default for name in own} == own
         assert set(parameters) == {"self", "top", "columns", "rank", "step", *own}
+
+
+def test_every_question_that_compares_is_a_function_with_its_parameters():
+    compare = [question for question in every() if question.recordings != "one"]
+    assert [question.name for question in compare] == ["diff", "scaling"]
+    for question in compare:
+        parameters = inspect.signature(getattr(stepscope, question.method)).parameters
+        own = {p.name: p.default for p in question.parameters}
+        assert {name: parameters[name].default for name in own} == own
+
+
+def test_one_recording_is_not_compared_with_itself(store):
+    for ask in (lambda: Trace(store).ask("diff"), lambda: Trace(store).sql("FROM answer.scaling")):
+        with pytest.raises(UsageError, match="recordings, and this is one") as refused:
+            ask()
+        assert refused.value.slug == "several-recordings"
 
 
 def test_sql_is_narrowed_to_a_rank_and_a_step(store):

@@ -95,7 +95,7 @@ def test_what_cannot_be_meant_is_told(run, pair, options, code, slug):
 def test_an_unknown_comparison_is_refused_with_those_there_are(run, pair):
     done = run("diff", *pair, "--by", "colour")
     assert done.code == 2
-    assert "'category'" in done.err
+    assert "there is: category, operator" in done.err
 
 
 def test_a_path_that_is_not_there_is_named(run, pair):

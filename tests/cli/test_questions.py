@@ -131,6 +131,8 @@ def test_every_question_is_a_subcommand_that_helps(run):
 def test_every_question_answers_an_empty_store_and_a_full_one(run, store, make_store):
     empty = make_store({})
     for question in every():
+        if question.recordings != "one":
+            continue
         for source in (empty, store):
             ran = run(question.name, source, "--json")
             assert (ran.code, ran.err) == (0, ""), question.name

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
-from stepscope.compare.diff import open_pair
 from stepscope.compare.gates import judge, parse_gate
 from stepscope.floor.errors import SourceError, UsageError
 from stepscope.store.open import Store
@@ -25,8 +25,8 @@ def failed():
                 ]
             return Trace(Store.from_rows({"phase": phase, "phase_step": kept}))
 
-        with run(before) as one, run(after) as two, open_pair(one, two) as pair:
-            return judge(parse_gate(gate), pair, by)
+        with run(before) as one, run(after) as two:
+            return judge(parse_gate(gate), lambda by: diff(one, two, by=by).rows(), by)
 
     return ask
 
@@ -137,9 +137,10 @@ def test_a_label_of_one_side_alone_fails_because_nothing_can_be_compared():
         rows = [{"label": label, "dur_ns": 5}, {"label": "both", "dur_ns": 5}]
         return Trace(Store.from_rows({"inline_timing": rows}))
 
-    with run("old") as one, run("new") as two, open_pair(one, two) as pair:
-        assert not judge(parse_gate("both > +1%"), pair, None).failed
-        judged = judge(parse_gate("new > +1%"), pair, None)
+    with run("old") as one, run("new") as two:
+        rows = diff(one, two).rows()
+        assert not judge(parse_gate("both > +1%"), lambda _: rows, None).failed
+        judged = judge(parse_gate("new > +1%"), lambda _: rows, None)
         assert judged.failed
         assert judged.reason == "only after, so nothing to compare"
 
@@ -155,6 +156,10 @@ def test_step_time_is_the_steps_even_where_the_table_is_about_kernels():
             )
         )
 
-    with run(100, 1000) as one, run(50, 1100) as two, open_pair(one, two) as pair:
-        assert judge(parse_gate("step_time > +9%"), pair, "kernel").failed
-        assert judge(parse_gate("gemm < -40%"), pair, "kernel").failed
+    with run(100, 1000) as one, run(50, 1100) as two:
+
+        def compare(by):
+            return diff(one, two, by=by).rows()
+
+        assert judge(parse_gate("step_time > +9%"), compare, "kernel").failed
+        assert judge(parse_gate("gemm < -40%"), compare, "kernel").failed

@@ -127,5 +127,5 @@ def test_every_shared_trace_keeps_them_and_answers_every_question(shared_traces)
             assert [r["check"] for r in answer.rows() if r["rank"] is None and r["count"]] == [], (
                 folder
             )
-            for question in every():
+            for question in filter(lambda question: question.recordings == "one", every()):
                 json.loads(trace.ask(question.name).to_json())

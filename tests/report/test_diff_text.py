@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from stepscope.answers.rows import answer_rows
 from stepscope.answers.table import Table
-from stepscope.compare.diff import DIFF
 from stepscope.compare.rows import COLUMNS
+from stepscope.questions.diff import diff
 from stepscope.report.diff_text import diff_lines, verdict_sentence
 
 
@@ -73,7 +73,7 @@ def test_much_longer_is_told_in_times_and_from_nothing_in_neither():
 def _table(rows, *, calls=False):
     shown = [c.name for c in COLUMNS if c.name in rows[0] or (calls and c.name.startswith("calls"))]
     return Table(
-        question=DIFF,
+        question=diff,
         arrow=answer_rows(COLUMNS, shown, [[r.get(name) for name in shown] for r in rows]),
         note="before: a; after: b.",
     )

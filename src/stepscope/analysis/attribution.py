@@ -1,4 +1,4 @@
-"""Which operator a piece of device work is charged to: SQL that several questions share."""
+"""Which operator a piece of device work is charged to: names and SQL that several questions share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from stepscope.analysis.recording import WORK
 
 NO_OPERATOR = "(no operator)"
 """Name under which work is listed that no operator launched, so that nothing vanishes."""
+
+NO_MODULE = "(no module)"
+"""The same for what belongs to no module."""
 
 _CHARGED_TO = f"""
     coalesce(

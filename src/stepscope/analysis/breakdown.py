@@ -17,9 +17,13 @@ from stepscope.analysis.recording import (
     Array,
     Columns,
     Recordings,
+    device_work,
+    every_step,
     extent,
     outer_depth,
+    rank_batches,
     recordings,
+    steps_of,
     union_of,
 )
 from stepscope.answers.rounding import whole_parts
@@ -84,6 +88,13 @@ class Breakdown:
         """Which steps a mean is made of: the complete ones, or all where none is."""
         complete: Array = self.steps["complete"]
         return complete if complete.any() else np.ones_like(complete)
+
+
+def break_down_all(scope: Scope) -> Iterator[Breakdown]:
+    """Breaks down every step of a scope, some ranks at a time."""
+    with every_step(scope) as whole:
+        for ranks in rank_batches(scope.ranks):
+            yield from break_down(whole, steps_of(scope, ranks), device_work(whole, ranks), ranks)
 
 
 def break_down(

@@ -1,16 +1,17 @@
-"""Asks a question of a store: checks what it is asked with, and makes a `Table` of the answer."""
+"""Asks a question of a recording, or of several: checks what it is asked with, and makes a `Table`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from stepscope.answers.declare import Parameter, Question
-from stepscope.answers.rows import note_of
-from stepscope.answers.scope import Scope
+from stepscope.answers.rows import note_of, rests_on_of
+from stepscope.answers.scope import Recording, Scope
 from stepscope.answers.selection import check_name
 from stepscope.answers.table import Table
 from stepscope.floor.errors import UsageError
@@ -35,8 +36,8 @@ ERRORS = {
 
 
 @contextmanager
-def reading(store: Store) -> Iterator[None]:
-    """Tells a store whose files have gone or were cut from a defect of a question.
+def reading(*stores: Store) -> Iterator[None]:
+    """Tells stores whose files have gone or were cut from a defect of a question.
 
     Raises:
         StoreError: a file of the store cannot be read.
@@ -46,9 +47,11 @@ def reading(store: Store) -> Iterator[None]:
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         damaged = isinstance(error, duckdb.IOException) or ".parquet" in reason
-        if store.directory is None or not damaged:
+        directories = [store.directory for store in stores if store.directory is not None]
+        if not directories or not damaged:
             raise
-        raise damaged_store(store.directory, reason) from None
+        named = [directory for directory in directories if str(directory) in reason]
+        raise damaged_store((named or directories)[0], reason) from None
 
 
 def ask(
@@ -76,32 +79,93 @@ def ask(
         StoreError: a file of the store cannot be read.
         UsageError: a rank, step, column, parameter or choice that does not exist.
     """
+    asked = check_asked(question, top=top, columns=columns, **parameters)
+    with reading(store), Scope(store, ranks, steps) as scope:
+        told = _answered(question, scope, asked)
+        note = note_of(told) if told.num_rows else _note(question, scope)
+        sources, checks = _sources(scope), failed_checks(scope, _rests_on(told, question))
+    table = Table(question, as_declared(question, told), sources, checks, note, asked)
+    return _part(table, top, columns)
+
+
+def ask_several(
+    question: Question,
+    recordings: Sequence[Recording],
+    *,
+    top: int | None = None,
+    columns: Sequence[str] | None = None,
+    **parameters: Any,
+) -> Table:
+    """The answer to a question that is asked of several recordings.
+
+    Args:
+        question: what is asked.
+        recordings: of which, in order.
+        top: the first so many rows alone.
+        columns: these columns alone, in this order.
+        **parameters: what the question declares; those left out or None take their default.
+
+    Raises:
+        SourceError: the recordings do not have what is to be compared.
+        StoreError: a file of a store cannot be read.
+        UsageError: a column, parameter or choice that does not exist.
+    """
+    asked = check_asked(question, top=top, columns=columns, **parameters)
+    with reading(*(recording.scope.store for recording in recordings)):
+        told = question.answer(recordings, **asked)
+        rests_on = _rests_on(told, question)
+        sources = [path for recording in recordings for path in _sources(recording.scope)]
+        checks = [
+            {**check, "explanation": f"{recording.role}: {check['explanation']}"}
+            for recording in recordings
+            for check in failed_checks(recording.scope, rests_on)
+        ]
+    rows = as_declared(question, told)
+    table = Table(question, rows, tuple(sources), tuple(checks), note_of(told), asked)
+    return _part(table, top, columns)
+
+
+def check_asked(
+    question: Question,
+    *,
+    top: int | None = None,
+    columns: Sequence[str] | None = None,
+    **parameters: Any,
+) -> dict[str, Any]:
+    """All parameters of a question, with defaults for those left out or None.
+
+    Raises:
+        UsageError: a column, parameter or choice that does not exist, or fewer than one row.
+    """
     check_top(top)
     asked = _complete(question, parameters)
     if columns is not None:
         _check_columns(columns, question)
-    with reading(store), Scope(store, ranks, steps) as scope:
-        told = _answered(question, scope, asked)
-        rows = as_declared(question, told)
-        sources = scope.sql(SOURCES)
-        note = note_of(told) if rows.num_rows else _note(question, scope)
-        checks = failed_checks(scope, question.rests_on)
+    return asked
+
+
+def _part(table: Table, top: int | None, columns: Sequence[str] | None) -> Table:
+    """The first rows and some columns of an answer."""
+    rows = table.arrow if top is None else table.arrow.slice(0, top)
     if columns is not None:
         for name in columns:
             if name not in rows.column_names:
                 raise UsageError(
-                    f"this form of {question.name} has no column {name!r}",
+                    f"this form of {table.question.name} has no column {name!r}",
                     hint=f"it has: {', '.join(rows.column_names)}",
                     slug="unknown-column",
                 )
         rows = rows.select(list(columns))
-    return Table(
-        question=question,
-        arrow=rows if top is None else rows.slice(0, top),
-        sources=tuple(sources.column("path").to_pylist()),
-        checks=checks,
-        note=note,
-    )
+    return replace(table, arrow=rows)
+
+
+def _sources(scope: Scope) -> tuple[str, ...]:
+    return tuple(scope.sql(SOURCES).column("path").to_pylist())
+
+
+def _rests_on(told: pa.Table, question: Question) -> tuple[str, ...]:
+    own = rests_on_of(told)
+    return question.rests_on if own is None else own
 
 
 def rows_by_default(question: Question, scope: Scope) -> pa.Table:

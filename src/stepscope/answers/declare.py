@@ -1,8 +1,9 @@
 """How a question is declared, once.
 
 A question is a function from a `Scope` (the tables of an open store, narrowed to the ranks and steps
-that were asked for) to an Arrow table, with a declaration beside it. The command line, the Python
-method, the JSON, the report's section and the documentation's page are made from the declaration.
+that were asked for) to an Arrow table, with a declaration beside it; one that compares recordings
+gets a `Recording` for each. The command line, the Python method, the JSON, the report's section and
+the documentation's page are made from the declaration.
 
 To add a question, add a file to this package with one `@question(...)` function and name the file
 in `stepscope.questions.ALL`.
@@ -34,6 +35,8 @@ Drawing = Literal[
     "plan",
 ]
 """How an answer is shown in a terminal, and what pictures it offers: `question` says what each is."""
+Recordings = Literal["one", "two", "several"]
+"""How many recordings a question is asked of; `several` is any number from one on."""
 Need = Literal["host", "device"]
 Steps = Literal["trace", "all"]
 
@@ -72,7 +75,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A declared question. `answer` gets a scope and the parameters by keyword."""
+    """A declared question. `answer` gets a scope, or `Recording`s, and the parameters by keyword."""
 
     name: str
     asks: str
@@ -83,6 +86,8 @@ class Question:
     needs: Need = "host"
     steps: Steps = "trace"
     drawing: Drawing = "table"
+    recordings: Recordings = "one"
+    gates: bool = False
     explanation: str = ""
     fills: str = ""
 
@@ -113,6 +118,8 @@ def question(
     needs: Need = "host",
     steps: Steps = "trace",
     drawing: Drawing = "table",
+    recordings: Recordings = "one",
+    gates: bool = False,
     fills: str = "",
 ) -> Callable[[Callable[..., pa.Table]], Question]:
     """Declares the decorated function as the answer to a question.
@@ -131,6 +138,9 @@ def question(
             be drawn into a file. `overview`, `paragraphs`, `comparison` and `runs` are layouts for
             the columns of summary, findings, diff and scaling. `rows` and `plan` are what SQL that
             people typed finds.
+        recordings: how many recordings it is asked of.
+        gates: whether its rows are those of a comparison (`compare.rows`) that has a parameter `by`, so
+            that a CI job can fail on a change (`--fail-if`).
         fills: which recording option would fill an empty answer.
 
     The function's docstring becomes the explanation on the question's page: definitions, the source
@@ -155,6 +165,8 @@ def question(
             needs=needs,
             steps=steps,
             drawing=drawing,
+            recordings=recordings,
+            gates=gates,
             explanation=answer.__doc__ or "",
             fills=fills,
         )

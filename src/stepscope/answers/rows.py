@@ -33,11 +33,24 @@ def answer_rows(
     )
 
 
-def noted(rows: pa.Table, note: str) -> pa.Table:
-    """Rows with a note for people: by which conventions numbers were made, say."""
-    return rows.replace_schema_metadata({"note": note})
+def noted(rows: pa.Table, note: str, *, rests_on: Iterable[str] | None = None) -> pa.Table:
+    """Rows with a note for people: by which conventions numbers were made, say.
+
+    Args:
+        rows: the rows of an answer.
+        note: the note.
+        rests_on: the evidence that this form of the answer rests on; as declared for None.
+    """
+    told = {"note": note} | ({} if rests_on is None else {"rests_on": ",".join(rests_on)})
+    return rows.replace_schema_metadata(told)
 
 
 def note_of(rows: pa.Table) -> str:
     """The note that a question gave its rows, empty if none."""
     return str((rows.schema.metadata or {}).get(b"note", b"").decode("utf-8"))
+
+
+def rests_on_of(rows: pa.Table) -> tuple[str, ...] | None:
+    """The evidence that a question said its rows rest on; None if it said nothing."""
+    told = (rows.schema.metadata or {}).get(b"rests_on")
+    return None if told is None else tuple(filter(None, told.decode("utf-8").split(",")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.selection import check_known
@@ -17,6 +18,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _STEPS = "SELECT DISTINCT step FROM {table} ORDER BY step"
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One of several recordings that a question is asked of.
+
+    Args:
+        name: what to call it.
+        role: what it is to the others: `before`, `after`, or its name.
+        scope: its tables.
+    """
+
+    name: str
+    role: str
+    scope: Scope
 
 
 class Scope:

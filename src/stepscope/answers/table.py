@@ -7,7 +7,8 @@ import io
 import json
 import math
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ class Table:
             store's table `data_check`.
         note: the conventions by which its numbers were made, where there are any; of an empty
             answer, why it is empty and which recording option would fill it.
+        asked: the question's parameters that it was asked with, by name.
     """
 
     question: Question
@@ -57,6 +59,7 @@ class Table:
     sources: tuple[str, ...] = ()
     checks: tuple[dict[str, Any], ...] = ()
     note: str = ""
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[Column, ...]:

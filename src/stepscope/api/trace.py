@@ -16,7 +16,7 @@ from stepscope.api.free_query import answer_query
 from stepscope.api.methods import QuestionMethods
 from stepscope.floor.errors import DamagedSourceError, UsageError
 from stepscope.progress import Progress
-from stepscope.questions import find
+from stepscope.questions import find, of_one_recording
 from stepscope.store.open import Store, is_store
 
 Numbers = int | Iterable[int]
@@ -60,13 +60,17 @@ class Trace(QuestionMethods):
         self._ranks = None if ranks is None else tuple(ranks)
         self._steps = None if steps is None else tuple(steps)
         self._scratch = scratch
-        with Scope(store, self._ranks, self._steps) as scope:
+        with self.scope() as scope:
             self.ranks: tuple[int, ...] = scope.ranks
+
+    def scope(self) -> Scope:
+        """The tables that its questions are about. Close it, or use it as a context manager."""
+        return Scope(self.store, self._ranks, self._steps)
 
     @property
     def step_numbers(self) -> tuple[int, ...]:
         """The numbers of its steps, in order."""
-        with Scope(self.store, self._ranks, self._steps) as scope:
+        with self.scope() as scope:
             rows = scope.sql("SELECT DISTINCT step FROM step ORDER BY step")
         return tuple(rows.column("step").to_pylist())
 
@@ -83,10 +87,11 @@ class Trace(QuestionMethods):
         """Asks a question by its name; `trace.ask("kernels", top=3)` is `trace.kernels(top=3)`.
 
         Raises:
-            UsageError: a question, rank, step, column or parameter that does not exist.
+            UsageError: a question, rank, step, column or parameter that does not exist, or a question
+                that compares recordings.
         """
         return ask(
-            find(question),
+            of_one_recording(find(question)),
             self.store,
             ranks=self._within(rank),
             steps=self._during(step),

@@ -35,6 +35,7 @@ def _as_json(question: Question) -> dict[str, object]:
     return {
         "name": question.name,
         "asks": question.asks,
+        "recordings": question.recordings,
         "needs": question.needs,
         "drawing": question.drawing,
         "parameters": [

@@ -26,8 +26,6 @@ COMMANDS = {
     "record": "record",
     "plan": "plan",
     "trigger": "trigger",
-    "diff": "diff",
-    "scaling": "scaling",
     "timeline-chart": "timeline_chart",
     "calibrate": "calibrate",
     "sql": "sql",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from stepscope.answers.ask import check_asked
 from stepscope.answers.declare import Parameter, Question
 from stepscope.cli.choices import (
     column_names,
@@ -20,6 +23,9 @@ from stepscope.cli.output import check_form, put_answer
 from stepscope.progress import progress_on
 from stepscope.report.pictures import PICTURES
 
+if TYPE_CHECKING:
+    from stepscope.answers.table import Table
+
 _TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "text": click.STRING}
 
 
@@ -27,9 +33,6 @@ def question_command(question: Question) -> click.Command:
     """The subcommand that asks a question."""
 
     def run(
-        source: str,
-        ranks: tuple[int, ...] | None,
-        steps: tuple[int, ...] | None,
         top: int | None,
         columns: str | None,
         as_json: bool,
@@ -40,9 +43,9 @@ def question_command(question: Question) -> click.Command:
         no_cache: bool,
         strict: bool,
         picture: str | None = None,
-        **parameters: Any,
+        gates: tuple[str, ...] = (),
+        **asked: Any,
     ) -> None:
-        from stepscope.api.trace import open_trace
         from stepscope.report.text import MOST_ROWS, OF_ALL_ROWS
 
         check_form(as_json=as_json, as_csv=as_csv, as_spaces=as_spaces, parquet=parquet)
@@ -50,20 +53,20 @@ def question_command(question: Question) -> click.Command:
             from stepscope.report.figures import check_name
 
             check_name(picture)
-        with (
-            progress_on() as progress,
-            open_trace(source, cache=not no_cache, strict=strict, progress=progress) as trace,
-        ):
-            progress.finish()
-            asked: dict[str, Any] = {"rank": ranks, "step": steps, **parameters}
-            answer = trace.ask(question.name, top=top, columns=column_names(columns), **asked)
+        if gates:
+            from stepscope.cli.gates import judge_all, parse_all, tell
+
+            conditions = parse_all(gates)
+        parameters = {p.name: asked.pop(p.name) for p in question.parameters}
+        part: dict[str, Any] = {"top": top, "columns": column_names(columns)}
+        check_asked(question, **part, **parameters)
+        with _opened(question, asked, cache=not no_cache, strict=strict) as ask:
+            answer = ask(**part, **parameters)
             if picture is not None:
                 # All of it is drawn, whatever part of it is shown.
-                drawn = (
-                    answer if top is None and columns is None else trace.ask(question.name, **asked)
-                )
+                drawn = answer if top is None and columns is None else ask(**parameters)
                 PICTURES[question.drawing].draw(drawn, Path(picture))
-                click.echo(f"{picture}: drawn", err=True)
+            judged = judge_all(conditions, ask, parameters) if gates else []
         put_answer(
             answer,
             as_json=as_json,
@@ -74,6 +77,10 @@ def question_command(question: Question) -> click.Command:
             most=MOST_ROWS if top is None else None,
             whole=columns is not None or (top is not None and question.drawing in OF_ALL_ROWS),
         )
+        if picture is not None:
+            click.echo(f"{picture}: drawn", err=True)
+        if judged:
+            tell(judged)
 
     command = click.command(
         name=question.name,
@@ -82,6 +89,29 @@ def question_command(question: Question) -> click.Command:
         epilog=f"Columns: {', '.join(column.name for column in question.columns)}",
     )
     return command(_with_options(run, question))
+
+
+@contextmanager
+def _opened(
+    question: Question, asked: dict[str, Any], *, cache: bool, strict: bool
+) -> Iterator[Callable[..., Table]]:
+    """Opens what the question is asked of, and gives what asks it with its parameters."""
+    with progress_on() as progress:
+        reading: dict[str, Any] = {"cache": cache, "strict": strict, "progress": progress}
+        if question.recordings == "one":
+            from stepscope.api.trace import open_trace
+
+            with open_trace(asked["source"], **reading) as trace:
+                progress.finish()
+                narrowed = {"rank": asked["ranks"], "step": asked["steps"]}
+                yield lambda **more: trace.ask(question.name, **narrowed, **more)
+            return
+        from stepscope.api.several import open_several
+
+        sources = asked["sources"] if "sources" in asked else (asked["before"], asked["after"])
+        with open_several(question, sources, names=asked["names"], **reading) as several:
+            progress.finish()
+            yield several.ask
 
 
 def _kept_lists(text: str) -> str:
@@ -123,10 +153,62 @@ def _with_options(run: Any, question: Question) -> Any:
         metavar="N",
         help="The first N rows alone. In words, 30 are shown by default.",
     )(run)
-    run = narrowing_options(run)
+    run = _OF[question.recordings](run)
+    if question.gates:
+        run = click.option(
+            "--fail-if",
+            "gates",
+            multiple=True,
+            metavar="GATE",
+            help="Exit with code 3 if this is so: 'step_time > +3%', 'forward > +2ms', "
+            "'kernel:NAME < -5%'. A change whose 95 % interval contains 0 counts as none. May be "
+            "given several times.",
+        )(run)
     for parameter in reversed(question.parameters):
         run = _option(parameter)(run)
-    return source_argument(run)
+    return run
+
+
+def _of_one(run: Any) -> Any:
+    return source_argument(narrowing_options(run))
+
+
+def _read_names(
+    ctx: click.Context,  # noqa: ARG001  # click's signature
+    param: click.Parameter,  # noqa: ARG001
+    text: str | None,
+) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def _of_two(run: Any) -> Any:
+    run = click.option(
+        "--names",
+        metavar="BEFORE,AFTER",
+        callback=_read_names,
+        help="What to call the two. By default the last parts of their paths.",
+    )(run)
+    for name in ("after", "before"):
+        run = click.argument(name, metavar=name.upper(), type=click.Path())(run)
+    return run
+
+
+def _of_several(run: Any) -> Any:
+    run = click.option(
+        "--name",
+        "names",
+        multiple=True,
+        metavar="TEXT",
+        callback=lambda ctx, param, names: names or None,  # noqa: ARG005  # click's signature
+        help="What to call a recording; once for each SRC. By default the last part of its path.",
+    )(run)
+    return click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path())(
+        run
+    )
+
+
+_OF = {"one": _of_one, "two": _of_two, "several": _of_several}
+"""Arguments and options by which a question is told its recordings."""
 
 
 def _option(parameter: Parameter) -> Any:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stepscope.compare.diff import BY
+from stepscope.compare.sides import ANSWERED_LIKE
 from stepscope.floor.errors import UsageError
-
-if TYPE_CHECKING:
-    from stepscope.compare.diff import Pair
 
 STEP_TIME = "step_time"
 """Names the whole step or iteration, whatever the table is about."""
@@ -83,7 +81,11 @@ def parse_gate(text: str) -> Gate:
         )
     limit = float(found["number"]) * (-1 if found["sign"] == "-" else 1)
     kind, colon, rest = found["name"].partition(":")
-    by = kind.strip() if colon and kind.strip() in BY and not rest.startswith(":") else None
+    by = (
+        kind.strip()
+        if colon and kind.strip() in ANSWERED_LIKE and not rest.startswith(":")
+        else None
+    )
     return Gate(
         text=" ".join(text.split()),
         name=rest.strip() if by else found["name"],
@@ -112,19 +114,24 @@ def _where(text: str) -> tuple[int, str]:
     return start + number.end(), "the unit is none of %, ns, us, ms, s"
 
 
-def judge(gate: Gate, pair: Pair, by: str | None) -> Judged:
+Row = dict[str, Any]
+Compare = Callable[[str | None], Sequence[Row]]
+"""The rows of a comparison by something; by what is compared by default for None."""
+
+
+def judge(gate: Gate, compare: Compare, by: str | None) -> Judged:
     """Whether a gate fails on two recordings.
 
     Args:
         gate: the gate.
-        pair: the recordings.
+        compare: compares the recordings.
         by: what the comparison is about when the gate does not say.
 
     Raises:
         SourceError: the recordings cannot be compared by what the gate is about.
         UsageError: neither of the recordings has what the gate names.
     """
-    row = _row_of(gate, pair, by)
+    row = _row_of(gate, compare, by)
     change, ratio = row["change_ns"], row["change_ratio"]
     if change is None:
         return Judged(gate, failed=True, row=row, reason=f"{row['verdict']}, so nothing to compare")
@@ -144,18 +151,17 @@ def judge(gate: Gate, pair: Pair, by: str | None) -> Judged:
     return Judged(gate, failed=failed, row=row, reason=reason)
 
 
-def _row_of(gate: Gate, pair: Pair, by: str | None) -> dict[str, Any]:
+def _row_of(gate: Gate, compare: Compare, by: str | None) -> Row:
     if gate.name == STEP_TIME and gate.by is None:
-        table = pair.compare(by if by in _WHOLE_OF else None)
-        first = table.rows()[:1]
-        if first and first[0]["name"] in ("step", "iteration"):
-            return first[0]
+        rows = compare(by if by in _WHOLE_OF else None)
+        if rows and rows[0]["name"] in ("step", "iteration"):
+            return rows[0]
     else:
-        table = pair.compare(gate.by or by)
-        for row in table.rows():
+        rows = compare(gate.by or by)
+        for row in rows:
             if row["name"] == gate.name:
                 return row
-    names = [STEP_TIME, *(row["name"] for row in table.rows())]
+    names = [STEP_TIME, *(row["name"] for row in rows)]
     near = difflib.get_close_matches(gate.name, names, n=3, cutoff=0.4) or names[:5]
     raise UsageError(
         f"gate {gate.text!r}: neither recording has {gate.name!r}",

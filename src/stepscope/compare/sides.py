@@ -7,18 +7,17 @@ lengths and numbers of ranks can be set beside each other. The samples behind a 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from stepscope.analysis.attribution import LABELLED_WORK
-from stepscope.analysis.breakdown import PARTS
+from stepscope.analysis.attribution import LABELLED_WORK, NO_MODULE
+from stepscope.analysis.breakdown import PARTS, break_down_all
 from stepscope.analysis.inline_events import MEASURED
 from stepscope.analysis.recording import WORK
-from stepscope.api.trace import Trace
+from stepscope.answers.scope import Scope
 from stepscope.compare.interval import RankMean, Timing, deviation, over_ranks
-from stepscope.questions.modules import NO_MODULE
 
 ANSWERED_LIKE = {
     "category": "steps",
@@ -63,7 +62,7 @@ class Side:
     calls: dict[str, float] = field(default_factory=dict)
 
 
-def offered(trace: Trace) -> tuple[str, ...]:
+def offered(scope: Scope) -> tuple[str, ...]:
     """What a recording can be compared by."""
     there = {
         "category": "SELECT 1 FROM step",
@@ -74,50 +73,45 @@ def offered(trace: Trace) -> tuple[str, ...]:
         "phase": "SELECT 1 FROM phase WHERE phase = 'step'",
     }
     columns = ", ".join(f'EXISTS ({query}) AS "{name}"' for name, query in there.items())
-    (row,) = trace.sql(f"SELECT {columns}").rows()
+    (row,) = scope.sql(f"SELECT {columns}").to_pylist()
     return tuple(name for name in ANSWERED_LIKE if row[name])
 
 
-def marks_steps(trace: Trace) -> bool:
+def marks_steps(scope: Scope) -> bool:
     """Whether steps were told apart; the whole recording counts as one otherwise."""
-    rows = trace.sql("SELECT DISTINCT rule FROM step").rows()
+    rows = scope.sql("SELECT DISTINCT rule FROM step").to_pylist()
     return any(row["rule"] != "whole recording" for row in rows)
 
 
-def read_side(trace: Trace, by: str) -> Side:
+def read_side(scope: Scope, by: str) -> Side:
     """What `by` has to say of a recording that offers it."""
     if by == "category":
-        return _categories(trace)
+        return _categories(scope)
     if by == "phase":
-        return _phases(trace)
-    return _labels(trace) if by == "label" else _summed(trace, by)
+        return _phases(scope)
+    return _labels(scope) if by == "label" else _summed(scope, by)
 
 
-def _categories(trace: Trace) -> Side:
-    recorded: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
-    for row in trace.ask("steps").rows():
-        recorded[row["rank"], row["span"]].append(row)
-    steps: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for (rank, _span), rows in recorded.items():
-        complete = [row for row in rows if row["complete"]]
-        steps[rank] += complete or rows
-    shown = [
-        name
-        for name in PARTS
-        if any(row[f"{name}_ns"] is not None for rows in steps.values() for row in rows)
-    ]
-
-    def timing(column: str) -> Timing:
-        return over_ranks(
-            [RankMean.of([row[column] or 0 for row in rows]) for rows in steps.values()]
-        )
-
+def _categories(scope: Scope) -> Side:
+    steps: dict[int, list[list[int]]] = defaultdict(list)
+    measured = [False] * len(PARTS)
+    for broken in break_down_all(scope):
+        steps[broken.rank] += broken.parts_ns[broken.counted].tolist()
+        measured = [known or own for known, own in zip(measured, broken.measured, strict=True)]
     return Side(
         of="step",
         ranks=len(steps),
-        total=Part(timing("total_ns")),
-        parts={name: Part(timing(f"{name}_ns")) for name in shown},
+        total=Part(_over_steps([list(map(sum, rows)) for rows in steps.values()])),
+        parts={
+            name: Part(_over_steps([[row[place] for row in rows] for rows in steps.values()]))
+            for place, name in enumerate(PARTS)
+            if measured[place]
+        },
     )
+
+
+def _over_steps(ranks: Iterable[list[int]]) -> Timing:
+    return over_ranks([RankMean.of(samples) for samples in ranks])
 
 
 _COUNTED = """
@@ -156,14 +150,14 @@ _Key = tuple[int, int, int]
 _Sums = dict[str, dict[_Key, int]]
 
 
-def _summed(trace: Trace, by: str) -> Side:
+def _summed(scope: Scope, by: str) -> Side:
     steps: dict[int, int] = defaultdict(int)
-    for row in trace.sql(f"{_COUNTED} ORDER BY ALL").rows():
+    for row in scope.sql(f"{_COUNTED} ORDER BY ALL").to_pylist():
         steps[row["rank"]] += 1
-    device = _per_step(trace, _ON_DEVICE[by], "sum(ns)")
+    device = _per_step(scope, _ON_DEVICE[by], "sum(ns)")
     on_device = bool(device) or by == "kernel"
-    sums = device if on_device else _per_step(trace, _ON_HOST[by], "sum(ns)")
-    called = _per_step(trace, _CALLED[by], "count(*)")
+    sums = device if on_device else _per_step(scope, _ON_HOST[by], "sum(ns)")
+    called = _per_step(scope, _CALLED[by], "count(*)")
     calls = {name: _per_rank(of_part, steps) for name, of_part in called.items()}
     total: dict[_Key, int] = defaultdict(int)
     for of_part in sums.values():
@@ -180,16 +174,16 @@ def _summed(trace: Trace, by: str) -> Side:
     )
 
 
-def _per_step(trace: Trace, rows: str, measure: str) -> _Sums:
+def _per_step(scope: Scope, rows: str, measure: str) -> _Sums:
     """Part → step → what is measured of it there."""
     found: _Sums = defaultdict(dict)
-    table = trace.sql(
+    table = scope.sql(
         f"""
         SELECT part, rank, span, step, ({measure})::BIGINT AS measured
         FROM ({rows}) SEMI JOIN ({_COUNTED}) USING (rank, span, step)
         GROUP BY ALL ORDER BY ALL
         """
-    ).arrow
+    )
     columns = [table.column(name).to_pylist() for name in table.column_names]
     for part, rank, span, step, measured in zip(*columns, strict=True):
         found[part][rank, span, step] = measured
@@ -211,15 +205,15 @@ def _per_rank(calls: Mapping[_Key, int], steps: Mapping[int, int]) -> float:
     return float(sum(Fraction(of_rank[rank], steps[rank]) for rank in steps) / len(steps))
 
 
-def _phases(trace: Trace) -> Side:
+def _phases(scope: Scope) -> Side:
     """Means are those of all counted steps; what they scatter is known of the kept ones."""
     means: dict[int, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     counted: dict[int, int] = defaultdict(int)
-    for row in trace.sql("SELECT rank, phase, steps, mean_ns FROM phase").rows():
+    for row in scope.sql("SELECT rank, phase, steps, mean_ns FROM phase").to_pylist():
         means[row["rank"]][row["phase"]] += Fraction(row["mean_ns"]) * row["steps"]
         counted[row["rank"]] += row["steps"] if row["phase"] == "step" else 0
     kept: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for row in trace.sql("SELECT rank, phase, dur_ns FROM phase_step").rows():
+    for row in scope.sql("SELECT rank, phase, dur_ns FROM phase_step").to_pylist():
         kept[row["rank"], row["phase"]].append(row["dur_ns"])
 
     def timing(of_ranks: Mapping[int, Fraction], phase: str) -> Timing:
@@ -259,8 +253,8 @@ _LABELS = f"""
 """
 
 
-def _labels(trace: Trace) -> Side:
-    rows = trace.sql(_LABELS).rows()
+def _labels(scope: Scope) -> Side:
+    rows = scope.sql(_LABELS).to_pylist()
     by_name: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
     whole: dict[int, dict[str, Any]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""The questions that can be asked of a recording, one file each.
+"""The questions that can be asked of a recording, or of several, one file each.
 
 `ALL` names the files in the order in which answers are listed. A question's file is named like the
 question, with `_` for `-`, and holds one `Question`.
@@ -33,9 +33,18 @@ ALL = (
     "inline",
     "phases",
     "findings",
+    "diff",
+    "scaling",
     "checks",
     "sources",
 )
+
+ERRORS = {
+    "several-recordings": (
+        "The question compares recordings, and one was given. `stepscope diff` takes two, `stepscope "
+        "scaling` any number; in Python they are functions, `stepscope.diff(before, after)`."
+    ),
+}
 
 
 def names() -> tuple[str, ...]:
@@ -64,6 +73,23 @@ def every() -> tuple[Question, ...]:
     return tuple(find(file) for file in ALL)
 
 
+def of_one_recording(question: Question) -> Question:
+    """The question, when it is asked of a single recording.
+
+    Raises:
+        UsageError: it compares recordings.
+    """
+    from stepscope.floor.errors import UsageError
+
+    if question.recordings != "one":
+        raise UsageError(
+            f"{question.name} is asked of {question.recordings} recordings, and this is one",
+            hint=f"compare with: stepscope {question.name}, or stepscope.{question.method}",
+            slug="several-recordings",
+        )
+    return question
+
+
 def affected(affects: str) -> str:
     """The questions on whose answers damage bears, as people read it.
 
@@ -77,5 +103,6 @@ def affected(affects: str) -> str:
 
     if not affects:
         return ""
-    found = [question.name for question in every() if bears_on(affects, question.rests_on)]
-    return "all" if len(found) == len(ALL) else ",".join(found)
+    asked = [question for question in every() if question.recordings == "one"]
+    found = [question.name for question in asked if bears_on(affects, question.rests_on)]
+    return "all" if len(found) == len(asked) else ",".join(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.attribution import NO_MODULE
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
     from stepscope.answers.scope import Scope
 
-NO_MODULE = "(no module)"
 
 _COLUMNS = (
     Column("module", "text", "innermost module that the work belongs to"),

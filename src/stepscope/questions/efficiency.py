@@ -11,6 +11,7 @@ from stepscope.analysis.attainable import (
     conventions,
     roofs_of,
 )
+from stepscope.analysis.attribution import NO_MODULE
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows, noted
 from stepscope.floor.units import ratio_text
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.operator_work import DeviceWork, Part
     from stepscope.answers.scope import Scope
 
-NO_MODULE = "(no module)"
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.attribution import NO_MODULE
 from stepscope.analysis.recording import WORK, Array
 from stepscope.answers.declare import Column, Parameter, question
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from stepscope.answers.scope import Scope
 
-NO_MODULE = "(no module)"
 
 _IN_FORWARD = "direction IS NULL OR direction NOT IN ('backward', 'optimizer')"
 """Where nothing is differentiated no direction is known: a module's work is then all forward."""

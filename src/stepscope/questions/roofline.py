@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.analysis.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
+from stepscope.analysis.attribution import NO_MODULE
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows, noted
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.operator_work import DeviceWork, Part
     from stepscope.answers.scope import Scope
 
-NO_MODULE = "(no module)"
 ABOVE = "above 100 % of the peak: these limits are not this device's, or the work is counted wrong"
 CACHED = "faster than the memory: most of it came from a cache"
 HELPER = "work is counted with the kernels that it helps"

@@ -115,27 +115,14 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     * It does not know driver calls (`cuLaunchKernel`), by which Triton launches; here they are Runtime.
     * It leaves incomplete last steps out; here they are marked, and left out of means.
     """
-    from stepscope.analysis.breakdown import break_down
-    from stepscope.analysis.recording import (
-        device_work,
-        every_step,
-        rank_batches,
-        steps_of,
-    )
+    from stepscope.analysis.breakdown import break_down_all
 
     names = [c.name for c in _COLUMNS if c.name not in _LEFT_OUT[by]]
-    with every_step(scope) as whole:
-        rows = [
-            row
-            for ranks in rank_batches(scope.ranks)
-            for broken in break_down(
-                whole,
-                steps_of(scope, ranks),
-                device_work(whole, ranks),
-                ranks,
-            )
-            for row in (_mean_row(broken) if by == "mean" else _step_rows(broken))
-        ]
+    rows = [
+        row
+        for broken in break_down_all(scope)
+        for row in (_mean_row(broken) if by == "mean" else _step_rows(broken))
+    ]
     return answer_rows(_COLUMNS, names, rows)
 
 

@@ -31,4 +31,14 @@ def _roofline(table: Table, path: Path) -> None:
     write_plot(table, path)
 
 
-PICTURES: Mapping[Drawing, Picture] = {"roofline": Picture(("--plot",), _roofline)}
+def _runs(table: Table, path: Path) -> None:
+    from stepscope.report.figures import save_figure
+    from stepscope.report.scaling_chart import scaling_chart
+
+    save_figure(scaling_chart(table), path)
+
+
+PICTURES: Mapping[Drawing, Picture] = {
+    "roofline": Picture(("--plot",), _roofline),
+    "runs": Picture(("-o", "--output"), _runs),
+}

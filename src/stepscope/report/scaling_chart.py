@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from stepscope.answers.table import Table
-from stepscope.compare.scaling import WHOLE, Source, scaling
+from stepscope.api.comparisons import scaling
+from stepscope.api.several import Source
+from stepscope.compare.runs import WHOLE
 from stepscope.floor.units import time_text
 from stepscope.report.figures import COLOURS, GREY, new_figure, plain_text
 

@@ -69,6 +69,10 @@ def answer_lines(
         from stepscope.report.diff_text import diff_lines
 
         return diff_lines(table, width=width, most=most)
+    if drawing == "runs":
+        from stepscope.report.scaling_text import scaling_lines
+
+        return scaling_lines(table, width=width)
     return table.lines(width=width, most=most, whole=whole)
 
 

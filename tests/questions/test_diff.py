@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
-from stepscope.compare.diff import diff
 from stepscope.compare.interval import RankMean, over_ranks
 from stepscope.compare.rows import set_beside
 from stepscope.compare.sides import Part, Side

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from stepscope.api.comparisons import scaling
 from stepscope.api.trace import Trace
-from stepscope.compare.scaling import scaling, stopped
 from stepscope.floor.errors import SourceError, UsageError
+from stepscope.report.scaling_text import scaling_lines, stopped
 from stepscope.store.open import Store
 
 
@@ -149,6 +150,8 @@ def test_a_run_without_measurements_is_named():
         ("runs/1node", {}),
         (["a", "b"], {"names": ["a"]}),
         (["a"], {"mode": "both"}),
+        (["a"], {"names": "bc", "mode": "both"}),
+        (["a"], {"columns": ["lable"]}),
     ],
 )
 def test_a_call_that_cannot_be_meant_is_refused(sources, options):
@@ -163,3 +166,27 @@ def test_paths_are_named_by_what_tells_them_apart(tmp_path):
         (tmp_path / name / "h.prof.json").write_text(document)
     table = scaling([tmp_path / "a/run", tmp_path / "b/run"])
     assert _of(table, "run") == [("a/run",), ("b/run",)]
+
+
+def test_an_efficiency_below_which_nothing_can_be_is_refused(run):
+    with pytest.raises(UsageError, match="below=8 is no efficiency"):
+        scaling([run({"fc": [[40]]})], below=8)
+
+
+def test_in_words_all_rows_show_and_below_them_what_stops(run):
+    one = run({f"fc{number}": [[40]] for number in range(40)})
+    two = run({f"fc{number}": [[40 + 20 * (number == 7)]] * 2 for number in range(40)})
+    table = scaling([one, two], names=["one", "two"])
+    lines = [line.text for line in scaling_lines(table, width=100)]
+    assert len([line for line in lines if line.startswith("fc")]) == 80
+    assert lines[-3:] == [
+        "",
+        "Stop scaling (weak-scaling efficiency below 80.0 %), from so many ranks on:",
+        "     2  fc7",
+    ]
+    loose = scaling([one, two], below=0.5)
+    assert scaling_lines(loose, width=100)[-1].text == (
+        "Nothing stops scaling (weak-scaling efficiency below 50.0 %)."
+    )
+    alone = [line.text for line in scaling_lines(scaling([one]), width=100)]
+    assert not any("scaling (" in line for line in alone)

@@ -1,0 +1,108 @@
+"""One function per question that compares recordings. Made by docs/generate.py from the declarations;
+do not edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from stepscope.api.several import Source, ask_of_several
+
+if TYPE_CHECKING:
+    from stepscope.answers.table import Table
+    from stepscope.progress import Progress
+
+
+def diff(
+    before: Source,
+    after: Source,
+    *,
+    by: Literal["category", "operator", "kernel", "module", "label", "phase"] | None = None,
+    names: Sequence[str] | None = None,
+    top: int | None = None,
+    columns: Sequence[str] | None = None,
+    cache: bool = True,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Table:
+    """What got slower or faster, and how sure is that?
+
+    Args:
+        before: a folder, file, store, open trace or result of `parse_result`.
+        after: what it is compared with, recorded in the same way.
+        by: what is compared; by default the first of category, label and phase that both
+            have.
+        names: what to call the recordings; by default the last parts of their paths.
+        top: the first so many rows alone.
+        columns: these columns alone, in this order.
+        cache: keep what is imported for the next time.
+        strict: take any damage in a file as an error.
+        progress: hears how far reading is.
+
+    Columns: name, before_ns, after_ns, change_ns, change_ratio, ci95_low_ns, ci95_high_ns,
+    verdict, share_ratio, calls_before, calls_after, inside, samples_before, samples_after.
+
+    Raises:
+        SourceError: a source cannot be read, or they have nothing that can be compared.
+        UsageError: a column, choice or number of names that does not exist.
+    """
+    return ask_of_several(
+        "diff",
+        (before, after),
+        by=by,
+        names=names,
+        top=top,
+        columns=columns,
+        cache=cache,
+        strict=strict,
+        progress=progress,
+    )
+
+
+def scaling(
+    sources: Sequence[Source],
+    *,
+    mode: Literal["weak", "strong"] = "weak",
+    below: float = 0.8,
+    names: Sequence[str] | None = None,
+    top: int | None = None,
+    columns: Sequence[str] | None = None,
+    cache: bool = True,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Table:
+    """Does it really scale, event by event?
+
+    Args:
+        sources: a folder, file, store, open trace or result of `parse_result` for each
+            recording.
+        mode: what stays the same over all runs: the work of each process, or all work
+            together.
+        below: efficiency below which a label stops scaling.
+        names: what to call the recordings; by default the last parts of their paths.
+        top: the first so many rows alone.
+        columns: these columns alone, in this order.
+        cache: keep what is imported for the next time.
+        strict: take any damage in a file as an error.
+        progress: hears how far reading is.
+
+    Columns: label, run, ranks, average_ns, max_ns, slowest_rank, weak_efficiency_ratio,
+    strong_efficiency_ratio, stops_at_ranks, inside.
+
+    Raises:
+        SourceError: a source cannot be read, or they have nothing that can be compared.
+        UsageError: a column, choice or number of names that does not exist.
+    """
+    return ask_of_several(
+        "scaling",
+        sources,
+        mode=mode,
+        below=below,
+        names=names,
+        top=top,
+        columns=columns,
+        cache=cache,
+        strict=strict,
+        progress=progress,
+    )

@@ -1,0 +1,153 @@
+"""Several open recordings: what questions that compare are asked of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from stepscope.answers.ask import ask_several, check_asked
+from stepscope.answers.declare import Question
+from stepscope.answers.scope import Recording
+from stepscope.answers.table import Table
+from stepscope.api.inline_profiles import trace_of_profiles
+from stepscope.api.trace import Trace, open_trace
+from stepscope.floor.errors import UsageError
+from stepscope.progress import Progress
+from stepscope.questions import find
+
+Source = str | os.PathLike[str] | Trace | Sequence[Mapping[str, Any]]
+"""A path, an open trace, or what `parse_result` returned."""
+
+ERRORS = {
+    "no-runs": (
+        "`scaling` compares several runs: one source for each number of processes, and as many "
+        "names as sources where names are given. `diff` compares two, which `--names` names."
+    ),
+}
+
+_ROLES = ("before", "after")
+
+
+class Several:
+    """Several open recordings. `open_several` makes one."""
+
+    def __init__(self, question: Question, recordings: Sequence[Recording]) -> None:
+        """Of what is open already."""
+        self._question = question
+        self._recordings = tuple(recordings)
+
+    def ask(
+        self, *, top: int | None = None, columns: Sequence[str] | None = None, **parameters: Any
+    ) -> Table:
+        """Asks the question that they were opened for.
+
+        Raises:
+            SourceError: the recordings do not have what is to be compared.
+            UsageError: a column, parameter or choice that does not exist.
+        """
+        return ask_several(self._question, self._recordings, top=top, columns=columns, **parameters)
+
+
+@contextmanager
+def open_several(
+    question: Question,
+    sources: Sequence[Source],
+    *,
+    names: Sequence[str] | None = None,
+    cache: bool = True,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[Several]:
+    """Opens what a question that compares is asked of.
+
+    Args:
+        question: the question.
+        sources: the recordings; traces that are open stay open.
+        names: what to call them; by default the last parts of their paths.
+        cache: keep what is imported for the next time.
+        strict: take any damage in a file as an error.
+        progress: hears how far reading is.
+
+    Raises:
+        SourceError: a source cannot be read.
+        UsageError: not as many sources as the question is asked of, or names.
+    """
+    called = _called(question, sources, names)
+    roles = _ROLES if question.recordings == "two" else called
+    with ExitStack() as stack:
+        recordings = []
+        for source, name, role in zip(sources, called, roles, strict=True):
+            if isinstance(source, Trace):
+                trace = source
+            elif isinstance(source, str | os.PathLike):
+                trace = stack.enter_context(
+                    open_trace(source, cache=cache, strict=strict, progress=progress)
+                )
+            else:
+                trace = stack.enter_context(trace_of_profiles(source))
+            recordings.append(Recording(name, role, stack.enter_context(trace.scope())))
+        yield Several(question, recordings)
+
+
+def ask_of_several(
+    name: str,
+    sources: Sequence[Source],
+    *,
+    names: Sequence[str] | None,
+    cache: bool,
+    strict: bool,
+    progress: Progress | None,
+    **asked: Any,
+) -> Table:
+    """Opens recordings, asks them a question by its name, and closes them."""
+    question = find(name)
+    check_asked(question, **asked)
+    with open_several(
+        question, sources, names=names, cache=cache, strict=strict, progress=progress
+    ) as several:
+        return several.ask(**asked)
+
+
+def _called(
+    question: Question, sources: Sequence[Source], names: Sequence[str] | None
+) -> Sequence[str]:
+    """What to call each source."""
+    if not sources or isinstance(sources, str | os.PathLike | Trace):
+        raise UsageError(
+            f"{question.name} compares several recordings",
+            hint=f"give one source for each: {question.name}(['first', 'second'])",
+            slug="no-runs",
+        )
+    if names is None:
+        by_path = _names_of(sources)
+        if question.recordings != "two":
+            return by_path
+        return [
+            name if isinstance(source, str | os.PathLike) else role
+            for name, source, role in zip(by_path, sources, _ROLES, strict=True)
+        ]
+    given = [names] if isinstance(names, str) else names
+    if len(given) != len(sources):
+        raise UsageError(
+            f"{len(given)} name{'' if len(given) == 1 else 's'} for {len(sources)} recording"
+            f"{'' if len(sources) == 1 else 's'}: {', '.join(given)}",
+            hint="give each recording one name",
+            slug="no-runs",
+        )
+    return given
+
+
+def _names_of(sources: Sequence[Source]) -> list[str]:
+    """The last parts of their paths, as many as tell them apart."""
+    paths = [
+        Path(source).absolute() if isinstance(source, str | os.PathLike) else Path(f"run {number}")
+        for number, source in enumerate(sources, 1)
+    ]
+    for parts in range(1, max(len(path.parts) for path in paths) + 1):
+        names = ["/".join(path.parts[-parts:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{path.name} ({number})" for number, path in enumerate(paths, 1)]

@@ -1,0 +1,73 @@
+"""`--fail-if` of questions that compare: judges gates on their answers, and says what became of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stepscope.compare.gates import Gate, Judged, judge, parse_gate
+from stepscope.floor.errors import CheckFailedError
+from stepscope.report.diff_text import gate_text
+
+if TYPE_CHECKING:
+    from stepscope.answers.table import Table
+
+ERRORS = {
+    "gate-failed": (
+        "A change is beyond what `stepscope diff --fail-if` allows; the lines before it say by "
+        "how much, and how sure that is. The exit code is 3, so that a script can stop. See "
+        "[diff](diff.md)."
+    ),
+}
+
+
+def parse_all(texts: Sequence[str]) -> list[Gate]:
+    """Reads gates, before anything is computed.
+
+    Raises:
+        UsageError: one of them is none.
+    """
+    return [parse_gate(text) for text in texts]
+
+
+def judge_all(
+    gates: Sequence[Gate], ask: Callable[..., Table], parameters: Mapping[str, Any]
+) -> list[Judged]:
+    """What became of each gate; `ask` compares the recordings by what a gate is about.
+
+    Raises:
+        SourceError: the recordings cannot be compared by it.
+        UsageError: neither of the recordings has what a gate names.
+    """
+
+    @cache
+    def rows(by: str | None) -> list[dict[str, Any]]:
+        return ask(**{**parameters, "by": by}).rows()
+
+    return [judge(gate, rows, parameters["by"]) for gate in gates]
+
+
+def tell(judged: Sequence[Judged]) -> None:
+    """Says on stderr, after the answer, what became of the gates.
+
+    Raises:
+        CheckFailedError: one of them failed.
+    """
+    sys.stdout.flush()
+    failed = [one for one in judged if one.failed]
+    for one in judged:
+        click.echo(gate_text(one), err=True)
+    if failed:
+        raise CheckFailedError(
+            f"{len(failed)} of {len(judged)} gates failed"
+            if len(judged) > 1
+            else "the gate failed",
+            hint="stepscope diff --by operator, kernel or module says more about the same traces"
+            if any(one.row["name"] == "step" for one in failed)
+            else "the lines above say what was measured",
+            slug="gate-failed",
+        )

@@ -1,0 +1,148 @@
+"""`diff`: what got slower or faster between two recordings, by how much, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from stepscope.answers.declare import Parameter, question
+from stepscope.answers.rows import noted
+from stepscope.compare.rows import COLUMNS, COUNTED_CALLS, set_beside
+from stepscope.compare.sides import ANSWERED_LIKE, Side, marks_steps, offered, read_side
+from stepscope.floor.errors import SourceError
+from stepscope.formats.evidence import EVERYTHING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Recording
+
+_BY_DEFAULT = ("category", "label", "phase", "operator", "kernel")
+_WITHIN = (
+    " Intervals (±) know how steps scatter within each recording; two runs may differ by more."
+)
+
+ERRORS = {
+    "recorded-differently": (
+        "`diff` was given two recordings that cannot be compared: one is a trace and the other "
+        "has phases, say, or one has a device and the other has not, or what `--by` asks for is "
+        "not in both. The message says what each has. Record both in the same way, or choose with "
+        "`--by` something that both have."
+    ),
+}
+
+
+@question(
+    "diff",
+    "What got slower or faster, and how sure is that?",
+    COLUMNS,
+    rests_on=EVERYTHING,
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "what is compared; by default the first of category, label and phase that both have",
+            None,
+            tuple(ANSWERED_LIKE),
+        ),
+    ),
+    drawing="comparison",
+    recordings="two",
+    gates=True,
+    fills="Record both in the same way.",
+)
+def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
+    """Sets two recordings beside each other: what got slower or faster, and how sure that is.
+
+    The first row is the whole step, the others are its parts, the largest changes first: of traces
+    what a step consists of (category), operators, kernels or modules, of inline measurements their
+    labels, of phases the phases. Times are means per step and averages over ranks. Each change has a
+    95 % interval with steps as samples; where it contains 0 the change is unclear.
+
+    [What got slower or faster](../diff.md) has examples, and says what intervals know and how a CI job
+    fails on a change.
+    """
+    from stepscope.questions import find
+
+    chosen = _chosen(recordings, by)
+    before, after = (read_side(recording.scope, chosen) for recording in recordings)
+    if chosen not in ("label", "phase"):
+        _require_alike(
+            recordings,
+            [marks_steps(recording.scope) for recording in recordings],
+            ("has steps", "has none marked, and the whole recording would be one"),
+            "call profiler.step() after each step in both",
+        )
+    _require_alike(
+        recordings,
+        [side.of != "host work" for side in (before, after)],
+        ("has device work", "has the host alone"),
+        "record both with the same activities, or compare --by category",
+    )
+    rows = set_beside(before, after, chosen)
+    sure = rows.num_rows - rows["ci95_low_ns"].null_count
+    note = _note(before, after, recordings, chosen) + (_WITHIN if sure else "")
+    return noted(rows, note, rests_on=find(ANSWERED_LIKE[chosen]).rests_on)
+
+
+def _chosen(recordings: Sequence[Recording], by: str | None) -> str:
+    there = [offered(recording.scope) for recording in recordings]
+    for name in _BY_DEFAULT if by is None else (by,):
+        if all(name in offers for offers in there):
+            return name
+    told = [
+        f"{recording.role} ({recording.name}) has {', '.join(offers) or 'nothing of this kind'}"
+        for recording, offers in zip(recordings, there, strict=True)
+    ]
+    common = [name for name in there[0] if name in there[1]]
+    problem = "were not recorded alike" if by is None else f"cannot be compared by {by}"
+    raise SourceError(
+        f"the two {problem}: {'; '.join(told)}",
+        hint=f"compare --by {common[0]}, or record both with what it needs"
+        if common
+        else "record both in the same way",
+        slug="recorded-differently",
+    )
+
+
+def _require_alike(
+    recordings: Sequence[Recording], has: list[bool], words: tuple[str, str], hint: str
+) -> None:
+    """Refuses two recordings of which one has what the other has not."""
+    if has[0] == has[1]:
+        return
+    told = [
+        f"{recording.role} ({recording.name}) {words[0] if there else words[1]}"
+        for recording, there in zip(recordings, has, strict=True)
+    ]
+    raise SourceError(
+        f"the two were not recorded alike: {'; '.join(told)}",
+        hint=hint,
+        slug="recorded-differently",
+    )
+
+
+def _note(before: Side, after: Side, recordings: Sequence[Recording], by: str) -> str:
+    def told(side: Side) -> str:
+        ranks = "1 rank" if side.ranks == 1 else f"{side.ranks} ranks"
+        if side.total is None or not side.total.timing.samples:
+            return ranks
+        steps = side.total.timing.samples
+        step = "iteration" if by == "label" else "step"
+        return f"{steps} {step}{'' if steps == 1 else 's'} of {ranks}"
+
+    names = [recording.name for recording in recordings]
+    words = [f"before: {names[0]}, {told(before)}; after: {names[1]}, {told(after)}."]
+    if by not in ("label", "phase") and not marks_steps(recordings[0].scope):
+        words.append("No steps are marked: each recording counts as one.")
+    if before.ranks > 1 or after.ranks > 1:
+        words.append("Times are per step and averaged over ranks.")
+    if by == "label":
+        words.append("Events may overlap or lie inside one another: changes do not add up.")
+    elif by in COUNTED_CALLS:
+        words.append(
+            "Durations are summed: what runs at once counts twice."
+            if before.of == "device work"
+            else "No device was recorded: times are the host's self times."
+        )
+    return " ".join(words)
