@@ -1,0 +1,85 @@
+"""Which stores in the cache still stand for what would be made now."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stepscope
+from stepscope.store.cache import ROOMS
+
+TRACE = {
+    "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    ]
+}
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(TRACE))
+    return path
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    """Another installation of the same version."""
+    source = tmp_path_factory.mktemp("installed")
+    shutil.copytree(
+        Path(stepscope.__file__).parent,
+        source / "stepscope",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    return source
+
+
+def python(code, source):
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    return done.stdout.strip()
+
+
+def key(trace, source=Path(stepscope.__file__).parents[1]):
+    code = "from pathlib import Path; from stepscope.store.cache import cache_key\n"
+    return python(f"{code}print(cache_key(Path({str(trace)!r}), {{}}))", source)
+
+
+@pytest.mark.parametrize(
+    "changed", ["formats/kineto/words.py", "link/steps.py", "schema/tables.py"]
+)
+def test_a_changed_reader_or_link_makes_another_store(trace, copied, changed):
+    file = copied / "stepscope" / changed
+    before = file.read_text()
+    file.write_text(f"{before}\n# read in another way\n")
+    try:
+        assert key(trace, copied) != key(trace)
+    finally:
+        file.write_text(before)
+
+
+def test_another_installation_and_a_changed_question_use_the_same_store(trace, copied):
+    with (copied / "stepscope" / "questions" / "kernels.py").open("a") as question:
+        question.write("\n# asked in another way\n")
+    assert key(trace, copied) == key(trace)
+
+
+def test_the_rooms_are_all_that_an_import_runs(trace, tmp_path):
+    """Else code could change what is stored, and the cache would not notice."""
+    code = (
+        "import sys; from stepscope.store.build import import_source\n"
+        f"import_source({str(trace)!r}, {str(tmp_path / 'store')!r})\n"
+        "print(*(name for name in sys.modules if name.startswith('stepscope.')))"
+    )
+    used = {
+        name.split(".")[1] for name in python(code, Path(stepscope.__file__).parents[1]).split()
+    }
+    assert used - {"floor", "progress", "without_pandas"} == set(ROOMS)
