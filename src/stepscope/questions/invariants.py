@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from stepscope.answers.declare import Column, question
 from stepscope.answers.scope import Scope
 from stepscope.questions import affected, find
+from stepscope.schema.declare import Role
 from stepscope.schema.tables import TABLES
 
 if TYPE_CHECKING:
@@ -81,25 +82,16 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "links_lead_somewhere",
-        "a parent, launch, operator, forward or module that is named exists",
-        """
-        SELECT
-            (SELECT count(*) FROM host_event AS e ANTI JOIN host_event AS h
-                ON e.rank = h.rank AND e.parent_id = h.id WHERE e.parent_id IS NOT NULL)
-            + (SELECT count(*) FROM host_event AS e ANTI JOIN host_event AS h
-                ON e.rank = h.rank AND e.forward_id = h.id WHERE e.forward_id IS NOT NULL)
-            + (SELECT count(*) FROM device_event AS e ANTI JOIN host_event AS h
-                ON e.rank = h.rank AND e.launch_id = h.id WHERE e.launch_id IS NOT NULL)
-            + (SELECT count(*) FROM device_event AS e ANTI JOIN host_event AS h
-                ON e.rank = h.rank AND e.operator_id = h.id WHERE e.operator_id IS NOT NULL)
-            + (SELECT count(*) FROM device_event AS e ANTI JOIN module AS m
-                USING (rank, span, module_id) WHERE e.module_id IS NOT NULL)
-            + (SELECT count(*) FROM host_event AS e ANTI JOIN module AS m
-                USING (rank, span, module_id) WHERE e.module_id IS NOT NULL)
-            + (SELECT count(*) FROM module AS m ANTI JOIN module AS above
-                ON m.rank = above.rank AND m.span = above.span AND m.parent_id = above.module_id
-                WHERE m.parent_id IS NOT NULL)
-        """,
+        "an event, module, thread, input or stack that a row names exists",
+        " + ".join(
+            f"(SELECT count(*) FROM {table.name} AS one ANTI JOIN {column.of} AS named "
+            f"ON one.rank = named.rank AND one.{column.name} = named.{TABLES[column.of].number} "
+            f"{'AND one.span = named.span ' if column.role is Role.ROW else ''}"
+            f"WHERE one.{column.name} IS NOT NULL)"
+            for table in TABLES.values()
+            for column in table.columns
+            if column.of is not None
+        ).join(("SELECT ", "")),
     ),
     (
         "links_are_what_they_lead_to",

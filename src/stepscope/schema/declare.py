@@ -137,6 +137,12 @@ class SchemaTable:
         return any(column.role is Role.STEP for column in self.columns)
 
     @property
+    def number(self) -> str | None:
+        """The column under whose number other rows name one of this table."""
+        own = (c.name for c in self.columns if c.role in (Role.EVENT, Role.ROW) and c.of is None)
+        return next(own, None)
+
+    @property
     def describes(self) -> str | None:
         """The table of events of which each row describes one, under its `id`."""
         return next((column.of for column in self.columns if column.name == "id"), None)
