@@ -322,3 +322,20 @@ def test_a_loop_that_says_its_iterations_itself_is_not_told_twice(tmp_path: Path
     assert file.name.endswith(".phases.json")
     summary = json.loads(next((tmp_path / "out").glob("*.phases.json")).read_text())
     assert summary["steps"] == 30
+
+
+def test_a_session_that_the_script_starts_instead_ends_with_the_script(tmp_path: Path) -> None:
+    loop = f"""
+        import torch
+        from stepscope.record import inline
+        model = torch.nn.Linear(8, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        inline.start(out={str(tmp_path / "own")!r})
+        for batch in inline.iterate([torch.ones(2, 8)] * 9):
+            model(batch).sum().backward()
+            optimizer.step()
+    """
+    assert _record_here(textwrap.dedent(loop), tmp_path) == []
+    (file,) = (tmp_path / "own").iterdir()
+    assert json.loads(file.read_text())["steps"] == 9
+    assert inline.active() is None

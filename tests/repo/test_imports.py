@@ -71,6 +71,16 @@ def test_the_floor_and_recording_need_nothing_but_python() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_job_that_is_not_recorded_loads_little_of_inline() -> None:
+    done = _python(
+        "import sys\nfrom stepscope.record import inline\nassert list(inline.iterate([1])) == [1]\n"
+        "import stepscope.record.inline.schedule\n"
+        "sys.stderr.write(str([name for name in sys.modules if 'record.targets' in name or "
+        "'inline.session' in name]))"
+    )
+    assert (done.returncode, done.stderr) == (0, "[]")
+
+
 def test_the_demo_without_torch_says_what_to_do() -> None:
     done = _python(f"{BLOCK_TORCH}\nfrom stepscope.cli.main import main\nsys.exit(main(['demo']))")
     assert done.returncode == 1

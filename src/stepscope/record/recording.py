@@ -6,8 +6,9 @@ drives: the inline session, the tracer, the listener for `stepscope trigger` and
 `stepscope plan` are all a `Recording`. An iteration of the loop and a training step are the same thing;
 plans call it the first, traces and phases the second.
 
-All calls come from the thread that trains. They never raise into the job, but for the survey's, which ends
-it. They may come after `stop`, from a loop that goes on, and in a forked child, and do nothing there.
+All calls come from the thread that trains. They do not raise into the job, except for the survey's,
+which end it. A loop that goes on after `stop`, or in a forked child, may still make them; they then do
+nothing.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ Itself = TypeVar("Itself", bound="EveryStep")
 
 
 class Recording(ABC):
-    """What is driven. Calls that do nothing here may be left out by a recording that needs them not.
+    """What a loop drives. A method that is not abstract does nothing here, and may be left so.
 
     Attributes:
-        guard: keeps the recording's own exceptions out of the job; when it has tripped, iterations
-            need not be told any more.
-        driver: how the script itself tells of its iterations, if it does; `LoopFinder`, which only
-            guesses them, is then silent.
+        guard: keeps the recording's own exceptions out of the job; once it has tripped, a loop need
+            make no more calls.
+        driver: how the script drives the recording itself, if it does; `LoopFinder`, which can only
+            guess where iterations are, is then silent.
         stopped: whether `stop` was called.
-        takes_batches: whether `input_begins` and `input_ends` mean anything to it.
+        takes_batches: whether it makes use of `input_begins`, `input_ends` and `not_this_one`.
     """
 
     guard: Guard
@@ -42,16 +43,16 @@ class Recording(ABC):
 
     @abstractmethod
     def start(self, *, lead_in: bool = False) -> None:
-        """Recording starts, once, before any other call.
+        """Starts the recording, once, before any other call.
 
         Args:
-            lead_in: what runs until the first `begin` is no iteration but the job's beginning; without,
-                the first iteration starts now.
+            lead_in: what runs until the first `begin` is the job's beginning and no iteration; without
+                it the first iteration starts now.
         """
 
     @abstractmethod
     def stop(self) -> list[Path]:
-        """Recording ends, and everything is written; safe to call again. Returns the files."""
+        """Ends the recording and writes everything; safe to call again. Returns the files."""
 
     @abstractmethod
     def begin(self, *, fresh: bool = False, number: int | None = None) -> int:
@@ -66,7 +67,7 @@ class Recording(ABC):
         """
 
     def end(self) -> None:
-        """The iteration has ended. Where it is not called, the next `begin` ends it."""
+        """The iteration has ended. Where this is not called, the next `begin` ends it."""
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
         """The iteration broke off: an exception, a break, the end of the loader.
@@ -77,13 +78,13 @@ class Recording(ABC):
         """
 
     def not_this_one(self) -> None:
-        """The running iteration does not count: an epoch began, or a validation ran in it."""
+        """The running iteration does not count: an epoch started in it, or a validation ran."""
 
     def missed(self, iterations: int) -> None:
-        """So many iterations went by before it was known that they are some; called before `begin`."""
+        """So many iterations ran before the loop was found; called before `begin`."""
 
     def input_begins(self) -> Any:
-        """The wait for a batch starts, perhaps outside any iteration; the result goes to `input_ends`."""
+        """The wait for a batch starts, perhaps outside any iteration; `input_ends` takes the result."""
 
     def input_ends(self, token: Any) -> None:
         """The batch is here, or the loader has none left."""
@@ -91,11 +92,11 @@ class Recording(ABC):
     @property
     @abstractmethod
     def over(self) -> bool:
-        """Whether nothing is left to record: iterations need not be told any more."""
+        """Whether nothing is left to record, so that a loop need make no more calls."""
 
     @property
     def done(self) -> bool:
-        """Whether what was asked for is measured; what the script is told when it asks."""
+        """Whether what was asked for is measured: the script's `inline.done()`."""
         return self.over
 
     def stops_now(self) -> bool:
@@ -107,14 +108,14 @@ class Recording(ABC):
         return False
 
     def forget_in_child(self) -> None:
-        """A forked child has its parent's hooks; they must do nothing there."""
+        """This process is a forked child: it has its parent's hooks, which must do nothing here."""
         self.guard.error = self.guard.error or RuntimeError("recorded by the parent process")
 
 
 class EveryStep(Recording):
-    """A recording that takes every step as it comes: also as a context, and in a loop of one's own.
+    """A recording that takes every step as it comes: also as a context, and in a loop of its own.
 
-    A trace has the loader's own ranges, so that the wait for input needs no telling.
+    It takes no batches: a trace has the loader's own ranges.
     """
 
     takes_batches = False
@@ -130,7 +131,7 @@ class EveryStep(Recording):
 
     @abstractmethod
     def step(self, number: int | None = None) -> None:
-        """A step has ended and the next begins.
+        """A step has ended and the next starts.
 
         Args:
             number: the next step's number, where it is not the one after this. The same on all
@@ -144,10 +145,10 @@ class EveryStep(Recording):
             self.step()
 
     def begin(self, *, fresh: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - every step counts in a trace
-        """The next step begins."""
+        """The next step starts."""
         self.step(number)
         return self._index
 
     def missed(self, iterations: int) -> None:
-        """Steps have gone by unheard; those after them keep their true numbers."""
+        """Steps have run before the first call; those after them keep their true numbers."""
         self._number += iterations
