@@ -259,7 +259,6 @@ def forward(call: Call, conventions: Conventions) -> Work | None:
     statistics = size_of(accumulate_type(q.dtype)) if keeps else 0
     size = v.element_size
     return Work(
-        family="attention",
         formula="attention.forward",
         flops=2 * extent.heads * pairs * (extent.width + extent.value_width),
         bytes_read=total(q.stored_bytes, k.stored_bytes, v.stored_bytes, _mask_bytes(call, layout)),
@@ -291,7 +290,6 @@ def backward(call: Call, conventions: Conventions) -> Work | None:
     pairs, note = _pairs(call, layout, extent, conventions)
     kept = [call.tensor(position) for position in layout.out]
     return Work(
-        family="attention",
         formula="attention.backward",
         flops=extent.heads * pairs * (6 * extent.width + 4 * extent.value_width),
         bytes_read=total(

@@ -90,7 +90,6 @@ def collective(
     if known in ("all_reduce", "reduce_scatter", "reduce") and n is not None and is_float(dtype):
         flops = message * (n - 1) // n
     return Work(
-        family="communication",
         formula=f"communication.{known}",
         flops=flops,
         bytes_read=None if size is None else elements_in * size,

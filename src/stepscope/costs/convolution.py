@@ -207,7 +207,6 @@ def forward(call: Call, _: Conventions) -> Work | None:
     outs = batch * out_channels * math.prod(extent)
     size = x.element_size
     return Work(
-        family="convolution",
         formula="convolution.forward",
         flops=_products(x, batch * positions * w.elements),
         bytes_read=total(
@@ -252,7 +251,6 @@ def conv_tbc(call: Call, _: Conventions) -> Work | None:
         return None
     size = x.element_size
     return Work(
-        family="convolution",
         formula="convolution.conv_tbc",
         flops=_products(x, steps * x.shape[1] * w.elements),
         bytes_read=total(x.stored_bytes, w.stored_bytes, *_optional(call, 2)),
@@ -308,7 +306,6 @@ _WEIGHT_GRADIENT: dict[str, tuple[int, int]] = {
 def _input_part(grad: Tensor, w: Tensor, x_shape: tuple[int, ...], positions: int) -> Work:
     size = grad.element_size
     return Work(
-        family="convolution",
         formula="convolution.input_gradient",
         flops=_products(grad, grad.shape[0] * positions * w.elements),
         bytes_read=total(grad.stored_bytes, w.stored_bytes),
@@ -322,7 +319,6 @@ def _weight_part(grad: Tensor, x: Tensor, w_shape: tuple[int, ...], positions: i
     size = grad.element_size
     elements = math.prod(w_shape)
     return Work(
-        family="convolution",
         formula="convolution.weight_gradient",
         flops=_products(grad, grad.shape[0] * positions * elements),
         bytes_read=total(grad.stored_bytes, x.stored_bytes),
@@ -335,7 +331,6 @@ def _weight_part(grad: Tensor, x: Tensor, w_shape: tuple[int, ...], positions: i
 def _bias_part(grad: Tensor) -> Work:
     size = grad.element_size
     return Work(
-        family="convolution",
         formula="convolution.bias_gradient",
         flops=grad.elements,
         bytes_read=grad.stored_bytes,
@@ -385,7 +380,6 @@ def backward(call: Call, _: Conventions) -> Work | None:
     if mask is None:
         part = _weight_part(grad, x, w.shape, positions)
         return Work(
-            "convolution",
             "convolution.backward",
             part.flops,
             None,
@@ -439,7 +433,7 @@ def input_gradient(call: Call, _: Conventions) -> Work | None:
     work = _input_part(grad, w, shape or (0,), math.prod(grad.shape[2:]))
     if shape is not None:
         return work
-    return Work(work.family, work.formula, work.flops, work.bytes_read, None, work.dtype, work.unit)
+    return Work(work.formula, work.flops, work.bytes_read, None, work.dtype, work.unit)
 
 
 def weight_gradient(call: Call, _: Conventions) -> Work | None:

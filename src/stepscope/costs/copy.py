@@ -18,7 +18,7 @@ def copy(call: Call, _: Conventions) -> Work | None:
     to, source = call.tensor(0), call.tensor(1)
     if to is None or source is None:
         return None
-    return Work("copy", "copy.copy", 0, source.stored_bytes, to.bytes, to.dtype)
+    return Work("copy.copy", 0, source.stored_bytes, to.bytes, to.dtype)
 
 
 _CASTS = aten("to _to_copy clone contiguous lift_fresh_copy")
@@ -46,7 +46,6 @@ def cast(call: Call, _: Conventions) -> Work | None:
                 out = scalar_type(call.integer(2))
     size = size_of(out)
     return Work(
-        "copy",
         "copy.cast",
         0,
         x.stored_bytes,
@@ -61,7 +60,7 @@ def to_host(call: Call, _: Conventions) -> Work | None:
     if x is None or x.elements != 1:
         return None
     size = x.element_size
-    return Work("copy", "copy.to_host", 0, size, size, x.dtype)
+    return Work("copy.to_host", 0, size, size, x.dtype)
 
 
 def fill(call: Call, _: Conventions) -> Work | None:
@@ -69,7 +68,7 @@ def fill(call: Call, _: Conventions) -> Work | None:
     x = call.tensor(0)
     if x is None:
         return None
-    return Work("fill", "fill.fill", 0, 0, x.bytes, x.dtype)
+    return Work("fill.fill", 0, 0, x.bytes, x.dtype)
 
 
 _LIKE: dict[str, int] = {
@@ -106,7 +105,7 @@ def filled_like(call: Call, _: Conventions) -> Work | None:
     size = size_of(out)
     written = None if size is None else x.elements * size
     family = _family(call.name)
-    return Work(family, f"{family}.like", 0, 0, written, out)
+    return Work(f"{family}.like", 0, 0, written, out)
 
 
 def filled(call: Call, _: Conventions) -> Work | None:
@@ -126,7 +125,7 @@ def filled(call: Call, _: Conventions) -> Work | None:
     size = size_of(out)
     family = _family(call.name)
     elements = math.prod(sizes)
-    return Work(family, f"{family}.sized", 0, 0, None if size is None else elements * size, out)
+    return Work(f"{family}.sized", 0, 0, None if size is None else elements * size, out)
 
 
 def sequence(call: Call, _: Conventions) -> Work | None:
@@ -152,7 +151,7 @@ def sequence(call: Call, _: Conventions) -> Work | None:
     if out is None:
         out = "float32" if any(isinstance(number, float) for number in numbers) else "int64"
     size = size_of(out)
-    return Work("fill", "fill.sequence", 0, 0, None if size is None else count * size, out)
+    return Work("fill.sequence", 0, 0, None if size is None else count * size, out)
 
 
 def random_in_place(call: Call, _: Conventions) -> Work | None:
@@ -162,7 +161,7 @@ def random_in_place(call: Call, _: Conventions) -> Work | None:
         return None
     rates = call.tensor(1)
     read = 0 if rates is None else rates.stored_bytes
-    return Work("random", "random.in_place", 0, read, x.bytes, x.dtype)
+    return Work("random.in_place", 0, read, x.bytes, x.dtype)
 
 
 def random_from(call: Call, _: Conventions) -> Work | None:
@@ -170,7 +169,7 @@ def random_from(call: Call, _: Conventions) -> Work | None:
     x = call.tensor(0)
     if x is None:
         return None
-    return Work("random", "random.from_rates", 0, x.stored_bytes, x.bytes, x.dtype)
+    return Work("random.from_rates", 0, x.stored_bytes, x.bytes, x.dtype)
 
 
 MODELS: tuple[Model, ...] = (

@@ -22,7 +22,6 @@ def forward(call: Call, _: Conventions) -> Work | None:
     idle = call.name in ("aten::native_dropout", "aten::dropout") and call.flag(2) is False
     masks = x.elements if fused else 0
     return Work(
-        family="dropout",
         formula="dropout.forward",
         flops=0 if idle else 2 * x.elements,
         bytes_read=x.stored_bytes,
@@ -37,7 +36,6 @@ def backward(call: Call, _: Conventions) -> Work | None:
     if grad is None or mask is None:
         return None
     return Work(
-        family="dropout",
         formula="dropout.backward",
         flops=2 * grad.elements,
         bytes_read=total(grad.stored_bytes, mask.stored_bytes),

@@ -109,7 +109,6 @@ def elementwise(call: Call, _: Conventions) -> Work | None:
     size = size_of(out)
     ambiguous = untold and common is not None and not is_float(common) and row.result != "bool"
     return Work(
-        family="elementwise",
         formula="elementwise.pointwise",
         flops=each * elements,
         bytes_read=total(*(tensor.stored_bytes for tensor in tensors)),
@@ -130,7 +129,6 @@ def gated(call: Call, _: Conventions) -> Work | None:
     size = x.element_size
     half = x.elements // 2
     return Work(
-        family="elementwise",
         formula="elementwise.gated",
         flops=5 * half,
         bytes_read=x.stored_bytes,
@@ -148,7 +146,6 @@ def gated_backward(call: Call, _: Conventions) -> Work | None:
     if grad is None or x is None or x.elements != 2 * grad.elements:
         return None
     return Work(
-        family="elementwise",
         formula="elementwise.gated_backward",
         flops=9 * grad.elements,
         bytes_read=total(grad.stored_bytes, x.stored_bytes),

@@ -22,7 +22,6 @@ def lookup(call: Call, _: Conventions) -> Work | None:
     size = table.element_size
     rows = None if size is None else indices.elements * table.shape[1] * size
     return Work(
-        family="embedding",
         formula="embedding.lookup",
         flops=0,
         bytes_read=total(indices.stored_bytes, rows),
@@ -42,7 +41,6 @@ def gradient(call: Call, _: Conventions) -> Work | None:
     size = grad.element_size
     known = size is not None and rows is not None
     return Work(
-        family="embedding",
         formula="embedding.gradient",
         flops=grad.elements,
         bytes_read=total(grad.stored_bytes, indices.stored_bytes),
@@ -70,7 +68,6 @@ def bag(call: Call, _: Conventions) -> Work | None:
     if call.integer(4) == 1:
         flops += bags * width
     return Work(
-        family="embedding",
         formula="embedding.bag",
         flops=flops,
         bytes_read=total(
@@ -95,7 +92,6 @@ def bag_gradient(call: Call, _: Conventions) -> Work | None:
         return None
     size = grad.element_size
     return Work(
-        family="embedding",
         formula="embedding.bag_gradient",
         flops=indices.elements * grad.shape[1],
         bytes_read=total(grad.stored_bytes, indices.stored_bytes, _bytes(owners)),

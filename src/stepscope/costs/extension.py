@@ -21,7 +21,6 @@ def rms_norm(call: Call, _: Conventions) -> Work | None:
         return None
     rows = x.elements // max(1, x.shape[-1])
     return Work(
-        family="normalisation",
         formula="normalisation.vllm_rms_norm",
         flops=4 * x.elements + 3 * rows,
         bytes_read=total(x.stored_bytes, weight.stored_bytes),
@@ -40,7 +39,6 @@ def fused_add_rms_norm(call: Call, _: Conventions) -> Work | None:
         return None
     rows = x.elements // max(1, x.shape[-1])
     return Work(
-        family="normalisation",
         formula="normalisation.vllm_fused_add_rms_norm",
         flops=5 * x.elements + 3 * rows,
         bytes_read=total(x.stored_bytes, residual.stored_bytes, weight.stored_bytes),
@@ -62,7 +60,6 @@ def rotary_embedding(call: Call, _: Conventions) -> Work | None:
     size = cache.element_size
     rows = None if size is None else positions.elements * cache.shape[1] * size
     return Work(
-        family="elementwise",
         formula="elementwise.rotary_embedding",
         flops=3 * rotated,
         bytes_read=total(positions.stored_bytes, query.stored_bytes, _bytes(key), rows),
@@ -82,7 +79,6 @@ def quantise(call: Call, _: Conventions) -> Work | None:
         return None
     dynamic = "dynamic" in call.name
     return Work(
-        family="elementwise",
         formula="elementwise.quantise",
         flops=(5 if dynamic else 3) * x.elements,
         bytes_read=total(x.stored_bytes, 0 if dynamic else _bytes(scale)),
@@ -97,7 +93,6 @@ def silu_and_mul(call: Call, _: Conventions) -> Work | None:
     if out is None or x is None:
         return None
     return Work(
-        family="elementwise",
         formula="elementwise.silu_and_mul",
         flops=6 * out.elements,
         bytes_read=x.stored_bytes,
@@ -117,7 +112,6 @@ def cache_write(call: Call, _: Conventions) -> Work | None:
     size = cache.element_size
     moved = key.elements + value.elements
     return Work(
-        family="indexing",
         formula="indexing.cache_write",
         flops=0,
         bytes_read=total(key.stored_bytes, value.stored_bytes, _bytes(slots)),
@@ -132,7 +126,6 @@ def permute_pooled(call: Call, _: Conventions) -> Work | None:
     if pooled is None:
         return None
     return Work(
-        family="indexing",
         formula="indexing.permute_pooled",
         flops=0,
         bytes_read=pooled.stored_bytes,
@@ -148,7 +141,6 @@ def complete_sum(call: Call, _: Conventions) -> Work | None:
         return None
     size = lengths.element_size
     return Work(
-        family="scan",
         formula="scan.complete_sum",
         flops=0,
         bytes_read=lengths.stored_bytes,
@@ -163,7 +155,6 @@ def causal_conv1d(call: Call, _: Conventions) -> Work | None:
     if x is None or w is None or len(x.shape) != 3 or len(w.shape) != 2 or x.shape[1] != w.shape[0]:
         return None
     return Work(
-        family="convolution",
         formula="convolution.causal_conv1d",
         flops=2 * x.elements * w.shape[1],
         bytes_read=total(x.stored_bytes, w.stored_bytes, _bytes(bias)),

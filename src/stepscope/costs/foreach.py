@@ -55,7 +55,6 @@ def foreach(call: Call, _: Conventions) -> Work | None:
         read.extend(part.stored_bytes for part in parts)
         written.append(result.bytes)
     return Work(
-        family="elementwise",
         formula="elementwise.foreach",
         flops=flops,
         bytes_read=total(*read),
@@ -76,7 +75,6 @@ def foreach_copy(call: Call, _: Conventions) -> Work | None:
         return None
     target, source = lists[0].tensors, lists[min(1, len(lists) - 1)].tensors
     return Work(
-        family="copy",
         formula="copy.foreach",
         flops=0,
         bytes_read=total(*(tensor.stored_bytes for tensor in source)),
@@ -92,7 +90,6 @@ def foreach_zero(call: Call, _: Conventions) -> Work | None:
     if tensors is None:
         return None
     return Work(
-        family="fill",
         formula="fill.foreach",
         flops=0,
         bytes_read=0,
@@ -115,7 +112,6 @@ def foreach_reduce(call: Call, _: Conventions) -> Work | None:
     each = 1 if call.name == f"{_PREFIX}max" or (order is not None and math.isinf(order)) else 2
     size = tensors[0].element_size
     return Work(
-        family="reduction",
         formula="reduction.foreach",
         flops=each * elements,
         bytes_read=total(*(tensor.stored_bytes for tensor in tensors)),
@@ -135,7 +131,6 @@ def unscale(call: Call, _: Conventions) -> Work | None:
         return None
     read = total(*(tensor.stored_bytes for tensor in tensors))
     return Work(
-        family="optimizer",
         formula="optimizer.unscale",
         flops=2 * sum(tensor.elements for tensor in tensors),
         bytes_read=read,
@@ -158,7 +153,6 @@ def matrix_products(call: Call, _: Conventions) -> Work | None:
         flops += 2 * a.elements * b.shape[1]
         outs.append(Tensor((a.shape[0], b.shape[1]), a.dtype).bytes)
     return Work(
-        family="gemm",
         formula="gemm.foreach",
         flops=flops,
         bytes_read=total(*(tensor.stored_bytes for tensor in left + right)),

@@ -26,7 +26,6 @@ def _product(
 ) -> Work:
     size = size_of(out_dtype)
     return Work(
-        family="gemm",
         formula=formula,
         flops=2 * multiply_adds * (4 if is_complex(a.dtype) else 1),
         bytes_read=read,
@@ -306,7 +305,6 @@ def pairwise_distance(call: Call, _: Conventions) -> Work | None:
     pairs = math.prod(x.shape[:-1]) * y.shape[-2]
     size = x.element_size
     return Work(
-        family="gemm",
         formula="gemm.pairwise_distance",
         flops=pairs * (3 * x.shape[-1] + 1),
         bytes_read=total(x.stored_bytes, y.stored_bytes),

@@ -114,7 +114,6 @@ def generated(call: Call, _: Conventions) -> Work | None:
     floats = [tensor.dtype for tensor in buffers if is_float(tensor.dtype)]
     flops = points * sum(_operations(name) for name in fused_operators(call.name))
     return Work(
-        family="generated",
         formula="generated.inductor",
         flops=flops if floats or all(tensor.dtype is None for tensor in buffers) else 0,
         bytes_read=total(*(tensor.stored_bytes for tensor in buffers[:-1])),

@@ -17,7 +17,7 @@ from stepscope.costs.work import Conventions, Model, Work, aten, total
 def _move(
     formula: str, x: Tensor, read: int | None, written: int | None, flops: int = 0, *notes: str
 ) -> Work:
-    return Work("indexing", formula, flops, read, written, x.dtype, notes=notes)
+    return Work(formula, flops, read, written, x.dtype, notes=notes)
 
 
 def _bytes(tensor: Tensor | None) -> int | None:

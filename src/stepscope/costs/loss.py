@@ -30,7 +30,6 @@ def nll_forward(call: Call, _: Conventions) -> Work | None:
     if size is not None and reduction is not None:
         written = size * (2 if reduction else target.elements + 1)
     return Work(
-        family="loss",
         formula="loss.nll_forward",
         flops=target.elements * (1 if weight is None else 2),
         bytes_read=total(
@@ -48,7 +47,6 @@ def nll_backward(call: Call, _: Conventions) -> Work | None:
     if x is None or target is None:
         return None
     return Work(
-        family="loss",
         formula="loss.nll_backward",
         flops=target.elements,
         bytes_read=total(_bytes(grad), target.stored_bytes, _bytes(weight), _bytes(call.tensor(6))),
@@ -71,7 +69,6 @@ def cross_entropy(call: Call, _: Conventions) -> Work | None:
     each = 2 if target.shape == x.shape else 1
     outs = None if reduction is None else 1 if reduction else x.elements // max(1, x.shape[-1])
     return Work(
-        family="loss",
         formula="loss.cross_entropy",
         flops=5 * x.elements + each * target.elements,
         bytes_read=total(x.stored_bytes, target.stored_bytes, _bytes(weight)),
@@ -113,7 +110,6 @@ def elementwise(call: Call, _: Conventions) -> Work | None:
     size = size_of(promote([name for name in (x.dtype, target.dtype) if name is not None]))
     known = x.dtype is not None and target.dtype is not None and size is not None
     return Work(
-        family="loss",
         formula="loss.elementwise",
         flops=elements * (_ELEMENTWISE[call.name] + (weight is not None)),
         bytes_read=total(x.stored_bytes, target.stored_bytes, _bytes(weight)),
@@ -141,7 +137,6 @@ def elementwise_backward(call: Call, _: Conventions) -> Work | None:
     if x is None or target is None:
         return None
     return Work(
-        family="loss",
         formula="loss.elementwise_backward",
         flops=x.elements * (_ELEMENTWISE_BACKWARD[call.name] + (weight is not None)),
         bytes_read=total(_bytes(grad), x.stored_bytes, target.stored_bytes, _bytes(weight)),

@@ -35,7 +35,7 @@ def _given(*tensors: Tensor | None) -> int | None:
 def _work(
     formula: str, x: Tensor, flops: int, read: int | None, written: int | None, *notes: str
 ) -> Work:
-    return Work("normalisation", formula, flops, read, written, x.dtype, notes=notes)
+    return Work(formula, flops, read, written, x.dtype, notes=notes)
 
 
 _BATCH_NORM: dict[str, int | bool] = {

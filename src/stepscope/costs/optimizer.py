@@ -35,7 +35,6 @@ def _work(
 ) -> Work:
     known = parameters[0].dtype is not None
     return Work(
-        family="optimizer",
         formula=formula,
         flops=each * _elements(parameters),
         bytes_read=read,

@@ -85,7 +85,6 @@ def pool(call: Call, _: Conventions) -> Work | None:
         if outs is None:
             return None
         return Work(
-            family="pooling",
             formula="pooling.pool",
             flops=x.elements,
             bytes_read=x.stored_bytes,
@@ -96,7 +95,6 @@ def pool(call: Call, _: Conventions) -> Work | None:
         )
     outs, window = extent
     return Work(
-        family="pooling",
         formula="pooling.pool",
         flops=outs * (window + (not maximum)),
         bytes_read=x.stored_bytes,
@@ -132,7 +130,6 @@ def pool_backward(call: Call, _: Conventions) -> Work | None:
         known = kernel is not None
         flops = x.elements if kernel is None else grad.elements * (math.prod(kernel) + 1)
     return Work(
-        family="pooling",
         formula="pooling.pool_backward",
         flops=flops,
         bytes_read=total(grad.stored_bytes, 0 if indices is None else indices.stored_bytes),
@@ -174,7 +171,6 @@ def adaptive(call: Call, _: Conventions) -> Work | None:
         return None
     outs = math.prod(x.shape[:-rank]) * math.prod(extent)
     return Work(
-        family="pooling",
         formula="pooling.adaptive",
         flops=x.elements + (0 if maximum else outs),
         bytes_read=x.stored_bytes,
@@ -189,7 +185,6 @@ def adaptive_backward(call: Call, _: Conventions) -> Work | None:
     if grad is None or x is None:
         return None
     return Work(
-        family="pooling",
         formula="pooling.adaptive_backward",
         flops=x.elements,
         bytes_read=total(grad.stored_bytes, 0 if indices is None else indices.stored_bytes),
@@ -222,7 +217,6 @@ def resample(call: Call, _: Conventions) -> Work | None:
     outs = x.shape[0] * x.shape[1] * math.prod(extent)
     size = x.element_size
     return Work(
-        family="pooling",
         formula="pooling.resample",
         flops=outs * (2 * neighbours if neighbours > 1 else 0),
         bytes_read=x.stored_bytes,
@@ -244,7 +238,6 @@ def resample_backward(call: Call, _: Conventions) -> Work | None:
         return None
     size = grad.element_size
     return Work(
-        family="pooling",
         formula="pooling.resample_backward",
         flops=grad.elements * (2 * neighbours if neighbours > 1 else 1),
         bytes_read=grad.stored_bytes,

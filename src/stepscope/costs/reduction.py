@@ -120,7 +120,6 @@ def reduction(call: Call, _: Conventions) -> Work | None:
         index = 8 if row.indexed and not over_all else 0
         written = results * (size * row.results + index)
     return Work(
-        family="reduction",
         formula="reduction.reduce",
         flops=flops if arithmetic else 0,
         bytes_read=x.stored_bytes,
@@ -144,7 +143,6 @@ def norm(call: Call, _: Conventions) -> Work | None:
     usual = order is None or order in (1, 2) or math.isinf(order)
     size = size_of(real_of(x.dtype))
     return Work(
-        family="reduction",
         formula="reduction.norm",
         flops=(2 if usual else 3) * x.elements + (found[0] if found is not None else 0),
         bytes_read=x.stored_bytes,
@@ -160,7 +158,6 @@ def compare_all(call: Call, _: Conventions) -> Work | None:
     if a is None or b is None:
         return None
     return Work(
-        family="reduction",
         formula="reduction.equal",
         flops=a.elements if is_float(a.dtype) else 0,
         bytes_read=total(a.stored_bytes, b.stored_bytes),

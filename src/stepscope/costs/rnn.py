@@ -87,7 +87,6 @@ def network(call: Call, _: Conventions) -> Work | None:
     else:
         read, written = total(x.stored_bytes, parameters, states), total(outs, states)
     return Work(
-        family="rnn",
         formula="rnn.network_backward" if backward else "rnn.network",
         flops=2 * flops if backward else flops,
         bytes_read=read,
@@ -116,7 +115,6 @@ def one_layer(call: Call, _: Conventions) -> Work | None:
     states = total(_bytes(call.tensor(5)), _bytes(call.tensor(6)))
     weights = total(*(_bytes(call.tensor(position)) for position in range(1, 5)))
     return Work(
-        family="rnn",
         formula="rnn.one_layer",
         flops=2 * rows * (w_input.elements + w_state.elements),
         bytes_read=total(x.stored_bytes, weights, states),
@@ -140,7 +138,6 @@ def one_layer_backward(call: Call, _: Conventions) -> Work | None:
     states = [call.tensor(5), call.tensor(6)]
     others = [call.tensor(position) for position in (7, 10, 22)]
     return Work(
-        family="rnn",
         formula="rnn.one_layer_backward",
         flops=4 * rows * (w_input.elements + w_state.elements),
         bytes_read=total(x.stored_bytes, *map(_bytes, weights + states + others)),
@@ -163,7 +160,6 @@ def layers_of_torch(call: Call, _: Conventions) -> Work | None:
     rows = x.elements // max(1, x.shape[-1])
     matrices = sum(tensor.elements for tensor in weights if len(tensor.shape) == 2)
     return Work(
-        family="rnn",
         formula="rnn.layers_of_torch",
         flops=2 * rows * matrices,
         bytes_read=total(x.stored_bytes, *(tensor.stored_bytes for tensor in weights)),
@@ -184,7 +180,6 @@ def cell(call: Call, _: Conventions) -> Work | None:
     state = None if size is None else samples * w_state.shape[-1] * size
     known = None if state is None else state * results
     return Work(
-        family="rnn",
         formula="rnn.cell",
         flops=2 * samples * (w_input.elements + w_state.elements),
         bytes_read=total(x.stored_bytes, w_input.stored_bytes, w_state.stored_bytes, known),
@@ -214,7 +209,6 @@ def fused_gates(call: Call, _: Conventions) -> Work | None:
     kept = gates.bytes if lstm else None if state.bytes is None else 5 * state.bytes
     results = 2 if lstm else 1
     return Work(
-        family="rnn",
         formula="rnn.fused_gates",
         flops=flops,
         bytes_read=total(

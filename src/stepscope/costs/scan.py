@@ -41,7 +41,6 @@ def running(call: Call, _: Conventions) -> Work | None:
         out = asked or ("int64" if x.dtype is not None and not is_float(x.dtype) else x.dtype)
     size = size_of(out)
     return Work(
-        family="scan",
         formula="scan.running",
         flops=each * x.elements if is_float(x.dtype) else 0,
         bytes_read=x.stored_bytes,
@@ -57,7 +56,6 @@ def sort(call: Call, _: Conventions) -> Work | None:
         return None
     size = 0 if call.name == "aten::argsort" else x.element_size
     return Work(
-        family="scan",
         formula="scan.sort",
         flops=0,
         bytes_read=x.stored_bytes,
@@ -77,7 +75,6 @@ def topk(call: Call, _: Conventions) -> Work | None:
     rows = x.elements // x.shape[dim] if x.shape[dim] else 0
     size = x.element_size
     return Work(
-        family="scan",
         formula="scan.topk",
         flops=0,
         bytes_read=x.stored_bytes,
@@ -100,7 +97,6 @@ def select(call: Call, _: Conventions) -> Work | None:
     extent = (1, x.elements) if whole else reduced_extent(call, position, x.shape)
     size = x.element_size
     return Work(
-        family="scan",
         formula="scan.select",
         flops=0,
         bytes_read=x.stored_bytes,
@@ -126,7 +122,6 @@ def search(call: Call, _: Conventions) -> Work | None:
     size = 4 if call.flag(2) else 8
     steps = bounds.shape[-1].bit_length()
     return Work(
-        family="scan",
         formula="scan.search",
         flops=steps * x.elements if is_float(x.dtype) else 0,
         bytes_read=total(x.stored_bytes, bounds.stored_bytes),

@@ -31,7 +31,6 @@ def forward(call: Call, _: Conventions) -> Work | None:
     mask = call.tensor(1)
     size = size_of(out)
     return Work(
-        family="softmax",
         formula="softmax.forward",
         flops=5 * x.elements,
         bytes_read=total(x.stored_bytes, 0 if mask is None else mask.stored_bytes),
@@ -52,7 +51,6 @@ def backward(call: Call, _: Conventions) -> Work | None:
     dtype = scalar_type(call.integer(3)) or grad.dtype
     size = size_of(dtype)
     return Work(
-        family="softmax",
         formula="softmax.backward",
         flops=4 * grad.elements,
         bytes_read=total(

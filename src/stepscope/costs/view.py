@@ -38,7 +38,7 @@ _QUESTIONS = aten(
 def nothing(call: Call, _: Conventions) -> Work | None:
     """View, allocation or question about a tensor: no operations, no bytes."""
     tensor = call.tensor(0)
-    return Work("view", "view.nothing", 0, 0, 0, None if tensor is None else tensor.dtype)
+    return Work("view.nothing", 0, 0, 0, None if tensor is None else tensor.dtype)
 
 
 _AUTOGRAD = ("detach", "detach_")

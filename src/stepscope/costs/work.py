@@ -87,8 +87,8 @@ class Work:
     """The work of one operator call.
 
     Args:
-        family: one of FAMILIES.
-        formula: name of the formula, `family.what`; `formulas()` explains each.
+        formula: name of the formula, `family.what`, the family one of FAMILIES; `formulas()`
+            explains each.
         flops: operations, by the conventions above.
         bytes_read: least number of bytes read; None where an input's element type or extent was
             not recorded.
@@ -102,7 +102,6 @@ class Work:
             carry out (the gradients of a convolution).
     """
 
-    family: str
     formula: str
     flops: int
     bytes_read: int | None
@@ -113,6 +112,11 @@ class Work:
     bound: Bound = "exact"
     notes: tuple[str, ...] = ()
     parts: tuple[Work, ...] = ()
+
+    @property
+    def family(self) -> str:
+        """The family that the formula belongs to."""
+        return self.formula.split(".", 1)[0]
 
     @property
     def bytes(self) -> int | None:
@@ -203,7 +207,6 @@ def summed(formula: str, parts: tuple[Work, ...], *notes: str) -> Work:
     """Join the parts of one call's work into one; the first part decides type and unit."""
     first = parts[0]
     return Work(
-        family=formula.split(".", 1)[0],
         formula=formula,
         flops=sum(part.flops for part in parts),
         bytes_read=total(*(part.bytes_read for part in parts)),
