@@ -13,8 +13,8 @@ from stepscope.formats.vocabulary import module_name, step_number
 from stepscope.link.backward import DIRECTIONS, find_directions, link_backward
 from stepscope.link.checks import Recording, check_recording
 from stepscope.link.collectives import find_collectives
-from stepscope.link.columns import assembled, from_codes, integers, numbers
-from stepscope.link.device import Device, read_device
+from stepscope.link.columns import assembled, codes, from_codes, integers, numbers
+from stepscope.link.device import KINDS, NO_WORK, Device, read_device
 from stepscope.link.device_time import NOT_MEASURED, sum_device_time
 from stepscope.link.host import Host, nest_host
 from stepscope.link.launches import link_launches
@@ -26,6 +26,15 @@ from stepscope.link.steps import find_steps, steps_of_events
 from stepscope.schema.tables import TABLES
 
 Int32s = NDArray[np.int32]
+
+_LINKS = {
+    "launch": "launch_id",
+    "operator": "operator_id",
+    "module": "module_id",
+    "direction": "direction",
+    "step": "step",
+}
+"""Kinds of link, and the column of a device event that has it."""
 
 
 def link_rank(tables: RankTables) -> dict[str, pa.Table]:
@@ -39,6 +48,7 @@ def link_rank(tables: RankTables) -> dict[str, pa.Table]:
     # What links need on the way is freed before the host table is put together: both are large.
     links, linked = _links(tables)
     linked["host_event"] = _host_table(tables.host_event, links)
+    linked["attribution"] = attributed(linked["device_event"])
     return {name: getattr(tables, name) for name in READ if name in TABLES} | linked
 
 
@@ -79,14 +89,6 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
         "module": modules.table(),
         "collective": find_collectives(host, device, launch, tables.collective_args),
         "memory_event": link_memory(host, tables.memory_event),
-        "attribution": _attribution(
-            device,
-            launch=launch,
-            operator=operator,
-            module=device_module,
-            direction=device_direction,
-            step=step_of_device,
-        ),
         "data_check": check_recording(
             Recording(
                 host=host,
@@ -168,15 +170,18 @@ def _step_numbers(numbers: NDArray[np.int64], index: Int32s) -> pa.Array:
     return pa.array(numbers[index], mask=outside if outside.any() else None)
 
 
-def _attribution(device: Device, **links: NDArray[np.int32]) -> pa.Table:
-    """How much of the device time each kind of link reaches."""
-    work = device.work
-    device_ns = int(device.dur[work].sum())
-    reached = [int(device.dur[work & (link >= 0)].sum()) for link in links.values()]
+def attributed(device_event: pa.Table) -> pa.Table:
+    """How much of the device time each kind of link reaches, from linked device events."""
+    work = codes(device_event, "kind", KINDS, missing=NO_WORK) != NO_WORK
+    dur = numbers(device_event, "dur_ns")
+    reached = [
+        int(dur[work & device_event[column].is_valid().to_numpy()].sum())
+        for column in _LINKS.values()
+    ]
     return pa.table(
         {
-            "link": pa.array(list(links), pa.string()),
-            "device_ns": pa.array([device_ns] * len(links), pa.int64()),
+            "link": pa.array(list(_LINKS), pa.string()),
+            "device_ns": pa.array([int(dur[work].sum())] * len(_LINKS), pa.int64()),
             "attributed_ns": pa.array(reached, pa.int64()),
         }
     )

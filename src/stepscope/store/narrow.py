@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from stepscope.floor.errors import UsageError
 from stepscope.link.columns import assembled, numbers, words
 from stepscope.link.modules import levels
+from stepscope.link.rank import attributed
 from stepscope.link.recursion import inside_alike
 from stepscope.schema.declare import Role
 from stepscope.schema.tables import TABLES
@@ -72,6 +73,7 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
             kept[name] = table.filter(pc.is_in(table["id"], kept[events]["id"]))
     kept = {name: _without_lost_links(name, kept) for name in kept}
     kept["host_event"] = _nested_anew(kept["host_event"])
+    kept["attribution"] = attributed(kept["device_event"])
     return kept
 
 
