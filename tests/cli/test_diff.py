@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -108,3 +109,31 @@ def test_python_answers_like_the_command(pair):
     table = stepscope.diff(*pair)
     assert table.rows()[0]["change_ns"] == 30
     assert table.unreliable
+
+
+def test_columns_are_chosen_as_for_every_question(run, pair):
+    done = run("diff", *pair, "-c", "name,change_ns", "--spaces", "--top", "2")
+    assert done.out == "name change_ns\nstep 30\nkernel 30\n"
+    words = run("diff", *pair, "-c", "verdict,name", "--top", "1").out.splitlines()
+    assert words[1:3] == ["verdict  name", "slower   step"]
+    assert run("diff", *pair, "-c", "colour").code == 2
+
+
+def test_a_wrong_choice_is_refused_before_anything_is_read(run):
+    done = run("diff", "absent", "absent", "--by", "colour")
+    assert (done.code, done.out) == (2, "")
+    assert "[unknown-choice]" in done.err
+
+
+def test_of_two_stores_the_damaged_one_is_named(run, pair):
+    for file in Path(pair[1]).rglob("step.*.parquet"):
+        file.write_bytes(b"PAR1")
+    done = run("diff", *pair)
+    assert done.code == 1
+    assert f"{Path(pair[1]).name}: the store cannot be read" in done.err
+
+
+def test_a_question_that_compares_is_not_asked_of_one_recording(run, pair):
+    done = run("sql", pair[0], "SELECT * FROM answer.diff")
+    assert done.code == 2
+    assert "diff is asked of two recordings, and this is one [several-recordings]" in done.err

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepscope.answers.ask import check_asked
 from stepscope.answers.declare import Parameter, Question
 from stepscope.cli.choices import (
     column_names,
@@ -46,6 +45,7 @@ def question_command(question: Question) -> click.Command:
         gates: tuple[str, ...] = (),
         **asked: Any,
     ) -> None:
+        from stepscope.answers.ask import check_asked
         from stepscope.report.text import MOST_ROWS, OF_ALL_ROWS
 
         check_form(as_json=as_json, as_csv=as_csv, as_spaces=as_spaces, parquet=parquet)
