@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import inspect
 import json
 from pathlib import Path
@@ -149,6 +150,15 @@ def test_strict_refuses_a_store_of_damaged_files(tmp_path):
     stepscope.open(sound, strict=True).close()
     with pytest.raises(DamagedSourceError, match=r"b\.json"):
         stepscope.open(damaged, strict=True)
+
+
+def test_strict_takes_a_file_whose_damage_costs_nothing_before_and_after_it_was_read(tmp_path):
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    file = tmp_path / "trace.json.gz"
+    file.write_bytes(gzip.compress(json.dumps({"traceEvents": [event]}).encode()) + b"appended")
+    stepscope.import_source(file, tmp_path / "store", strict=True)
+    for source in (file, tmp_path / "store"):
+        stepscope.open(source, strict=True).close()
 
 
 def test_a_store_of_another_version_is_refused(tmp_path):

@@ -147,7 +147,6 @@ def test_event_that_crosses_its_neighbour_belongs_to_what_holds_it_wholly():
 def test_siblings_that_overlap_take_their_parents_time_once():
     nesting = nested([(0, 0, 300, 0), (0, 0, 200, 0), (0, 100, 200, 0)])
     assert dict(zip(nesting.row.tolist(), nesting.self_ns.tolist(), strict=True))[0] == 0
-    assert nesting.crossing == 1
 
 
 @pytest.mark.parametrize(

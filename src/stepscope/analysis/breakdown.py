@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from stepscope.analysis.gaps import CAUSES, KERNEL_WAIT_NS, find_gaps
+from stepscope.analysis.intervals import Intervals, split, union
 from stepscope.analysis.recording import (
     COMMUNICATION,
     COMPUTATION,
@@ -28,7 +29,6 @@ from stepscope.analysis.recording import (
 )
 from stepscope.answers.rounding import whole_parts
 from stepscope.answers.scope import Scope
-from stepscope.intervals import Intervals, split, union
 
 PARTS = (
     "kernel",

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from stepscope.analysis.intervals import covered, split
 from stepscope.analysis.recording import (
     COMMUNICATION,
     COPY,
@@ -16,7 +17,6 @@ from stepscope.analysis.recording import (
     extent,
     union_of,
 )
-from stepscope.intervals import covered, split
 
 _SORT: Final = "stable"
 """Events come almost in order, where this kind of sort is many times faster than the default."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analysis.intervals import Intervals, split
 from stepscope.analysis.recording import (
     LAUNCH_NS,
     NEVER,
@@ -18,7 +19,6 @@ from stepscope.analysis.recording import (
     union_of,
 )
 from stepscope.answers.scope import Scope
-from stepscope.intervals import Intervals, split
 
 CAUSES = ("host wait", "kernel wait", "other", "unlinked", "no work follows")
 HOST_WAIT, KERNEL_WAIT, OTHER, UNLINKED, NO_WORK_FOLLOWS = range(5)

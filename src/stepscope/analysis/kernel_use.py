@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.device_share import summed
+from stepscope.analysis.intervals import (
+    Levels,
+    concurrencies,
+    concurrency,
+    covered,
+    integral,
+    union,
+)
 from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, Array, Columns
-from stepscope.intervals import Levels, concurrencies, concurrency, covered, integral, union
 
 _MOST_BUCKETS = 100
 

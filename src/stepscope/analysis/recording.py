@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.answers.scope import Scope
-from stepscope.intervals import Intervals, union
 
 Array = NDArray[Any]
 Columns = dict[str, Array]

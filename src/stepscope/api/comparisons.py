@@ -11,7 +11,7 @@ from stepscope.api.several import Source, ask_of_several
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
-    from stepscope.progress import Progress
+    from stepscope.store.progress import Progress
 
 
 def diff(

@@ -15,8 +15,8 @@ from stepscope.answers.table import Table
 from stepscope.api.inline_profiles import trace_of_profiles
 from stepscope.api.trace import Trace, open_trace
 from stepscope.floor.errors import UsageError
-from stepscope.progress import Progress
 from stepscope.questions import find
+from stepscope.store.progress import Progress
 
 Source = str | os.PathLike[str] | Trace | Sequence[Mapping[str, Any]]
 """A path, an open trace, or what `parse_result` returned."""

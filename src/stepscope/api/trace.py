@@ -14,10 +14,11 @@ from stepscope.answers.selection import check_known
 from stepscope.answers.table import Table
 from stepscope.api.free_query import answer_query
 from stepscope.api.methods import QuestionMethods
-from stepscope.floor.errors import DamagedSourceError, UsageError
-from stepscope.progress import Progress
+from stepscope.floor.errors import UsageError
 from stepscope.questions import find, of_one_recording
+from stepscope.store.build import open_source, refuse_damage
 from stepscope.store.open import Store, is_store
+from stepscope.store.progress import Progress
 
 Numbers = int | Iterable[int]
 
@@ -197,12 +198,7 @@ def open_trace(
                 hint="give them when the store is made: stepscope import SRC -o DIR",
                 slug="filter-on-store",
             )
-        trace = _trace(Store.open(path), ranks=ranks, steps=steps)
-        if strict:
-            _refuse_damage(trace)
-        return trace
-    from stepscope.store.build import open_source
-
+        return _trace(Store.open(path), ranks=ranks, steps=steps, strict=strict)
     directory = open_source(
         path,
         ranks=ranks,
@@ -229,28 +225,15 @@ def _trace(
     ranks: tuple[int, ...] | None = None,
     steps: tuple[int, ...] | None = None,
     scratch: Path | None = None,
+    strict: bool = False,
 ) -> Trace:
     try:
+        if strict:
+            refuse_damage(store)
         return Trace(store, ranks=ranks, steps=steps, scratch=scratch)
     except BaseException:
         store.close()
         raise
-
-
-def _refuse_damage(trace: Trace) -> None:
-    """`strict` for a store: the files were read long ago, but their damage is on record."""
-    damaged = [
-        row["path"]
-        for row in trace.sources().rows()
-        if row["events_repaired"] or row["events_dropped"] or row["truncated"]
-    ]
-    if damaged:
-        trace.close()
-        raise DamagedSourceError(
-            f"{trace.store.directory}: {len(damaged)} damaged file(s), the first is {damaged[0]}",
-            hint="leave out --strict to use what could be read; stepscope sources SRC says what was lost",
-            slug="damaged-source",
-        )
 
 
 def _several(numbers: Numbers) -> tuple[int, ...]:

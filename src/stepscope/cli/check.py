@@ -6,8 +6,8 @@ import click
 
 from stepscope.cli.choices import form_options, reading_options, source_argument
 from stepscope.cli.output import check_form, put_answer
+from stepscope.cli.progress import progress_on
 from stepscope.floor.errors import CheckFailedError
-from stepscope.progress import progress_on
 
 ERRORS = {
     "check-failed": (

@@ -14,9 +14,9 @@ from pathlib import Path
 import click
 
 from stepscope.cli.output import put_answer
+from stepscope.cli.progress import progress_on
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError, UsageError
-from stepscope.progress import progress_on
 
 EXAMPLE = "gpt.py"
 PLAN = {

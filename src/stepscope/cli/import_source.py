@@ -11,7 +11,7 @@ from stepscope.cli.choices import (
     source_argument,
 )
 from stepscope.cli.output import check_form, put_answer
-from stepscope.progress import progress_on
+from stepscope.cli.progress import progress_on
 
 
 @click.command(name="import", short_help="Reads traces into a store to keep.")

@@ -18,7 +18,7 @@ import click
 from stepscope import __version__
 from stepscope.floor.errors import StepScopeError
 from stepscope.questions import names as question_names
-from stepscope.without_pandas import leave_out_pandas
+from stepscope.store.without_pandas import leave_out_pandas
 
 COMMANDS = {
     "import": "import_source",

@@ -19,7 +19,7 @@ from stepscope.cli.choices import (
     source_argument,
 )
 from stepscope.cli.output import check_form, put_answer
-from stepscope.progress import progress_on
+from stepscope.cli.progress import progress_on
 from stepscope.report.pictures import PICTURES
 
 if TYPE_CHECKING:

@@ -1,12 +1,15 @@
 """The classes of damage that readers count, each with the line that people are shown.
 
 A class says what is wrong with the bytes or the events of a file. Most of them cost something or had
-to be mended, which `--strict` does not allow; the others are only worth knowing.
+to be repaired, which `--strict` does not allow; the others are only worth knowing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from stepscope.floor.errors import DamagedSourceError
 
 ERRORS = {
     "damaged-source": (
@@ -98,3 +101,22 @@ def is_harmless(damage: str) -> bool:
     """Whether `--strict` lets a class of damage pass, because nothing was lost or guessed."""
     known = CLASSES.get(damage)
     return known is not None and known.harmless
+
+
+def check_strict(label: str, damage: Iterable[str], *, lost: bool) -> None:
+    """What `--strict` asks for.
+
+    Args:
+        label: the file.
+        damage: classes of its damage.
+        lost: whether events were repaired or dropped, or the file ends too early.
+
+    Raises:
+        DamagedSourceError: something was lost or guessed.
+    """
+    if lost or not all(map(is_harmless, damage)):
+        raise DamagedSourceError(
+            f"{label}: damaged ({', '.join(sorted(damage))})",
+            hint="leave out --strict to read what is intact",
+            slug="damaged-source",
+        )

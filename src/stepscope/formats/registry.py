@@ -107,7 +107,7 @@ def format_of(member: Member) -> Format:
     for known in FORMATS:
         if known.sniff(head):
             return known
-    kind = what_is(head)
+    kind = what_is(head, member.name or member.path.name)
     raise SourceError(
         f"{member.label}: not a recording ({kind})", hint=advice(kind), slug="not-a-trace"
     )

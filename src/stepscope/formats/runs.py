@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stepscope.floor.errors import SourceError
@@ -253,8 +253,3 @@ def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
         for part in _DIGITS.split(name)
         if part
     )
-
-
-def with_rank(recording: Recording, rank: int, rule: str) -> Recording:
-    """The recording with its rank known."""
-    return replace(recording, rank=rank, rule=rule)

@@ -39,7 +39,6 @@ class Nesting:
         by_depth: int32, positions ordered by depth.
         level: int64, where each depth begins in `by_depth`, and its length at the end.
         self_ns: int64, duration less the time that children cover.
-        crossing: number of events that cross the end of a sibling.
     """
 
     row: Int32s
@@ -48,17 +47,10 @@ class Nesting:
     by_depth: Int32s
     level: Int64s
     self_ns: Int64s
-    crossing: int
 
     def __len__(self) -> int:
         """The number of events."""
         return len(self.row)
-
-    def to_rows(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The values, one a position, in the order of the rows."""
-        result = np.empty_like(values)
-        result[self.row] = values
-        return result
 
     def inherit(self, values: NDArray[Any], missing: int = -1) -> NDArray[Any]:
         """Hands values down in place: who has none takes that of the nearest event above with one."""
@@ -126,7 +118,7 @@ def nest(
         recorded = recorded[0][again], recorded[1][again]
     level = np.concatenate([[0], np.cumsum(np.bincount(depth))]).astype(np.int64)
     self_ns = _self_time(dur, parent, by_depth, begin, end)
-    return Nesting(row, parent, depth, by_depth, level, self_ns, len(overlaps))
+    return Nesting(row, parent, depth, by_depth, level, self_ns)
 
 
 def _order(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any]) -> Int32s:

@@ -18,7 +18,6 @@ from stepscope.link.device import KINDS, NO_WORK, Device, read_device
 from stepscope.link.device_time import NOT_MEASURED, sum_device_time
 from stepscope.link.host import Host, nest_host
 from stepscope.link.launches import link_launches
-from stepscope.link.memory import link_memory
 from stepscope.link.modules import find_modules, spread_modules
 from stepscope.link.overruns import clip_overruns
 from stepscope.link.recursion import find_recursion
@@ -88,7 +87,7 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
         "step": steps.table(),
         "module": modules.table(),
         "collective": find_collectives(host, device, launch, tables.collective_args),
-        "memory_event": link_memory(host, tables.memory_event),
+        "memory_event": _memory_events(host, tables.memory_event),
         "data_check": check_recording(
             Recording(
                 host=host,
@@ -168,6 +167,15 @@ def _step_numbers(numbers: NDArray[np.int64], index: Int32s) -> pa.Array:
         return pa.nulls(len(index), pa.int64())
     outside = index < 0
     return pa.array(numbers[index], mask=outside if outside.any() else None)
+
+
+def _memory_events(host: Host, memory_event: pa.Table) -> pa.Table:
+    """Adds the operator that asked for memory or gave it back: the innermost of the thread then."""
+    position = host.innermost(
+        numbers(memory_event, "thread", missing=-1), numbers(memory_event, "time_ns")
+    )
+    operators = integers(host.rows(host.operators_at(position)), type=pa.int64())
+    return memory_event.append_column("operator_id", operators)
 
 
 def attributed(device_event: pa.Table) -> pa.Table:

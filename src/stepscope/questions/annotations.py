@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.intervals import covered, union
 from stepscope.analysis.recording import WORK, Array, Columns, groups
 from stepscope.answers.declare import Column, Parameter, question
-from stepscope.intervals import covered, union
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.floor import errors
-from stepscope.floor.errors import DamagedSourceError, SourceError, StepScopeError, StoreError
-from stepscope.progress import SILENT, Progress
+from stepscope.floor.errors import SourceError, StepScopeError, StoreError
 from stepscope.schema.tables import STORE_VERSION
 from stepscope.store.cache import cache_directory, cache_key, locked, mark_used, trim
-from stepscope.store.open import STORE_FILE, is_store
+from stepscope.store.open import STORE_FILE, Store, is_store
+from stepscope.store.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from stepscope.formats.runs import Recording, Run
@@ -179,7 +179,8 @@ def open_source(
                 trim(directory, store)
     mark_used(store)
     if strict:
-        _refuse_damage(store)
+        with Store.open(store) as opened:
+            refuse_damage(opened)
     return store
 
 
@@ -270,21 +271,20 @@ def _jobs(recordings: list[Recording], directory: Path, options: ImportOptions) 
     ]
 
 
-def _refuse_damage(store: Path) -> None:
-    from stepscope.store.open import Store
+def refuse_damage(store: Store) -> None:
+    """`strict` for files that were read before: their damage is on record.
 
-    with Store.open(store) as opened:
-        damaged = opened.sql(
-            "SELECT path, damage FROM source WHERE damage IS NOT NULL OR truncated "
-            "OR events_dropped > 0 OR events_repaired > 0 ORDER BY rank, span LIMIT 1"
-        ).to_pylist()
-    if damaged:
-        classes = ", ".join(sorted(json.loads(damaged[0]["damage"] or "{}")))
-        raise DamagedSourceError(
-            f"{damaged[0]['path']}: damaged ({classes})",
-            hint="leave out --strict to read what is intact",
-            slug="damaged-source",
-        )
+    Raises:
+        DamagedSourceError: something of one of them was lost or guessed.
+    """
+    from stepscope.formats.damage import check_strict
+
+    rows = store.sql(
+        "SELECT path, damage, truncated OR events_dropped > 0 OR events_repaired > 0 AS lost "
+        "FROM source ORDER BY rank, span"
+    )
+    for row in rows.to_pylist():
+        check_strict(row["path"], json.loads(row["damage"] or "{}"), lost=row["lost"])
 
 
 # -- nothing half-written ----------------------------------------------------------------------------

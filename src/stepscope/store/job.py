@@ -26,8 +26,8 @@ from stepscope.formats.tables import Facts, RankTables
 from stepscope.link.rank import link_rank
 from stepscope.schema.tables import TABLES
 from stepscope.store.narrow import narrowed
+from stepscope.store.without_pandas import leave_out_pandas
 from stepscope.store.write import write_tables
-from stepscope.without_pandas import leave_out_pandas
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 from stepscope.floor import errors
 from stepscope.floor.errors import StepScopeError, StoreError
-from stepscope.progress import Progress
 from stepscope.store.job import Job, described
+from stepscope.store.progress import Progress
 
 ERRORS = {
     "stopped": "The import was stopped before it was complete. Nothing is left behind.",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.formats.kineto.metadata import devices, facts, process_groups, read_metadata
+from stepscope.formats.kineto.metadata import devices, facts, read_metadata
 
 HEAD = b'{"schemaVersion": 1, "traceEvents": ['
 
@@ -183,21 +183,6 @@ def test_epoch_survives_to_the_nanosecond():
         == 1767189312123456789
     )
     assert facts({"baseTimeNanoseconds": "soon"}, "t").start_epoch_ns is None
-
-
-@pytest.mark.parametrize("ranks", [[0, 1], "[0, 1]"])
-def test_ranks_of_a_group_are_a_list_in_either_spelling(ranks):
-    keys = {
-        "distributedInfo": {"pg_config": [{"pg_name": "0", "ranks": ranks}, {"pg_name": "1"}, 5]}
-    }
-    assert [group["ranks"] for group in process_groups(keys)] == [[0, 1], None]
-
-
-@pytest.mark.parametrize(
-    "keys", [{}, {"distributedInfo": 3}, {"distributedInfo": {"pg_config": "elided"}}]
-)
-def test_groups_that_are_not_listed_are_none(keys):
-    assert process_groups(keys) == []
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ import json
 import math
 from typing import Any
 
-from stepscope.floor.errors import DamagedSourceError, SourceError
+from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
-from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import Facts, ReadReport
+from stepscope.formats.tables import Facts
 
 LARGEST_BYTES = 1 << 28
 """A document is some 60 bytes per measurement; one of more than 256 MiB is none."""
@@ -84,20 +83,6 @@ def facts_of(document: Any, tool: str) -> Facts:
     version = document.get("version")
     facts.tool_version = str(version) if isinstance(version, int | str) else None
     return facts
-
-
-def check_strict(member: Member, report: ReadReport, options: ReadOptions) -> None:
-    """Refuses a damaged document where damage is an error.
-
-    Raises:
-        DamagedSourceError: something was dropped and `options.strict` is set.
-    """
-    if options.strict and report.damage:
-        raise DamagedSourceError(
-            f"{member.label}: damaged ({', '.join(sorted(report.damage))})",
-            hint="leave out --strict to read what is intact",
-            slug="damaged-source",
-        )
 
 
 def whole(value: Any, *, below: int = MOST_NS) -> int | None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.damage import check_strict
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import MOST_NS, number, whole
 from stepscope.formats.inline.phase_steps import WHOLE_STEP, read_steps
@@ -51,7 +52,8 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     if not rows:
         raise _none_counted(member)
     steps = read_steps(loaded, {row["phase"] for row in rows}, report)
-    document.check_strict(member, report, options or ReadOptions())
+    if options is not None and options.strict:
+        check_strict(member.label, report.damage, lost=False)
     report.kept = len(rows) + steps.num_rows
     return RankTables(
         facts=_facts(loaded),

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.damage import check_strict
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import index, milliseconds, whole
 from stepscope.formats.options import ReadOptions
@@ -67,7 +68,8 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         DamagedSourceError: parts of it could not be used and `options.strict` is set.
     """
     tables = tables_of(document.load(member), member.label)
-    document.check_strict(member, tables.report, options or ReadOptions())
+    if options is not None and options.strict:
+        check_strict(member.label, tables.report.damage, lost=False)
     return tables
 
 

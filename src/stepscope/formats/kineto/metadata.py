@@ -32,8 +32,6 @@ _NEXT_KEY = re.compile(
     r'|INFO|WARNING|ERROR)")[ \t\r\n]*:'
     r'|[\]}][ \t\r\n]*,[ \t\r\n]*("[A-Za-z_][\w .\-]{0,80}")[ \t\r\n]*:'
 )
-_KEY = re.compile(r'[{,\]}"\w][ \t\r\n]*,?[ \t\r\n]*"([A-Za-z_][\w .\-]{0,80})"[ \t\r\n]*:')
-_NEXT_LINE_KEY = re.compile(r',?[ \t]*\r?\n[ \t]*,?[ \t]*"([A-Za-z_][\w .\-]{0,80})"[ \t\r\n]*:')
 _KEY = re.compile(r'"((?:[^"\\]|\\.){0,200})"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _EVENTS = "traceEvents"
@@ -238,28 +236,6 @@ def _module_classes(metadata: dict[str, Any]) -> dict[str, str]:
     return classes if "" in classes else {}
 
 
-def process_groups(metadata: dict[str, Any]) -> list[dict[str, Any]]:
-    """The process groups that `distributedInfo` lists, their ranks always as a list of numbers.
-
-    One writer has the ranks as a list, another as its text, and large groups may be left out or cut
-    short: `ranks` is None where the list is not whole.
-
-    Example:
-        >>> process_groups({"distributedInfo": {"pg_config": [{"pg_name": "0", "ranks": "[0, 1]"}]}})
-        [{'pg_name': '0', 'ranks': [0, 1]}]
-    """
-    job = metadata.get("distributedInfo")
-    listed = job.get("pg_config") if isinstance(job, dict) else None
-    groups = listed.values() if isinstance(listed, dict) else listed
-    if not isinstance(groups, (list, type({}.values()))):
-        return []
-    return [
-        {**group, "ranks": _numbers(group.get("ranks"))}
-        for group in groups
-        if isinstance(group, dict)
-    ]
-
-
 def devices(metadata: dict[str, Any]) -> list[dict[str, Any]]:
     """The devices that the keys describe, with the columns of `device` but `used`.
 
@@ -343,15 +319,3 @@ def _integer(value: Any, most: int = 2**31 - 1) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= most else None
-
-
-def _numbers(value: Any) -> list[int] | None:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return None
-    if not isinstance(value, list):
-        return None
-    numbers = [number for item in value if (number := _integer(item)) is not None]
-    return numbers if len(numbers) == len(value) else None

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
-from stepscope.floor.errors import DamagedSourceError, SourceError
+from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
-from stepscope.formats.damage import is_harmless
+from stepscope.formats.damage import check_strict
 from stepscope.formats.kineto import metadata as trace_metadata
 from stepscope.formats.kineto.assemble import assemble
 from stepscope.formats.kineto.keys import KnownKeys
@@ -94,13 +94,8 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         if "truncated" not in report.damage:
             report.note("truncated", slices.size)
     tables = assemble(rows, metadata, report, member)
-    serious = report.dropped or report.repaired or not all(map(is_harmless, report.damage))
-    if options.strict and serious:
-        raise DamagedSourceError(
-            f"{member.label}: damaged ({', '.join(sorted(report.damage))})",
-            hint="leave out --strict to read what is intact",
-            slug="damaged-source",
-        )
+    if options.strict:
+        check_strict(member.label, report.damage, lost=bool(report.dropped or report.repaired))
     return tables
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepscope.floor.errors import DamagedSourceError, SourceError
+from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
-from stepscope.formats.damage import is_harmless, line
+from stepscope.formats.damage import check_strict
 from stepscope.formats.nvprof.device_rows import device_events, devices
 from stepscope.formats.nvprof.host_rows import OVERHEAD, HostRows, host_rows, input_rows
 from stepscope.formats.options import ReadOptions
@@ -60,7 +60,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     origin = min(starts)
     report.kept = len(device_rows) + len(host.events) + len(host.instants)
     if options.strict:
-        _check_strict(member, report)
+        check_strict(member.label, report.damage, lost=False)
     for row in (*device_rows, *host.events):
         row["start_ns"] -= origin
     for row in host.instants:
@@ -109,17 +109,6 @@ def peek(member: Member) -> Facts | None:
 
 def _column(database: Database, table: str, column: str) -> list[int]:
     return [value for (value,) in database.rows(table, (column,)) if value is not None]
-
-
-def _check_strict(member: Member, report: ReadReport) -> None:
-    costly = [damage for damage in report.damage if not is_harmless(damage)]
-    if costly:
-        told = "; ".join(line(damage, report.damage[damage]) for damage in costly)
-        raise DamagedSourceError(
-            f"{member.label}: damaged: {told}",
-            hint="read it without --strict to use what is intact",
-            slug="damaged-source",
-        )
 
 
 def _facts(host: HostRows, origin: int, version: list[tuple[Any, ...]]) -> Facts:

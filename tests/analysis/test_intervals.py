@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.intervals import (
+from stepscope.analysis.intervals import (
     Intervals,
     clip,
     concurrencies,

@@ -3,46 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, TextIO
+
+from stepscope.store.progress import Progress, Unit
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
-
-Unit = Literal["", "bytes"]
-
-
-class Progress:
-    """Says nothing: what a task reports to when nobody watches, and what others look like.
-
-    A task calls `start`, then `advance` as it goes, from any thread of the process, then `finish`.
-    Several tasks follow one another; `start` finishes the one before it. As a context manager it
-    gives the terminal back however the block ends, by Ctrl-C too.
-
-    >>> with Progress() as progress:
-    ...     progress.start("Reading trace.json", total=1000, unit="bytes")
-    ...     progress.advance(1000)
-    """
-
-    def start(self, what: str, total: int | None = None, unit: Unit = "") -> None:
-        """Begins a task of so many steps or bytes; None when nobody knows how many."""
-
-    def advance(self, amount: int = 1) -> None:
-        """Says that the task got further by so many steps or bytes."""
-
-    def finish(self) -> None:
-        """Ends the task and takes its line off the terminal."""
-
-    def __enter__(self) -> Progress:
-        """Itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Ends the task."""
-        self.finish()
-
-
-SILENT = Progress()
 
 
 class TerminalProgress(Progress):

@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from stepscope.progress import Progress, TerminalProgress, progress_on
+from stepscope.cli.progress import TerminalProgress, progress_on
+from stepscope.store.progress import Progress
 
 
 class Terminal(io.StringIO):

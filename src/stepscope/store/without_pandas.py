@@ -21,4 +21,4 @@ class _Refuses:
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
         if name == "pandas":
-            raise ModuleNotFoundError("left out: see stepscope.without_pandas", name=name)
+            raise ModuleNotFoundError("left out: see stepscope.store.without_pandas", name=name)
