@@ -26,13 +26,12 @@ def findings_page() -> str:
 def section(rule: Rule) -> list[str]:
     lines = [f"## {rule.id}\n", f"{rule.looks_for}\n", f"{inspect.cleandoc(rule.explanation)}\n"]
     lines += [f"* {threshold_line(threshold)}" for threshold in rule.thresholds]
-    for words, checks in (
-        ("Silent when these checks fail", rule.silent_with),
-        ("Of low confidence when these checks fail", rule.unreliable_with),
+    for words, kinds in (
+        ("Silent where a check finds damage to", rule.silent_without),
+        ("Of low confidence where a check finds damage to", rule.rests_on),
     ):
-        if checks:
-            links = ", ".join(f"[`{check}`](checks.md#{check})" for check in checks)
-            lines.append(f"* {words}: {links}.")
+        if kinds:
+            lines.append(f"* {words}: {', '.join(f'`{kind}`' for kind in kinds)}.")
     return [*lines, ""]
 
 

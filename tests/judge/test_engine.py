@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.judge.job import A100, V100, Job
 
+import stepscope.judge.rules
 from stepscope.floor.errors import UsageError
 from stepscope.judge.rules import ALL, QUICK, every, quick
 
@@ -29,7 +31,7 @@ def test_every_rule_is_declared_in_full() -> None:
 
 def test_a_threshold_is_found_by_its_name() -> None:
     (rule,) = (rule for rule in every() if rule.id == "input-bound")
-    assert rule.threshold("DataLoader's part of the step") == 0.05
+    assert rule.threshold("waiting for the next batch, of the step") == 0.05
     with pytest.raises(KeyError):
         rule.threshold("patience")
 
@@ -39,9 +41,16 @@ def test_the_quick_rules_are_rules() -> None:
     assert set(QUICK) <= set(ALL)
 
 
+def test_no_two_rules_find_the_same_loss_and_each_file_is_named_after_its_own() -> None:
+    names = [rule.id for rule in every()]
+    assert len(names) == len(set(names))
+    files = Path(stepscope.judge.rules.__file__).parent.glob("[a-z]*.py")
+    assert sorted(file.stem for file in files) == sorted(ALL)
+
+
 @pytest.mark.parametrize("rows", PARTS_OF_A_STORE)
-def test_nothing_is_found_where_there_is_next_to_nothing(findings: Any, rows: Any) -> None:
-    assert findings(rows) == []
+def test_where_there_is_next_to_nothing_that_alone_is_found(findings: Any, rows: Any) -> None:
+    assert [row["id"] for row in findings(rows)] == ["nothing-recorded"]
 
 
 def test_an_unknown_rule_is_told(findings: Any) -> None:
@@ -54,19 +63,22 @@ def test_a_busy_device_on_tensor_cores_has_no_finding(findings: Any) -> None:
     product = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
     job = Job(steps=5, device=A100)
     job.kernel(product, 950_000, operator="aten::mm", blocks_per_sm=8.0, occupancy_ratio=0.12)
-    assert findings(job.rows()) == []
+    (row,) = findings(job.rows())
+    assert (row["id"], row["severity"], row["value"]) == ("device-bound", "note", 0.95)
 
 
-def test_the_larger_saving_comes_first_and_notes_last(findings: Any) -> None:
+def test_unreliable_data_comes_first_then_the_verdict_then_the_larger_saving(findings: Any) -> None:
     job = Job(steps=3, device=V100).kernel("volta_sgemm_128x64_nn", 850_000, operator="aten::mm")
     job.event("enumerate(DataLoader)#_Iter.__next__", 850_000, 100_000, role="dataloader")
     rows = job.rows()
-    rows["data_check"] = [{"check": "zero_ts", "severity": "error", "count": 3}]
+    rows["data_check"] = [
+        {"check": "zero_ts", "severity": "error", "count": 3, "affects": "device-times"}
+    ]
     found = findings(rows)
-    assert [row["id"] for row in found] == ["amp-off", "input-bound", "data-quality"]
-    assert found[2]["severity"] == "high"
-    assert found[2]["value"] == 1
-    assert found[1]["confidence"] == "low"
+    ids = ["data-quality", "device-bound", "amp-off", "input-bound"]
+    assert [row["id"] for row in found] == ids
+    assert (found[0]["severity"], found[0]["value"]) == ("high", 1)
+    assert found[3]["confidence"] == "low"
 
 
 def test_device_work_alone_is_enough_for_rules_about_kernels(findings: Any) -> None:
@@ -78,7 +90,8 @@ def test_device_work_alone_is_enough_for_rules_about_kernels(findings: Any) -> N
         for name in ("step", "launch_id"):
             row.pop(name, None)
     rows["step"] = [{"rule": "whole recording", "end_ns": 600_000}]
-    (row,) = findings(rows)
+    first, row = findings(rows)
+    assert first["id"] == "device-only"
     assert (row["id"], row["per"], row["value"]) == ("amp-off", "recording", 600_000)
 
 

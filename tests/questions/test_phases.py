@@ -14,14 +14,10 @@ def test_phases_stand_in_the_order_of_a_step_with_their_share_of_it(diff):
                 {**FORWARD, "phase": "input_wait", "mean_ns": 50.0, "median_ns": 45.0},
                 {**STEP, "peak_bytes": 512},
             ],
-            "phase_finding": [
-                {"kind": "growing-memory", "evidence": "1 KiB per step"},
-                {"kind": "input-bound", "evidence": "50% of the step", "share_ratio": 0.5},
-            ],
         },
         """
         rank,phase,mean_ns,share_ratio,median_ns,peak_bytes,verdict
-        0,step,100.0,1.0,,512,input-bound: 50% of the step; growing-memory: 1 KiB per step
+        0,step,100.0,1.0,,512,Input-bound: for 50.0 % of the step (50 ns) training waits for the next batch of the DataLoader
         0,input_wait,50.0,0.5,45.0,,
         0,forward,40.0,0.4,,,
         0,residual,10.0,0.1,,,
@@ -81,10 +77,10 @@ def test_of_asked_steps_everything_is_over_those_alone(diff):
     steps = [*_step(6, 100, forward=60), *_step(7, 150, forward=90), *_step(8, 10**6, forward=0)]
     diff(
         "phases",
-        {"phase": [STEP], "phase_step": steps, "phase_finding": [{"evidence": "of all steps"}]},
+        {"phase": [STEP], "phase_step": steps},
         """
         phase,steps,mean_ns,share_ratio,largest_ns,verdict
-        step,2,125.0,1.0,150,
+        step,2,125.0,1.0,150,"Residual: 40.0 % of the step (50 ns) is none of the phases: logging, metrics, synchronisation, checkpoints, Python"
         forward,2,75.0,0.6,90,
         residual,2,50.0,0.4,60,
         """,

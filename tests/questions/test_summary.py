@@ -126,7 +126,7 @@ def test_without_a_device_operators_are_ranked_by_host_self_time(answer: Any) ->
     ] == [("inner", 40, "host self time"), ("outer", 10, "host self time")]
     assert rows_of(table, "device") == {}
     verdict = table.rows()[0]
-    assert verdict["item"] == "host only"
+    assert verdict["item"] == "host-only"
     assert "inner" in verdict["text"]
     assert "of the recording" in verdict["text"]
     assert rows_of(table, "breakdown")["kernel"]["time_ns"] is None
@@ -201,7 +201,7 @@ def test_without_steps_the_verdict_is_on_the_time_from_first_to_last_device_work
 
 def test_a_recording_of_nothing_is_answered(answer: Any) -> None:
     table = answer("summary", {})
-    assert table.rows()[0]["item"] == "nothing recorded"
+    assert table.rows()[0]["item"] == "nothing-recorded"
     assert rows_of(table, "breakdown") == {}
 
 

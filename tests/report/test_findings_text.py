@@ -31,14 +31,15 @@ def text_of(rows: dict[str, Any], width: int = 80, **asked: Any) -> list[str]:
 def test_a_finding_says_what_it_saves_and_what_to_do() -> None:
     lines = text_of(LOADING, width=200)
     assert lines[0] == "What is worth changing, and what would it save?"
-    assert (
-        lines[2] == "1. Input-bound: 30.0 % of the step (300 ns) goes to waiting for the DataLoader"
+    assert lines[2] == (
+        "1. Input-bound: for 30.0 % of the step (300 ns) training waits for the next batch of the "
+        "DataLoader. Read with care: zero_ts"
     )
     assert lines[3].startswith(
-        "   [input-bound, high: saves up to 300 ns a step (30.0 %), confidence low] Give DataLoader"
+        "   [input-bound, high: saves up to 300 ns a step (30.0 %), confidence low] `stepscope checks`"
     )
     assert "   ⚠ read with care: zero_ts" in lines
-    assert "2. The recording is not whole or not in order: zero_ts" in lines
+    assert "2. The recording is not complete or not in order: zero_ts" in lines
     assert lines[-1] == "Evidence and the queries behind these numbers: --json."
 
 
@@ -77,7 +78,7 @@ def test_what_is_left_out_is_said() -> None:
 
 
 def test_nothing_found_is_said() -> None:
-    assert "No rule found anything large enough." in " ".join(text_of({"step": [{"end_ns": 9}]}))
+    assert "1. Nothing recorded:" in " ".join(text_of({"step": [{"end_ns": 9}]}))
 
 
 def test_chosen_columns_are_a_grid() -> None:

@@ -173,14 +173,18 @@ def devices(scope: Scope) -> list[Row]:
     return rows
 
 
-def top_operators(scope: Scope, most: int) -> tuple[list[Row], tuple[str, float] | None]:
-    """The operators with the largest device self time (host self time where none is known), and the
-    one with the largest self time on the host with its share.
+def busiest_operator(scope: Scope) -> tuple[str, float] | None:
+    """The operator with the largest self time on the host, with its share of all operators'."""
+    rows = scope.sql(f"{_HOST_OPERATORS} LIMIT 1").to_pylist()
+    return (rows[0]["name"], rows[0]["share_ratio"] or 0.0) if rows else None
+
+
+def top_operators(scope: Scope, most: int) -> list[Row]:
+    """The operators with the largest device self time (host self time where none is known).
 
     Rows have `name`, `time_ns`, `share_ratio`, `count` and `text`, which says what time it is.
     """
     host: list[Row] = scope.sql(_HOST_OPERATORS).to_pylist()
-    first = (host[0]["name"], host[0]["share_ratio"] or 0.0) if host else None
     calls = {row["name"]: row["calls"] for row in host}
     device: list[Row] = scope.sql(_DEVICE_OPERATORS, {"most": most}).to_pylist()
     if any(row["charged"] for row in device):
@@ -193,11 +197,11 @@ def top_operators(scope: Scope, most: int) -> tuple[list[Row], tuple[str, float]
                 "device self time",
             )
             for row in device
-        ], first
+        ]
     return [
         _top(row["name"], row["host_self_ns"], row["share_ratio"], row["calls"], "host self time")
         for row in host[:most]
-    ], first
+    ]
 
 
 def top_kernels(scope: Scope, most: int) -> list[Row]:

@@ -14,11 +14,10 @@ WINDOWS = 20
 """Windows of a run that `--by window` shows of each rank."""
 
 _OF_ASKED_STEPS = """
+    SELECT * FROM phase WHERE false UNION ALL BY NAME
     SELECT rank, span, phase, count(*) AS steps, avg(dur_ns) AS mean_ns,
         median(dur_ns)::DOUBLE AS median_ns, quantile_cont(dur_ns, 0.95)::DOUBLE AS p95_ns,
-        max(dur_ns) AS largest_ns, NULL::DOUBLE AS device_mean_ns, max(peak_bytes) AS peak_bytes,
-        NULL::VARCHAR AS peak_of, NULL::DOUBLE AS communication_ns,
-        NULL::BOOLEAN AS forward_waits, NULL::DOUBLE AS first_batch_ns
+        max(dur_ns) AS largest_ns, max(peak_bytes) AS peak_bytes
     FROM phase_step GROUP BY rank, span, phase
 """
 

@@ -1,7 +1,7 @@
 """How a rule is declared, once, and what it finds.
 
 A rule is a function from `Facts` to findings, with a declaration beside it: what it looks for, the
-thresholds it goes by and where they come from, and the data-quality checks that spoil it. The page of
+thresholds it goes by and where they come from, and the evidence whose damage spoils it. The page of
 the documentation is made from the declaration. A rule that would be wrong about a recording yields
 nothing.
 
@@ -15,11 +15,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from stepscope.formats.evidence import Evidence
     from stepscope.judge.facts import Facts
 
 Unit = Literal["ns", "ratio", "count", "bytes"]
 Severity = Literal["high", "medium", "low", "note"]
 Confidence = Literal["high", "medium", "low"]
+Role = Literal["obstacle", "loss", "work", "remedy"]
+"""What a finding is to the verdict: an obstacle to judging comes first; then the largest loss, a part
+of the step in which nothing useful is done, or, where none is large, the work that the step is filled
+with. A remedy shortens something and never leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +44,23 @@ class Threshold:
     source: str
 
 
+LEADING = Threshold(
+    "a loss that leads, of the step",
+    0.15,
+    "ratio",
+    "TraceLens: computation below 85 % of the total",
+)
+FILLED = Threshold(
+    "part of the step that work fills, below which the largest loss leads whatever its size",
+    0.50,
+    "ratio",
+    "TensorBoard profiler plugin: GPU utilisation < 50 %",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something worth changing, with what shows it.
+    """Something worth changing, or what the step is made of, with what shows it.
 
     Args:
         title: one line with the number.
@@ -57,6 +76,10 @@ class Finding:
         step: step it was seen in; None for all.
         window_ns: begin and end of where it was seen, since the run's start; None for all counted steps.
         severity: None to follow from the saving.
+        role: what it is to the verdict.
+        share: the part of the step that it is about; losses are compared by it.
+        ranks: ranks on which it was found, the worst first; empty where all count together.
+        phase: phase of the step in which the time is lost, where one is known.
     """
 
     title: str
@@ -72,6 +95,10 @@ class Finding:
     step: int | None = None
     window_ns: tuple[int, int] | None = None
     severity: Severity | None = None
+    role: Role = "remedy"
+    share: float | None = None
+    ranks: tuple[int, ...] = ()
+    phase: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +109,8 @@ class Rule:
     looks_for: str
     find: Callable[[Facts], Iterator[Finding]]
     thresholds: tuple[Threshold, ...]
-    unreliable_with: tuple[str, ...]
-    silent_with: tuple[str, ...]
+    rests_on: tuple[Evidence, ...]
+    silent_without: tuple[Evidence, ...]
     saves: Literal["kernel time", "waiting"]
     explanation: str
 
@@ -104,8 +131,8 @@ def rule(
     looks_for: str,
     *thresholds: Threshold,
     saves: Literal["kernel time", "waiting"],
-    unreliable_with: tuple[str, ...] = (),
-    silent_with: tuple[str, ...] = (),
+    rests_on: tuple[Evidence, ...] = (),
+    silent_without: tuple[Evidence, ...] = (),
 ) -> Callable[[Callable[[Facts], Iterator[Finding]]], Rule]:
     """Declares the decorated function as a rule.
 
@@ -114,8 +141,8 @@ def rule(
         looks_for: one line: what it looks for.
         thresholds: numbers that it goes by.
         saves: `kernel time`, whose saving is worth less where the device waits anyway, or `waiting`.
-        unreliable_with: checks that, when they fail, make its findings no more than a hint.
-        silent_with: checks that, when they fail, would make it wrong.
+        rests_on: evidence whose damage, by a failing check, makes its findings no more than a hint.
+        silent_without: evidence whose damage would make it wrong.
 
     The function's docstring becomes the explanation: what counts, and how the saving is bounded.
     """
@@ -126,8 +153,8 @@ def rule(
             looks_for=looks_for,
             find=find,
             thresholds=thresholds,
-            unreliable_with=unreliable_with,
-            silent_with=silent_with,
+            rests_on=rests_on,
+            silent_without=silent_without,
             saves=saves,
             explanation=find.__doc__ or "",
         )

@@ -1,22 +1,17 @@
-"""Runs the rules over a recording and ranks what they find."""
+"""Runs the rules over a recording and puts what they find in order: the first finding is the verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from stepscope.judge.declare import Finding, Rule, Severity
-from stepscope.judge.rules import every
-
-if TYPE_CHECKING:
-    from stepscope.judge.facts import Facts
+from stepscope.judge.declare import FILLED, LEADING, Finding, Rule, Severity
+from stepscope.judge.facts import STEP_TIMES, Facts
 
 HIGH, MEDIUM = 0.20, 0.05
 """Parts of the step from which a saving is high or medium: xprof's bands for time lost to input."""
 
-_FILLED = 0.5
-"""Below this share of kernels in the step, shorter kernels may only make the device wait longer."""
+_MOST_CHECKS_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +29,70 @@ class Found:
         bounds = self.finding.saving_ns
         return -1.0 if bounds is None else sum(bounds) / 2
 
+    @property
+    def limits(self) -> bool:
+        """Whether it says what limits the step, rather than what would shorten something."""
+        return self.finding.role != "remedy"
 
-def find_all(facts: Facts, rules: Iterable[Rule] | None = None) -> list[Found]:
-    """What the rules find, the largest saving first.
 
-    A rule is silent where a failing check would make it wrong; where one makes it unreliable, its
-    findings have low confidence and save nothing for certain.
+def judge(facts: Facts, rules: Iterable[Rule]) -> list[Found]:
+    """What the rules find: the verdict first, then the largest saving.
+
+    A rule is silent where damaged evidence would make it wrong; where what it rests on is damaged, its
+    findings have low confidence and save nothing for certain. The verdict is the same whichever rules
+    are asked beside the quick ones.
     """
-    if not facts.step_ns:
-        return []
-    failing = {row["check"] for row in facts.checks}
     found = [
-        _judged(facts, rule, finding, failing)
-        for rule in (every() if rules is None else rules)
-        if failing.isdisjoint(rule.silent_with)
+        _judged(facts, rule, finding)
+        for rule in rules
+        if not facts.failing(*rule.silent_without)
         for finding in rule.find(facts)
     ]
-    return sorted(found, key=lambda one: -one.saving)
+    ranked = _in_order(found)
+    if ranked and ranked[0].finding.role in ("loss", "work"):
+        ranked[0] = _marked(facts, ranked[0])
+    return ranked
 
 
-def _judged(facts: Facts, rule: Rule, finding: Finding, failing: set[str]) -> Found:
-    checks = tuple(name for name in rule.unreliable_with if name in failing)
+def _in_order(found: list[Found]) -> list[Found]:
+    by_role: dict[str, list[Found]] = {"obstacle": [], "loss": [], "work": [], "remedy": []}
+    for one in found:
+        by_role[one.finding.role].append(one)
+    leading = by_role["work"]
+    losses = sorted(by_role["loss"], key=lambda one: -(one.finding.share or 0))
+    if losses and (not leading or _leads(losses[0].finding, leading[0].finding)):
+        leading = [losses.pop(0)]
+    others = sorted([*losses, *by_role["remedy"]], key=lambda one: -one.saving)
+    return [*by_role["obstacle"], *leading, *others]
+
+
+def _leads(loss: Finding, work: Finding) -> bool:
+    return (loss.share or 0) > LEADING.value or (work.share or 0) < FILLED.value
+
+
+def _marked(facts: Facts, first: Found) -> Found:
+    """The verdict with the failing checks that bear on step times: never a plain number then."""
+    names = facts.failing(*STEP_TIMES, "file")
+    if not names:
+        return first
+    words = ", ".join([*names][:_MOST_CHECKS_NAMED])
+    if len(names) > _MOST_CHECKS_NAMED:
+        words += f" and {len(names) - _MOST_CHECKS_NAMED} more"
+    finding = replace(
+        first.finding,
+        title=f"{first.finding.title}. Read with care: {words}",
+        advice=f"`stepscope checks` first. {first.finding.advice}",
+    )
+    return replace(first, finding=finding)
+
+
+def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
+    checks = tuple(facts.failing(*rule.rests_on))
     if finding.saving_ns is not None:
         low, high = finding.saving_ns
         high = min(max(high, 0.0), float(facts.step_ns))
         low = min(max(low, 0.0), high)
-        if checks or (rule.saves == "kernel time" and facts.share("kernel") < _FILLED):
+        if checks or (rule.saves == "kernel time" and facts.share("kernel") < FILLED.value):
             low = 0.0
         finding = replace(finding, saving_ns=(low, high))
     if checks:
@@ -70,9 +103,5 @@ def _judged(facts: Facts, rule: Rule, finding: Finding, failing: set[str]) -> Fo
 def _severity(facts: Facts, finding: Finding) -> Severity:
     if finding.saving_ns is None:
         return "note"
-    return severity_of(facts.part_of_step(finding.saving_ns[1]))
-
-
-def severity_of(share: float) -> Severity:
-    """How severe what could save this part of a step is."""
+    share = facts.part_of_step(finding.saving_ns[1])
     return "high" if share >= HIGH else "medium" if share >= MEDIUM else "low"

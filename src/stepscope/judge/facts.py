@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from stepscope.analysis.breakdown import PARTS
-from stepscope.analysis.overview import Times, measure_times
+from stepscope.analysis.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
+from stepscope.analysis.overview import Times, busiest_operator, measure_times
 from stepscope.analysis.recording import WORK, every_step, rank_batches
+from stepscope.answers.selection import numbers_text
 from stepscope.floor.units import ratio_text, time_text
+from stepscope.formats.evidence import Evidence
+from stepscope.judge.groups import GROUPS, Group
+from stepscope.judge.phase_means import PARTS as OF_PHASES
+from stepscope.judge.phase_means import PhaseMeans, phase_means
+from stepscope.judge.sequence import Sequence, typical_step
 
 if TYPE_CHECKING:
     from stepscope.analysis.gaps import Gaps
     from stepscope.analysis.recording import Columns
     from stepscope.answers.scope import Scope
     from stepscope.costs import Limits
-    from stepscope.judge.groups import Group
-    from stepscope.judge.sequence import Sequence
 
 Row = dict[str, Any]
 
@@ -37,23 +42,48 @@ COUNTED = """(rank, span, step) IN (
 """SQL: what belongs to a step that the mean step is made of."""
 
 
+WAITING = ("runtime", "cpu_exec", "other")
+"""What the host does while the device is idle for no reason that other parts of the step name."""
+
+STEP_TIMES: tuple[Evidence, ...] = (
+    "host-times",
+    "device-work",
+    "device-times",
+    "launches",
+    "clocks",
+    "steps",
+)
+"""The evidence on which the times of steps and of their parts rest."""
+
+
 class Facts:
-    """A recording as rules see it.
+    """A recording as rules see it: its events, or, where it has none, the phases of its steps.
 
     Args:
         scope: the tables, narrowed to what was asked about.
-        times: its step times, where they have been measured already.
     """
 
-    def __init__(self, scope: Scope, times: Times | None = None) -> None:
+    def __init__(self, scope: Scope) -> None:
         """Keeps the scope; nothing is read yet."""
         self.scope = scope
-        self._times = times
 
     @cached_property
     def times(self) -> Times:
         """Step times, breakdowns and use of the device."""
-        return self._times if self._times is not None else measure_times(self.scope)
+        return measure_times(self.scope)
+
+    @cached_property
+    def phases(self) -> PhaseMeans | None:
+        """Means of the steps' phases; None where no job measured its own."""
+        return phase_means(self.scope)
+
+    @cached_property
+    def phases_alone(self) -> PhaseMeans | None:
+        """The phases where no event is recorded that would say more; None elsewhere."""
+        events = self.scope.value(
+            "SELECT EXISTS (SELECT 1 FROM host_event) OR EXISTS (SELECT 1 FROM device_event)"
+        )
+        return None if events else self.phases
 
     @cached_property
     def has_steps(self) -> bool:
@@ -61,22 +91,60 @@ class Facts:
         return bool(self.scope.value("SELECT count(*) FROM step WHERE rule <> 'whole recording'"))
 
     @property
+    def has_device(self) -> bool:
+        """Whether the recording shows a device."""
+        return self.parts.get("kernel") is not None
+
+    @property
+    def has_host(self) -> bool:
+        """Whether the recording shows what the host did."""
+        return self.parts.get("cpu_exec") is not None
+
+    @property
+    def who_waits(self) -> str:
+        """Who waits for a batch, in words."""
+        return "the device waits" if self.has_device else "training waits"
+
+    @property
+    def confidence(self) -> Literal["high", "medium"]:
+        """How sure a part of the step is lost: phases do not tell what runs beside them."""
+        return "high" if self.phases_alone is None else "medium"
+
+    @cached_property
+    def busiest_operator(self) -> tuple[str, float] | None:
+        """The operator with the largest self time on the host, with its share of all operators'."""
+        return busiest_operator(self.scope)
+
+    @property
     def per(self) -> str:
         """What savings are per: `step`, or `recording` where steps are not marked."""
-        return "step" if self.has_steps else "recording"
+        return "step" if self.has_steps or self.phases_alone else "recording"
+
+    @cached_property
+    def of(self) -> str:
+        """What stands in for a step, in words."""
+        if self.per == "step":
+            return "the step"
+        if any(self.times.mean_of_device_spans().values()):
+            return "the time from the device's first work to its last"
+        return "the recording"
 
     @cached_property
     def parts(self) -> dict[str, int | None]:
         """Mean time of each activity in a step; without steps, from the device's first work to its
-        last. None where it was not measured."""
-        if self.has_steps:
-            return self.times.mean()
-        found = self.times.mean_of_device_spans()
-        return found if any(found.values()) else self.times.mean()
+        last. None where it was not measured. Of phases, their parts of the step."""
+        if self.phases_alone is not None:
+            means = {part: self.phases_alone.part_ns(part) for part in OF_PHASES}
+            return {part: None if ns is None else round(ns) for part, ns in means.items()}
+        if self.of == "the time from the device's first work to its last":
+            return self.times.mean_of_device_spans()
+        return self.times.mean()
 
     @cached_property
     def step_ns(self) -> int:
-        """Mean length of a step, or of what stands in for it (ns)."""
+        """Mean length of a step, or of what stands in for it (ns); 0 where there is neither."""
+        if self.phases_alone is not None:
+            return round(self.phases_alone.step_ns)
         return sum(part or 0 for part in self.parts.values())
 
     @cached_property
@@ -109,27 +177,63 @@ class Facts:
 
     def amount(self, ns: float) -> str:
         """`33.4 % of the step (59.3 ms)`."""
-        return f"{ratio_text(self.part_of_step(ns))} of the {self.per} ({time_text(ns)})"
+        return f"{ratio_text(self.part_of_step(ns))} of {self.of} ({time_text(ns)})"
 
-    def by_recording(self, part: str) -> Iterator[Row]:
-        """Mean time of an activity in the steps of each recording, the largest first."""
+    def by_recording(self, part: str) -> list[Row]:
+        """Mean time of an activity in the steps of each recording, the largest first; of phases, on
+        each rank that tells it."""
+        if self.phases_alone is not None:
+            return [
+                self._row(rank, of["steps"], part, ns, of["mean_ns"])
+                for rank, ns in self.phases_alone.by_rank(part).items()
+                for of in [self.phases_alone.ranks[rank]["step"]]
+            ]
         column = PARTS.index(part)
         rows = []
         for broken in self.times.broken:
             complete = broken.steps["complete"]
             parts = broken.parts_ns[complete] if complete.any() else broken.parts_ns
             mean, whole = float(parts[:, column].mean()), float(parts.sum(axis=1).mean())
-            rows.append(
-                {
-                    "rank": broken.rank,
-                    "span": broken.span,
-                    "steps": len(parts),
-                    f"{part}_ns": round(mean),
-                    "step_ns": round(whole),
-                    "share_ratio": mean / whole if whole else None,
-                }
-            )
-        return iter(sorted(rows, key=lambda row: row[f"{part}_ns"] or 0, reverse=True))
+            row = self._row(broken.rank, len(parts), part, mean, whole)
+            rows.append({"span": broken.span, **row})
+        return sorted(rows, key=lambda row: row[f"{part}_ns"], reverse=True)
+
+    @staticmethod
+    def _row(rank: int, steps: int, part: str, mean_ns: float, step_ns: float) -> Row:
+        return {
+            "rank": rank,
+            "steps": steps,
+            f"{part}_ns": round(mean_ns),
+            "step_ns": round(step_ns),
+            "share_ratio": mean_ns / step_ns if step_ns else None,
+        }
+
+    def on_ranks(self, part: str, above: float) -> tuple[str, tuple[int, ...]]:
+        """Of phases: on which ranks a part takes how much, in words where there are several, and those
+        on which it is above this share, the worst first. Nothing of events."""
+        if self.phases_alone is None:
+            return "", ()
+        rows = self.by_recording(part)
+        named = tuple(row["rank"] for row in rows if (row["share_ratio"] or 0) > above)
+        if len(self.phases_alone.ranks) == 1:
+            return "", named
+        if len(rows) == 1:
+            return f" on rank {rows[0]['rank']}", named
+        words = "" if len(rows) == len(self.phases_alone.ranks) else f" on {ranks_text(named)}"
+        worst = rows[0]
+        return f"{words}, {ratio_text(worst['share_ratio'])} on rank {worst['rank']}", named
+
+    @property
+    def parts_command(self) -> str:
+        """The same as a command to be typed, in words."""
+        return "`stepscope phases`" if self.phases_alone is not None else "`stepscope steps`"
+
+    @property
+    def parts_query(self) -> str:
+        """The command that shows the parts of a step."""
+        if self.phases_alone is not None:
+            return "stepscope phases SRC"
+        return "stepscope steps SRC --by mean" if self.has_steps else "stepscope summary SRC"
 
     def median_of_steps(self, part: str) -> float:
         """Median over steps of an activity's time (ns)."""
@@ -151,6 +255,37 @@ class Facts:
         ).to_pylist()
         return rows
 
+    def failing(self, *kinds: Evidence) -> dict[str, str]:
+        """Failing checks that damage any of these kinds of evidence, with their severity."""
+        return {
+            row["check"]: row["severity"]
+            for row in self.checks
+            if not {kind.strip() for kind in row["affects"].split(",")}.isdisjoint(kinds)
+        }
+
+    @cached_property
+    def utilization(self) -> float | None:
+        """GPU utilisation over the steps; None without a device or steps, since the device waits for
+        nobody outside of them."""
+        return self.times.whole_use()[0] if self.has_steps else None
+
+    def idle_ns(self, *causes: str | None) -> dict[str, int]:
+        """Mean time in which no device did anything for these causes (see `idle`; None for no known
+        one), by what the host did; empty where the recording does not show both sides."""
+        if not self.has_device or not self.has_host:
+            return {}
+        known = self._idle_ns
+        unknown = {
+            part: max(self.time(part) - sum(own[part] for own in known.values()), 0)
+            for part in WAITING
+        }
+        asked = [unknown if cause is None else known[cause] for cause in causes]
+        return {part: sum(own[part] for own in asked) for part in WAITING}
+
+    @cached_property
+    def _idle_ns(self) -> dict[str, dict[str, int]]:
+        return self.times.mean_idle()
+
     @cached_property
     def kernels(self) -> Row:
         """Of the counted steps: `kernels`, `short` ones below 10 µs, `kernel_ns`, `short_ns`, `work`."""
@@ -170,8 +305,6 @@ class Facts:
     @cached_property
     def gaps(self) -> dict[tuple[int, int], Gaps]:
         """When no device of a recording had anything to do, and why, cut to the counted steps."""
-        from stepscope.analysis.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
-
         found = {}
         steps = {(b.rank, b.span): b.steps for b in self.times.broken}
         with every_step(self.scope) as whole:
@@ -180,15 +313,6 @@ class Facts:
                     windows = _counted(steps[key]) if self.has_steps and key in steps else None
                     found[key] = find_gaps(own, KERNEL_WAIT_NS, windows)
         return found
-
-    @cached_property
-    def host_wait_ns(self) -> float:
-        """How long a step's devices had nothing to do because it was launched too late (ns)."""
-        from stepscope.analysis.gaps import HOST_WAIT
-
-        return (
-            sum(int(g.length[g.cause == HOST_WAIT].sum()) for g in self.gaps.values()) / self.steps
-        )
 
     @cached_property
     def counted(self) -> str:
@@ -237,16 +361,12 @@ class Facts:
     @cached_property
     def groups(self) -> list[Group]:
         """Device work by kernel, operator and inputs, the longest first."""
-        from stepscope.judge.groups import group_work
-
-        return group_work(self)
+        return [Group(**row) for row in self.host(GROUPS)]
 
     @cached_property
     def sequence(self) -> Sequence | None:
         """The device work of a typical step in order."""
-        from stepscope.judge.sequence import typical_step
-
-        return typical_step(self)
+        return typical_step(self.scope, self.counted, marked=self.has_steps)
 
     def host(self, text: str) -> list[Row]:
         """Rows of a query in which `{counted}` stands for the events of the counted steps."""
@@ -258,6 +378,16 @@ def _counted(steps: Columns) -> Columns:
     """The steps that a mean is made of."""
     complete = steps["complete"]
     return {name: values[complete] for name, values in steps.items()} if complete.any() else steps
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """Ranks as people write them.
+
+    >>> ranks_text((9, 8, 10, 3))
+    'ranks 3, 8-10'
+    """
+    numbers = tuple(ranks)
+    return f"rank{'s' if len(numbers) > 1 else ''} {numbers_text(numbers)}"
 
 
 def first(rows: Iterable[Row], most: int = 5) -> tuple[Row, ...]:

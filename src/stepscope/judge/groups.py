@@ -14,7 +14,6 @@ from stepscope.floor.quoting import sql_literal
 
 if TYPE_CHECKING:
     from stepscope.costs import Model, TensorCoreUse
-    from stepscope.judge.facts import Facts
 
 NARROW = frozenset(
     {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "int8"}
@@ -27,7 +26,7 @@ _FROM = f"""
     LEFT JOIN (SELECT rank, id, name, input_id FROM host_event WHERE kind = 'operator') AS op
         ON op.rank = work.rank AND op.id = work.operator_id
 """
-_GROUPS = f"""
+GROUPS = f"""
     WITH grouped AS (
         SELECT work.kind, work.name, op.name AS operator, work.rank, work.span, op.input_id,
             work.direction, count(*) AS count, sum(dur_ns)::BIGINT AS total_ns,
@@ -106,30 +105,32 @@ class Group:
         return found[0] if found else None
 
 
-def group_work(facts: Facts) -> list[Group]:
-    """The groups, the longest first."""
-    return [Group(**row) for row in facts.host(_GROUPS)]
-
-
 def summed(groups: Iterable[Group]) -> int:
     """Their summed duration (ns)."""
     return sum(group.total_ns for group in groups)
 
 
-def reproduce(facts: Facts, groups: Iterable[Group], what: str = "sum(dur_ns)") -> str:
-    """SQL that sums over the work of groups, per step."""
+def reproduce(steps: int, counted: str, groups: Iterable[Group], what: str = "sum(dur_ns)") -> str:
+    """SQL that sums over the work of groups, per step.
+
+    Args:
+        steps: how many steps the groups are of.
+        counted: SQL condition on the events of these steps.
+        groups: the work.
+        what: what is summed.
+    """
     # Work of one name may be of several kinds: a copy kernel of a collective's, say.
     keys = sorted({(group.kind, group.name, group.operator or "") for group in groups})
     listed = ", ".join(f"({', '.join(map(sql_literal, key))})" for key in keys)
     text = (
-        f"SELECT {what} / {facts.steps} {_FROM}"
+        f"SELECT {what} / {steps} {_FROM}"
         f"WHERE (work.kind, work.name, coalesce(op.name, '')) IN ({listed})"
     )
-    return " ".join(text.replace("{counted}", facts.counted).split())
+    return " ".join(text.replace("{counted}", counted).split())
 
 
 def by_kernel(
-    facts: Facts,
+    steps: int,
     groups: Iterable[Group],
     lost: Callable[[Group], float | None] | None = None,
     **more: Callable[[Group], Any],
@@ -137,7 +138,7 @@ def by_kernel(
     """Evidence: the groups by kernel and operator, per step, the longest first.
 
     Args:
-        facts: the recording.
+        steps: how many steps the groups are of.
         groups: work.
         lost: the time of a group that is lost (ns): summed as `lost_ns`, and ranked by.
         more: further columns: functions of a group, of which the first group's value is shown.
@@ -155,8 +156,8 @@ def by_kernel(
                 **{name: value(group) for name, value in more.items()},
             },
         )
-        row["calls_per_step"] += group.count / facts.steps
-        row["time_ns"] += group.total_ns / facts.steps
+        row["calls_per_step"] += group.count / steps
+        row["time_ns"] += group.total_ns / steps
         if lost is not None:
-            row["lost_ns"] += (lost(group) or 0.0) / facts.steps
+            row["lost_ns"] += (lost(group) or 0.0) / steps
     return sorted(rows.values(), key=lambda row: -row["time_ns" if lost is None else "lost_ns"])

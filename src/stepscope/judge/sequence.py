@@ -11,8 +11,8 @@ from stepscope.analysis.recording import WORK
 from stepscope.costs import class_of, model_of
 
 if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
     from stepscope.costs import Model
-    from stepscope.judge.facts import Facts
 
 _MOST = 50_000
 """Pieces of work looked at where the recording marks no steps; patterns repeat."""
@@ -95,12 +95,18 @@ class Sequence:
             yield list(pieces)
 
 
-def typical_step(facts: Facts) -> Sequence | None:
-    """The step of median length, with its work; None where there is none."""
-    found = facts.host(_TYPICAL)
+def typical_step(scope: Scope, counted: str, *, marked: bool) -> Sequence | None:
+    """The step of median length, with its work; None where there is none.
+
+    Args:
+        scope: the tables.
+        counted: SQL condition on the steps to choose from.
+        marked: whether steps are marked; the work of the entire recording is taken otherwise.
+    """
+    found = scope.sql(_TYPICAL.replace("{counted}", counted)).to_pylist()
     if not found:
         return None
     row = found[0]
     asked = {name: row[name] for name in ("rank", "span", "step")}
-    work = facts.scope.sql(_WORK, {**asked, "marked": facts.has_steps}).to_pylist()
+    work = scope.sql(_WORK, {**asked, "marked": marked}).to_pylist()
     return Sequence(**row, pieces=tuple(Piece(**piece) for piece in work))

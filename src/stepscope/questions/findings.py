@@ -60,40 +60,42 @@ _COLUMNS = (
     "(record_shapes=True), so that all rules can look.",
 )
 def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # the option is --id
-    """What rules find in the recording, the largest saving first: each with the number it rests on,
-    the rows that show it, bounds of what a step could save, what to do about it, and the query that
-    gives the number again. [The rules](../findings.md) says what each looks for, its thresholds
-    and where they come from.
+    """What rules find in the recording: each with the number it rests on, the rows that show it,
+    bounds of what a step could save, what to do about it, and the query that gives the number again.
+    [The rules](../findings.md) say what each looks for, its thresholds and where they come from.
+
+    **The verdict**, which `summary` and `phases` print, comes first: the largest loss, or what fills
+    the step where none is large, or what prevents judging. The others follow, the largest saving
+    first.
 
     **Savings** are of a mean step of one rank, at least and at most, and never more than the step.
     Findings overlap: a step that waits for its loader is not made faster twice, so savings do not
-    add up. Rows are in order of the middle of their bounds. Where kernels fill less than half of
+    add up. Rows after the first are in order of the middle of their bounds. Where kernels fill less than half of
     the step, what shortens kernels alone has no lower bound: the device may only wait longer.
 
     **Severity** is high from 20 % of the step, medium from 5 % (the bands of xprof for time lost to
     input), low below, and note where nothing can be said of the saving.
 
-    **Silence**: a rule that would be wrong about a recording says nothing, so an empty answer means
-    that no rule found something large enough, and is not a promise that nothing could be better.
+    **Silence**: a rule that would be wrong about a recording says nothing, so an answer without a
+    saving means that no rule found something large enough, and is not a promise that nothing could
+    be better.
     Rules about kernels need 50 pieces of device work in a step. A failing check that makes a rule
     unreliable lowers the finding's confidence and is named with it.
 
-    Of a job's own phases, without any event, findings are what `phases --by verdict` says.
+    Of a job's own phases, where no event is recorded, rules go by the means of the phases.
 
     Steps and their parts are those of `steps`; where steps are not marked, the time from the
     device's first work to its last stands in for a step.
     """
-    from stepscope.judge.engine import find_all
+    from stepscope.judge.engine import judge
     from stepscope.judge.facts import Facts
-    from stepscope.judge.measured import has_phases_alone, measured_findings
-    from stepscope.judge.rules import chosen
+    from stepscope.judge.rules import every, find, with_quick
 
     names = [column.name for column in _COLUMNS]
-    if id is None and has_phases_alone(scope):
-        rows = measured_findings(scope)
-    else:
-        facts = Facts(scope)
-        rows = [_row(facts, found) for found in find_all(facts, chosen(id))]
+    facts = Facts(scope)
+    found = judge(facts, every() if id is None else with_quick(id))
+    asked = None if id is None else find(id).id
+    rows = [_row(facts, one) for one in found if asked in (None, one.rule.id)]
     return answer_rows(_COLUMNS, names, [[row.get(name) for name in names] for row in rows])
 
 

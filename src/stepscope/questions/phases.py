@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from stepscope.analysis.phase_times import EACH_STEP, IN_WINDOWS, by_steps, order, times_of
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.selection import numbers_text
 from stepscope.floor.units import ratio_text, time_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.answers.scope import Scope
-    from stepscope.judge.phase_verdict import RunFinding
+    from stepscope.judge.engine import Found
 
 _COLUMNS = (
     Column("kind", "text", "what holds the run back"),
@@ -48,10 +49,8 @@ _COLUMNS = (
         "ns",
         shown=False,
     ),
-    # The answer's note says it for the whole run, in words that no column has room for.
-    Column(
-        "verdict", "text", "what the recorder saw hold the rank back, and its evidence", shown=False
-    ),
+    # The answer's note says it too.
+    Column("verdict", "text", "what holds the run back, with its evidence", shown=False),
     Column("evidence", "text", "what was measured"),
     Column("next_step", "text", "what to try next", shown=False, advises=True),
     Column("span", "int", "which of the rank's recordings it is", shown=False),
@@ -79,7 +78,7 @@ _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
 )
 def phases(scope: Scope, by: str = "phase") -> pa.Table:
     """One row is a phase on a rank, after one row for the whole step with its peak memory and the
-    verdict that the recorder came to. Each moment of the host belongs to one phase, the innermost
+    verdict on the run. Each moment of the host belongs to one phase, the innermost
     that is open, or to the residual, so that their means add up to that of the step. Below stands
     what holds the run back, over all ranks.
 
@@ -92,8 +91,9 @@ def phases(scope: Scope, by: str = "phase") -> pa.Table:
     slow or its memory grew; `--by window` the same in 20 windows of the run, as means. Memory is
     read about every tenth step.
 
-    `--by verdict` has a row for each thing that holds the run back, the largest share of all ranks'
-    time first: what the recorders found, and the rank that the others wait for.
+    `--by verdict` has a row for each thing that holds the run back: what `findings` says, with the
+    same verdict first, so far as step times, phases and checks suffice for it. [The
+    rules](../findings.md) have the thresholds.
 
     **The rank that the others wait for.** `over_fastest_ratio` compares ranks phase by phase, but an
     all-reduce inside backward makes all backwards equally long, whichever rank is late, even when it
@@ -104,17 +104,25 @@ def phases(scope: Scope, by: str = "phase") -> pa.Table:
     """
     if by in _WINDOWS:
         return scope.sql(by_steps(_WINDOWS[by]))
-    from stepscope.judge.phase_verdict import judge_run
-
-    found = judge_run(scope)
+    found = _found(scope)
     if by == "verdict":
         return noted(_findings(found), "\n".join(_words(one) for one in found))
-    return noted(_phases(scope), "\n".join(_note(scope, found)))
+    return noted(_phases(scope, found), "\n".join(_note(scope, found)))
 
 
-def _phases(scope: Scope) -> pa.Table:
-    # The recorder judged all steps, not those that are asked for.
-    judged = "true" if scope.steps is None else "false"
+def _found(scope: Scope) -> list[Found]:
+    """What holds the run back, the verdict first; nothing where no phase says what limits it."""
+    from stepscope.judge.engine import judge
+    from stepscope.judge.facts import Facts
+    from stepscope.judge.rules import quick
+
+    facts = Facts(scope)
+    found = [] if facts.phases is None else judge(facts, quick())
+    return found if found and found[0].limits else []
+
+
+def _phases(scope: Scope, found: list[Found]) -> pa.Table:
+    verdict = found[0].finding if found else None
     return scope.sql(
         f"""
         SELECT
@@ -124,49 +132,44 @@ def _phases(scope: Scope) -> pa.Table:
             median_ns, p95_ns, largest_ns, device_mean_ns,
             mean_ns / nullif(min(mean_ns) OVER (PARTITION BY phase), 0) AS over_fastest_ratio,
             peak_bytes, peak_of, first_batch_ns,
-            CASE WHEN phase = 'step' THEN verdict END AS verdict,
-            CASE WHEN phase = 'step' THEN next_step END AS next_step, span
-        FROM ({times_of(scope)}) LEFT JOIN (
-            SELECT rank, span,
-                string_agg(concat_ws(': ', kind, evidence), '; ' ORDER BY place) AS verdict,
-                string_agg(next_step, '; ' ORDER BY place) AS next_step
-            FROM (
-                SELECT *, row_number() OVER (ORDER BY share_ratio DESC NULLS LAST, kind) AS place
-                FROM phase_finding WHERE {judged}
-            ) GROUP BY rank, span
-        ) USING (rank, span)
+            CASE WHEN phase = 'step' THEN $verdict END AS verdict,
+            CASE WHEN phase = 'step' THEN $next_step END AS next_step, span
+        FROM ({times_of(scope)})
         ORDER BY rank, span, {order("phase")}, phase
-        """
+        """,
+        {
+            "verdict": None if verdict is None else verdict.title,
+            "next_step": None if verdict is None else verdict.advice,
+        },
     )
 
 
 _OF_VERDICT = ("kind", "rank", "ranks", "phase", "late_ns", "share_ratio", "evidence", "next_step")
 
 
-def _findings(found: list[RunFinding]) -> pa.Table:
+def _findings(found: list[Found]) -> pa.Table:
     return answer_rows(
         _COLUMNS,
         _OF_VERDICT,
         [
             (
-                one.kind,
-                one.ranks[0],
-                len(one.ranks),
-                one.phase,
-                one.late_ns,
-                one.share_ratio,
-                one.evidence,
-                one.next_step,
+                one.rule.id,
+                of.ranks[0] if of.ranks else of.rank,
+                len(of.ranks) or (None if of.rank is None else 1),
+                of.phase,
+                None if of.phase is None else (of.saving_ns or (0, None))[1],
+                of.share,
+                of.title,
+                of.advice,
             )
             for one in found
+            for of in [one.finding]
         ],
     )
 
 
-def _note(scope: Scope, found: list[RunFinding]) -> list[str]:
-    """The verdict in words: the first finding whole, the others by name; and what is not in steps."""
-    from stepscope.judge.phase_verdict import missing_ranks, ranks_text
-
+def _note(scope: Scope, found: list[Found]) -> list[str]:
+    """The verdict in words, the others by name; and what is not in steps."""
     lines = [f"Verdict: {_words(found[0])}"] if found else []
     if found[1:]:
         also = ", ".join(_named(one) for one in found[1:])
@@ -179,17 +182,28 @@ def _note(scope: Scope, found: list[RunFinding]) -> list[str]:
             f"The first batch of an epoch, which is in no step, took {time_text(slowest['ns'])} on "
             f"average ({slowest['n']} counted)."
         )
-    missing = missing_ranks(scope)
+    missing = _missing_ranks(scope)
     if missing:
+        ranks = f"rank{'s' if len(missing) > 1 else ''} {numbers_text(missing)}"
         one = "it" if len(missing) == 1 else "one of them"
-        lines.append(f"No recording of {ranks_text(missing)}: the others may wait for {one}.")
+        lines.append(f"No recording of {ranks}: the others may wait for {one}.")
     return lines
 
 
-def _words(one: RunFinding) -> str:
-    then = "" if one.next_step is None else f" Next: {one.next_step}."
-    return f"{_named(one)}: {one.evidence}.{then}"
+def _missing_ranks(scope: Scope) -> tuple[int, ...]:
+    """Ranks of the job whose files are not there; none where ranks were chosen."""
+    if scope.ranks != scope.store.ranks:
+        return ()
+    size = scope.value("SELECT max(world_size) FROM rank") or 0
+    recorded = {row["rank"] for row in scope.sql("SELECT DISTINCT rank FROM phase").to_pylist()}
+    # A file may say anything: a job of more ranks than could be listed says nothing.
+    return tuple(rank for rank in range(size) if rank not in recorded) if size < 1 << 20 else ()
 
 
-def _named(one: RunFinding) -> str:
-    return one.kind if one.share_ratio is None else f"{one.kind} ({ratio_text(one.share_ratio)})"
+def _words(one: Found) -> str:
+    return f"{one.finding.title}. Next: {one.finding.advice}"
+
+
+def _named(one: Found) -> str:
+    share = one.finding.share
+    return one.rule.id if share is None else f"{one.rule.id} ({ratio_text(share)})"

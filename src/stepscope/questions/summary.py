@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.overview import Times
     from stepscope.answers.scope import Scope
-    from stepscope.judge.verdict import Finding
+    from stepscope.judge.engine import Found
+    from stepscope.judge.facts import Facts
 
 Row = dict[str, Any]
 
@@ -59,34 +60,22 @@ def summary(scope: Scope) -> pa.Table:
     step times, the step breakdown, the use of the device, and the operators, kernels and modules that
     take most.
 
-    The **verdict** follows from the mean breakdown of all complete steps, in which a moment belongs
-    to the first activity that goes on (see `steps`), so that every part is time that nothing else
-    hides:
-
-    * *losses* are *input-bound*, DataLoader above 5 %; *communication-bound*, communication above
-      10 % (both as in the TensorBoard profiler plugin); *copy-bound*, copies above 5 %; and, where
-      Runtime, CPU Exec and Other together are above 15 % (TraceLens' thresholds for copies and for
-      idle time), what the device then waits for: *host-bound*, its next work was launched only later,
-      or none follows; *dependency-bound*, it was launched in time and waits for another stream, an
-      event or another rank; *gap-bound*, the same for less than 30 µs at a time; *idle*, its launch
-      is not in the recording (the causes of `idle`). The largest of these is named, and others above
-      5 %. The largest loss leads where it is above 15 % of the step, or kernels fill less than half
-      of it (the plugin's threshold for low GPU utilisation);
-    * *device-bound* otherwise: kernels fill the step, but for the losses that are named after it.
-    * *host only* and *device only*: the recording shows one side alone, and the verdict says what can
-      be said of it. Without a device the same losses are looked for, and CPU Exec stands for the
-      kernels.
-    * *unreliable data*: a check with an error bears on the step times, or the device looks idle while
-      a check says that device work is missing. Checks with warnings stand beside any other verdict.
-
-    Further losses above their thresholds follow as further findings. GPU utilisation below 50 % is
-    named where the device waits.
+    The **verdict** is the first of `findings`, in the same words, with what to look at next; other
+    findings that say what limits the step follow it. It rests on the mean breakdown of all complete
+    steps, in which a moment belongs to the first activity that goes on (see `steps`), so that every
+    part is time that nothing else hides; of a job's own phases, on their means. Each loss has one
+    name and one threshold, and [the rules](../findings.md) say where it comes from. The largest loss
+    leads where it is above 15 % of the step, or where kernels (operators on the host, or forward,
+    backward and optimizer, without a device) fill less than half of it; otherwise it is said what
+    fills the step. What prevents judging comes before both: nothing recorded, no host side, or checks
+    that spoil the times of steps. Failing checks that bear on these stand beside any other verdict.
 
     Where steps are not marked, the verdict is on the time from the device's first work to its last,
     since the device waits for nobody before a program begins or after it is done.
 
-    **Findings** are the five of `findings` that could save most. In a recording of more than half a
-    million events only rules that the step times suffice for are run; `findings` runs them all.
+    **Findings** are the five others of `findings` that could save most. In a recording of more than
+    half a million events only rules that the step times suffice for are run; `findings` runs them
+    all.
 
     **Step times** are of all complete steps of all ranks and recordings asked about (all steps where
     none is complete); percentiles are interpolated linearly. Where steps are not marked there are
@@ -97,10 +86,15 @@ def summary(scope: Scope) -> pa.Table:
     Operators and modules are ranked by device self time; where no device work could be linked to
     them, by self time on the host.
     """
-    from stepscope.analysis.overview import measure_times, top_kernels, top_modules, top_operators
+    from stepscope.analysis.overview import top_kernels, top_modules, top_operators
+    from stepscope.judge.engine import judge
+    from stepscope.judge.facts import Facts
+    from stepscope.judge.rules import every, quick
 
-    times = measure_times(scope)
-    operators, host_first = top_operators(scope, TOP)
+    facts = Facts(scope)
+    times = facts.times
+    events = scope.value("SELECT sum(events_kept) FROM source") or 0
+    found = judge(facts, every() if events <= ALL_RULES_UP_TO else quick())
     checks = scope.sql(
         """
         SELECT "check", severity, string_agg(DISTINCT affects, ',') AS affects,
@@ -113,13 +107,13 @@ def summary(scope: Scope) -> pa.Table:
     ).to_pylist()
     recorded = list(_recorded(scope, times))
     sections: tuple[tuple[str, list[Row]], ...] = (
-        ("verdict", list(_verdict(times, host_first, checks))),
+        ("verdict", list(_verdict(facts, found))),
         ("recorded", recorded),
         ("step time", list(_step_time(times)) if times.marked else []),
         ("breakdown", list(_breakdown(times))),
         ("device", list(_device(times))),
-        ("findings", list(_worth_changing(scope, times))),
-        ("operators", operators),
+        ("findings", list(_worth_changing(facts, found))),
+        ("operators", top_operators(scope, TOP)),
         ("kernels", top_kernels(scope, TOP)),
         ("modules", top_modules(scope, TOP)),
         ("checks", [_check(check) for check in checks]),
@@ -136,39 +130,19 @@ def summary(scope: Scope) -> pa.Table:
     )
 
 
-def _verdict(
-    times: Times, host_first: tuple[str, float] | None, checks: list[Row]
-) -> Iterator[Row]:
-    from stepscope.judge.verdict import Facts, judge
-
-    mean, of = times.mean(), "the step"
-    if not times.marked:
-        mean, of = times.mean_of_device_spans(), "the time from the device's first work to its last"
-        if not any(mean.values()):
-            mean, of = times.mean(), "the recording"
-    facts = Facts(
-        mean_ns=mean,
-        step_ns=sum(part or 0 for part in mean.values()) or None,
-        of=of,
-        utilization=times.whole_use()[0] if of == "the step" else None,
-        operator=host_first,
-        checks=checks,
-        idle_ns=times.mean_idle(),
-    )
-    verdict, *others = judge(facts)
-    yield _finding(verdict)
-    yield {"item": "next", "text": verdict.next}
-    for other in others:
-        yield _finding(other)
-
-
-def _finding(finding: Finding) -> Row:
-    return {
-        "item": finding.code,
-        "text": finding.text,
-        "share_ratio": finding.share,
-        "time_ns": finding.time_ns,
-    }
+def _verdict(facts: Facts, found: list[Found]) -> Iterator[Row]:
+    """The first finding, what to look at next, and what else limits the step."""
+    limits = [one for one in found if one.limits]
+    for place, one in enumerate(limits):
+        share = one.finding.share
+        yield {
+            "item": one.rule.id,
+            "text": one.finding.title,
+            "share_ratio": share,
+            "time_ns": None if share is None else round(share * facts.step_ns),
+        }
+        if place == 0:
+            yield {"item": "next", "text": one.finding.advice}
 
 
 def _recorded(scope: Scope, times: Times) -> Iterator[Row]:
@@ -283,24 +257,17 @@ def _device(times: Times) -> Iterator[Row]:
     }
 
 
-def _worth_changing(scope: Scope, times: Times) -> Iterator[Row]:
-    """The findings that could save most, with what they could save at most."""
-    from stepscope.judge.engine import find_all
-    from stepscope.judge.facts import Facts
-    from stepscope.judge.rules import every, quick
-
-    events = scope.value("SELECT sum(events_kept) FROM source") or 0
-    facts = Facts(scope, times)
-    rules = every() if events <= ALL_RULES_UP_TO else quick()
-    worth = [found for found in find_all(facts, rules) if found.finding.saving_ns is not None]
-    for found in worth[:TOP_FINDINGS]:
-        high = (found.finding.saving_ns or (0.0, 0.0))[1]
+def _worth_changing(facts: Facts, found: list[Found]) -> Iterator[Row]:
+    """What could save most beside what the verdict names, with what it could save at most."""
+    worth = [one for one in found if not one.limits and one.finding.saving_ns is not None]
+    for one in worth[:TOP_FINDINGS]:
+        high = (one.finding.saving_ns or (0.0, 0.0))[1]
         yield {
-            "item": found.rule.id,
-            "rank": found.finding.rank,
+            "item": one.rule.id,
+            "rank": one.finding.rank,
             "time_ns": round(high),
             "share_ratio": facts.part_of_step(high),
-            "text": found.finding.title,
+            "text": one.finding.title,
         }
 
 

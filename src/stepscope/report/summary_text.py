@@ -68,13 +68,13 @@ def _verdict(rows: list[Row], *, unreliable: bool, width: int) -> list[Line]:
     if not rows:
         return []
     verdict, then, *others = rows
-    mark = f"{MARK} " if unreliable or verdict["item"] == "unreliable data" else ""
+    mark = f"{MARK} " if unreliable or verdict["item"] == "data-quality" else ""
     style: Any = "warning" if mark else "title"
-    lines = [Line(text, style) for text in _wrapped(f"{mark}{verdict['text']}", width)]
+    lines = [Line(text, style) for text in _wrapped(f"{mark}{verdict['text']}.", width)]
     for other in others[:_MOST_FINDINGS]:
         # "Input-bound: for 6 % of ..." would claim too much of what is not the largest loss.
         _, _, evidence = other["text"].partition(": ")
-        lines += [Line(text) for text in _wrapped(f"Also {evidence}", width)]
+        lines += [Line(text) for text in _wrapped(f"Also {evidence}.", width)]
     return lines + [Line(text) for text in _wrapped(f"Next: {then['text']}", width)]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from stepscope.schema.declare import BIGINT, DOUBLE, INTEGER, SMALLINT, By, Role, table
 from stepscope.schema.declare import SchemaColumn as Column
 
-STORE_VERSION = 6
+STORE_VERSION = 7
 """Version of the tables. A store of another version is made anew from its source."""
 
 EVENT, ROW, KEY, STEP, NUMBER = Role.EVENT, Role.ROW, Role.KEY, Role.STEP, Role.NUMBER
@@ -379,15 +379,6 @@ DECLARED = (
         Column("idle_steps", COUNT, "for phase step: those of them in which it had", nullable=True),
         Column("copied_bytes", BYTES, "for phase step: mean bytes copied to the device in a step; NULL where copies were not observed", nullable=True, type=DOUBLE),
         Column("pageable_bytes", BYTES, "for phase step: the part of them from memory that is not pinned", nullable=True, type=DOUBLE),
-    ),
-    table(
-        "phase_finding", "One row is something that the recorder saw hold a rank back, judged from the phases of its steps.",
-        _rank("rank that it is about"),
-        _span(),
-        Column("kind", TEXT, "input-bound, copy-bound, communication-bound, host-bound, compute-bound, residual, slow-first-batch or growing-memory"),
-        Column("share_ratio", VALUE, "its share of the step; NULL where it has none", nullable=True),
-        Column("evidence", TEXT, "what was measured, in words", nullable=True),
-        Column("next_step", TEXT, "what to try next", nullable=True),
     ),
     table(
         "phase_step", "One row is a phase of one training step of a rank; phase step is all of it, and the others add up to it. The recorder keeps steps that are evenly spaced over the run.",

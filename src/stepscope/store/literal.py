@@ -196,8 +196,6 @@ def _fill_the_rest(rows: Rows) -> None:
         row.setdefault("averaged", False)
     for row in rows["phase_step"]:
         row.setdefault("phase", "step")
-    for row in rows["phase_finding"]:
-        row.setdefault("kind", "compute-bound")
     for row in rows["phase"]:
         row.setdefault("steps", 1)
 

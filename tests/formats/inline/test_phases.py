@@ -30,15 +30,6 @@ SUMMARY = {
     },
     "copied": {"bytes": 200, "pageable_bytes": 50},
     "memory": {"of": "cuda", "peak_bytes": 4096},
-    "verdict": [
-        {
-            "kind": "input-bound",
-            "share_ratio": 0.6,
-            "evidence": "60% of the step",
-            "next_step": "more workers",
-        },
-        {"kind": "residual", "evidence": "x", "next_step": ""},
-    ],
     "communication": {
         "source": "DDP",
         "communication_ns": 30,
@@ -76,15 +67,6 @@ def test_every_phase_is_a_row_after_the_whole_step(read):
         "copied_bytes": 10.0,
         "pageable_bytes": 2.5,
     }
-    assert tables.phase_finding.to_pylist() == [
-        {
-            "kind": "input-bound",
-            "share_ratio": 0.6,
-            "evidence": "60% of the step",
-            "next_step": "more workers",
-        },
-        {"kind": "residual", "share_ratio": None, "evidence": "x", "next_step": None},
-    ]
     assert (rows[2]["device_mean_ns"], rows[1]["device_mean_ns"]) == (35.5, None)
     assert (tables.facts.rank, tables.facts.rank_rule) == (1, "recorder")
 
@@ -102,20 +84,19 @@ def test_times_and_shares_that_none_can_have_are_not_taken_for_measured(read):
     odd = {
         "phases": {"forward": {"mean_ns": 1e300}, "backward": {"mean_ns": -1}},
         "communication": {"communication_ns": -1, "exposed_ns": 1e300},
-        "verdict": [{"kind": "residual", "share_ratio": 1e308}],
     }
     _, tables = read({**SUMMARY, **odd})
     (row,) = tables.phase.to_pylist()
     assert (row["communication_ns"], row["exposed_communication_ns"]) == (None, None)
-    assert tables.phase_finding["share_ratio"].to_pylist() == [None]
     assert tables.report.dropped == 2
 
 
 def test_odd_parts_cost_only_themselves(read):
     odd = {"phases": {"forward": {"mean_ns": []}, "backward": 5}, "device": 3, "memory": None}
-    odd |= {"verdict": ["compute-bound", {"kind": 5}], "communication": [], "first_batch_ns": ["x"]}
+    odd |= {"communication": [], "first_batch_ns": ["x"], "copied": {"bytes": -1}}
     _, tables = read({**SUMMARY, **odd})
     (row,) = tables.phase.to_pylist()
-    assert [row[name] for name in ("peak_bytes", "communication_ns", "first_batches")] == [None] * 3
-    assert tables.phase_finding.num_rows == 0
+    assert [
+        row[name] for name in ("peak_bytes", "communication_ns", "first_batches", "copied_bytes")
+    ] == [None] * 4
     assert tables.report.dropped == 2

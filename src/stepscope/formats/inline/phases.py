@@ -59,9 +59,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         facts=_facts(loaded),
         report=report,
         phase=pa.Table.from_pylist(rows, schema=READ["phase"]),
-        phase_finding=pa.Table.from_pylist(
-            _findings(loaded.get("verdict")), schema=READ["phase_finding"]
-        ),
         phase_step=steps,
     )
 
@@ -143,19 +140,6 @@ def _first_batches(waits: Any) -> tuple[float | None, int | None]:
     """The mean wait for an epoch's first batch (ns), and of how many epochs."""
     known = [wait for one in _list(waits) if (wait := whole(one)) is not None]
     return (sum(known) / len(known), len(known)) if known else (None, None)
-
-
-def _findings(found: Any) -> list[Row]:
-    return [
-        {
-            "kind": kind,
-            "share_ratio": _within(one.get("share_ratio"), 1.0),
-            "evidence": _text(one.get("evidence")),
-            "next_step": _text(one.get("next_step")) or None,
-        }
-        for one in _list(found)
-        if isinstance(one, dict) and (kind := _text(one.get("kind")))
-    ]
 
 
 def _within(value: Any, most: float) -> float | None:

@@ -7,14 +7,35 @@ from importlib import import_module
 from stepscope.answers.selection import check_name
 from stepscope.judge.declare import Rule
 
-ALL = (
+QUICK = (
+    "nothing_recorded",
+    "device_only",
+    "straggling_rank",
     "input_bound",
+    "communication_bound",
+    "copy_bound",
     "host_bound",
-    "launch_bound",
+    "dependency_bound",
+    "gap_bound",
+    "idle",
+    "residual",
+    "device_bound",
+    "host_only",
+    "compute_bound",
+    "slow_first_batch",
+    "growing_memory",
+    "low_utilization",
+    "uneven_steps",
+    "first_step",
+    "data_quality",
+)
+"""Rules that step times, phases and checks suffice for: among them are all that say what limits the
+step. A summary can always afford them."""
+
+ALL = (
+    *QUICK,
     "synchronization",
     "pageable_copies",
-    "exposed_communication",
-    "low_utilization",
     "amp_off",
     "tf32_off",
     "tensor_cores_unused",
@@ -30,22 +51,9 @@ ALL = (
     "low_occupancy",
     "allocation_in_steps",
     "recomputation",
-    "uneven_steps",
-    "first_step",
     "memory_near_limit",
     "data_parallel",
-    "data_quality",
 )
-
-QUICK = (
-    "input_bound",
-    "exposed_communication",
-    "low_utilization",
-    "uneven_steps",
-    "first_step",
-    "data_quality",
-)
-"""Rules that the step times and the checks suffice for, so that a summary can afford them."""
 
 
 def find(name: str) -> Rule:
@@ -71,6 +79,7 @@ def quick() -> tuple[Rule, ...]:
     return tuple(find(file) for file in QUICK)
 
 
-def chosen(name: str | None) -> tuple[Rule, ...]:
-    """The one rule that was asked for, or all."""
-    return every() if name is None else (find(name),)
+def with_quick(name: str) -> tuple[Rule, ...]:
+    """The quick rules and the one that was asked for: whether its finding leads depends on theirs."""
+    asked = find(name)
+    return (*(rule for rule in quick() if rule is not asked), asked)

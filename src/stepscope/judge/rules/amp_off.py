@@ -37,7 +37,7 @@ _FASTER = Threshold(
     _NARROW,
     _FASTER,
     saves="kernel time",
-    unreliable_with=("stream_overlap", "duration_overrun"),
+    rests_on=("stream-order", "device-times"),
 )
 def amp_off(facts: Facts) -> Iterator[Finding]:
     """Products are matrix products, convolutions and attention, by operator and kernel; their element
@@ -72,13 +72,15 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
         confidence="high",
         evidence=(
             *first(
-                by_kernel(facts, wide, dtype=lambda g: g.dtype, tensor_cores=lambda g: g.use.used)
+                by_kernel(
+                    facts.steps, wide, dtype=lambda g: g.dtype, tensor_cores=lambda g: g.use.used
+                )
             ),
             {"kernel": "all of them", "share_of_kernel_time_ratio": summed(wide) / busy},
         ),
         advice="Train under torch.autocast(device_type='cuda', dtype=torch.bfloat16), or "
         "dtype=torch.float16 with torch.amp.GradScaler on devices before Ampere.",
-        query=reproduce(facts, wide),
+        query=reproduce(facts.steps, facts.counted, wide),
     )
 
 

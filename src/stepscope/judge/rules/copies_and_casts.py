@@ -21,7 +21,7 @@ _SHARE = Threshold(
     "Copies from device to device, casts and `contiguous()` of tensors.",
     _SHARE,
     saves="kernel time",
-    unreliable_with=("stream_overlap", "duration_overrun"),
+    rests_on=("stream-order", "device-times"),
 )
 def copies_and_casts(facts: Facts) -> Iterator[Finding]:
     """Work that `aten::copy_` and its likes launched on the device, copies between the host and the
@@ -44,12 +44,15 @@ def copies_and_casts(facts: Facts) -> Iterator[Finding]:
         confidence="low",
         evidence=first(
             by_kernel(
-                facts, found, input_dims=lambda group: group.dims, types=lambda group: group.types
+                facts.steps,
+                found,
+                input_dims=lambda group: group.dims,
+                types=lambda group: group.types,
             )
         ),
         advice="Keep one element type through the step, avoid .contiguous() and .clone() after "
         "transpose and permute, write into tensors made before (out=), torch.compile what is left.",
-        query=reproduce(facts, found),
+        query=reproduce(facts.steps, facts.counted, found),
     )
 
 

@@ -5,34 +5,57 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.judge.declare import Finding, Threshold, rule
-from stepscope.judge.facts import Facts
+from stepscope.judge.facts import STEP_TIMES, WAITING, Facts
 
 _CHECKS = Threshold("failed checks", 0, "count", "the data-quality checks' own thresholds")
+_IDLE = Threshold(
+    "time in which the device looks idle, of the step, where a check says that its work is missing",
+    0.15,
+    "ratio",
+    "TraceLens: idle > 15 % of the total",
+)
 
 
 @rule(
     "data-quality",
     "Data-quality checks with a warning or an error.",
     _CHECKS,
+    _IDLE,
     saves="waiting",
 )
 def data_quality(facts: Facts) -> Iterator[Finding]:
     """What `stepscope checks` says in full. It saves nothing; it says which of the other findings and
-    answers to take with care.
+    answers to take with care. It comes first where a check with an error bears on the times of steps,
+    and where the device looks idle while a check says that device work is missing.
     """
     if len(facts.checks) <= _CHECKS.value:
         return
     names = ", ".join(dict.fromkeys(row["check"] for row in facts.checks))
-    grave = any(row["severity"] == "error" for row in facts.checks)
+    severities = {row["severity"] for row in facts.checks}
+    title = f"The recording is not complete or not in order: {names}"
+    if hides_idle(facts):
+        title = (
+            f"Unreliable data ({names}): device work is missing, so how long the device waited, and "
+            "for what, is not known"
+        )
+    elif "error" in facts.failing(*STEP_TIMES, "file").values():
+        title = f"Unreliable data ({names}): the times of steps and of their parts may be wrong"
     yield Finding(
-        title=f"The recording is not whole or not in order: {names}",
+        title=title,
         metric="failed checks",
         value=len(facts.checks),
         unit="count",
         confidence="high",
-        severity="high" if grave else "note",
+        severity="high" if "error" in severities else "note",
         evidence=tuple(facts.checks),
         advice="Read `stepscope checks` before relying on numbers that these checks bear on.",
         query='SELECT count(*) FROM (SELECT DISTINCT "check", severity FROM data_check '
         "WHERE severity IN ('warning', 'error'))",
+        role="obstacle" if title.startswith("Unreliable") else "remedy",
     )
+
+
+def hides_idle(facts: Facts) -> bool:
+    """Whether the device looks idle while a check says that its work is missing."""
+    missing = facts.failing("device-work")
+    return bool(missing) and facts.has_device and facts.share(*WAITING, "dataloader") > _IDLE.value

@@ -41,7 +41,7 @@ _LEFT = Threshold(
     _LONGEST,
     _LEFT,
     saves="kernel time",
-    unreliable_with=("stream_overlap", "duration_overrun"),
+    rests_on=("stream-order", "device-times"),
 )
 def elementwise_chains(facts: Facts) -> Iterator[Finding]:
     """Element-wise kernels that follow each other on a stream of a typical step, by operator and

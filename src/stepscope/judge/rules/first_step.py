@@ -25,7 +25,7 @@ _STEPS = Threshold("steps", 3, "count", "ours: fewer have no median to speak of"
     _RATIO,
     _STEPS,
     saves="waiting",
-    silent_with=("truncated",),
+    silent_without=("file",),
 )
 def first_step(facts: Facts) -> Iterator[Finding]:
     """The first complete step of a recording against the median of its others. Nothing is saved by

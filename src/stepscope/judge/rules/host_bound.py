@@ -1,106 +1,163 @@
-"""`host-bound`: the device waits for what the host does, other than launching many short kernels."""
+"""`host-bound`: the device waits for the host to give it work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stepscope.floor.units import count_text, ratio_text
 from stepscope.judge.declare import Finding, Threshold, rule
-from stepscope.judge.facts import Facts, first
+from stepscope.judge.facts import Facts
+from stepscope.judge.rules.low_utilization import low_use
 
-WAITING = ("runtime", "cpu_exec", "other")
-
-SHARE = Threshold(
+_SHARE = Threshold(
     "time in which the device waits for the host, of the step",
-    0.15,
+    0.05,
     "ratio",
-    "TraceLens: idle > 15 % of the total",
+    "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads",
 )
-SHORT = Threshold(
-    "kernels below 10 µs, of all kernels",
+_SHORT = Threshold(
+    "kernels below 10 µs, of all kernels, from which launching is the cause",
     0.5,
     "ratio",
-    "TraceLens calls a kernel below 10 µs short; half of them: ours, so that launching is what the "
-    "host mostly does",
+    "TraceLens calls a kernel below 10 µs short; half of them: ours",
 )
-RECORDER = Threshold(
+_RECORDER = Threshold(
     "what recording costs the host, per event",
     1_000,
     "ns",
     "ours: about a microsecond an operator or frame on today's processors; it only lowers the lower "
     "bound",
 )
+_RAN_DRY = Threshold(
+    "steps in which the device had finished backward before the host launched the optimizer, of phases",
+    0.80,
+    "ratio",
+    "ours: a device that is behind the host has in hardly any",
+)
+_DOING = {
+    "cpu_exec": "operators and Python",
+    "runtime": "runtime calls",
+    "other": "nothing recorded",
+}
+_SHOWN = 0.0005
+"""Shares below this would read 0.0 %."""
 
-WORK_MISSING = ("launch_without_kernel", "graph_replay_unattributed", "no_gpu_events")
-"""Checks that say that the device did more than was recorded."""
-
-_CALLS = """
-    SELECT name AS call, count(*) AS calls, sum(self_ns)::BIGINT AS self_ns
-    FROM host_event WHERE kind = 'runtime' AND {counted} GROUP BY name ORDER BY self_ns DESC, name
-"""
-
-
-def waiting_ns(facts: Facts) -> float:
-    """How long the device waits for the host in a step (ns); 0 where it is not for long, or where the
-    recording does not show both sides."""
-    measured = facts.parts.get("kernel") is not None and facts.parts.get("cpu_exec") is not None
-    if not measured or facts.share(*WAITING) <= SHARE.value or not facts.enough_work:
-        return 0
-    # What was launched in time and did not run waits for another stream or rank, not for the host.
-    time_ns = min(float(facts.time(*WAITING)), facts.host_wait_ns)
-    return time_ns if facts.part_of_step(time_ns) > SHARE.value else 0
-
-
-def mostly_short(facts: Facts) -> bool:
-    """Whether most kernels are short."""
-    kernels = facts.kernels
-    return bool(kernels["kernels"]) and kernels["short"] / kernels["kernels"] >= SHORT.value
+_LAUNCH_LESS = (
+    "`stepscope launches` for launch cost. Launch less: torch.compile(mode='reduce-overhead') or CUDA "
+    "graphs (torch.cuda.make_graphed_callables), fused or foreach optimizers, a larger batch."
+)
 
 
-def saving(facts: Facts) -> tuple[float, float]:
-    """Bounds of what could be saved: all of the waiting, less what the recorder itself may cost."""
-    high = waiting_ns(facts)
-    events = facts.scope.value("SELECT count(*) FROM host_event") / max(1, facts.times.steps)
-    return max(0.0, high - RECORDER.value * events), high
+def waiting_ns(facts: Facts) -> dict[str, int]:
+    """How long the device waits for the host in a step (ns), by what the host does."""
+    return facts.idle_ns("host wait", "no work follows")
 
 
 @rule(
     "host-bound",
-    "Devices that wait for the host, which is busy with more than launching short kernels.",
-    SHARE,
-    SHORT,
-    RECORDER,
+    "Devices that wait for the host to give them work.",
+    _SHARE,
+    _SHORT,
+    _RECORDER,
+    _RAN_DRY,
     saves="waiting",
-    unreliable_with=("clock_skew", "unlinked_kernel_fraction", "first_step_starved"),
-    silent_with=WORK_MISSING,
+    rests_on=("clocks", "launches"),
+    silent_without=("device-work",),
 )
 def host_bound(facts: Facts) -> Iterator[Finding]:
-    """The time in which nothing ran on a device because its next work was launched only then (host wait
-    in `idle`), as far as the host was in runtime calls, operators, ranges and Python or in nothing
-    that was recorded, and not in the DataLoader. Idle time before work that had been launched in time
-    does not count: the device waited for another stream or rank.
+    """The time in which nothing ran on a device because its next work was launched only then, or none
+    followed (host wait and no work follows in `idle`), as far as the host was in runtime calls,
+    operators, ranges and Python or in nothing that was recorded, and not in the DataLoader. Idle time
+    before work that had been launched in time does not count: the device waited for another stream
+    or rank. Where most kernels are short, an operator takes the host longer than its kernel takes
+    the device, and launching less is the cure.
+
+    Of phases, which have no idle time of the device, it is said where the device had run out of work
+    in most steps; its share is what the host spends in forward, backward and optimizer.
 
     At most all of it can be saved. The recorder itself slows the host: the lower bound leaves out
-    about a microsecond for each recorded host event. Where most kernels are short, `launch-bound`
-    says the same with its own cure.
+    about a microsecond for each recorded host event. Of phases, and of less work than a training step
+    has, nothing is said of a saving.
     """
-    if not waiting_ns(facts) or mostly_short(facts):
+    if facts.phases_alone is not None:
+        yield from _of_phases(facts)
         return
-    low, high = saving(facts)
-    unknown = facts.time("other") > high / 2
-    advice = (
-        "Look at `stepscope idle` for what the host does meanwhile: move logging, metrics and "
-        "data preparation out of the step, avoid Python loops over tensors, launch ahead of the device."
+    waits = waiting_ns(facts)
+    time_ns = sum(waits.values())
+    share = facts.part_of_step(time_ns)
+    if share <= _SHARE.value:
+        return
+    events = facts.scope.value("SELECT count(*) FROM host_event") / max(1, facts.times.steps)
+    unknown = waits["other"] > time_ns / 2
+    low = 0 if unknown else max(0.0, time_ns - _RECORDER.value * events)
+    kernels = facts.kernels
+    short = kernels["short"] / kernels["kernels"] if kernels["kernels"] else 0.0
+    launching, advice = (
+        "",
+        "move logging, metrics and data preparation out of the step, avoid Python ",
     )
+    advice += "loops over tensors, launch ahead of the device."
+    if short >= _SHORT.value and facts.enough_work:
+        launching = (
+            f", which launches {count_text(round(kernels['kernels'] / facts.steps))} kernels, "
+            f"{ratio_text(short)} of them below 10 µs"
+        )
+        advice = _LAUNCH_LESS
+    advice = f"`stepscope idle` for what the host does meanwhile; {advice}"
     if unknown:
         advice = "Record with_stack=True to see what the host does, then look at `stepscope idle`."
+    parts = ", ".join(
+        f"{words} {ratio_text(facts.part_of_step(waits[part]))}"
+        for part, words in _DOING.items()
+        if facts.part_of_step(waits[part]) >= _SHOWN
+    )
     yield Finding(
-        title=f"Host-bound: for {facts.amount(high)} the device waits for the host",
+        title=f"Host-bound: for {facts.amount(time_ns)} the device waits for the host ({parts})"
+        f"{launching}{low_use(facts)}",
         metric="time in which the device waits for the host, of the step",
-        value=facts.part_of_step(high),
+        value=share,
         unit="ratio",
-        saving_ns=(0 if unknown else low, high),
-        confidence="low" if unknown else "medium",
-        evidence=first(facts.host(_CALLS)),
+        saving_ns=(low, time_ns) if facts.enough_work else None,
+        confidence="low" if unknown or not facts.enough_work else "medium",
+        evidence=(
+            {
+                **{f"{part}_ns": ns for part, ns in waits.items()},
+                "kernels_per_step": kernels["kernels"] / facts.steps,
+                "short_per_step": kernels["short"] / facts.steps,
+                "kernel_ns": kernels["kernel_ns"] / facts.steps,
+                "step_ns": facts.step_ns,
+            },
+        ),
         advice=advice,
         query="stepscope findings SRC --id host-bound --json",
+        role="loss",
+        share=share,
+    )
+
+
+def _of_phases(facts: Facts) -> Iterator[Finding]:
+    phases = facts.phases_alone
+    checked = 0 if phases is None else phases.total("checked_steps")
+    if phases is None or not checked:
+        return
+    idle = phases.total("idle_steps") / checked
+    # A device that is merely asked late (the job waits for it every step) is slower than the host.
+    if idle < _RAN_DRY.value or phases.host_ns() < 0.9 * phases.device_ns():
+        return
+    share = facts.share("compute")
+    if share <= _SHARE.value:
+        return
+    yield Finding(
+        title=f"Host-bound: in {ratio_text(idle)} of the steps the device had run out of work before "
+        "the host gave it more",
+        metric="forward, backward and optimizer on the host, of the step",
+        value=share,
+        unit="ratio",
+        confidence="medium",
+        evidence=({"checked_steps": checked, "idle_steps": phases.total("idle_steps")},),
+        advice=f"Record a trace; {_LAUNCH_LESS}",
+        query=facts.parts_query,
+        role="loss",
+        share=share,
+        ranks=facts.on_ranks("compute", _SHARE.value)[1],
     )

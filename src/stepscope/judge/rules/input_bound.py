@@ -8,7 +8,7 @@ from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts, first
 
 _SHARE = Threshold(
-    "DataLoader's part of the step",
+    "waiting for the next batch, of the step",
     0.05,
     "ratio",
     "TensorBoard profiler plugin: DataLoader > 5 % of the step",
@@ -20,30 +20,35 @@ _SHARE = Threshold(
     "Steps that wait for the next batch of the DataLoader.",
     _SHARE,
     saves="waiting",
-    unreliable_with=("duration_overrun", "negative_dur", "zero_ts"),
+    rests_on=("host-times", "device-times"),
+    silent_without=("device-work",),
 )
 def input_bound(facts: Facts) -> Iterator[Finding]:
-    """The time in `DataLoader.__next__` in which nothing ran on a device and no runtime call went on.
+    """The time in `DataLoader.__next__` in which nothing ran on a device and no runtime call went on;
+    of phases, the mean input wait of all ranks but those that the others wait for because of it.
 
     At most all of it can be saved, when workers keep ahead; at least its median over the steps, if
     that is less than its mean: what only some steps lose (a first batch, workers that start) may
-    stay.
+    stay. Of phases nothing is certain: the device may be busy meanwhile.
     """
-    wait_ns = facts.time("dataloader")
-    share = facts.share("dataloader")
+    wait_ns, share = facts.time("dataloader"), facts.share("dataloader")
     if share <= _SHARE.value:
         return
-    low = min(wait_ns, facts.median_of_steps("dataloader")) if facts.has_steps else 0
+    where, ranks = facts.on_ranks("dataloader", _SHARE.value)
     yield Finding(
-        title=f"Input-bound: {facts.amount(wait_ns)} goes to waiting for the DataLoader",
-        metric="DataLoader's part of the step",
+        title=f"Input-bound: for {facts.amount(wait_ns)} {facts.who_waits} for the next batch of the "
+        f"DataLoader{where}",
+        metric="waiting for the next batch, of the step",
         value=share,
         unit="ratio",
-        saving_ns=(low, wait_ns),
-        confidence="high",
-        evidence=first(facts.by_recording("dataloader")),
-        advice="Give DataLoader more workers (num_workers), persistent_workers=True and a larger "
-        "prefetch_factor; make transforms cheaper or move them to the device; read from larger, "
-        "fewer files.",
-        query="stepscope steps SRC --by mean" if facts.has_steps else "stepscope summary SRC",
+        saving_ns=(min(wait_ns, facts.median_of_steps("dataloader")), wait_ns),
+        confidence=facts.confidence,
+        evidence=first(facts.by_recording("dataloader"), 8),
+        advice=f"{facts.parts_command}, then the loader: more workers (num_workers), "
+        "persistent_workers=True and a larger prefetch_factor; cheaper transforms, or transforms on the "
+        "device; larger, fewer files.",
+        query=facts.parts_query,
+        role="loss",
+        share=share,
+        ranks=ranks,
     )

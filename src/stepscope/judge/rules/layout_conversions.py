@@ -20,7 +20,7 @@ _NAMES = re.compile(r"(?i)nchwToNhwc|nhwcToNchw|batched_transpose|nchw2nhwc|nhwc
     "Conversions between NCHW and NHWC around convolutions.",
     _SHARE,
     saves="kernel time",
-    unreliable_with=("stream_overlap", "duration_overrun"),
+    rests_on=("stream-order", "device-times"),
 )
 def layout_conversions(facts: Facts) -> Iterator[Finding]:
     """Kernels of cuDNN and MIOpen that convert a convolution's tensors, since its fast kernels want
@@ -42,7 +42,7 @@ def layout_conversions(facts: Facts) -> Iterator[Finding]:
         unit="ns",
         saving_ns=(time_ns / 2, time_ns),
         confidence="high",
-        evidence=first(by_kernel(facts, found)),
+        evidence=first(by_kernel(facts.steps, found)),
         advice="model.to(memory_format=torch.channels_last), and the same for its inputs.",
-        query=reproduce(facts, found),
+        query=reproduce(facts.steps, facts.counted, found),
     )

@@ -26,7 +26,7 @@ _SHARE = Threshold(
     _OCCUPANCY,
     _SHARE,
     saves="kernel time",
-    unreliable_with=("stream_overlap", "duration_overrun"),
+    rests_on=("stream-order", "device-times"),
 )
 def low_occupancy(facts: Facts) -> Iterator[Finding]:
     """Kernels with at least one block per multiprocessor and an estimated occupancy below a quarter.
@@ -53,10 +53,13 @@ def low_occupancy(facts: Facts) -> Iterator[Finding]:
         unit="ns",
         saving_ns=(0, time_ns / 2),
         confidence="low",
-        evidence=first(by_kernel(facts, low, lost=lambda group: group.low_occupancy_ns)),
+        evidence=first(by_kernel(facts.steps, low, lost=lambda group: group.low_occupancy_ns)),
         advice="Look at their registers and shared memory in `stepscope kernels --by properties`; use "
         "other block sizes in own kernels, fused or newer ones of the library otherwise.",
         query=reproduce(
-            facts, low, "sum(dur_ns) FILTER (blocks_per_sm >= 1 AND occupancy_ratio < 0.25)"
+            facts.steps,
+            facts.counted,
+            low,
+            "sum(dur_ns) FILTER (blocks_per_sm >= 1 AND occupancy_ratio < 0.25)",
         ),
     )

@@ -25,19 +25,17 @@ _OTHER = Threshold(
     _USE,
     _OTHER,
     saves="waiting",
-    unreliable_with=("unlinked_kernel_fraction",),
-    silent_with=("launch_without_kernel", "graph_replay_unattributed", "no_gpu_events"),
+    rests_on=("launches",),
+    silent_without=("device-work",),
 )
 def low_utilization(facts: Facts) -> Iterator[Finding]:
     """Utilisation is the part of the steps in which at least one kernel runs. What is lost is counted
-    where its cause is (`host-bound`, `launch-bound`), so nothing is said of a saving here. It is
+    where its cause is (`host-bound`), so nothing is said of a saving here. It is
     silent where input or communication is the cause, where the recording has no host side, and
     where steps are not marked, since the device waits for nobody outside of them.
     """
-    use = facts.times.whole_use()[0]
-    if use is None or use >= _USE.value or not facts.enough_work or not facts.has_steps:
-        return
-    if facts.parts.get("cpu_exec") is None:
+    use = facts.utilization
+    if use is None or use >= _USE.value or not facts.enough_work or not facts.has_host:
         return
     if facts.share("dataloader", "communication") > _OTHER.value:
         return
@@ -56,3 +54,9 @@ def low_utilization(facts: Facts) -> Iterator[Finding]:
         "step hardly grows with it. Or share the device among several processes.",
         query="stepscope utilization SRC",
     )
+
+
+def low_use(facts: Facts) -> str:
+    """The utilisation in words, where it is low, to end a sentence about a device that waits."""
+    use = facts.utilization
+    return "" if use is None or use >= _USE.value else f"; GPU utilisation is {ratio_text(use)}"

@@ -31,7 +31,7 @@ _LOAD = Threshold(
     _SHARE,
     _LOAD,
     saves="kernel time",
-    unreliable_with=("stream_overlap", "duration_overrun"),
+    rests_on=("stream-order", "device-times"),
 )
 def misaligned_dimensions(facts: Facts) -> Iterator[Finding]:
     """Sizes alone prove nothing: libraries cope with many. It is the kernel's name that must show it: a
@@ -54,10 +54,12 @@ def misaligned_dimensions(facts: Facts) -> Iterator[Finding]:
         unit="ns",
         saving_ns=(0, slow_ns / 2),
         confidence="medium",
-        evidence=first(by_kernel(facts, slow, input_dims=lambda g: g.dims, sizes=wrong_sizes)),
+        evidence=first(
+            by_kernel(facts.steps, slow, input_dims=lambda g: g.dims, sizes=wrong_sizes)
+        ),
         advice="Pad these sizes to multiples of 8 (float16, bfloat16), 16 (8 bits) or 4 (float32): "
         "vocabulary, sequence length, features, channels.",
-        query=reproduce(facts, slow),
+        query=reproduce(facts.steps, facts.counted, slow),
     )
 
 

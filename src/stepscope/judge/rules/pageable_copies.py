@@ -38,7 +38,7 @@ _COPIES = f"""
     _SHARE,
     _SIZE,
     saves="waiting",
-    unreliable_with=("duration_overrun",),
+    rests_on=("device-times",),
 )
 def pageable_copies(facts: Facts) -> Iterator[Finding]:
     """A copy from pageable memory goes through a buffer and holds the host up, so it hides behind

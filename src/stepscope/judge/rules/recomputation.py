@@ -40,7 +40,7 @@ _AGAIN = "sum(dur_ns) FILTER (again)"
     _SHARE,
     _BACKWARD,
     saves="kernel time",
-    unreliable_with=("unlinked_kernel_fraction",),
+    rests_on=("launches",),
 )
 def recomputation(facts: Facts) -> Iterator[Finding]:
     """Autograd numbers the operators that it records, and in backward it records none. Operators that

@@ -31,7 +31,7 @@ _FILLS = Threshold(
     _SHARE,
     _FILLS,
     saves="kernel time",
-    unreliable_with=("stream_overlap", "duration_overrun"),
+    rests_on=("stream-order", "device-times"),
 )
 def separate_gemms(facts: Facts) -> Iterator[Finding]:
     """Four products of one input with four weights are one product with the weights side by side: it

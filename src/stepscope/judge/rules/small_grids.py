@@ -21,7 +21,7 @@ _SHARE = Threshold(
     "Kernels that give a part of the multiprocessors nothing to do.",
     _SHARE,
     saves="kernel time",
-    unreliable_with=("stream_overlap", "duration_overrun"),
+    rests_on=("stream-order", "device-times"),
 )
 def small_grids(facts: Facts) -> Iterator[Finding]:
     """A kernel of fewer blocks than multiprocessors leaves the others empty: its duration times the
@@ -43,8 +43,10 @@ def small_grids(facts: Facts) -> Iterator[Finding]:
         unit="ns",
         saving_ns=(0, lost),
         confidence="low",
-        evidence=first(by_kernel(facts, small, lost=lambda group: group.idle_sm_ns)),
+        evidence=first(by_kernel(facts.steps, small, lost=lambda group: group.idle_sm_ns)),
         advice="Raise the batch size, stack small calls into one (torch.bmm, grouped products), or run "
         "independent parts on streams of their own.",
-        query=reproduce(facts, small, "sum(dur_ns * (1 - least(blocks_per_sm, 1)))"),
+        query=reproduce(
+            facts.steps, facts.counted, small, "sum(dur_ns * (1 - least(blocks_per_sm, 1)))"
+        ),
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import LEADING, Finding, Threshold, rule
 from stepscope.judge.facts import Facts, Row, first
+from stepscope.judge.rules.host_bound import waiting_ns
 
 _SHORT = Threshold("duration of a kernel", 10_000, "ns", "TraceLens: a kernel below 10 µs is short")
 _COUNT = Threshold("short kernels per step", 100, "count", "ours: fewer cannot add up")
@@ -23,13 +24,6 @@ _GAP = Threshold(
     "Holistic Trace Analysis: consecutive_kernel_delay",
 )
 
-_HOST = Threshold(
-    "time in which the device waits for the host, of the step",
-    0.15,
-    "ratio",
-    "TraceLens: idle > 15 % of the total; above it the host is the limit",
-)
-
 
 @rule(
     "small-kernels",
@@ -38,21 +32,21 @@ _HOST = Threshold(
     _COUNT,
     _SHARE,
     _GAP,
-    _HOST,
+    LEADING,
     saves="kernel time",
-    unreliable_with=("clock_skew",),
-    silent_with=("no_gpu_events",),
+    rests_on=("clocks",),
+    silent_without=("device-work",),
 )
 def small_kernels(facts: Facts) -> Iterator[Finding]:
     """Kernels below 10 µs in a typical step, and the gaps from each to the next kernel of its stream
     where that had been launched in time, as far as these are below 30 µs. It is silent where the
-    device waits for the host: `launch-bound` then says so.
+    device mostly waits for the host: `host-bound` then says so.
 
     At most the gaps and half of the kernels' time can be saved, by running less of them; nothing is
     certain.
     """
     sequence = facts.sequence
-    if sequence is None or facts.part_of_step(facts.host_wait_ns) > _HOST.value:
+    if sequence is None or facts.part_of_step(sum(waiting_ns(facts).values())) > LEADING.value:
         return
     rows: dict[str, Row] = {}
     gaps_ns = 0

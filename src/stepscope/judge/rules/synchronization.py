@@ -46,8 +46,8 @@ _OF_PROFILER = frozenset({"cudaDeviceSynchronize", "hipDeviceSynchronize"})
     _SHARE,
     _EVERY,
     saves="waiting",
-    unreliable_with=("clock_skew", "unlinked_kernel_fraction"),
-    silent_with=("launch_without_kernel", "no_gpu_events"),
+    rests_on=("clocks", "launches"),
+    silent_without=("device-work",),
 )
 def synchronization(facts: Facts) -> Iterator[Finding]:
     """A call that waits for the device returns when all its work is done; until the host has launched

@@ -52,7 +52,7 @@ _QUERY = f"""{_BLOCKS}
     _SHARE,
     _WAVES,
     saves="kernel time",
-    unreliable_with=("stream_overlap", "duration_overrun"),
+    rests_on=("stream-order", "device-times"),
 )
 def tail_waves(facts: Facts) -> Iterator[Finding]:
     """A device takes as many blocks at once as its multiprocessors hold, by their threads, registers

@@ -22,7 +22,7 @@ _SHARE = Threshold(
     "Products in 16 bits and less that do not use tensor cores.",
     _SHARE,
     saves="kernel time",
-    unreliable_with=("stream_overlap", "duration_overrun"),
+    rests_on=("stream-order", "device-times"),
 )
 def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
     """Products whose type fits tensor cores and whose kernel's name says that it does not use them;
@@ -48,10 +48,10 @@ def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
         unit="ns",
         saving_ns=(0, off_ns / 2),
         confidence="medium",
-        evidence=first(by_kernel(facts, off, input_dims=lambda g: g.dims, sizes=wrong_sizes)),
+        evidence=first(by_kernel(facts.steps, off, input_dims=lambda g: g.dims, sizes=wrong_sizes)),
         advice="Make channels and features multiples of 8 (16 for 8-bit types), use channels_last for "
         "convolutions, and update cuDNN and cuBLAS.",
-        query=reproduce(facts, off),
+        query=reproduce(facts.steps, facts.counted, off),
     )
 
 

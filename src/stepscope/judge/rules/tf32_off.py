@@ -25,7 +25,7 @@ _AMPERE = Threshold(
     _SHARE,
     _AMPERE,
     saves="kernel time",
-    unreliable_with=("stream_overlap", "duration_overrun"),
+    rests_on=("stream-order", "device-times"),
 )
 def tf32_off(facts: Facts) -> Iterator[Finding]:
     """Float32 products whose kernel's name says that it does not use tensor cores. PyTorch leaves TF32
@@ -54,8 +54,8 @@ def tf32_off(facts: Facts) -> Iterator[Finding]:
         unit="ns",
         saving_ns=(0, plain_ns * (1 - min(1.0, ratio))),
         confidence="high",
-        evidence=first(by_kernel(facts, plain, input_dims=lambda g: g.dims)),
+        evidence=first(by_kernel(facts.steps, plain, input_dims=lambda g: g.dims)),
         advice="torch.set_float32_matmul_precision('high') and torch.backends.cudnn.allow_tf32 = True; "
         "it keeps the range of float32 with ten bits of mantissa.",
-        query=reproduce(facts, plain),
+        query=reproduce(facts.steps, facts.counted, plain),
     )

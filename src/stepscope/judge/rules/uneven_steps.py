@@ -26,8 +26,8 @@ _STEPS = Threshold("steps after the first", 4, "count", "ours: fewer have no med
     _SHARE,
     _STEPS,
     saves="waiting",
-    unreliable_with=("duration_overrun", "negative_dur", "zero_ts"),
-    silent_with=("truncated",),
+    rests_on=("host-times", "device-times"),
+    silent_without=("file",),
 )
 def uneven_steps(facts: Facts) -> Iterator[Finding]:
     """The complete steps of all recordings but the first of each, which `first-step` is about, without

@@ -46,8 +46,8 @@ _GAP = Threshold(
     _PASSES,
     _GAP,
     saves="waiting",
-    unreliable_with=("unlinked_kernel_fraction",),
-    silent_with=("no_gpu_events",),
+    rests_on=("launches",),
+    silent_without=("device-work",),
 )
 def unfused_optimizer(facts: Facts) -> Iterator[Finding]:
     """Kernels launched in `Optimizer.step` and `zero_grad` other than those over many tensors at once
@@ -78,7 +78,7 @@ def unfused_optimizer(facts: Facts) -> Iterator[Finding]:
         confidence="high",
         evidence=(
             {"kernels_ns": kernel_ns, "gaps_ns": gaps_ns},
-            *first(by_kernel(facts, single)),
+            *first(by_kernel(facts.steps, single)),
         ),
         rank=sequence.rank,
         step=sequence.step,

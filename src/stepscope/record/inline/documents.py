@@ -14,7 +14,6 @@ from stepscope.floor.ranks import Process
 from stepscope.floor.statistics import Statistics, describe, overhead
 from stepscope.record.inline.events import Event, Measured
 from stepscope.record.phases.phases import COLUMNS, PHASES, Phases
-from stepscope.record.phases.verdict import findings
 from stepscope.record.plan import Entry
 from stepscope.record.targets.copies import Copied
 
@@ -221,13 +220,11 @@ def phases_document(
         "memory": {
             "of": phases.memory.kind,
             "peak_bytes": phases.peak_bytes,
-            "samples": [list(row) for row in phases.memory_history.rows],
         },
         "first_batch_ns": phases.first_batch_ns,
         "communication": communication,
         "copied": None if copied is None else asdict(copied),
     }
-    summary["verdict"] = [asdict(finding) for finding in findings(summary)]
     rows, stride = (history.rows, history.stride) if samples else history.thinned(RUNNING_STEPS)
     summary["step_columns"] = list(COLUMNS)
     summary["step_stride"] = stride

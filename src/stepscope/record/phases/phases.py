@@ -68,7 +68,6 @@ class Phases:
         """How often each phase began, in all steps."""
         self.first_batch_ns: list[int] = []
         self.peak_bytes: int | None = None
-        self.memory_history = History(2, capacity=256)
         self.device_ns = [0] * len(PHASES)
         self.device_steps = 0
         self.device_checked = 0
@@ -134,8 +133,6 @@ class Phases:
                 self.first_batch_ns.append(self._first_wait_ns)
         elif counted:
             self.history.add((self.steps, time_ns, *times, memory or 0, peak or 0))
-        if memory is not None and counted:
-            self.memory_history.add((self.steps, memory))
         if self.clock is not None:
             self._collect(self.clock, counted=counted)
 

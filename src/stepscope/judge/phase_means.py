@@ -1,0 +1,165 @@
+"""What a job's own phases say of its mean step: each loss's time on the ranks that tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stepscope.analysis.phase_times import PHASES, times_of
+from stepscope.analysis.straggler import RankTimes, Straggler, find_straggler
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+
+Row = dict[str, Any]
+
+COMPUTE = ("forward", "backward", "optimizer")
+_PHASE_OF = {"dataloader": "input_wait", "memcpy": "host_to_device", "residual": "residual"}
+"""The phase behind each part of the step, as the step breakdown calls these."""
+PARTS = (*_PHASE_OF, "communication", "compute")
+
+_OVER_STEPS = "mean_ns device_mean_ns communication_ns exposed_communication_ns timed_backward_ns"
+_OVER_STEPS += " copied_bytes pageable_bytes"
+_MEANS = ", ".join(
+    f"sum({name} * steps) / sum(steps) FILTER ({name} IS NOT NULL) AS {name}"
+    for name in _OVER_STEPS.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseMeans:
+    """Means over all recordings of each rank, by phase; `step` stands for all of it.
+
+    Args:
+        ranks: columns of the table `phase`, by rank and phase.
+        late: ranks that the others wait for; None where none is known to be.
+    """
+
+    ranks: Mapping[int, Mapping[str, Row]]
+    late: Straggler | None
+
+    @property
+    def step_ns(self) -> float:
+        """Mean step over all ranks (ns)."""
+        return self._mean(phases["step"]["mean_ns"] for phases in self.ranks.values())
+
+    def total(self, column: str) -> int:
+        """Sum of a count over the ranks' steps."""
+        return sum(phases["step"][column] or 0 for phases in self.ranks.values())
+
+    def mean(self, column: str) -> float | None:
+        """Mean of a column of the ranks' steps; None where no rank has it."""
+        known = [phases["step"][column] for phases in self.ranks.values()]
+        known = [value for value in known if value is not None]
+        return self._mean(known) if known else None
+
+    def host_ns(self) -> float:
+        """Mean time in forward, backward and optimizer on the host (ns)."""
+        return self._of_compute("mean_ns")
+
+    def device_ns(self) -> float:
+        """The same on the device (ns)."""
+        return self._of_compute("device_mean_ns")
+
+    def part_ns(self, part: str) -> float | None:
+        """Mean time of one of `PARTS` on the ranks that tell it (ns); None where it was not measured."""
+        times = self.by_rank(part)
+        return self._mean(times.values()) if times else None
+
+    def by_rank(self, part: str) -> dict[int, float]:
+        """Time of a part on each rank that tells it (ns), the longest first.
+
+        What a late rank loses in a phase is its being late. Where all-reduce was timed on all ranks,
+        it takes as long as on the one that waits least; the rest is waiting, on the others.
+        """
+        times = {rank: self._on(phases, part) for rank, phases in self.ranks.items()}
+        known = {rank: ns for rank, ns in times.items() if ns is not None}
+        if part == "communication" and len(known) == len(times) > 1:
+            waits = {
+                rank: float(of["step"]["exposed_communication_ns"])
+                for rank, of in self.ranks.items()
+            }
+            least = min(waits, key=lambda rank: waits[rank])
+            return {least: known[least]}
+        if self.late is not None and self.late.phase == _PHASE_OF.get(part):
+            known = {rank: ns for rank, ns in known.items() if rank not in self.late.ranks}
+        return dict(sorted(known.items(), key=lambda pair: (-pair[1], pair[0])))
+
+    def _on(self, phases: Mapping[str, Row], part: str) -> float | None:
+        if part == "compute":
+            known = [float(phases[name]["mean_ns"]) for name in COMPUTE if name in phases]
+            return sum(known) if known else None
+        if part != "communication":
+            found = phases.get(_PHASE_OF[part])
+            return None if found is None else float(found["mean_ns"])
+        step, backward = phases["step"], phases.get("backward", {})
+        if step["exposed_communication_ns"] is None or not step["timed_backward_ns"]:
+            return None
+        # DDP timed other steps, the first and slowest among them: only the part of backward carries over.
+        backward_ns = backward.get("device_mean_ns") or backward.get("mean_ns") or 0.0
+        exposed = backward_ns * step["exposed_communication_ns"] / step["timed_backward_ns"]
+        return float(min(exposed, step["mean_ns"]))
+
+    def _of_compute(self, column: str) -> float:
+        return self._mean(
+            sum(phases[name][column] or 0.0 for name in COMPUTE if name in phases)
+            for phases in self.ranks.values()
+        )
+
+    @staticmethod
+    def _mean(values: Iterable[float]) -> float:
+        known = list(values)
+        return sum(known) / len(known) if known else 0.0
+
+
+def phase_means(scope: Scope) -> PhaseMeans | None:
+    """The means of the asked ranks and steps; None where no job measured its phases."""
+    rows = scope.sql(
+        f"""
+        SELECT rank, phase, sum(steps)::BIGINT AS steps, {_MEANS},
+            coalesce(bool_or(forward_waits), false) AS forward_waits,
+            sum(checked_steps)::BIGINT AS checked_steps, sum(idle_steps)::BIGINT AS idle_steps,
+            sum(first_batch_ns * first_batches) AS first_batches_ns,
+            sum(first_batches)::BIGINT AS first_batches
+        FROM ({times_of(scope)}) WHERE steps > 0 GROUP BY rank, phase ORDER BY rank
+        """
+    ).to_pylist()
+    ranks: dict[int, dict[str, Row]] = {}
+    for row in rows:
+        ranks.setdefault(row["rank"], {})[row["phase"]] = row
+    ranks = {rank: phases for rank, phases in ranks.items() if "step" in phases}
+    return PhaseMeans(ranks, find_straggler(_rank_times(ranks))) if ranks else None
+
+
+def _rank_times(ranks: Mapping[int, Mapping[str, Row]]) -> dict[int, RankTimes]:
+    on_device = all(
+        phases.get(name, {}).get("device_mean_ns") is not None
+        for phases in ranks.values()
+        for name in ("forward", "backward")
+    )
+    return {
+        rank: RankTimes(
+            step_ns=phases["step"]["mean_ns"],
+            phases=_on_device(phases) if on_device else _on_host(phases),
+            all_reduce_ns=phases["step"]["communication_ns"],
+            forward_waits=phases["step"]["forward_waits"],
+            on_device=on_device,
+        )
+        for rank, phases in ranks.items()
+    }
+
+
+def _on_host(phases: Mapping[str, Row]) -> dict[str, float]:
+    return {name: phases[name]["mean_ns"] for name in PHASES if name in phases}
+
+
+def _on_device(phases: Mapping[str, Row]) -> dict[str, float]:
+    times = {
+        name: phases[name]["device_mean_ns"]
+        for name in PHASES
+        if name in phases and phases[name]["device_mean_ns"] is not None
+    }
+    if "input_wait" in phases:
+        times["input_wait"] = phases["input_wait"]["mean_ns"]
+    return times

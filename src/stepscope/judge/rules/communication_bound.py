@@ -1,0 +1,63 @@
+"""`communication-bound`: ranks communicate, or wait for each other, and nothing else runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.facts import Facts, first
+
+_SHARE = Threshold(
+    "exposed communication, of the step",
+    0.10,
+    "ratio",
+    "TensorBoard profiler plugin: communication > 10 % of the step (TraceLens: > 5 %)",
+)
+
+
+@rule(
+    "communication-bound",
+    "Communication that no computation hides.",
+    _SHARE,
+    saves="waiting",
+    rests_on=("device-times",),
+    silent_without=("device-work",),
+)
+def communication_bound(facts: Facts) -> Iterator[Finding]:
+    """The time in which communication kernels ran, or the host was in a collective, and nothing
+    computed or copied. It holds the transfer as well as waiting for ranks that are late, which one
+    rank's recording cannot tell apart.
+
+    Of phases it is the part of backward that DDP's own timings found exposed, on the rank that waits
+    least where all ranks have timings: more of it on another is waiting for late ranks.
+
+    At most all of it can be saved; nothing is certain.
+    """
+    exposed_ns, share = facts.time("communication"), facts.share("communication")
+    if share <= _SHARE.value:
+        return
+    rows = facts.by_recording("communication")
+    source = ""
+    if facts.phases_alone is not None:
+        source = ", by DDP's own timings of the all-reduce"
+        if len(rows) < len(facts.phases_alone.ranks):
+            source += f", even on rank {rows[0]['rank']}, which waits least"
+    yield Finding(
+        title=f"Communication-bound: for {facts.amount(exposed_ns)} ranks communicate, or wait for each "
+        f"other, with nothing to hide it{source}",
+        metric="exposed communication, of the step",
+        value=share,
+        unit="ratio",
+        saving_ns=(0, exposed_ns),
+        confidence=facts.confidence,
+        evidence=first(rows, 8),
+        rank=rows[0]["rank"] if len(rows) > 1 or source else None,
+        advice=f"{facts.parts_command} for each rank's part. Overlap it: DistributedDataParallel with larger or smaller bucket_cap_mb, "
+        "gradient_as_bucket_view=True and static_graph=True; FSDP with backward prefetch; "
+        "no_sync() while gradients accumulate; bf16 compression hooks. Where one rank waits long "
+        "and another hardly, even out their work instead.",
+        query=facts.parts_query if facts.per == "step" else "stepscope device-time SRC",
+        role="loss",
+        share=share,
+        ranks=facts.on_ranks("communication", _SHARE.value)[1],
+    )

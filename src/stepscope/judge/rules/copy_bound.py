@@ -1,0 +1,65 @@
+"""`copy-bound`: copies run, and nothing computes meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepscope.floor.units import bytes_text, ratio_text
+from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.facts import Facts, first
+
+_SHARE = Threshold(
+    "exposed copies, of the step",
+    0.05,
+    "ratio",
+    "TraceLens: a direction of copies above 5 % of the total",
+)
+
+
+@rule(
+    "copy-bound",
+    "Copies that no computation hides.",
+    _SHARE,
+    saves="waiting",
+    rests_on=("device-times",),
+    silent_without=("device-work",),
+)
+def copy_bound(facts: Facts) -> Iterator[Finding]:
+    """The time in which a device copied and computed nothing. Of phases it is the time that the host
+    spends copying batches to the device.
+
+    At most all of it can be saved; nothing is certain: `pageable-copies` and `copies-and-casts` name
+    copies that have a cure.
+    """
+    time_ns, share = facts.time("memcpy"), facts.share("memcpy")
+    if share <= _SHARE.value:
+        return
+    where, ranks = facts.on_ranks("memcpy", _SHARE.value)
+    what = "the device copies and computes nothing meanwhile"
+    advice = "`stepscope copies` for direction, bandwidth and pageable memory"
+    if facts.phases_alone is not None:
+        what, advice = f"the host copies batches to the device{where}", "Copy less"
+        copied = facts.phases_alone.mean("copied_bytes")
+        pageable = facts.phases_alone.mean("pageable_bytes")
+        if copied:
+            what += (
+                f": {bytes_text(round(copied))} a step, {ratio_text((pageable or 0) / copied)} of it "
+                "from memory that is not pinned"
+            )
+        if copied is None or pageable:
+            advice = "Pin the loader's memory (pin_memory=True)"
+    yield Finding(
+        title=f"Copy-bound: for {facts.amount(time_ns)} {what}",
+        metric="exposed copies, of the step",
+        value=share,
+        unit="ratio",
+        saving_ns=(0, time_ns),
+        confidence=facts.confidence,
+        evidence=first(facts.by_recording("memcpy"), 8),
+        advice=f"{advice}; copy with non_blocking=True beside computation, smaller types, and make on "
+        "the device what can be.",
+        query=facts.parts_query,
+        role="loss",
+        share=share,
+        ranks=ranks,
+    )

@@ -1,0 +1,35 @@
+"""`nothing-recorded`: there is nothing to judge by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.facts import Facts
+
+_EVENTS = Threshold("operators, device events and phases", 0, "count", "ours: any one is something")
+
+
+@rule(
+    "nothing-recorded",
+    "Recordings without operators, device events and phases.",
+    _EVENTS,
+    saves="waiting",
+)
+def nothing_recorded(facts: Facts) -> Iterator[Finding]:
+    """No operator, device event or phase of a step was read, or none takes any time in the steps that
+    were asked for.
+    """
+    if facts.step_ns and (facts.has_device or facts.has_host or facts.phases_alone):
+        return
+    yield Finding(
+        title="Nothing recorded: there is no operator, device event or phase to judge by",
+        metric="operators, device events and phases",
+        value=_EVENTS.value,
+        unit="count",
+        confidence="high",
+        advice="`stepscope sources` for what was read; `stepscope inline` for single events that a "
+        "job measured of itself.",
+        query="stepscope sources SRC",
+        role="obstacle",
+    )

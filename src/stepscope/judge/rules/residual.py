@@ -1,0 +1,49 @@
+"""`residual`: a part of the step that is none of its phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.facts import Facts, first
+
+_SHARE = Threshold(
+    "time outside of all phases, of the step",
+    0.15,
+    "ratio",
+    "ours: as for time in which the device waits; a loop has some Python around its phases",
+)
+
+
+@rule(
+    "residual",
+    "Steps with much time outside of input, forward, backward and optimizer, of a job's own phases.",
+    _SHARE,
+    saves="waiting",
+)
+def residual(facts: Facts) -> Iterator[Finding]:
+    """What phases leave of the step: logging, metrics, synchronisation, checkpoints, Python, and what
+    runs in compiled code or a captured graph, where phases are not observed.
+
+    At most all of it can be saved; nothing is certain, since it may be waiting for the device.
+    """
+    time_ns, share = facts.time("residual"), facts.share("residual")
+    if share <= _SHARE.value:
+        return
+    where, ranks = facts.on_ranks("residual", _SHARE.value)
+    yield Finding(
+        title=f"Residual: {facts.amount(time_ns)} is none of the phases{where}: logging, metrics, "
+        "synchronisation, checkpoints, Python",
+        metric="time outside of all phases, of the step",
+        value=share,
+        unit="ratio",
+        saving_ns=(0, time_ns),
+        confidence="medium",
+        evidence=first(facts.by_recording("residual"), 8),
+        advice="Name parts of the loop with `stepscope.region` and plan them, or take a trace with "
+        "stacks.",
+        query=facts.parts_query,
+        role="loss",
+        share=share,
+        ranks=ranks,
+    )

@@ -1,0 +1,180 @@
+"""What holds a job back, from the phases that it measured of itself."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import pytest
+
+MS = 1_000_000
+MIB = 2**20
+
+
+def phases(rank: int = 0, device: float | None = None, **parts: Any) -> list[dict[str, Any]]:
+    """A step of 100 ms: what is not given goes to forward, backward and optimizer. Columns of the
+    whole step are given as `step`; `device` is the device's time in those three (ms)."""
+    given = {name: parts.get(name, 0) for name in ("input_wait", "host_to_device", "residual")}
+    left = 100 - sum(given.values())
+    compute = {"forward": 0.3, "backward": 0.6, "optimizer": 0.1}
+    rows = [{"phase": name, "mean_ns": time * MS} for name, time in given.items()]
+    rows += [
+        {
+            "phase": name,
+            "mean_ns": left * part * MS,
+            "device_mean_ns": None if device is None else device * part * MS,
+        }
+        for name, part in compute.items()
+    ]
+    whole = {"phase": "step", "mean_ns": 100.0 * MS, **parts.get("step", {})}
+    return [{"rank": rank, "steps": 100, **row} for row in (whole, *rows)]
+
+
+@pytest.fixture
+def names(findings: Any) -> Any:
+    return lambda *ranks: [row["id"] for row in findings({"phase": [*chain(*ranks)]})]
+
+
+def test_a_step_of_compute_is_compute_bound(findings: Any) -> None:
+    (row,) = findings({"phase": phases()})
+    assert (row["id"], row["severity"], row["value"]) == ("compute-bound", "note", 1.0)
+    assert "100.0 % of the step (100.0 ms)" in row["title"]
+
+
+def test_waiting_for_batches_is_input_bound_with_its_time(findings: Any) -> None:
+    (row,) = findings({"phase": phases(input_wait=50)})
+    assert (row["id"], row["value"], row["severity"]) == ("input-bound", 0.5, "high")
+    assert "50.0 % of the step (50.00 ms) training waits" in row["title"]
+    assert (row["saving_low_ns"], row["saving_high_ns"], row["per"]) == (0, 50 * MS, "step")
+    assert row["evidence"][0]["dataloader_ns"] == 50 * MS
+
+
+def test_the_largest_share_comes_first(names: Any) -> None:
+    assert names(phases(input_wait=20, residual=30)) == ["residual", "input-bound"]
+
+
+def test_phases_are_judged_by_the_thresholds_of_traces(names: Any) -> None:
+    assert names(phases(input_wait=5)) == ["compute-bound"]
+    assert names(phases(input_wait=6)) == ["compute-bound", "input-bound"]
+    assert names(phases(host_to_device=6)) == ["compute-bound", "copy-bound"]
+    assert names(phases(host_to_device=16)) == ["copy-bound"]
+
+
+@pytest.mark.parametrize(
+    ("pageable", "says", "advises"),
+    [(MIB / 2, "50.0 % of it from memory that is not pinned", "Pin the loader"),
+     (0, "0.0 % of it", "Copy less")],
+)  # fmt: skip
+def test_copies_say_what_is_copied_and_from_what_memory(
+    findings: Any, pageable: float, says: str, advises: str
+) -> None:
+    copied = {"copied_bytes": float(MIB), "pageable_bytes": float(pageable)}
+    (row,) = findings({"phase": phases(host_to_device=16, step=copied)})
+    assert "1.000 MiB a step" in row["title"]
+    assert says in row["title"]
+    assert row["advice"].startswith(advises)
+
+
+def timed(exposed: float, backward: float, every: float = 1) -> dict[str, Any]:
+    return {
+        "communication_ns": every * exposed * MS,
+        "exposed_communication_ns": every * exposed * MS,
+        "timed_backward_ns": every * backward * MS,
+    }
+
+
+def test_only_communication_that_nothing_hides_counts(names: Any) -> None:
+    assert names(phases(step=timed(5, 60))) == ["compute-bound"]
+    assert names(phases(step=timed(40, 60))) == ["communication-bound"]
+
+
+def test_all_reduce_that_ddp_timed_in_slow_first_steps_is_a_part_of_todays_backward(
+    findings: Any,
+) -> None:
+    (row,) = findings({"phase": phases(step=timed(50, 60, every=10))})
+    assert row["value"] == pytest.approx(0.6 * 5 / 6)
+    assert "(50.00 ms)" in row["title"]
+
+
+def ran_dry(steps: int, device: float, **parts: Any) -> list[dict[str, Any]]:
+    return phases(device=device, step={"checked_steps": 100, "idle_steps": steps}, **parts)
+
+
+def test_a_device_that_waits_for_the_host_is_host_bound(findings: Any) -> None:
+    (row,) = findings({"phase": ran_dry(95, 100)})
+    assert (row["id"], row["saving_high_ns"]) == ("host-bound", None)
+    assert "in 95.0 % of the steps" in row["title"]
+
+
+def test_a_device_that_is_behind_the_host_is_not(names: Any) -> None:
+    assert names(ran_dry(3, 100)) == ["compute-bound"]
+
+
+def test_a_device_that_is_slower_than_the_host_is_not_host_bound_when_the_job_waits_for_it(
+    names: Any,
+) -> None:
+    # The job reads its loss every step: the device is always idle when asked, but not for want of work.
+    assert names(ran_dry(95, 180, residual=10)) == ["compute-bound"]
+
+
+def memory(*samples: int) -> list[dict[str, Any]]:
+    return [
+        {"step": 10 * k, "dur_ns": 1, "memory_bytes": size} for k, size in enumerate(samples, 1)
+    ]
+
+
+def test_memory_that_grows_on_is_found_with_its_rate(findings: Any) -> None:
+    rows = memory(*(10**9 + 10**6 * k for k in range(60)))
+    _, growth = findings({"phase": phases(), "phase_step": rows})
+    assert (growth["id"], growth["rank"], growth["value"]) == ("growing-memory", 0, 4e7)
+    assert "about 97.66 KiB a step" in growth["title"]
+
+
+def test_memory_that_levels_off_is_a_cache_filling_up(findings: Any) -> None:
+    rows = memory(*(10**9 + 10**7 * min(k, 20) for k in range(60)))
+    assert len(findings({"phase": phases(), "phase_step": rows})) == 1
+
+
+def test_waiting_for_the_first_batch_of_every_epoch_is_found_beside_the_rest(findings: Any) -> None:
+    waits = {"first_batch_ns": 500.0 * MS, "first_batches": 2}
+    _, start = findings({"phase": phases(step=waits)})
+    assert (start["id"], start["value"]) == ("slow-first-batch", 0.1)
+    assert "takes 500.0 ms, in 2 epochs, which adds 10.0 %" in start["title"]
+
+
+def test_one_slow_start_or_short_ones_are_not_worth_words(names: Any) -> None:
+    for mean, epochs in ((5000.0, 1), (100.0, 4)):
+        waits = {"first_batch_ns": mean * MS, "first_batches": epochs}
+        assert names(phases(step=waits)) == ["compute-bound"]
+
+
+def test_a_late_rank_is_a_finding_of_that_rank(findings: Any) -> None:
+    ranks = [*phases(0), *phases(1, input_wait=30)]
+    first, *_ = findings({"phase": ranks})
+    assert (first["id"], first["rank"], first["saving_high_ns"]) == ("straggling-rank", 1, 30 * MS)
+
+
+def test_phases_beside_a_trace_leave_the_losses_to_the_trace(findings: Any) -> None:
+    rows = {"phase": phases(input_wait=50), "host_event": [{"dur_ns": 5}]}
+    assert "input-bound" not in [row["id"] for row in findings(rows)]
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        phases(),
+        phases(input_wait=6),
+        phases(residual=30, input_wait=20),
+        [*phases(0), *phases(1, input_wait=30)],
+        phases(step=timed(40, 60)),
+    ],
+)
+def test_summary_phases_and_findings_say_the_same(answer: Any, ranks: Any) -> None:
+    first = answer("findings", {"phase": ranks}).rows()[0]
+    verdict, then = (row for row in answer("summary", {"phase": ranks}).rows()[:2])
+    of_phases = answer("phases", {"phase": ranks}, by="verdict").rows()[0]
+    assert first["title"] == verdict["text"] == of_phases["evidence"]
+    assert first["advice"] == then["text"] == of_phases["next_step"]
+    assert first["value"] == verdict["share_ratio"] == of_phases["share_ratio"]
+    assert first["id"] == verdict["item"] == of_phases["kind"]
+    assert f"Verdict: {first['title']}. Next: " in answer("phases", {"phase": ranks}).note
