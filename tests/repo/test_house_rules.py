@@ -95,6 +95,26 @@ def test_nothing_is_left_unfinished() -> None:
     assert found == []
 
 
+def test_what_an_operator_is_stands_in_its_model_and_nowhere_else() -> None:
+    """Names of operators are for `costs`, and for readers, whose tools' words they are."""
+    outside = [
+        path
+        for path in SOURCES
+        if not path.relative_to(ROOT / "src/stepscope")
+        .as_posix()
+        .startswith(("costs/", "formats/"))
+    ]
+    named = [
+        f"{_name(path)}:{node.lineno}"
+        for path in outside
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and re.fullmatch(r"(aten|c10d)::\w+", node.value)
+    ]
+    assert named == []
+
+
 def test_source_never_prints_past_the_command_line() -> None:
     """`print` goes around the choice of form and stream; the commands write where they were told."""
     calls = [

@@ -82,7 +82,7 @@ class Charges:
 
     `events` has the columns that were asked for. `kernel` is a place in `kernels`, `call` a number,
     `thing` what that call is, a place in `things`. `share` is the part of its call's work that the
-    event did, `shared` whether others did some of it too, `main` the kernel that did most of it.
+    event did, `shared` whether others did some of it too.
     `innermost` is a place in `rows`: what the operator that launched it was given, whoever its work is
     charged to (-1 for none). `moving` tells copies and fills, `communication` its kernels.
     """
@@ -98,9 +98,13 @@ class Charges:
     things: list[Charged]
     share: Array
     shared: Array
-    main: Array
     innermost: Array
     rows: list[Row]
+
+    def main(self) -> Array:
+        """The kernel that did most of each event's call."""
+        doing = np.where(self.share > 0, self.duration, -1)
+        return _longest(self.call, _number(self.call), self.kernel, doing)[self.call]
 
     def parts(self, amount_of: Callable[[Work], int | None]) -> Array:
         """Each event's part of an amount of its call's work, -1 where that is not known.
@@ -194,7 +198,6 @@ def charges_of(
         things=things,
         share=share,
         shared=shared,
-        main=_longest(call, _number(call), kernel, np.where(share > 0, duration, -1))[call],
         innermost=np.where(operator >= 0, number[operator] if len(number) else -1, -1),
         rows=rows,
     )
@@ -256,7 +259,8 @@ def _doing(
     doing = np.where(matrix[thing], product[kernel], ~moving)
     for others in (~moving, np.ones(len(call), bool)):
         none = np.bincount(call, weights=doing, minlength=1) == 0
-        doing |= none[call] & others
+        if none.any():
+            doing |= none[call] & others
     return doing
 
 

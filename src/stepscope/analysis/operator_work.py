@@ -187,14 +187,15 @@ def _of_rank(
     calls = int(call.max(initial=-1)) + 1
     device, kinds_of_device = _devices(scope, rank, events)
     copy_kind, copy_kinds = coded(events.column("copy_kind"))
-    told = np.where(found.moving & (found.main == kernel), copy_kind, -1)
+    main = found.main()
+    told = np.where(found.moving & (main == kernel), copy_kind, -1)
     copied = np.full(calls, -1, dtype=np.int64)
     copied[call[told >= 0]] = told[told >= 0]
     transforms = np.array([_has_transform(name) for name in found.kernels], bool)[kernel]
     transformed = np.bincount(call, weights=transforms, minlength=calls) > 0
 
     def variant(one: tuple[int, ...]) -> Variant:
-        thing, main, device_number, copied_number, in_transform = one
+        thing, main_kernel, device_number, copied_number, in_transform = one
         name, row, work, why = found.things[thing]
         return Variant(
             name,
@@ -203,14 +204,14 @@ def _of_rank(
             row.strides,
             work,
             why,
-            found.kernels[main],
+            found.kernels[main_kernel],
             kinds_of_device[device_number],
             copy_kinds[copied_number] if copied_number >= 0 else "",
             bool(in_transform) and work is not None and work.family == "convolution",
         )
 
     distinct, which = distinct_rows(
-        found.thing, found.main, device, copied[call], transformed.astype(np.int64)[call]
+        found.thing, main, device, copied[call], transformed.astype(np.int64)[call]
     )
     variant_code = variants.all(variant(one) for one in distinct)
     module, module_names = coded(events.column("module"))

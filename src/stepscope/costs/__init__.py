@@ -15,10 +15,9 @@ from __future__ import annotations
 from stepscope.costs.calibration import known_devices
 from stepscope.costs.communication import collective, collective_name
 from stepscope.costs.composite import answering
-from stepscope.costs.hardware import Hardware, Limits
+from stepscope.costs.hardware import Limits
 from stepscope.costs.kernel_name import CLASSES, class_of, element_type, kernel_class, library
 from stepscope.costs.registry import (
-    Formula,
     Row,
     formulas,
     is_composite,
@@ -35,16 +34,13 @@ from stepscope.costs.tensor_cores import (
     misaligned,
     tensor_core_use,
 )
-from stepscope.costs.work import DEFAULT_CONVENTIONS, FAMILIES, PRODUCTS, Conventions, Model, Work
+from stepscope.costs.work import FAMILIES, PRODUCTS, Conventions, Model, Work
 
 __all__ = [
     "CLASSES",
-    "DEFAULT_CONVENTIONS",
     "FAMILIES",
     "PRODUCTS",
     "Conventions",
-    "Formula",
-    "Hardware",
     "Limits",
     "Model",
     "Row",
