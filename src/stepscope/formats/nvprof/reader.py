@@ -124,15 +124,7 @@ def _facts(host: HostRows, origin: int, version: list[tuple[Any, ...]]) -> Facts
 
 def _table(rows: Iterable[Row], name: str) -> pa.Table:
     """Rows as the table of that name; what a row does not have is NULL."""
-    listed, schema = list(rows), READ[name]
-    columns = []
-    for field in schema:
-        values = [row.get(field.name) for row in listed]
-        if pa.types.is_dictionary(field.type):
-            columns.append(pa.array(values, pa.string()).dictionary_encode())
-        else:
-            columns.append(pa.array(values, field.type))
-    return pa.table(columns, schema=schema)
+    return pa.Table.from_pylist(list(rows), schema=READ[name])
 
 
 def _threads(host: HostRows) -> pa.Table:

@@ -1,0 +1,42 @@
+"""What `src` defines, `src` uses: what only tests call is dead, or belongs to the tests."""
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "stepscope"
+
+CALLED_BY_OTHERS = {
+    # people, in Python
+    "to_polars",
+    "_repr_html_",
+    "iterate",
+    "StepScopeCallback",
+    # fsspec and DuckDB, of a file that is none
+    "seekable",
+    "readable",
+    "info",
+    "modified",
+    "created",
+    # click
+    "format_commands",
+}
+
+
+def test_functions_and_classes_are_used_outside_the_tests():
+    defined, used = {}, set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                # A decorator may keep it in a list of its own: questions, rules, checks, commands.
+                if not node.decorator_list and not node.name.startswith("__"):
+                    defined[node.name] = f"{path.relative_to(PACKAGE)}:{node.lineno}"
+            elif isinstance(node, ast.Name):
+                used.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                used.add(node.attr)
+            elif isinstance(node, ast.alias):
+                used.add(node.name)
+    generated = {name for name, place in defined.items() if place.startswith("api/methods.py")}
+    dead = {name: defined[name] for name in defined.keys() - used - CALLED_BY_OTHERS - generated}
+    assert dead == {}
+    assert defined.keys() - used >= CALLED_BY_OTHERS
