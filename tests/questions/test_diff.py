@@ -410,7 +410,7 @@ _sides = st.dictionaries(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(_sides, _sides)
 def test_rounding_loses_nothing_of_the_whole(before, after):
     """Each part has samples of its own number: means are fractions of many kinds."""

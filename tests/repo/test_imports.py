@@ -102,3 +102,17 @@ def test_answering_questions_never_imports_torch(tmp_path: Path) -> None:
         "sys.stderr.write(repr((code, 'torch' in sys.modules)))"
     )
     assert done.stderr.endswith("(0, False)"), done.stderr
+
+
+def test_no_two_modules_import_each_other() -> None:
+    """Circles of any length; imports inside functions and those for types alone are among them."""
+    import grimp
+
+    graph = grimp.build_graph("stepscope", cache_dir=None)
+    imported = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    while leaves := {name for name, others in imported.items() if not others}:
+        imported = {
+            name: others - leaves for name, others in imported.items() if name not in leaves
+        }
+    # What is left lies on a circle, or imports one that does.
+    assert imported == {}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,26 +32,6 @@ ERRORS = {
 _ROLES = ("before", "after")
 
 
-class Several:
-    """Several open recordings. `open_several` makes one."""
-
-    def __init__(self, question: Question, recordings: Sequence[Recording]) -> None:
-        """Of what is open already."""
-        self._question = question
-        self._recordings = tuple(recordings)
-
-    def ask(
-        self, *, top: int | None = None, columns: Sequence[str] | None = None, **parameters: Any
-    ) -> Table:
-        """Asks the question that they were opened for.
-
-        Raises:
-            SourceError: the recordings do not have what is to be compared.
-            UsageError: a column, parameter or choice that does not exist.
-        """
-        return ask_several(self._question, self._recordings, top=top, columns=columns, **parameters)
-
-
 @contextmanager
 def open_several(
     question: Question,
@@ -60,8 +41,8 @@ def open_several(
     cache: bool = True,
     strict: bool = False,
     progress: Progress | None = None,
-) -> Iterator[Several]:
-    """Opens what a question that compares is asked of.
+) -> Iterator[Callable[..., Table]]:
+    """Opens what a question that compares is asked of, and gives what asks it with its parameters.
 
     Args:
         question: the question.
@@ -89,7 +70,7 @@ def open_several(
             else:
                 trace = stack.enter_context(trace_of_profiles(source))
             recordings.append(Recording(name, role, stack.enter_context(trace.scope())))
-        yield Several(question, recordings)
+        yield partial(ask_several, question, recordings)
 
 
 def ask_of_several(
@@ -107,8 +88,8 @@ def ask_of_several(
     check_asked(question, **asked)
     with open_several(
         question, sources, names=names, cache=cache, strict=strict, progress=progress
-    ) as several:
-        return several.ask(**asked)
+    ) as ask:
+        return ask(**asked)
 
 
 def _called(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepscope.compare.gates import Gate, Judged, judge, parse_gate
+from stepscope.compare.gates import Gate, Judged, judge
 from stepscope.floor.errors import CheckFailedError
 from stepscope.report.diff_text import gate_text
 
@@ -23,15 +23,6 @@ ERRORS = {
         "[diff](diff.md)."
     ),
 }
-
-
-def parse_all(texts: Sequence[str]) -> list[Gate]:
-    """Reads gates, before anything is computed.
-
-    Raises:
-        UsageError: one of them is none.
-    """
-    return [parse_gate(text) for text in texts]
 
 
 def judge_all(

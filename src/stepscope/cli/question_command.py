@@ -54,9 +54,10 @@ def question_command(question: Question) -> click.Command:
 
             check_name(picture)
         if gates:
-            from stepscope.cli.gates import judge_all, parse_all, tell
+            from stepscope.cli.gates import judge_all, tell
+            from stepscope.compare.gates import parse_gate
 
-            conditions = parse_all(gates)
+            conditions = [parse_gate(text) for text in gates]
         parameters = {p.name: asked.pop(p.name) for p in question.parameters}
         part: dict[str, Any] = {"top": top, "columns": column_names(columns)}
         check_asked(question, **part, **parameters)
@@ -109,9 +110,9 @@ def _opened(
         from stepscope.api.several import open_several
 
         sources = asked["sources"] if "sources" in asked else (asked["before"], asked["after"])
-        with open_several(question, sources, names=asked["names"], **reading) as several:
+        with open_several(question, sources, names=asked["names"], **reading) as ask:
             progress.finish()
-            yield several.ask
+            yield ask
 
 
 def _kept_lists(text: str) -> str:
