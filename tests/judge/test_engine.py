@@ -29,13 +29,6 @@ def test_every_rule_is_declared_in_full() -> None:
         assert all(threshold.source for threshold in rule.thresholds)
 
 
-def test_a_threshold_is_found_by_its_name() -> None:
-    (rule,) = (rule for rule in every() if rule.id == "input-bound")
-    assert rule.threshold("waiting for the next batch, of the step") == 0.05
-    with pytest.raises(KeyError):
-        rule.threshold("patience")
-
-
 def test_the_quick_rules_are_rules() -> None:
     assert {rule.id.replace("-", "_") for rule in quick()} == set(QUICK)
     assert set(QUICK) <= set(ALL)

@@ -101,6 +101,11 @@ class Finding:
     phase: str | None = None
 
 
+def of_step(role: Role, share: float, metric: str, **more: Any) -> Finding:
+    """A finding about a part of the step, which is its number; `more` is the rest of `Finding`."""
+    return Finding(metric=metric, value=share, unit="ratio", role=role, share=share, **more)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A declared rule. `find` gets the facts of a recording."""
@@ -114,23 +119,12 @@ class Rule:
     saves: Literal["kernel time", "waiting"]
     explanation: str
 
-    def threshold(self, name: str) -> float:
-        """The value of a threshold.
-
-        Raises:
-            KeyError: the rule has no such threshold.
-        """
-        for threshold in self.thresholds:
-            if threshold.name == name:
-                return threshold.value
-        raise KeyError(name)
-
 
 def rule(
     id: str,  # noqa: A002  # what a finding's field is called
     looks_for: str,
     *thresholds: Threshold,
-    saves: Literal["kernel time", "waiting"],
+    saves: Literal["kernel time", "waiting"] = "waiting",
     rests_on: tuple[Evidence, ...] = (),
     silent_without: tuple[Evidence, ...] = (),
 ) -> Callable[[Callable[[Facts], Iterator[Finding]]], Rule]:

@@ -25,7 +25,6 @@ _CALLS = """
     "Calls of cudaMalloc, cudaFree and their likes in steps after the first.",
     _COUNT,
     _SHARE,
-    saves="waiting",
 )
 def allocation_in_steps(facts: Facts) -> Iterator[Finding]:
     """PyTorch keeps device memory and asks for more in the first steps alone. Calls in later steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts, first
 
 _SHARE = Threshold(
@@ -19,7 +19,6 @@ _SHARE = Threshold(
     "communication-bound",
     "Communication that no computation hides.",
     _SHARE,
-    saves="waiting",
     rests_on=("device-times",),
     silent_without=("device-work",),
 )
@@ -42,12 +41,12 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
         source = ", by DDP's own timings of the all-reduce"
         if len(rows) < len(facts.phases_alone.ranks):
             source += f", even on rank {rows[0]['rank']}, which waits least"
-    yield Finding(
+    yield of_step(
+        "loss",
+        share,
+        "exposed communication, of the step",
         title=f"Communication-bound: for {facts.amount(exposed_ns)} ranks communicate, or wait for each "
         f"other, with nothing to hide it{source}",
-        metric="exposed communication, of the step",
-        value=share,
-        unit="ratio",
         saving_ns=(0, exposed_ns),
         confidence=facts.confidence,
         evidence=first(rows, 8),
@@ -57,7 +56,5 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
         "no_sync() while gradients accumulate; bf16 compression hooks. Where one rank waits long "
         "and another hardly, even out their work instead.",
         query=facts.parts_query if facts.per == "step" else "stepscope device-time SRC",
-        role="loss",
-        share=share,
         ranks=facts.on_ranks("communication", _SHARE.value)[1],
     )

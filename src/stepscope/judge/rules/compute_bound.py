@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.judge.declare import FILLED, LEADING, Finding, rule
+from stepscope.judge.declare import FILLED, LEADING, Finding, of_step, rule
 from stepscope.judge.facts import Facts, first
 
 
@@ -13,21 +13,18 @@ from stepscope.judge.facts import Facts, first
     "Steps that forward, backward and optimizer fill, of a job's own phases.",
     LEADING,
     FILLED,
-    saves="waiting",
 )
 def compute_bound(facts: Facts) -> Iterator[Finding]:
     """What is left when no loss leads. Phases do not tell what the device does meanwhile."""
     if facts.phases_alone is None or not facts.time("compute"):
         return
-    yield Finding(
+    yield of_step(
+        "work",
+        facts.share("compute"),
+        "their part of the step",
         title=f"Compute-bound: forward, backward and optimizer fill {facts.amount(facts.time('compute'))}",
-        metric="their part of the step",
-        value=facts.share("compute"),
-        unit="ratio",
         evidence=first(facts.by_recording("compute"), 8),
         advice="Record a trace and look at what takes it: `stepscope kernels`, `stepscope operators`.",
         query=facts.parts_query,
-        role="work",
-        share=facts.share("compute"),
         ranks=facts.on_ranks("compute", 0)[1],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import bytes_text, ratio_text
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts, first
 
 _SHARE = Threshold(
@@ -20,7 +20,6 @@ _SHARE = Threshold(
     "copy-bound",
     "Copies that no computation hides.",
     _SHARE,
-    saves="waiting",
     rests_on=("device-times",),
     silent_without=("device-work",),
 )
@@ -48,18 +47,16 @@ def copy_bound(facts: Facts) -> Iterator[Finding]:
             )
         if copied is None or pageable:
             advice = "Pin the loader's memory (pin_memory=True)"
-    yield Finding(
+    yield of_step(
+        "loss",
+        share,
+        "exposed copies, of the step",
         title=f"Copy-bound: for {facts.amount(time_ns)} {what}",
-        metric="exposed copies, of the step",
-        value=share,
-        unit="ratio",
         saving_ns=(0, time_ns),
         confidence=facts.confidence,
         evidence=first(facts.by_recording("memcpy"), 8),
         advice=f"{advice}; copy with non_blocking=True beside computation, smaller types, and make on "
         "the device what can be.",
         query=facts.parts_query,
-        role="loss",
-        share=share,
         ranks=ranks,
     )

@@ -21,7 +21,6 @@ _CALLS = """
     "data-parallel",
     "nn.DataParallel over several devices.",
     _DEVICES,
-    saves="waiting",
 )
 def data_parallel(facts: Facts) -> Iterator[Finding]:
     """`DataParallel.forward` in a process that has work on more than one device. What it costs is not

@@ -21,7 +21,6 @@ _IDLE = Threshold(
     "Data-quality checks with a warning or an error.",
     _CHECKS,
     _IDLE,
-    saves="waiting",
 )
 def data_quality(facts: Facts) -> Iterator[Finding]:
     """What `stepscope checks` says in full. It saves nothing; it says which of the other findings and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts
 from stepscope.judge.rules.low_utilization import low_use
 
@@ -20,7 +20,6 @@ _SHARE = Threshold(
     "dependency-bound",
     "Devices that have their next work and wait for another stream, event or rank.",
     _SHARE,
-    saves="waiting",
     rests_on=("clocks",),
     silent_without=("device-work",),
 )
@@ -33,15 +32,13 @@ def dependency_bound(facts: Facts) -> Iterator[Finding]:
     share = facts.part_of_step(time_ns)
     if share <= _SHARE.value:
         return
-    yield Finding(
+    yield of_step(
+        "loss",
+        share,
+        "idle time before work that was launched in time, of the step",
         title=f"Dependency-bound: for {facts.amount(time_ns)} the device has its next work and waits for "
         f"another stream, event or rank, or for what was not recorded{low_use(facts)}",
-        metric="idle time before work that was launched in time, of the step",
-        value=share,
-        unit="ratio",
         confidence="medium",
         advice="`stepscope idle` for the streams that wait; record all ranks to see for whom.",
         query="stepscope findings SRC --id dependency-bound --json",
-        role="loss",
-        share=share,
     )

@@ -24,7 +24,6 @@ _STEPS = Threshold("steps", 3, "count", "ours: fewer have no median to speak of"
     "A first recorded step that spoils means.",
     _RATIO,
     _STEPS,
-    saves="waiting",
     silent_without=("file",),
 )
 def first_step(facts: Facts) -> Iterator[Finding]:

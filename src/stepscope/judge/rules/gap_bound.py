@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stepscope.analysis.gaps import KERNEL_WAIT_NS
 from stepscope.floor.units import time_text
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts
 from stepscope.judge.rules.low_utilization import low_use
 
@@ -22,7 +22,6 @@ _SHARE = Threshold(
     "gap-bound",
     "Devices that lose time in short gaps between pieces of work.",
     _SHARE,
-    saves="waiting",
     rests_on=("clocks",),
     silent_without=("device-work",),
 )
@@ -34,16 +33,14 @@ def gap_bound(facts: Facts) -> Iterator[Finding]:
     share = facts.part_of_step(time_ns)
     if share <= _SHARE.value:
         return
-    yield Finding(
+    yield of_step(
+        "loss",
+        share,
+        "short gaps before work that was launched in time, of the step",
         title=f"Gap-bound: for {facts.amount(time_ns)} the device is between two pieces of work that "
         f"were launched in time, each gap shorter than {time_text(KERNEL_WAIT_NS)}{low_use(facts)}",
-        metric="short gaps before work that was launched in time, of the step",
-        value=share,
-        unit="ratio",
         confidence="medium",
         advice="`stepscope kernels`: fewer, longer ones (fused operators, torch.compile, CUDA graphs) "
         "leave fewer gaps.",
         query="stepscope findings SRC --id gap-bound --json",
-        role="loss",
-        share=share,
     )

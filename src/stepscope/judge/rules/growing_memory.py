@@ -38,7 +38,6 @@ _READ = """
     _GROWTH,
     _SAMPLES,
     _GOES_ON,
-    saves="waiting",
 )
 def growing_memory(facts: Facts) -> Iterator[Finding]:
     """Medians of the memory in use after a step, over the first, second and last third of the run, on

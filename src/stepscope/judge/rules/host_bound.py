@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text, ratio_text
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts
 from stepscope.judge.rules.low_utilization import low_use
 
@@ -60,7 +60,6 @@ def waiting_ns(facts: Facts) -> dict[str, int]:
     _SHORT,
     _RECORDER,
     _RAN_DRY,
-    saves="waiting",
     rests_on=("clocks", "launches"),
     silent_without=("device-work",),
 )
@@ -111,12 +110,12 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
         for part, words in _DOING.items()
         if facts.part_of_step(waits[part]) >= _SHOWN
     )
-    yield Finding(
+    yield of_step(
+        "loss",
+        share,
+        "time in which the device waits for the host, of the step",
         title=f"Host-bound: for {facts.amount(time_ns)} the device waits for the host ({parts})"
         f"{launching}{low_use(facts)}",
-        metric="time in which the device waits for the host, of the step",
-        value=share,
-        unit="ratio",
         saving_ns=(low, time_ns) if facts.enough_work else None,
         confidence="low" if unknown or not facts.enough_work else "medium",
         evidence=(
@@ -130,8 +129,6 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
         ),
         advice=advice,
         query="stepscope findings SRC --id host-bound --json",
-        role="loss",
-        share=share,
     )
 
 
@@ -147,17 +144,15 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
     share = facts.share("compute")
     if share <= _SHARE.value:
         return
-    yield Finding(
+    yield of_step(
+        "loss",
+        share,
+        "forward, backward and optimizer on the host, of the step",
         title=f"Host-bound: in {ratio_text(idle)} of the steps the device had run out of work before "
         "the host gave it more",
-        metric="forward, backward and optimizer on the host, of the step",
-        value=share,
-        unit="ratio",
         confidence="medium",
         evidence=({"checked_steps": checked, "idle_steps": phases.total("idle_steps")},),
         advice=f"Record a trace; {_LAUNCH_LESS}",
         query=facts.parts_query,
-        role="loss",
-        share=share,
         ranks=facts.on_ranks("compute", _SHARE.value)[1],
     )

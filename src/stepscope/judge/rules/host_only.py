@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import ratio_text
-from stepscope.judge.declare import FILLED, LEADING, Finding, rule
+from stepscope.judge.declare import FILLED, LEADING, Finding, of_step, rule
 from stepscope.judge.facts import Facts
 
 
@@ -14,7 +14,6 @@ from stepscope.judge.facts import Facts
     "Recordings without a device, whose steps the host's operators fill.",
     LEADING,
     FILLED,
-    saves="waiting",
 )
 def host_only(facts: Facts) -> Iterator[Finding]:
     """The time in operators, ranges and Python, which stands for the device's where none is recorded,
@@ -26,15 +25,13 @@ def host_only(facts: Facts) -> Iterator[Finding]:
     if facts.busiest_operator is not None:
         name, share = facts.busiest_operator
         most = f"; {name} has most of their self time ({ratio_text(share)})"
-    yield Finding(
+    yield of_step(
+        "work",
+        facts.share("cpu_exec"),
+        "operators' and Python's part of the step",
         title="No device in the recording: operators and Python on the host fill "
         f"{facts.amount(facts.time('cpu_exec'))}{most}",
-        metric="operators' and Python's part of the step",
-        value=facts.share("cpu_exec"),
-        unit="ratio",
         confidence="high",
         advice="`stepscope operators`; record with ProfilerActivity.CUDA (XPU, ...) to see a device.",
         query=facts.parts_query,
-        role="work",
-        share=facts.share("cpu_exec"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts
 from stepscope.judge.rules.low_utilization import low_use
 
@@ -20,7 +20,6 @@ _SHARE = Threshold(
     "idle",
     "Devices that are idle for reasons that are not in the recording.",
     _SHARE,
-    saves="waiting",
     silent_without=("device-work",),
 )
 def idle(facts: Facts) -> Iterator[Finding]:
@@ -31,15 +30,13 @@ def idle(facts: Facts) -> Iterator[Finding]:
     share = facts.part_of_step(time_ns)
     if share <= _SHARE.value:
         return
-    yield Finding(
+    yield of_step(
+        "loss",
+        share,
+        "idle time of unknown cause, of the step",
         title=f"Idle: for {facts.amount(time_ns)} the device does nothing, for reasons not recorded"
         f"{low_use(facts)}",
-        metric="idle time of unknown cause, of the step",
-        value=share,
-        unit="ratio",
         confidence="medium",
         advice="`stepscope idle`; the launches that would say why are not in the recording.",
         query="stepscope findings SRC --id idle --json",
-        role="loss",
-        share=share,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts, first
 
 _SHARE = Threshold(
@@ -19,7 +19,6 @@ _SHARE = Threshold(
     "input-bound",
     "Steps that wait for the next batch of the DataLoader.",
     _SHARE,
-    saves="waiting",
     rests_on=("host-times", "device-times"),
     silent_without=("device-work",),
 )
@@ -35,12 +34,12 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
     if share <= _SHARE.value:
         return
     where, ranks = facts.on_ranks("dataloader", _SHARE.value)
-    yield Finding(
+    yield of_step(
+        "loss",
+        share,
+        "waiting for the next batch, of the step",
         title=f"Input-bound: for {facts.amount(wait_ns)} {facts.who_waits} for the next batch of the "
         f"DataLoader{where}",
-        metric="waiting for the next batch, of the step",
-        value=share,
-        unit="ratio",
         saving_ns=(min(wait_ns, facts.median_of_steps("dataloader")), wait_ns),
         confidence=facts.confidence,
         evidence=first(facts.by_recording("dataloader"), 8),
@@ -48,7 +47,5 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
         "persistent_workers=True and a larger prefetch_factor; cheaper transforms, or transforms on the "
         "device; larger, fewer files.",
         query=facts.parts_query,
-        role="loss",
-        share=share,
         ranks=ranks,
     )

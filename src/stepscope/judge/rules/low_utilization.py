@@ -24,7 +24,6 @@ _OTHER = Threshold(
     "Devices on which kernels run for less than half of the time.",
     _USE,
     _OTHER,
-    saves="waiting",
     rests_on=("launches",),
     silent_without=("device-work",),
 )

@@ -28,7 +28,6 @@ _PEAK = """
     "memory-near-limit",
     "Devices whose memory is almost full at its peak.",
     _SHARE,
-    saves="waiting",
 )
 def memory_near_limit(facts: Facts) -> Iterator[Finding]:
     """Peak of what was allocated over the device's memory; it needs profile_memory=True. It saves no

@@ -14,7 +14,6 @@ _EVENTS = Threshold("operators, device events and phases", 0, "count", "ours: an
     "nothing-recorded",
     "Recordings without operators, device events and phases.",
     _EVENTS,
-    saves="waiting",
 )
 def nothing_recorded(facts: Facts) -> Iterator[Finding]:
     """No operator, device event or phase of a step was read, or none takes any time in the steps that

@@ -37,7 +37,6 @@ _COPIES = f"""
     "Large copies between the device and host memory that is not pinned.",
     _SHARE,
     _SIZE,
-    saves="waiting",
     rests_on=("device-times",),
 )
 def pageable_copies(facts: Facts) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts, first
 
 _SHARE = Threshold(
@@ -19,7 +19,6 @@ _SHARE = Threshold(
     "residual",
     "Steps with much time outside of input, forward, backward and optimizer, of a job's own phases.",
     _SHARE,
-    saves="waiting",
 )
 def residual(facts: Facts) -> Iterator[Finding]:
     """What phases leave of the step: logging, metrics, synchronisation, checkpoints, Python, and what
@@ -31,19 +30,17 @@ def residual(facts: Facts) -> Iterator[Finding]:
     if share <= _SHARE.value:
         return
     where, ranks = facts.on_ranks("residual", _SHARE.value)
-    yield Finding(
+    yield of_step(
+        "loss",
+        share,
+        "time outside of all phases, of the step",
         title=f"Residual: {facts.amount(time_ns)} is none of the phases{where}: logging, metrics, "
         "synchronisation, checkpoints, Python",
-        metric="time outside of all phases, of the step",
-        value=share,
-        unit="ratio",
         saving_ns=(0, time_ns),
         confidence="medium",
         evidence=first(facts.by_recording("residual"), 8),
         advice="Name parts of the loop with `stepscope.region` and plan them, or take a trace with "
         "stacks.",
         query=facts.parts_query,
-        role="loss",
-        share=share,
         ranks=ranks,
     )

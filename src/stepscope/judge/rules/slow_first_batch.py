@@ -22,7 +22,6 @@ _EPOCHS = Threshold("epochs", 2, "count", "ours: what happens once is no habit")
     "Epochs that start with a long wait, of a job's own phases.",
     _SHARE,
     _EPOCHS,
-    saves="waiting",
 )
 def slow_first_batch(facts: Facts) -> Iterator[Finding]:
     """The waits with which a loader starts over, which are in no counted step, against the time of all

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stepscope.analysis.straggler import LATE_ABOVE, Straggler
 from stepscope.floor.units import ratio_text, time_text
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts, first, ranks_text
 
 _SHARE = Threshold(
@@ -37,7 +37,6 @@ _OFTEN = """
     "straggling-rank",
     "A rank that all others wait for, of a job's own phases.",
     _SHARE,
-    saves="waiting",
 )
 def straggling_rank(facts: Facts) -> Iterator[Finding]:
     """Ranks that exchange gradients in every step have steps of the same length, whoever is late. A
@@ -52,11 +51,11 @@ def straggling_rank(facts: Facts) -> Iterator[Finding]:
     late = facts.phases.late
     share = facts.part_of_step(late.late_ns)
     rank, beside = late.ranks[0], min(r for r in facts.phases.ranks if r not in late.ranks)
-    yield Finding(
+    yield of_step(
+        "loss",
+        share,
+        "what the others wait for it, of the step",
         title=f"Straggling rank: {_evidence(facts, late)}",
-        metric="what the others wait for it, of the step",
-        value=share,
-        unit="ratio",
         saving_ns=(0, late.late_ns),
         confidence="medium",
         evidence=first(
@@ -68,8 +67,6 @@ def straggling_rank(facts: Facts) -> Iterator[Finding]:
         advice=f"Look at rank {rank}: {_LOOK_AT[late.phase]}; a trace of it beside another: "
         f"`stepscope record --trace --ranks {min(beside, rank)},{max(beside, rank)}`.",
         query="stepscope phases SRC --by verdict",
-        role="loss",
-        share=share,
         ranks=late.ranks,
         phase=late.phase,
     )

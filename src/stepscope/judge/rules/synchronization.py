@@ -45,7 +45,6 @@ _OF_PROFILER = frozenset({"cudaDeviceSynchronize", "hipDeviceSynchronize"})
     "block, `torch.cuda.synchronize()`.",
     _SHARE,
     _EVERY,
-    saves="waiting",
     rests_on=("clocks", "launches"),
     silent_without=("device-work",),
 )

@@ -25,7 +25,6 @@ _STEPS = Threshold("steps after the first", 4, "count", "ours: fewer have no med
     "Steps that take much longer than the median one.",
     _SHARE,
     _STEPS,
-    saves="waiting",
     rests_on=("host-times", "device-times"),
     silent_without=("file",),
 )

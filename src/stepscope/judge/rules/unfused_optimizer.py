@@ -45,7 +45,6 @@ _GAP = Threshold(
     _SHARE,
     _PASSES,
     _GAP,
-    saves="waiting",
     rests_on=("launches",),
     silent_without=("device-work",),
 )
