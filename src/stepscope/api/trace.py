@@ -16,7 +16,6 @@ from stepscope.api.free_query import answer_query
 from stepscope.api.methods import QuestionMethods
 from stepscope.floor.errors import UsageError
 from stepscope.questions import find, of_one_recording
-from stepscope.store.build import open_source, refuse_damage
 from stepscope.store.open import Store, is_store
 from stepscope.store.progress import Progress
 
@@ -199,6 +198,8 @@ def open_trace(
                 slug="filter-on-store",
             )
         return _trace(Store.open(path), ranks=ranks, steps=steps, strict=strict)
+    from stepscope.store.build import open_source
+
     directory = open_source(
         path,
         ranks=ranks,
@@ -229,6 +230,8 @@ def _trace(
 ) -> Trace:
     try:
         if strict:
+            from stepscope.store.build import refuse_damage
+
             refuse_damage(store)
         return Trace(store, ranks=ranks, steps=steps, scratch=scratch)
     except BaseException:
