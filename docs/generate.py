@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import fnmatch
 import inspect
+import os
 import sys
 from pathlib import Path
 
@@ -19,12 +20,14 @@ from work_page import work_page
 
 from stepscope.answers.declare import Question
 from stepscope.cli.main import commands
+from stepscope.floor.plugins import SWITCH
 from stepscope.formats.damage import CLASSES
-from stepscope.formats.evidence import MEANINGS, Evidence, bears_on
+from stepscope.formats.evidence import MEANINGS, Evidence
 from stepscope.link.checks import CHECKS, Check
 from stepscope.questions import affected, every
 from stepscope.questions import names as question_names
 from stepscope.questions.invariants import INVARIANTS, SUMS
+from stepscope.report.question_page import markdown_table, question_page
 from stepscope.schema.tables import STORE_VERSION, TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,6 +54,7 @@ def main() -> int:
 
 def all_pages() -> dict[Path, str]:
     """Path → text of everything that is generated."""
+    os.environ[SWITCH] = "no"  # the pages are about what we bring along
     docs = ROOT / "docs"
     questions = every()
     of_one = tuple(question for question in questions if question.recordings == "one")
@@ -67,61 +71,13 @@ def all_pages() -> dict[Path, str]:
         docs / "work.md": MADE + work_page(),
     }
     for question in questions:
-        pages[docs / "questions" / f"{question.name}.md"] = question_page(question)
+        pages[docs / "questions" / f"{question.name}.md"] = MADE + question_page(question)
     return pages
 
 
 def stale_pages(made: set[Path]) -> list[Path]:
     """Pages of questions that are gone."""
     return [path for path in (ROOT / "docs" / "questions").glob("*.md") if path not in made]
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table."""
-
-    def line(cells: list[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-    return "\n".join([line(head), line(["---"] * len(head)), *map(line, rows)]) + "\n"
-
-
-COMMAND = {"one": "SRC", "two": "BEFORE AFTER", "several": "SRC..."}
-CALL = {
-    "one": "stepscope.open(SRC).{}()",
-    "two": "stepscope.{}(BEFORE, AFTER)",
-    "several": "stepscope.{}([SRC, ...])",
-}
-
-
-def question_page(question: Question) -> str:
-    parts = [
-        f"# {question.name}\n",
-        f"{question.asks}\n",
-        f"    stepscope {question.name} {COMMAND[question.recordings]}\n"
-        f"    {CALL[question.recordings].format(question.method)}\n",
-        inspect.cleandoc(question.explanation) + "\n",
-    ]
-    if question.parameters:
-        rows = [
-            [
-                f"`--{p.name.replace('_', '-')}`",
-                f"{p.meaning}{': ' if p.choices else ''}{', '.join(f'`{c}`' for c in p.choices)}",
-                "" if p.default is None else f"`{p.default}`",
-            ]
-            for p in question.parameters
-        ]
-        parts += ["## Parameters\n", table(["option", "meaning", "default"], rows)]
-    rows = [[f"`{c.name}`", c.type, c.unit, c.meaning] for c in question.columns]
-    parts += ["## Columns\n", table(["column", "type", "unit", "meaning"], rows)]
-    if question.needs == "device" or question.fills:
-        needs = "It needs device events. " if question.needs == "device" else ""
-        parts += ["## When it is empty\n", f"{needs}{question.fills}\n"]
-    checks = [check for check in CHECKS if bears_on(",".join(check.damages), question.rests_on)]
-    parts += [
-        "## Checks that make it unreliable\n",
-        f"{', '.join(f'[`{c.name}`](../checks.md#{c.name})' for c in checks)}\n",
-    ]
-    return MADE + "\n".join(parts)
 
 
 def index_page(questions: tuple[Question, ...]) -> str:
@@ -136,7 +92,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [Compare two recordings](diff.md): what got slower or faster, gates for CI\n"
         "* [See whether it scales](scaling.md): reading, drawing and comparing what a job measured of "
         "itself\n\n"
-        "## Questions\n\n" + table(["question", "asks"], rows) + "\n"
+        "## Questions\n\n" + markdown_table(["question", "asks"], rows) + "\n"
         "## Reference\n\n"
         "* [The command line](cli.md)\n"
         "* [Python](python.md)\n"
@@ -144,6 +100,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [Data-quality checks and invariants](checks.md)\n"
         "* [Rules behind the findings](findings.md)\n"
         "* [`prof` beside PyProf](prof_vs_pyprof.md)\n"
+        "* [Plug-ins](plugins.md): formats, questions, operators and devices of your own\n"
         "* [What work is counted, and what devices can do](work.md)\n"
         "* [Errors](errors.md)\n"
     )
@@ -159,7 +116,7 @@ def cli_page() -> str:
         parts += command_section(name, command)
     parts += [
         "## Exit codes\n",
-        table(
+        markdown_table(
             ["code", "meaning"],
             [
                 ["0", "answered"],
@@ -190,7 +147,11 @@ def command_section(name: str, command: click.Command) -> list[str]:
         f"## stepscope {name}\n",
         f"    {' '.join(['stepscope', name, *(['[OPTIONS]'] if options else []), *arguments])}\n",
         f"{words}\n",
-        *([table(["option", "meaning"], [option_row(o) for o in options])] if options else []),
+        *(
+            [markdown_table(["option", "meaning"], [option_row(o) for o in options])]
+            if options
+            else []
+        ),
     ]
 
 
@@ -217,7 +178,7 @@ def schema_page() -> str:
         parts += [
             f"## {found.name}\n",
             f"{found.meaning}\n",
-            table(["column", "type", "present", "meaning"], rows),
+            markdown_table(["column", "type", "present", "meaning"], rows),
         ]
     return MADE + "\n".join(parts)
 
@@ -302,7 +263,7 @@ def checks_page() -> str:
         "they found, with the questions.\n",
         "## Evidence\n",
         "What a question declares that it rests on, and what a check may find damaged.\n",
-        table(
+        markdown_table(
             ["kind", "what it is", "answers that rest on it"],
             [evidence_row(kind, meaning) for kind, meaning in MEANINGS.items()],
         ),
@@ -312,7 +273,7 @@ def checks_page() -> str:
         "## Classes of damage\n",
         "What readers count while they read a file; `stepscope sources SRC` lists them per file. "
         "`--strict` takes those as an error that cost something or had to be repaired.\n",
-        table(
+        markdown_table(
             ["class", "what it is", "strict"],
             [
                 [f"`{name}`", damage.line, "passes" if damage.harmless else "refuses"]
@@ -322,7 +283,7 @@ def checks_page() -> str:
         "## Invariants\n",
         "What `stepscope check` holds against the tables of every store; a violation is an error in "
         "StepScope. Exit code 3.\n",
-        table(
+        markdown_table(
             ["invariant", "what must hold"],
             [[f"`{name}`", words] for name, words, *_ in (*INVARIANTS, *SUMS)],
         ),

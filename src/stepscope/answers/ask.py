@@ -15,6 +15,7 @@ from stepscope.answers.scope import Recording, Scope
 from stepscope.answers.selection import check_name
 from stepscope.answers.table import Table
 from stepscope.floor.errors import UsageError
+from stepscope.floor.plugins import named
 from stepscope.formats.evidence import bears_on
 from stepscope.store.open import Store, damaged_store
 
@@ -78,13 +79,15 @@ def ask(
     Raises:
         StoreError: a file of the store cannot be read.
         UsageError: a rank, step, column, parameter or choice that does not exist.
+        StepScopeError: the question is a plug-in's, which failed.
     """
     asked = check_asked(question, top=top, columns=columns, **parameters)
-    with reading(store), Scope(store, ranks, steps) as scope:
+    with named(question.added_by), reading(store), Scope(store, ranks, steps) as scope:
         told = _answered(question, scope, asked)
-        note = note_of(told) if told.num_rows else _note(question, scope)
+        rows = as_declared(question, told)
+        note = note_of(told) if rows.num_rows else _note(question, scope)
         sources, checks = _sources(scope), failed_checks(scope, _rests_on(told, question))
-    table = Table(question, as_declared(question, told), sources, checks, note, asked)
+    table = Table(question, rows, sources, checks, note, asked)
     return _part(table, top, columns)
 
 
@@ -173,8 +176,10 @@ def rows_by_default(question: Question, scope: Scope) -> pa.Table:
 
     Raises:
         UsageError: the scope is narrowed to steps of which the question can say nothing.
+        StepScopeError: the question is a plug-in's, which failed.
     """
-    return as_declared(question, _answered(question, scope, _complete(question, {})))
+    with named(question.added_by), reading(scope.store):
+        return as_declared(question, _answered(question, scope, _complete(question, {})))
 
 
 def failed_checks(scope: Scope, rests_on: Iterable[str]) -> tuple[dict[str, Any], ...]:

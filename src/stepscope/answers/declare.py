@@ -11,10 +11,12 @@ in `stepscope.questions.ALL`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from stepscope.floor.plugins import PlugIn
 from stepscope.formats.evidence import MEANINGS, Evidence
 
 if TYPE_CHECKING:
@@ -39,6 +41,16 @@ Recordings = Literal["one", "two", "several"]
 """How many recordings a question is asked of; `several` is any number from one on."""
 Need = Literal["host", "device"]
 Steps = Literal["trace", "all"]
+
+SHARED = frozenset(
+    {
+        "source", "rank", "ranks", "step", "steps", "top", "columns", "width", "parquet", "strict",
+        "json", "as_json", "csv", "as_csv", "spaces", "as_spaces", "no_cache", "picture", "plot",
+    }
+)  # fmt: skip
+"""What every question can be asked with, here, in Python or on the command line: no parameter's name."""
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,7 @@ class Question:
     gates: bool = False
     explanation: str = ""
     fills: str = ""
+    added_by: PlugIn | None = None
 
     @property
     def method(self) -> str:
@@ -147,8 +160,13 @@ def question(
     of formulas, and how ours differs from other tools'.
 
     Raises:
-        ValueError: there is no such kind of evidence.
+        ValueError: there is no such kind of evidence; or the question, or a parameter, cannot be asked
+            for by its name.
     """
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no name for a question: write it like device-time")
+    if taken := SHARED.intersection(parameter.name for parameter in parameters):
+        raise ValueError(f"{name}: every question has {', '.join(sorted(taken))} already")
     if unknown := set(rests_on) - set(MEANINGS):
         raise ValueError(
             f"{name} rests on {', '.join(sorted(unknown))}, which is no kind of evidence"

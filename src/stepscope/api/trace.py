@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.ask import ask, reading
 from stepscope.answers.scope import Scope
@@ -15,7 +16,7 @@ from stepscope.answers.table import Table
 from stepscope.api.free_query import answer_query
 from stepscope.api.methods import QuestionMethods
 from stepscope.floor.errors import UsageError
-from stepscope.questions import find, of_one_recording
+from stepscope.questions import every, find, of_one_recording
 from stepscope.store.open import Store, is_store
 from stepscope.store.progress import Progress
 
@@ -31,6 +32,8 @@ ERRORS = {
 
 class Trace(QuestionMethods):
     """An open recording: one method per question, `sql` for the rest. `stepscope.open` makes one.
+
+    A question that a plug-in adds has its method too: `trace.queue()` is `trace.ask("queue")`.
 
     Every question's method takes `rank=` and `step=` (a number or several) to narrow it, `top=` for
     the first rows alone and `columns=` for some of the columns, and returns a `Table`. Use it as a
@@ -99,6 +102,22 @@ class Trace(QuestionMethods):
             columns=columns,
             **parameters,
         )
+
+    if not TYPE_CHECKING:  # to a type checker, a question of a plug-in is `ask("name")`
+
+        def __getattr__(self, name: str) -> Callable[..., Table]:
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            try:
+                asked = of_one_recording(find(name))
+            except UsageError as error:
+                raise AttributeError(f"{error.message}; {error.hint}", name=name) from None
+            return partial(self.ask, asked.name)
+
+    def __dir__(self) -> list[str]:
+        """Its attributes, the questions of plug-ins among them."""
+        asked = {question.method for question in every() if question.recordings == "one"}
+        return sorted(asked.union(super().__dir__()))
 
     def sql(self, text: str, *, rank: Numbers | None = None, step: Numbers | None = None) -> Table:
         """Answers one SQL statement that only reads; `stepscope schema` lists the tables.

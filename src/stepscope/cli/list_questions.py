@@ -7,22 +7,34 @@ import json
 import click
 
 from stepscope.answers.declare import Question
-from stepscope.questions import every
+from stepscope.questions import every, find
 
 
 @click.command(name="questions", short_help="Lists what can be asked, with every column.")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object.")
-def command(as_json: bool) -> None:
-    """Lists the questions: what each asks, its parameters and its columns."""
+def command(names: tuple[str, ...], as_json: bool) -> None:
+    """Lists the questions: what each asks, its parameters and its columns.
+
+    For those named, prints the page of the documentation: definitions, parameters, columns, and the
+    checks that make the answer unreliable.
+    """
+    asked = [find(name) for name in names] if names else every()
     if as_json:
-        answer = {"questions": [_as_json(question) for question in every()]}
+        answer = {"questions": [_as_json(question) for question in asked]}
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+    elif names:
+        from stepscope.report.question_page import question_page
+
+        click.echo("\n".join(question_page(question) for question in asked), nl=False)
     else:
-        click.echo("\n\n".join(_as_text(question) for question in every()))
+        click.echo("\n\n".join(_as_text(question) for question in asked))
 
 
 def _as_text(question: Question) -> str:
     lines = [f"{question.name}: {question.asks}"]
+    if question.added_by:
+        lines.append(f"  added by the {question.added_by}")
     width = max(len(name) for name in [c.name for c in question.columns])
     for parameter in question.parameters:
         choices = f" ({', '.join(parameter.choices)})" if parameter.choices else ""

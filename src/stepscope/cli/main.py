@@ -17,6 +17,7 @@ import click
 
 from stepscope import __version__
 from stepscope.floor.errors import StepScopeError
+from stepscope.questions import OURS
 from stepscope.questions import names as question_names
 from stepscope.store.without_pandas import leave_out_pandas
 
@@ -60,7 +61,7 @@ class Commands(click.Group):
         if cmd_name in COMMANDS:
             command: click.Command = import_module(f"stepscope.cli.{COMMANDS[cmd_name]}").command
             return command
-        if cmd_name in question_names():
+        if cmd_name in OURS or cmd_name in question_names():
             from stepscope.cli.question_command import question_command
             from stepscope.questions import find
 
@@ -72,8 +73,8 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The subcommand that was typed; suggests the nearest where there is none."""
         typed = args[0]
-        known = self.list_commands(ctx)
-        if typed not in known and not typed.startswith("-"):
+        ours = typed in OURS or typed in COMMANDS or typed.startswith("-")
+        if not ours and typed not in (known := self.list_commands(ctx)):
             near = difflib.get_close_matches(typed, known, n=2, cutoff=0.5)
             suggestion = f" Did you mean {' or '.join(near)}?" if near else ""
             ctx.fail(f"No such command {typed!r}.{suggestion}")

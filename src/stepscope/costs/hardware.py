@@ -1,7 +1,7 @@
 """What devices can do: peak operations and bandwidths by device name, as data with its sources.
 
-The rows are in `hardware.toml`; a file of the user's, with the same form, comes before it. A device
-that no row matches has no known peak: nothing is assumed for it.
+The rows are in `hardware.toml`; a file of the user's, with the same form, comes before it, and what
+plug-ins add after it. A device that no row matches has no known peak: nothing is assumed for it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -20,6 +20,7 @@ from typing import Any
 from stepscope.costs.dtype import SIZES
 from stepscope.costs.work import Unit
 from stepscope.floor.errors import UsageError
+from stepscope.floor.plugins import load
 
 _TOML = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
@@ -162,9 +163,15 @@ def _limits(row: Any, position: int, unless_any: tuple[str, ...]) -> Limits:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Devices in the order in which they are tried."""
+    """Devices in the order in which they are tried.
+
+    Args:
+        devices: the devices.
+        more: finds more of them, when none of the others is the one.
+    """
 
     devices: tuple[Limits, ...]
+    more: Callable[[], tuple[Limits, ...]] = tuple
 
     def find(self, name: str | None, sm_count: int | None = None) -> Limits | None:
         """Find what a device can do by the name that its driver reports.
@@ -185,7 +192,7 @@ class Hardware:
         if name is None:
             return None
         text = f" {' '.join(_WORD.findall(name.lower()))} "
-        for device in self.devices:
+        for device in self._in_order():
             if not any(f" {words} " in text for words in device.match):
                 continue
             if any(f" {words} " in text for words in device.unless):
@@ -194,6 +201,10 @@ class Hardware:
                 continue
             return device
         return None
+
+    def _in_order(self) -> Iterator[Limits]:
+        yield from self.devices
+        yield from self.more()
 
 
 def parse_hardware(text: str) -> Hardware:
@@ -227,13 +238,13 @@ def builtin() -> Hardware:
 
 
 def load_hardware(path: Path | str | None = None) -> Hardware:
-    """Devices of a file of the user's, where one is given, and then those brought along.
+    """Devices of a file of the user's, where one is given, those brought along, and plug-ins'.
 
     Raises:
         UsageError: the file cannot be read, or is wrong.
     """
     if path is None:
-        return builtin()
+        return Hardware(builtin().devices, more=_added)
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -242,4 +253,11 @@ def load_hardware(path: Path | str | None = None) -> Hardware:
             hint="give the path of a TOML file with [[device]] rows",
             slug="hardware-file",
         ) from None
-    return Hardware(parse_hardware(text).devices + builtin().devices)
+    return Hardware(parse_hardware(text).devices + builtin().devices, more=_added)
+
+
+@lru_cache(maxsize=1)
+def _added() -> tuple[Limits, ...]:
+    taken = [device.name for device in builtin().devices]
+    added = load("devices", Hardware, lambda found: [row.name for row in found.devices], taken)
+    return tuple(device for _, found in added for device in found.devices)

@@ -1,10 +1,10 @@
-"""All models in one place, and the one way to ask for the work of an operator call."""
+"""All models in one place, those of plug-ins too, and the one way to the work of an operator call."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, wraps
 
 from stepscope.costs import (
     attention,
@@ -30,7 +30,8 @@ from stepscope.costs import (
     view,
 )
 from stepscope.costs.call import Call, parse_call
-from stepscope.costs.work import DEFAULT_CONVENTIONS, Conventions, Model, Work
+from stepscope.costs.work import DEFAULT_CONVENTIONS, FAMILIES, Conventions, Model, Work
+from stepscope.floor.plugins import PlugIn, load, of_type
 
 MODELS: tuple[Model, ...] = (
     *gemm.MODELS,
@@ -104,12 +105,54 @@ class Formula:
 def model_of(name: str) -> Model | None:
     """Find the model of an operator, or None where it has none.
 
-    This is the only way from an operator's name to what is known of it.
+    This is the only way from an operator's name to what is known of it. Plug-ins are asked for what
+    none of our models knows.
     """
-    model = BY_NAME.get(name)
-    if model is not None:
-        return model
-    return next((one for one in _BY_FORM if one.form and one.form.match(name[:_LONGEST])), None)
+    return BY_NAME.get(name) or _formed(name, _BY_FORM) or _added().get(name)
+
+
+def _formed(name: str, models: Iterable[Model]) -> Model | None:
+    return next((one for one in models if one.form and one.form.match(name[:_LONGEST])), None)
+
+
+@cache
+def _added() -> dict[str, Model]:
+    """The models of plug-ins by operator."""
+    return {
+        name: _guarded(plug_in, model)
+        for plug_in, model in load("operators", Model, _names, BY_NAME)
+        for name in model.names
+    }
+
+
+def _names(model: Model) -> tuple[str, ...]:
+    if model.family not in FAMILIES:
+        raise ValueError(f"{model.family!r} is no family of formulas")
+    return model.names
+
+
+def _guarded(plug_in: PlugIn, model: Model) -> Model:
+    """The model, so that a fault of its plug-in costs no more than its operators' work."""
+    count, aligned_sizes = model.count, model.aligned_sizes
+
+    def counted(call: Call, conventions: Conventions) -> Work | None:
+        found = None if count is None else count(call, conventions)
+        return None if found is None else _countable(of_type(Work, found))
+
+    return replace(
+        model,
+        count=count and plug_in.or_else(None, wraps(count)(counted)),
+        aligned_sizes=aligned_sizes and plug_in.or_else(None, aligned_sizes),
+    )
+
+
+def _countable(found: Work) -> Work:
+    if found.family not in FAMILIES:
+        raise ValueError(f"{found.family!r} is no family of formulas")
+    for name in ("flops", "bytes_read", "bytes_written", "link_bytes"):
+        if type(getattr(found, name)) not in (int, type(None)):
+            raise TypeError(f"{name} is {getattr(found, name)!r}, which is no whole number")
+    return found
 
 
 def is_composite(name: str) -> bool:

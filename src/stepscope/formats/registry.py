@@ -1,15 +1,18 @@
-"""The formats that can be read, in one list.
+"""The formats that can be read, in one list, and those that plug-ins add.
 
 A format is chosen by a file's first bytes, never by its name. To add one, write its reader and name
-it here.
+it here, or in the entry points of a package (docs/plugins.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from stepscope.floor.errors import SourceError
+from stepscope.floor.plugins import PlugIn, load, named, of_type
+from stepscope.formats.accepted import accepted
 from stepscope.formats.container import Member
 from stepscope.formats.inline import phases
 from stepscope.formats.inline import reader as inline
@@ -27,6 +30,10 @@ ERRORS = {
         "The file is no trace: an execution trace, an `.nsys-rep`, a picture, or JSON without "
         "`traceEvents`. The message says what it looks like."
     ),
+    "unknown-format": (
+        "A file of a plug-in's format was to be read by a Python that does not find the plug-in. Install "
+        "it where StepScope is installed. See [plug-ins](plugins.md)."
+    ),
 }
 
 
@@ -37,11 +44,13 @@ class Format:
     Args:
         name: as it stands in `source.format`.
         title: what it is, for people.
-        sniff: whether a file with these first bytes can be one.
+        sniff: whether a file with these first bytes is one.
         peek: what a file says of itself, without reading its events; None when it holds none.
         read: its rows.
         timed: whether its events have moments. Recordings without come after those that have, and
             take no part in guessing whose rank is whose.
+        perhaps: whether a file with these first bytes could be one; asked where no format is sure,
+            those of plug-ins included.
     """
 
     name: str
@@ -50,10 +59,10 @@ class Format:
     peek: Callable[[Member], Facts | None]
     read: Callable[[Member, ReadOptions], RankTables]
     timed: bool = True
+    perhaps: Callable[[bytes], bool] | None = None
 
 
 FORMATS: tuple[Format, ...] = (
-    # Before Kineto, which takes any JSON to look for events in it.
     Format(
         name="inline",
         title="inline measurements (.prof.json) of StepScope or HugeCTR",
@@ -76,6 +85,7 @@ FORMATS: tuple[Format, ...] = (
         sniff=kineto_reader.looks_like_kineto,
         peek=kineto_peek.peek,
         read=kineto_reader.read,
+        perhaps=kineto_reader.may_be_kineto,
     ),
     Format(
         name="nvprof",
@@ -107,6 +117,12 @@ def format_of(member: Member) -> Format:
     for known in FORMATS:
         if known.sniff(head):
             return known
+    for known in _added():
+        if known.sniff(head):
+            return known
+    for known in FORMATS:
+        if known.perhaps is not None and known.perhaps(head):
+            return known
     kind = what_is(head, member.name or member.path.name)
     raise SourceError(
         f"{member.label}: not a recording ({kind})", hint=advice(kind), slug="not-a-trace"
@@ -117,9 +133,46 @@ def format_named(name: str) -> Format:
     """The format of a name.
 
     Raises:
-        KeyError: there is none of that name.
+        SourceError: there is none of that name: a plug-in's that is not installed here.
     """
     for known in FORMATS:
         if known.name == name:
             return known
-    raise KeyError(name)
+    for known in _added():
+        if known.name == name:
+            return known
+    raise SourceError(
+        f"no format {name!r}",
+        hint="its plug-in must be installed for the Python that runs StepScope: what a program puts on "
+        "sys.path itself is not found by the processes that read several ranks",
+        slug="unknown-format",
+    )
+
+
+@cache
+def _added() -> tuple[Format, ...]:
+    ours = [known.name for known in FORMATS]
+    return tuple(
+        _guarded(plug_in, added)
+        for plug_in, added in load("formats", Format, lambda known: [known.name], ours)
+    )
+
+
+def _guarded(plug_in: PlugIn, added: Format) -> Format:
+    """The format, so that a fault of its plug-in costs no more than the files that it reads."""
+
+    def peek(member: Member) -> Facts | None:
+        with named(plug_in, SourceError, of=member.label):
+            facts = added.peek(member)
+            return None if facts is None else of_type(Facts, facts)
+
+    def read(member: Member, options: ReadOptions) -> RankTables:
+        with named(plug_in, SourceError, of=member.label):
+            return accepted(of_type(RankTables, added.read(member, options)))
+
+    return replace(
+        added,
+        sniff=plug_in.or_else(False, added.sniff),
+        peek=peek,
+        read=read,
+    )

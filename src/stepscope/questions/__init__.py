@@ -6,8 +6,12 @@ question, with `_` for `-`, and holds one `Question`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from stepscope.floor.plugins import load
 
 if TYPE_CHECKING:
     from stepscope.answers.declare import Question
@@ -47,13 +51,30 @@ ERRORS = {
 }
 
 
+OURS = tuple(file.replace("_", "-") for file in ALL)
+"""The names of our questions, as on the command line."""
+
+TAKEN = frozenset(
+    {
+        # subcommands
+        "calibrate", "check", "demo", "import", "plan", "questions", "record", "schema",
+        "sql", "timeline-chart", "trigger",
+        # what an open recording has beside its questions
+        "ask", "close", "ranks", "scope", "step-numbers", "store",
+    }
+)  # fmt: skip
+"""Names that no question can have, because they mean something else where it would be asked."""
+
+
 def names() -> tuple[str, ...]:
-    """Every question's name, as on the command line."""
-    return tuple(file.replace("_", "-") for file in ALL)
+    """Every question's name, as on the command line: ours, then those of plug-ins."""
+    return (*OURS, *_added())
 
 
 def find(name: str) -> Question:
     """The declaration of a question, by its name or by its method's.
+
+    Plug-ins are looked for only when the name is none of ours.
 
     Raises:
         UsageError: there is no such question.
@@ -61,16 +82,33 @@ def find(name: str) -> Question:
     from stepscope.answers.declare import Question
     from stepscope.answers.selection import check_name
 
-    known = check_name(name.replace("_", "-"), names(), "question")
-    module = import_module(f"stepscope.questions.{known.replace('-', '_')}")
+    wanted = name.replace("_", "-")
+    if wanted not in OURS:
+        return _added()[check_name(wanted, names(), "question")]
+    module = import_module(f"stepscope.questions.{wanted.replace('-', '_')}")
     declared = [value for value in vars(module).values() if isinstance(value, Question)]
-    (found,) = (question for question in declared if question.name == known)
+    (found,) = (question for question in declared if question.name == wanted)
     return found
 
 
 def every() -> tuple[Question, ...]:
-    """Every question's declaration, in order."""
-    return tuple(find(file) for file in ALL)
+    """Every question's declaration, in order: ours, then those of plug-ins."""
+    return tuple(find(name) for name in names())
+
+
+@cache
+def _added() -> dict[str, Question]:
+    from stepscope.answers.declare import Question
+
+    def names_of(question: Question) -> list[str]:
+        if question.recordings != "one":
+            raise ValueError("a plug-in's question is asked of one recording")
+        if question.drawing not in ("table", "tree", "text"):
+            raise ValueError(f"{question.drawing!r} draws the columns of a question of ours")
+        return [question.name]
+
+    added = load("questions", Question, names_of, {*OURS, *TAKEN})
+    return {question.name: replace(question, added_by=plug_in) for plug_in, question in added}
 
 
 def of_one_recording(question: Question) -> Question:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.floor import errors
 from stepscope.floor.errors import SourceError, StepScopeError, StoreError
+from stepscope.floor.plugins import versions
 from stepscope.schema.tables import STORE_VERSION
 from stepscope.store.cache import cache_directory, cache_key, locked, mark_used, trim
 from stepscope.store.open import STORE_FILE, Store, is_store
@@ -169,6 +170,8 @@ def open_source(
     directory = cache_directory()
     described = {"ranks": options.ranks, "window": options.window, "python_stack": python_stack}
     key = cache_key(path, described)
+    if not _same_plug_ins(directory / key):
+        key = cache_key(path, {**described, "plug_ins": versions("formats")})
     store = directory / key
     if not is_store(store):
         with locked(directory, key):
@@ -184,11 +187,24 @@ def open_source(
     return store
 
 
+def _same_plug_ins(store: Path) -> bool:
+    """Whether a source with files that are of no format of ours would be read as it was then.
+
+    One whose files are all ours, or that was never read, needs no plug-ins and looks for none.
+    """
+    try:
+        facts = json.loads((store / STORE_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return True
+    return "plug_ins" not in facts or facts["plug_ins"] == versions("formats")
+
+
 # -- making ----------------------------------------------------------------------------------------
 
 
 def _build(source: Path, directory: Path, options: ImportOptions, progress: Progress) -> None:
     # Imported here: a command that finds its store in the cache must not wait for the readers.
+    from stepscope.formats.registry import FORMATS
     from stepscope.formats.runs import find_run
     from stepscope.link.checks import left_out
     from stepscope.store.job import run_job
@@ -216,6 +232,8 @@ def _build(source: Path, directory: Path, options: ImportOptions, progress: Prog
         "ranks": sorted(ranks),
         "skipped": [{"path": path, "reason": reason} for path, reason in run.skipped],
     }
+    if run.skipped or any(recording.format not in FORMATS for recording in run.recordings):
+        facts["plug_ins"] = versions("formats")
     (directory / STORE_FILE).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 

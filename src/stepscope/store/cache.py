@@ -3,7 +3,8 @@
 `STEPSCOPE_CACHE` names the folder (else `$XDG_CACHE_HOME/stepscope`, else `~/.cache/stepscope`), and
 `STEPSCOPE_CACHE_SIZE` its size in bytes (20 GiB). A store is kept under a name made from its source's
 path, size and time, from how it was read, and from the code that made it: a file that changed is
-read again, and so is every file when a reader or a link changed. When the folder grows too large, the
+read again, and so is every file when a reader or a link changed. Where a file was of no format of ours,
+the versions of the plug-ins that add formats count too (`build`). When the folder grows too large, the
 stores that were used longest ago go first.
 """
 

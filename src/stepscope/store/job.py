@@ -157,14 +157,17 @@ def main() -> int:
         if described[name] is not None:
             described[name] = tuple(described[name])
 
+    # What a plug-in prints must not be read as a message.
+    messages, sys.stdout = sys.stdout, sys.stderr
+
     def tell(done: int) -> None:
-        sys.stdout.write(_text({"read": done}))
-        sys.stdout.flush()
+        messages.write(_text({"read": done}))
+        messages.flush()
 
     try:
         rank = run_job(Job(**described), tell)
     except StepScopeError as error:
-        sys.stdout.write(
+        messages.write(
             _text(
                 {
                     "error": type(error).__name__,
@@ -176,9 +179,9 @@ def main() -> int:
         )
         return 1
     except OSError as error:
-        sys.stdout.write(_text({"oserror": error.errno, "message": str(error)}))
+        messages.write(_text({"oserror": error.errno, "message": str(error)}))
         return 1
-    sys.stdout.write(_text({"rank": rank}))
+    messages.write(_text({"rank": rank}))
     return 0
 
 

@@ -31,10 +31,13 @@ GROUP_SLICES = 8
 
 
 def looks_like_kineto(head: bytes) -> bool:
-    """Whether a file's first bytes could be a Kineto trace or another in Chrome's trace format."""
+    """Whether a file's first bytes are a Kineto trace or another in Chrome's trace format."""
+    return b'"traceEvents"' in head or b'"ph"' in head
+
+
+def may_be_kineto(head: bytes) -> bool:
+    """Whether it could be one: JSON whose events, if it has any, come later."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n\x00")
-    if b'"traceEvents"' in head or b'"ph"' in head:
-        return True
     return start[:1] in (b"{", b"[") and what_is(head) == "json"
 
 

@@ -1,0 +1,199 @@
+"""What packages outside add to StepScope: found by their entry points, loaded once, left out if they fail.
+
+A package says in its metadata what it adds: an entry point of the group `stepscope.questions`, for
+instance, leads to a `Question`. What has the list of a kind asks here when a name is none of ours, or
+when somebody wants all of them, so that an ordinary command pays nothing. What runs inside a training job
+never asks.
+
+The packages are what somebody installed and are trusted as such. The working directory is not searched,
+though Python may have it on its path: it often holds what others have sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
+
+from stepscope.floor.errors import StepScopeError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+Kind = Literal["formats", "questions", "operators", "rules", "devices"]
+"""What can be added; the group of entry points is `stepscope.` and the kind."""
+
+SWITCH = "STEPSCOPE_PLUGINS"
+"""The variable that leaves all plug-ins out when it is `no`."""
+
+ERRORS = {
+    "plug-in-failed": (
+        "A package that adds something to StepScope failed; the message names it and what Python says. "
+        "It is a fault of that package and not of the recording: report it to whoever made it. With "
+        "`STEPSCOPE_PLUGINS=no` all plug-ins are left out. See [plug-ins](plugins.md)."
+    ),
+}
+
+_GROUP = "stepscope."
+_LONGEST = 300
+_said: set[PlugIn] = set()
+
+Thing = TypeVar("Thing")
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class PlugIn:
+    """An entry point of an installed package.
+
+    Args:
+        kind: what it adds.
+        entry: the entry point.
+        package: name of the package.
+        version: its version.
+    """
+
+    kind: Kind
+    entry: EntryPoint
+    package: str
+    version: str
+
+    def __str__(self) -> str:
+        """Its name for people, with the package that it comes from."""
+        return f"plug-in {self.entry.name} ({_GROUP}{self.kind}) of {self.package} {self.version}"
+
+    def leave_out(self, cause: BaseException) -> None:
+        """Says once, on stderr, that it is left out and why."""
+        if self in _said:
+            return
+        _said.add(self)
+        sys.stderr.write(f"stepscope: {self} is left out: {_words(cause)}\n")
+
+    def or_else(self, otherwise: Result, call: Callable[Given, Result]) -> Callable[Given, Result]:
+        """The call; when it fails, the plug-in is left out and the result is `otherwise`."""
+
+        @functools.wraps(call)
+        def guarded(*args: Given.args, **options: Given.kwargs) -> Result:
+            try:
+                return call(*args, **options)
+            except Exception as cause:
+                self.leave_out(cause)
+                return otherwise
+
+        return guarded
+
+
+@contextlib.contextmanager
+def named(
+    plug_in: PlugIn | None, error: type[StepScopeError] = StepScopeError, *, of: str = ""
+) -> Iterator[None]:
+    """Names a plug-in in what goes wrong within; None is ours, and nothing happens.
+
+    Args:
+        plug_in: the plug-in.
+        error: what is raised in place of an exception that is no `StepScopeError`.
+        of: the file that it worked on.
+    """
+    try:
+        yield
+    except StepScopeError:
+        raise
+    except Exception as cause:
+        if plug_in is None:
+            raise
+        raise error(
+            f"{of and f'{of}: '}{plug_in} failed: {_words(cause)}",
+            hint=f"report it to whoever made {plug_in.package}; {SWITCH}=no leaves plug-ins out",
+            slug="plug-in-failed",
+        ) from cause
+
+
+def _words(cause: BaseException) -> str:
+    text = " ".join(str(cause).split())
+    return f"{type(cause).__name__}: {text[:_LONGEST]}" if text else type(cause).__name__
+
+
+@functools.cache
+def found(kind: Kind) -> tuple[PlugIn, ...]:
+    """The installed plug-ins of a kind, in order of package and name; none of them is loaded."""
+    if os.environ.get(SWITCH) == "no":
+        return ()
+    from importlib.metadata import distributions
+
+    by_package: dict[str, list[PlugIn]] = {}
+    for distribution in distributions(path=_search_path()):
+        # A package's metadata is read only where it adds something: this takes most of the time.
+        with contextlib.suppress(Exception):  # what cannot be read belongs to no plug-in of ours
+            entries = [entry for entry in distribution.entry_points if entry.group == _GROUP + kind]
+            if entries:
+                package, version = str(distribution.metadata["Name"]), str(distribution.version)
+                here = [PlugIn(kind, entry, package, version) for entry in entries]
+                by_package.setdefault(package, here)  # Python imports the first on its path
+    return tuple(
+        plug_in
+        for _, here in sorted(by_package.items())
+        for plug_in in sorted(here, key=lambda one: one.entry.name)
+    )
+
+
+def _search_path() -> list[str]:
+    try:
+        here = os.getcwd()  # noqa: PTH109  # as Python writes it into its path
+    except OSError:
+        here = ""
+    return [place for place in sys.path if place not in ("", here)]
+
+
+def versions(kind: Kind) -> dict[str, str]:
+    """The packages with plug-ins of a kind, and their versions."""
+    return {plug_in.package: plug_in.version for plug_in in found(kind)}
+
+
+def load(
+    kind: Kind,
+    wanted: type[Thing],
+    names_of: Callable[[Thing], Iterable[str]],
+    ours: Iterable[str],
+) -> tuple[tuple[PlugIn, Thing], ...]:
+    """Loads the plug-ins of a kind; leaves those out that fail, and says so.
+
+    Args:
+        kind: what they add.
+        wanted: the type of what an entry point leads to.
+        names_of: the names under which it is looked up.
+        ours: names that are taken.
+    """
+    owners = dict.fromkeys(ours, "StepScope")
+    kept = []
+    for plug_in in found(kind):
+        try:
+            # stdout carries answers, whatever a plug-in prints while it is imported.
+            with contextlib.redirect_stdout(sys.stderr):
+                thing = of_type(wanted, plug_in.entry.load())
+            names = tuple(names_of(thing))
+            for name in names:
+                if name in owners:
+                    raise ValueError(f"{name!r} is taken by {owners[name]}")
+        # SystemExit: a script that leaves as soon as it is imported.
+        except (Exception, SystemExit) as cause:
+            plug_in.leave_out(cause)
+            continue
+        owners |= dict.fromkeys(names, plug_in.package)
+        kept.append((plug_in, thing))
+    return tuple(kept)
+
+
+def of_type(wanted: type[Thing], thing: object) -> Thing:
+    """What a plug-in gave, when it is of the type that was asked for.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if not isinstance(thing, wanted):
+        raise TypeError(f"it gives a {type(thing).__name__}, not a {wanted.__name__}")
+    return thing

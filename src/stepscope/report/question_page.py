@@ -1,0 +1,60 @@
+"""A question's page in Markdown, made from its declaration: for the documentation, and for plug-ins."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+
+from stepscope.answers.declare import Question
+from stepscope.formats.evidence import bears_on
+from stepscope.link.checks import CHECKS
+
+_COMMAND = {"one": "SRC", "two": "BEFORE AFTER", "several": "SRC..."}
+_CALL = {
+    "one": "stepscope.open(SRC).{}()",
+    "two": "stepscope.{}(BEFORE, AFTER)",
+    "several": "stepscope.{}([SRC, ...])",
+}
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    return "\n".join([line(head), line(["---"] * len(head)), *map(line, rows)]) + "\n"
+
+
+def question_page(question: Question) -> str:
+    """What a question asks, its definitions, parameters, columns and the checks that bear on it."""
+    parts = [
+        f"# {question.name}\n",
+        f"{question.asks}\n",
+        f"    stepscope {question.name} {_COMMAND[question.recordings]}\n"
+        f"    {_CALL[question.recordings].format(question.method)}\n",
+        inspect.cleandoc(question.explanation) + "\n",
+    ]
+    if question.added_by:
+        parts.append(f"Added by the {question.added_by}.\n")
+    if question.parameters:
+        rows = [
+            [
+                f"`--{p.name.replace('_', '-')}`",
+                f"{p.meaning}{': ' if p.choices else ''}{', '.join(f'`{c}`' for c in p.choices)}",
+                "" if p.default is None else f"`{p.default}`",
+            ]
+            for p in question.parameters
+        ]
+        parts += ["## Parameters\n", markdown_table(["option", "meaning", "default"], rows)]
+    rows = [[f"`{c.name}`", c.type, c.unit, c.meaning] for c in question.columns]
+    parts += ["## Columns\n", markdown_table(["column", "type", "unit", "meaning"], rows)]
+    if question.needs == "device" or question.fills:
+        needs = "It needs device events. " if question.needs == "device" else ""
+        parts += ["## When it is empty\n", f"{needs}{question.fills}".strip() + "\n"]
+    checks = [check for check in CHECKS if bears_on(",".join(check.damages), question.rests_on)]
+    parts += [
+        "## Checks that make it unreliable\n",
+        f"{', '.join(f'[`{c.name}`](../checks.md#{c.name})' for c in checks)}\n",
+    ]
+    return "\n".join(parts)

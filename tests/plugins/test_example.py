@@ -1,0 +1,320 @@
+"""The example package adds one thing of each kind, and each is used as ours are."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import stepscope
+from stepscope.cli.main import main
+from stepscope.costs.calibration import known_devices
+from stepscope.floor import plugins
+from stepscope.questions import find
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "plugin"
+SAMPLE = EXAMPLE / "sample.klog"
+WAITS = {
+    "rank": 0,
+    "device": 0,
+    "stream": 7,
+    "events": 2,
+    "mean_wait_ns": 290_000.0,
+    "largest_wait_ns": 560_000,
+}
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    """Runs the command in this process and returns what it prints."""
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
+
+    def run_here(*arguments: str) -> str:
+        assert main(arguments) == 0
+        return capsys.readouterr().out
+
+    return run_here
+
+
+@pytest.fixture
+def kineto(tmp_path):
+    """A folder with one small trace."""
+    path = tmp_path / "recordings" / "rank0.json"
+    path.parent.mkdir()
+    path.write_text(
+        '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::add", '
+        '"pid": 1, "tid": 1, "ts": 1, "dur": 2, "args": {}}]}'
+    )
+    return path
+
+
+@pytest.fixture
+def trace(example, use):
+    use(example)
+    with stepscope.open(SAMPLE, cache=False) as opened:
+        yield opened
+
+
+def test_a_question_has_a_method_and_a_place_in_sql(trace):
+    assert trace.queue().rows() == [WAITS]
+    assert trace.queue(at_least_ns=100_000, columns=["events"]).rows() == [{"events": 1}]
+    assert trace.ask("queue").rows() == [WAITS]
+    assert trace.sql("SELECT largest_wait_ns FROM answer.queue").rows() == [
+        {"largest_wait_ns": 560_000}
+    ]
+    assert "queue" in dir(trace)
+
+
+def test_a_parameter_of_a_question_is_checked(trace):
+    with pytest.raises(stepscope.StepScopeError, match="no parameter 'atleast'"):
+        trace.queue(atleast=3)
+
+
+def test_an_unknown_method_says_what_there_is(trace):
+    with pytest.raises(AttributeError, match="did you mean queue"):
+        trace.queues  # noqa: B018  # looking it up is what fails
+    assert not hasattr(trace, "_repr_html_")
+
+
+def test_a_question_is_marked_by_the_checks_on_its_evidence(trace):
+    declared = find("queue")
+    assert set(declared.rests_on) == {"launches", "device-times", "clocks"}
+    assert str(declared.added_by) == (
+        "plug-in queue (stepscope.questions) of stepscope-example 1.0"
+    )
+
+
+def test_a_format_is_read_with_its_damage_counted(example, use, tmp_path):
+    use(example)
+    damaged = tmp_path / "damaged.klog"
+    damaged.write_text(
+        SAMPLE.read_text() + "kernel,gemm,7,soon,5,3,,\nkernel,gemm,7,1,-5,3,,\nghost,g,7,1,5,3,,\n"
+    )
+    with stepscope.open(damaged, cache=False) as trace:
+        (source,) = trace.sources().rows()
+        assert (source["format"], source["events_kept"], source["events_dropped"]) == ("klog", 7, 3)
+    with pytest.raises(stepscope.StepScopeError, match=r"damaged \(unreadable, wrong_type\)"):
+        stepscope.open(damaged, cache=False, strict=True)
+
+
+def test_the_invariants_of_stores_hold(trace):
+    assert [row["check"] for row in trace.checks().rows() if row["severity"] != "ok"] == []
+
+
+def test_an_operator_and_a_device_have_limits(example, use, trace):
+    (row,) = trace.roofline().rows()
+    assert (row["name"], row["dtype"], row["device_name"]) == (
+        "mylib::fused_op",
+        "float32",
+        "Example GPU 7",
+    )
+    assert row["flops"] == 2 * 9 * 1024 * 1024
+    assert trace.prof(columns=["flops"]).rows() == [{"flops": 9 * 1024 * 1024}] * 2
+    assert known_devices().find("Example GPU 7").memory_bytes_per_s == 500e9
+    assert known_devices().find("NVIDIA H100 80GB HBM3").name == "NVIDIA H100 SXM"
+
+
+def test_a_folder_may_hold_it_beside_other_files(example, use, tmp_path):
+    use(example)
+    for rank in (0, 1):
+        (tmp_path / f"rank{rank}.klog").write_text(SAMPLE.read_text())
+    (tmp_path / "notes.txt").write_text("nothing")
+    with stepscope.open(tmp_path, cache=False) as trace:
+        assert trace.ranks == (0, 1)
+        assert trace.queue(rank=1, columns=["rank", "events"]).rows() == [{"rank": 1, "events": 2}]
+
+
+def test_json_that_is_no_trace_of_ours_may_be_a_plug_ins(broken, tmp_path):
+    broken(
+        "from stepscope.formats.registry import Format\n"
+        "from stepscope.formats.tables import Facts, RankTables, ReadReport\n"
+        "FORMAT = Format('spans', 'spans', lambda head: b'\"spans\"' in head,\n"
+        "    lambda member: Facts(), lambda member, options: RankTables(Facts(), ReadReport()))\n",
+        formats="FORMAT",
+    )
+    (tmp_path / "some.json").write_text('{"spans": []}')
+    with stepscope.open(tmp_path / "some.json", cache=False) as trace:
+        assert trace.sources(columns=["format"]).rows() == [{"format": "spans"}]
+
+
+def test_the_command_line_has_it_all(example, use, run, tmp_path):
+    use(example)
+    assert "mean_wait" in run("queue", str(SAMPLE))
+    assert json.loads(run("queue", str(SAMPLE), "--json"))["rows"] == [WAITS]
+    assert (
+        run("queue", str(SAMPLE), "--csv", "--columns", "stream,events") == "stream,events\n7,2\n"
+    )
+    run("queue", str(SAMPLE), "--parquet", str(tmp_path / "queue.parquet"))
+    assert pq.read_table(tmp_path / "queue.parquet").to_pylist() == [WAITS]
+    assert "How long does work wait in the queue" in run("--help")
+    assert "--at-least-ns" in run("queue", "--help")
+    listed = run("questions")
+    assert "queue: How long does work wait" in listed
+    assert "added by the plug-in queue (stepscope.questions) of stepscope-example 1.0" in listed
+
+
+def test_a_question_has_its_page(example, use, run):
+    use(example)
+    page = run("questions", "queue")
+    assert page.startswith("# queue\n")
+    assert "The wait is the time from the start" in page
+    assert "| `mean_wait_ns` | float | ns | mean time from launch to start |" in page
+    assert "`unlinked_kernel_fraction`" in page
+
+
+def test_another_process_finds_it_too(example, spawn):
+    done = spawn(example, "-m", "stepscope", "queue", str(SAMPLE), "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["rows"] == [WAITS]
+
+
+def test_without_the_package_everything_is_as_it_was(spawn, tmp_path):
+    done = spawn(tmp_path, "-m", "stepscope", "queue", str(SAMPLE))
+    assert done.returncode == 2
+    assert "No such command 'queue'" in done.stderr
+    done = spawn(tmp_path, "-m", "stepscope", "kernels", str(SAMPLE))
+    assert done.returncode == 1
+    assert "[not-a-trace]" in done.stderr
+
+
+def test_the_switch_leaves_it_out(example, spawn):
+    done = spawn(example, "-m", "stepscope", "queue", str(SAMPLE), STEPSCOPE_PLUGINS="no")
+    assert done.returncode == 2
+
+
+def test_a_folder_one_stands_in_adds_nothing(example, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "stepscope", "queue", str(SAMPLE)],
+        cwd=example,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "STEPSCOPE_CACHE": str(tmp_path)},
+    )
+    assert done.returncode == 2, done.stdout
+
+
+def test_a_store_is_made_anew_for_another_version(example, use, kineto, tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
+    (kineto.parent / "rank1.klog").write_text(SAMPLE.read_text())
+
+    def opened() -> tuple[tuple[int, ...], int]:
+        with stepscope.open(kineto.parent) as trace:
+            return trace.ranks, sum(path.is_dir() for path in (tmp_path / "cache").iterdir())
+
+    # Before the package is there, the folder has one file of ours.
+    assert opened() == opened() == ((0,), 1)
+    use(example)
+    assert opened() == opened() == ((0, 1), 2)
+    newer = shutil.copytree(example, tmp_path / "newer")
+    (metadata,) = newer.glob("*.dist-info/METADATA")
+    metadata.write_text(metadata.read_text().replace("Version: 1.0", "Version: 1.1"))
+    use(newer)
+    assert opened() == opened() == ((0, 1), 3)
+
+
+# -- nobody looks for plug-ins without a reason ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "looked"),
+    [
+        (["kernels", "{}"], 0),
+        (["kernels", "{}", "--json"], 0),
+        (["sql", "{}", "SELECT * FROM answer.kernels"], 0),
+        (["schema"], 0),
+        (["questions", "kernels"], 0),
+        (["kernels", "--help"], 0),
+        (["--version"], 0),
+        (["questions"], 1),
+        (["--help"], 1),
+    ],
+)
+def test_an_ordinary_command_looks_for_none(example, use, run, kineto, arguments, looked):
+    use(example)
+    run(*(text.format(kineto) for text in arguments))
+    assert plugins.found.cache_info().misses == looked
+
+
+def test_recording_never_loads_them(spawn, broken, tmp_path):
+    folder = broken("raise SystemExit('loaded in a job')", questions="x", formats="x", rules="x")
+    modules = sorted(
+        path.relative_to(ROOT / "src").with_suffix("").as_posix().replace("/", ".")
+        for path in (ROOT / "src/stepscope/record").rglob("*.py")
+        if path.name != "__init__.py" and "callbacks" not in path.parts
+    )
+    done = spawn(
+        folder,
+        "-c",
+        f"import importlib, sys\nfor name in {modules}: importlib.import_module(name)\n"
+        "print('broken_example' in sys.modules, 'stepscope.floor.plugins' in sys.modules)",
+    )
+    assert (done.stdout, done.stderr) == ("False False\n", "")
+
+
+# -- what a plug-in may rest on ----------------------------------------------------------------------
+
+
+def _imports(path: Path) -> set[tuple[str, str]]:
+    tree = ast.parse(path.read_text("utf-8"))
+    return {
+        (node.module or "", alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def test_the_example_imports_what_is_documented():
+    documented = set()
+    page = (ROOT / "docs" / "plugins.md").read_text("utf-8").split("## What it may import")[1]
+    for module, found in re.findall(r"^\| `(stepscope[\w.]+)` \| (.+?) \|", page, re.MULTILINE):
+        documented |= {(module, name) for name in re.findall(r"`(\w+)`", found)}
+    for module, name in documented:
+        assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
+    used = set()
+    for path in (EXAMPLE / "src").rglob("*.py"):
+        used |= {
+            (module, name) for module, name in _imports(path) if module.startswith("stepscope.")
+        }
+    assert used <= documented
+    assert documented
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("hatchling") is None and "CI" not in os.environ,
+    reason="the build backend is not installed",
+)
+def test_pip_installs_the_same(example, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-build-isolation",
+         "--no-deps", "--no-compile", "--target", str(tmp_path), str(EXAMPLE)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+    def files(folder: Path) -> set[str]:
+        package = folder / "stepscope_example"
+        return {path.relative_to(package).as_posix() for path in package.rglob("*.*")}
+
+    def entries(folder: Path) -> list[str]:
+        (path,) = folder.glob("stepscope_example-*.dist-info/entry_points.txt")
+        return sorted(line for line in path.read_text().splitlines() if line)
+
+    assert files(tmp_path) == files(example)
+    assert entries(tmp_path) == entries(example)
