@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stepscope.formats.damage import CLASSES, is_harmless
 from stepscope.formats.evidence import MEANINGS
 from stepscope.link.checks import CHECKS, left_out
 
@@ -166,6 +167,28 @@ def test_events_that_were_repaired_damage_nothing_and_lost_ones_the_file(recordi
     recording.report.repaired, recording.report.dropped = 0, 1
     found = recording.link().check("repaired")
     assert (found["affects"], found["explanation"]) == ("file", "1 event could not be read.")
+
+
+@pytest.mark.parametrize("damage", CLASSES)
+def test_no_class_of_damage_passes_unseen_unless_it_is_harmless(recording, damage):
+    healthy(recording)
+    recording.report.note(damage)
+    recording.report.truncated = damage.endswith("truncated")
+    failed = findings(recording).keys() - {"zero_ts", "negative_dur"}
+    assert bool(failed) != is_harmless(damage)
+
+
+def test_damage_that_no_count_measures_damages_the_file(recording):
+    healthy(recording)
+    recording.report.note("wrong_type", count=3)
+    found = recording.link().check("repaired")
+    assert (found["severity"], found["count"], found["affects"]) == ("note", 3, "")
+    assert found["explanation"].startswith("wrong_type (3): values have a type")
+    recording.report.note("interleaved")
+    recording.report.dropped = 2
+    found = recording.link().check("repaired")
+    assert (found["severity"], found["count"], found["affects"]) == ("warning", 3, "file")
+    assert found["explanation"].startswith("2 events could not be read; interleaved (1): there is")
 
 
 def test_recordings_that_cannot_be_read_damage_the_file():

@@ -171,6 +171,41 @@ def test_chosen_ranks_and_steps_alone_are_imported(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+def test_steps_are_looked_for_in_all_recordings_of_a_rank(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    first, later = trace(0, steps=2), trace(0, steps=4, base=10**9)
+    (folder / "a.json").write_text(json.dumps(first))
+    (folder / "b.json").write_text(json.dumps(later))
+    columns = ["step", "time_ns", "forward_ns"]
+    phases = {"format": "stepscope.phases", "rank": 0, "counted_steps": 9, "step": {"mean_ns": 5.0}}
+    phases |= {"phases": {"forward": {"mean_ns": 5.0}}, "step_columns": columns}
+    phases["step_samples"] = [[2, 5, 5], [3, 5, 5]]
+    (folder / "h.0.phases.json").write_text(json.dumps(phases))
+    (folder / "h.0.prof.json").write_text(
+        '{"format": "stepscope.inline", "rank": 0, "iterations": [[1, true, 5]]}'
+    )
+    directory = import_source(folder, tmp_path / "store", steps=[3])
+    assert rows(directory, "SELECT span, step FROM step") == [{"span": 1, "step": 3}]
+    assert rows(directory, "SELECT DISTINCT span, step FROM phase_step") == [{"span": 2, "step": 3}]
+    assert rows(directory, "SELECT mean_ns FROM phase WHERE phase = 'step'") == [{"mean_ns": 5.0}]
+    assert rows(directory, "SELECT dur_ns FROM inline_timing") == [{"dur_ns": 5}]
+    with pytest.raises(UsageError, match="no step 77") as refused:
+        import_source(folder, tmp_path / "other", steps=[77])
+    assert refused.value.hint == "it has the steps 0, 1, 2, 3"
+
+
+@pytest.mark.parametrize("events", [1, 8])
+def test_several_traces_in_one_file_mark_every_answer(file, tmp_path, events):
+    file.write_text(json.dumps({"traceEvents": trace()["traceEvents"][:events]}) * 2)
+    directory = import_source(file, tmp_path / "store")
+    found = rows(
+        directory, """SELECT severity, affects FROM data_check WHERE "check" = 'repaired'"""
+    )
+    assert found == [{"severity": "warning", "affects": "file"}]
+    assert rows(directory, "SELECT events_dropped > 0 AS lost FROM source") == [{"lost": True}]
+
+
 def test_window_keeps_what_begins_inside(file, tmp_path):
     directory = import_source(file, tmp_path / "store", window=(0, 50_000))
     assert rows(directory, "SELECT name FROM host_event ORDER BY start_ns") == [

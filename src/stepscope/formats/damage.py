@@ -26,24 +26,34 @@ class Damage:
     Attributes:
         line: what it is, for people; goes after a count.
         harmless: nothing was lost or guessed, so that `--strict` lets it pass.
+        uncounted: events are missing, altered or another trace's, and no count says how many.
     """
 
     line: str
     harmless: bool = False
+    uncounted: bool = False
 
 
 CLASSES: dict[str, Damage] = {
     # the container
     "gzip_truncated": Damage("the gzip stream breaks off; what it held up to there was kept"),
-    "gzip_crc": Damage("the gzip checksum or length does not match what was decoded"),
-    "gzip_corrupt": Damage("the gzip stream is corrupt; what it held up to there was kept"),
+    "gzip_crc": Damage(
+        "the gzip checksum or length does not match what was decoded", uncounted=True
+    ),
+    "gzip_corrupt": Damage(
+        "the gzip stream is corrupt; what it held up to there was kept", uncounted=True
+    ),
     "gzip_trailing": Damage("bytes after the end of the gzip stream were ignored", harmless=True),
     "compression_truncated": Damage("the compressed stream breaks off; the rest is lost"),
-    "compression_corrupt": Damage("the compressed stream is corrupt; the rest is lost"),
+    "compression_corrupt": Damage(
+        "the compressed stream is corrupt; the rest is lost", uncounted=True
+    ),
     "archive_truncated": Damage("the archive breaks off inside this member"),
-    "archive_crc": Damage("the archive's checksum of this member does not match"),
-    "archive_corrupt": Damage("the archive's stream of this member is corrupt; the rest is lost"),
-    "implausible_size": Damage("the stream inflates beyond reason and was cut"),
+    "archive_crc": Damage("the archive's checksum of this member does not match", uncounted=True),
+    "archive_corrupt": Damage(
+        "the archive's stream of this member is corrupt; the rest is lost", uncounted=True
+    ),
+    "implausible_size": Damage("the stream inflates beyond reason and was cut", uncounted=True),
     "byte_order_mark": Damage("a byte order mark was skipped", harmless=True),
     "trailing_nuls": Damage("zero bytes after the end were skipped", harmless=True),
     # the text
@@ -62,7 +72,9 @@ CLASSES: dict[str, Damage] = {
     "torn_event": Damage(
         "events break off and other text goes on: lost blocks, or several writers"
     ),
-    "interleaved": Damage("there is more than one trace in the file: probably several writers"),
+    "interleaved": Damage(
+        "there is more than one trace in the file: probably several writers", uncounted=True
+    ),
     "extra_data": Damage("there is text after the end of the trace; it was ignored"),
     "lost_metadata": Damage("entries of the metadata could not be read"),
     # the events

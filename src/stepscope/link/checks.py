@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stepscope.floor.units import ratio_text
+from stepscope.formats.damage import CLASSES, is_harmless, line
 from stepscope.formats.evidence import Evidence
 from stepscope.formats.tables import ReadReport
 from stepscope.link.device import Device
@@ -400,17 +401,26 @@ def truncated(recording: Recording) -> Found:
     )
 
 
+_CHECKED = frozenset({"truncated", "gzip_truncated", "compression_truncated", "archive_truncated"})
+"""Classes of damage that `truncated` reports, also where no event was cut."""
+
+
 @check("repaired", "file", fine="no event had to be repaired.", looks_at="file")
 def repaired(recording: Recording) -> Found:
     """Events that had to be repaired to be read, or could not be read; what cannot be read is missing in
-    every answer. `stepscope sources SRC` says of each file how many, of which class of damage, and
-    where the first is.
+    every answer. So may be what the file's other damage cost: a checksum that does not match, several
+    traces in one file, values of a wrong type. `stepscope sources SRC` shows for each file how many
+    events, which classes of damage, and where the first is.
     """
     report = recording.report
     count = report.repaired + report.dropped
-    severity = OK
-    if count:
-        severity = WARNING if report.dropped > 0.01 * max(report.kept, 1) else NOTE
+    uncounted = [kind for kind in report.damage if kind in CLASSES and CLASSES[kind].uncounted]
+    if not count and not uncounted:
+        rest = [kind for kind in report.damage if not is_harmless(kind) and kind not in _CHECKED]
+        number = sum(report.damage[kind] for kind in rest)
+        lines = "; ".join(line(kind, report.damage[kind]) for kind in rest)
+        return Found(NOTE if number else OK, number, f"{lines}.", ())
+    serious = uncounted or report.dropped > 0.01 * max(report.kept, 1)
     parts = [
         f"{number} event{'' if number == 1 else 's'} {what}"
         for number, what in (
@@ -419,11 +429,13 @@ def repaired(recording: Recording) -> Found:
         )
         if number
     ]
+    said = [" and ".join(parts)] if parts else []
+    said += [line(kind, report.damage[kind]) for kind in uncounted]
     return Found(
-        severity,
-        count,
-        " and ".join(parts) + ".",
-        ("file",) if report.dropped else (),
+        WARNING if serious else NOTE,
+        count + sum(report.damage[kind] for kind in uncounted),
+        "; ".join(said) + ".",
+        ("file",) if report.dropped or uncounted else (),
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.floor.errors import StepScopeError
+from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.formats.container import members
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import format_named
@@ -59,9 +59,11 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> int:
 
     Raises:
         SourceError: a recording cannot be read.
+        UsageError: none of the recordings has one of the steps.
         OSError: the store cannot be written.
     """
     rank, rule, origin, shift = job.rank, job.rule, None, 0
+    steps: set[int] = set()
     for span, (path, name, format_name) in enumerate(job.sources):
         member = next(found for found in members(Path(path)) if found.name == name)
         known = format_named(format_name)
@@ -79,6 +81,8 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> int:
         facts, report, lasted = tables.facts, tables.report, _end(tables)
         written = link_rank(tables)
         del tables
+        for table in ("step", "phase_step"):
+            steps.update(pc.unique(written[table]["step"]).to_pylist())
         written = narrowed(written, job.steps, job.window)
         if span == 0:
             origin = facts.start_epoch_ns
@@ -89,6 +93,12 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> int:
             written["rank"] = _rank_row(facts, rule)
         write_tables(Path(job.directory), written, rank=rank, span=span, shift_ns=shift)
         shift += lasted
+    if job.steps is not None and steps.isdisjoint(job.steps):
+        raise UsageError(
+            f"no step {', '.join(map(str, job.steps))} in the recording",
+            hint=f"it has the steps {', '.join(map(str, sorted(steps)[:20])) or 'none'}",
+            slug="unknown-step",
+        )
     return rank
 
 

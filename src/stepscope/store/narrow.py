@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.floor.errors import UsageError
 from stepscope.link.columns import assembled, numbers, words
 from stepscope.link.modules import levels
 from stepscope.link.rank import attributed
@@ -33,9 +32,6 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
         steps: numbers of the steps to keep; None for all.
         window: start and end of the stretch to keep (ns from the recording's start); an event is
             kept when it starts inside. None for all.
-
-    Raises:
-        UsageError: none of the steps is in the recording.
     """
     if steps is None and window is None:
         return tables
@@ -46,13 +42,6 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
         for name in _having("step"):
             kept[name] = kept[name].filter(pc.is_in(kept[name]["step"], chosen))
         step = kept["step"]
-        if step.num_rows == 0:
-            there = ", ".join(map(str, tables["step"]["step"].to_pylist()[:20])) or "none"
-            raise UsageError(
-                f"no step {', '.join(map(str, steps))} in the recording",
-                hint=f"it has the steps {there}",
-                slug="unknown-step",
-            )
         spans = list(zip(step["start_ns"].to_pylist(), step["end_ns"].to_pylist(), strict=True))
     if window is not None:
         start, end = window
@@ -64,10 +53,10 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
                 else _inside(table["start_ns"], [window])
             )
             kept[name] = table.filter(inside)
-        spans = [(max(low, start), min(high, end)) for low, high in (spans or [window])]
+        within = [window] if steps is None else spans
+        spans = [(max(low, start), min(high, end)) for low, high in within]
     for name in _having("time_ns"):
-        if kept[name].num_rows:
-            kept[name] = kept[name].filter(_inside(kept[name]["time_ns"], spans))
+        kept[name] = kept[name].filter(_inside(kept[name]["time_ns"], spans))
     for name, table in kept.items():
         if events := TABLES[name].describes:
             kept[name] = table.filter(pc.is_in(table["id"], kept[events]["id"]))
@@ -84,10 +73,9 @@ def _having(column: str) -> list[str]:
 
 def _inside(times: Any, spans: list[tuple[int, int]]) -> Any:
     """Whether each time lies in one of a few stretches."""
-    found = pa.chunked_array([pa.array([False] * 0, pa.bool_())])
-    for number, (begin, end) in enumerate(spans):
-        here = pc.and_(pc.greater_equal(times, begin), pc.less(times, end))
-        found = here if number == 0 else pc.or_(found, here)
+    found = pa.array(np.zeros(len(times), dtype=bool))
+    for start, end in spans:
+        found = pc.or_(found, pc.and_(pc.greater_equal(times, start), pc.less(times, end)))
     return found
 
 

@@ -89,6 +89,8 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     )
     for damage, offset in notes:
         report.note(damage, offset)
+        if damage == "interleaved":
+            report.dropped += slices.tail.count(b'"ph"', max(0, offset - slices.tail_offset))
     if stream.damage:
         report.note(stream.damage, slices.size)
         report.truncated |= stream.damage.endswith("truncated")
