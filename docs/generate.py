@@ -100,7 +100,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [Data-quality checks and invariants](checks.md)\n"
         "* [Rules behind the findings](findings.md)\n"
         "* [`prof` beside PyProf](prof_vs_pyprof.md)\n"
-        "* [Plug-ins](plugins.md): formats, questions, operators and devices of your own\n"
+        "* [Plug-ins](plugins.md): formats, questions, operators, rules and devices of your own\n"
         "* [What work is counted, and what devices can do](work.md)\n"
         "* [Errors](errors.md)\n"
     )

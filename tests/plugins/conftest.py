@@ -17,6 +17,7 @@ from stepscope.costs import hardware
 from stepscope.costs import registry as operators
 from stepscope.floor import plugins
 from stepscope.formats import registry as formats
+from stepscope.judge import rules
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
@@ -24,6 +25,7 @@ CACHES = (
     plugins.found,
     questions._added,
     formats._added,
+    rules._added,
     operators._added,
     operators.model_of,
     operators.of_row,

@@ -125,6 +125,20 @@ def test_an_operator_and_a_device_have_limits(example, use, trace):
     assert known_devices().find("NVIDIA H100 80GB HBM3").name == "NVIDIA H100 SXM"
 
 
+def test_a_rule_finds(trace):
+    (found,) = trace.findings(id="heavy-kernel").rows()
+    assert (found["severity"], found["title"]) == (
+        "note",
+        "One kernel takes 100 % of the kernels' time",
+    )
+    (again,) = trace.sql(found["query"]).rows()
+    assert list(again.values()) == [found["value"]] == [1.0]
+    # It has its place in the list, and never the first, which is the verdict.
+    assert [row["id"] for row in trace.findings().rows()].index("heavy-kernel") > 0
+    with pytest.raises(stepscope.StepScopeError, match="no rule 'heavy'"):
+        trace.findings(id="heavy")
+
+
 def test_a_folder_may_hold_it_beside_other_files(example, use, tmp_path):
     use(example)
     for rank in (0, 1):

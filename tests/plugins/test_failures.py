@@ -11,6 +11,7 @@ from stepscope.cli.main import COMMANDS
 from stepscope.cli.question_command import question_command
 from stepscope.costs import model_of, work
 from stepscope.costs.calibration import known_devices
+from stepscope.judge import rules
 from stepscope.questions import OURS, TAKEN, every, find, names
 
 QUESTION = """
@@ -228,6 +229,49 @@ def test_a_model_cannot_replace_ours(broken, capsys):
     )
     assert model_of("mylib::other") is None
     assert "'aten::mm' is taken by StepScope" in capsys.readouterr().err
+
+
+RULE = """
+from stepscope.judge.declare import Finding, rule
+
+@rule({id!r}, "Nothing.")
+def odd(facts):
+    {body}
+
+def finding(**changes):
+    return Finding(**(dict(title="t", metric="m", value=1, unit="ns", advice="a", query="q") | changes))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("yield finding(); 1 / 0", "ZeroDivisionError: division by zero"),
+        ("return 7", "TypeError: 'int' object is not iterable"),
+        ("yield 7", "TypeError: it gives a int, not a Finding"),
+        ("yield finding(value='much')", "TypeError: must be real number, not str"),
+        ("yield finding(value=float('nan'))", "ValueError: its finding has a number that is none"),
+        ("yield finding(evidence=({'a': {1}},))", "TypeError: Object of type set is not JSON"),
+        ("yield finding(title=None)", "TypeError: it gives a NoneType, not a str"),
+        (
+            "yield finding(role='loss')",
+            "ValueError: its finding is a loss; a plug-in's is a remedy",
+        ),
+    ],
+)
+def test_a_rule_that_fails_finds_nothing(broken, kineto, capsys, body, reason):
+    with stepscope.open(kineto, cache=False) as trace:
+        expected = trace.findings().rows()
+        broken(RULE.format(id="odd", body=body), rules="odd")
+        assert trace.findings().rows() == expected
+        assert trace.findings(id="odd").rows() == []
+    assert capsys.readouterr().err.count(f"is left out: {reason}") == 1
+
+
+def test_a_rule_cannot_replace_ours(broken, capsys):
+    broken(RULE.format(id="amp-off", body="yield"), rules="odd")
+    assert [rule.id for rule in rules.every()] == list(rules.OURS)
+    assert "'amp-off' is taken by StepScope" in capsys.readouterr().err
 
 
 def test_a_device_file_that_is_wrong_is_left_out(broken, capsys):

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from stepscope.formats.evidence import MEANINGS, Evidence
+
 if TYPE_CHECKING:
-    from stepscope.formats.evidence import Evidence
     from stepscope.judge.facts import Facts
 
 Unit = Literal["ns", "ratio", "count", "bytes"]
@@ -139,7 +140,14 @@ def rule(
         silent_without: evidence whose damage would make it wrong.
 
     The function's docstring becomes the explanation: what counts, and how the saving is bounded.
+
+    Raises:
+        ValueError: there is no such kind of evidence.
     """
+    if unknown := {*rests_on, *silent_without} - set(MEANINGS):
+        raise ValueError(
+            f"{id} rests on {', '.join(sorted(unknown))}, which is no kind of evidence"
+        )
 
     def declare(find: Callable[[Facts], Iterator[Finding]]) -> Rule:
         return Rule(

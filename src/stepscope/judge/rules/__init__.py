@@ -1,11 +1,21 @@
-"""The rules, one file each. `ALL` names the files; a rule's file is named like it, with `_` for `-`."""
+"""The rules, one file each, and those of plug-ins. `ALL` names the files; a rule's file is named like it, with `_` for `-`."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 from importlib import import_module
+from math import isfinite
+from typing import TYPE_CHECKING
 
 from stepscope.answers.selection import check_name
-from stepscope.judge.declare import Rule
+from stepscope.floor.plugins import PlugIn, load, of_type
+from stepscope.judge.declare import Finding, Rule
+
+if TYPE_CHECKING:
+    from stepscope.judge.facts import Facts
 
 QUICK = (
     "nothing_recorded",
@@ -56,22 +66,61 @@ ALL = (
 )
 
 
+OURS = tuple(file.replace("_", "-") for file in ALL)
+"""The ids of our rules."""
+
+
 def find(name: str) -> Rule:
-    """A rule by its id.
+    """A rule by its id. Plug-ins are looked for only when it is none of ours.
 
     Raises:
         UsageError: there is no such rule.
     """
-    ids = tuple(file.replace("_", "-") for file in ALL)
-    known = check_name(name.replace("_", "-"), ids, "rule")
-    module = import_module(f"{__name__}.{known.replace('-', '_')}")
+    wanted = name.replace("_", "-")
+    if wanted not in OURS:
+        return _added()[check_name(wanted, (*OURS, *_added()), "rule")]
+    module = import_module(f"{__name__}.{wanted.replace('-', '_')}")
     (found,) = (value for value in vars(module).values() if isinstance(value, Rule))
     return found
 
 
 def every() -> tuple[Rule, ...]:
-    """All rules."""
-    return tuple(find(file) for file in ALL)
+    """All rules: ours, then those of plug-ins."""
+    return (*(find(name) for name in OURS), *_added().values())
+
+
+@cache
+def _added() -> dict[str, Rule]:
+    added = load("rules", Rule, lambda rule: [rule.id], OURS)
+    return {rule.id: _guarded(plug_in, rule) for plug_in, rule in added}
+
+
+def _guarded(plug_in: PlugIn, rule: Rule) -> Rule:
+    """The rule, so that a fault of its plug-in costs no more than what it finds."""
+
+    def found(facts: Facts) -> Iterator[Finding]:
+        # All of them at once: one that fails half-way has found nothing.
+        return iter([_checked(finding) for finding in rule.find(facts)])
+
+    return replace(rule, find=plug_in.or_else(iter(()), found))
+
+
+def _checked(finding: Finding) -> Finding:
+    """A plug-in's finding, when it can be ranked and shown.
+
+    Raises:
+        TypeError, ValueError: it cannot.
+    """
+    of_type(Finding, finding)
+    if finding.role != "remedy":
+        # The summary's verdict is made without asking plug-ins, and is the first finding everywhere.
+        raise ValueError(f"its finding is a {finding.role}; a plug-in's is a remedy")
+    if not all(map(isfinite, (finding.value, *(finding.saving_ns or ())))):
+        raise ValueError("its finding has a number that is none")
+    json.dumps([dict(row) for row in finding.evidence], allow_nan=False)
+    for text in (finding.title, finding.metric, finding.advice, finding.query):
+        of_type(str, text)
+    return finding
 
 
 def quick() -> tuple[Rule, ...]:
