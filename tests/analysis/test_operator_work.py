@@ -134,6 +134,69 @@ def test_kernels_that_multiply_share_the_work_by_duration_and_helpers_have_none(
     assert {v.kernel for v in found.variants} == {"volta_sgemm_32x32"}
 
 
+BACKWARD = {
+    "dims": "[[2, 8, 6, 6], [2, 3, 8, 8], [8, 3, 3, 3], [], [], [], [], [], [], [], []]",
+    "types": json.dumps(["float"] * 3 + ["ScalarList"] * 8),
+}
+
+
+def backward_of_a_convolution(make_scope, mask, *kernels):
+    """FLOPs of each kernel, the call's FLOPs and the number of calls."""
+    values = ["", "", "", "", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1", str(mask)]
+    found = device_work_of(
+        make_scope(
+            {
+                "operator_input": [{"input_id": 0, **BACKWARD, "values": json.dumps(values)}],
+                "host_event": [host(0, "aten::convolution_backward", None, 0)],
+                "device_event": [kernel(0, ns, name) for name, ns in kernels],
+            }
+        )
+    )
+    flops = dict.fromkeys((name for name, _ in kernels), 0)
+    calls = 0.0
+    for variant, name, weight in zip(
+        found.rows["variant"], found.rows["kernel"], found.rows["weight"], strict=True
+    ):
+        one = found.variants[variant]
+        flops[found.kernels[name]] += round(weight * one.work.flops)
+        calls += weight * one.first
+    return list(flops.values()), sum(flops.values()), round(calls, 9)
+
+
+GRADIENT = 2 * 2 * 8 * 6 * 6 * 3 * 3 * 3
+BIAS = 2 * 8 * 6 * 6
+
+
+@pytest.mark.parametrize(
+    ("mask", "kernels", "shares"),
+    [
+        ([True, True, False], (("x_dgrad", 10), ("x_wgrad", 30)), (GRADIENT, GRADIENT)),
+        ([True, True, False], (("x_sgemm", 30), ("x_wgrad", 10)), (GRADIENT, GRADIENT)),
+        (
+            [True, True, False],
+            (("x_sgemm", 30), ("y_sgemm", 10)),
+            (GRADIENT * 3 // 2, GRADIENT // 2),
+        ),
+        ([True, True, False], (("x_dgrad", 9), ("x_wgrad", 9), ("cgemm", 9)), (GRADIENT, GRADIENT, 0)),
+        ([True, True, True], (("x_dgrad", 10), ("x_wgrad", 30)), (GRADIENT, GRADIENT + BIAS)),
+        (
+            [True, True, True],
+            (("x_dgrad", 10), ("x_wgrad", 30), ("cgemm", 9)),
+            (GRADIENT, GRADIENT + BIAS, 0),
+        ),
+        ([False, True, False], (("x_dgrad", 10), ("cgemm", 30)), (GRADIENT // 4, GRADIENT * 3 // 4)),
+        ([True, True, False], (("x_wgrad", 10), ("copy_kernel", 30)), (2 * GRADIENT, 0)),
+    ],
+)  # fmt: skip
+def test_gradients_go_to_the_kernels_named_after_them_and_the_rest_to_the_others(
+    make_scope, mask, kernels, shares
+):
+    given, whole, calls = backward_of_a_convolution(make_scope, mask, *kernels)
+    assert given == list(shares)
+    assert whole == GRADIENT * sum(mask[:2]) + BIAS * mask[2]
+    assert calls == 1
+
+
 def test_kernels_of_no_duration_share_evenly(make_scope):
     found = device_work_of(
         make_scope(

@@ -11,12 +11,16 @@ the longest kernel alone would make of two kernels of equal length one that did 
 that did nothing, and which of them it is would change from one call to the next: sums by kernel would
 hang on chance. Shared by duration each of them runs at the rate of the call, and sums over kernels,
 operators, modules and steps are the same.
+
+Where the names of kernels do tell, they are believed: a convolution's backward has a part for each
+gradient (see `costs.Work.parts`), and the kernels named dgrad share the input's gradient, those named
+wgrad the weight's. What no name tells is left to the call's other kernels that multiply.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,9 +45,11 @@ from stepscope.costs import (
     Work,
     answering,
     collective,
+    gradient_of,
     is_composite,
     kernel_class,
     of_row,
+    summed,
     tensor_core_use,
     why_not,
 )
@@ -68,12 +74,17 @@ _EVENTS = f"""
 
 
 class Charged(NamedTuple):
-    """What events are charged to: its name and inputs, and its work or why that is not counted."""
+    """What events are charged to: its name and inputs, and its work or why that is not counted.
+
+    A call whose parts are charged apart is several of these; `first` is true for one of them, so that
+    calls can be counted.
+    """
 
     name: str
     row: Row
     work: Work | None
     why: str
+    first: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +92,9 @@ class Charges:
     """What each piece of device work of a rank is charged to, in order of start.
 
     `events` has the columns that were asked for. `kernel` is a place in `kernels`, `call` a number,
-    `thing` what that call is, a place in `things`. `share` is the part of its call's work that the
-    event did, `shared` whether others did some of it too.
+    `piece` the number of that call's part that the event is charged to (of all of it where its parts
+    are not told apart), `thing` what that is, a place in `things`. `share` is how much of its piece's
+    work the event did, `shared` whether others did some of it too.
     `innermost` is a place in `rows`: what the operator that launched it was given, whoever its work is
     charged to (-1 for none). `moving` tells copies and fills, `communication` its kernels.
     """
@@ -94,6 +106,7 @@ class Charges:
     communication: Array
     moving: Array
     call: Array
+    piece: Array
     thing: Array
     things: list[Charged]
     share: Array
@@ -107,7 +120,7 @@ class Charges:
         return _longest(self.call, _number(self.call), self.kernel, doing)[self.call]
 
     def parts(self, amount_of: Callable[[Work], int | None]) -> Array:
-        """Each event's part of an amount of its call's work, -1 where that is not known.
+        """Each event's part of an amount of its piece's work, -1 where that is not known.
 
         The parts are whole numbers and add up to the amount.
         """
@@ -116,7 +129,7 @@ class Charges:
         counted = np.array([one.work is not None for one in self.things], bool)[self.thing]
         result = np.where(counted & (self.share == 0), 0, amount)
         several = np.flatnonzero(self.shared & (self.share > 0) & (amount >= 0))
-        result[several] = shared_out(amount[several], self.duration[several], self.call[several])
+        result[several] = shared_out(amount[several], self.duration[several], self.piece[several])
         return result
 
 
@@ -183,9 +196,15 @@ def charges_of(
 
     things = [charged(one) for (one,) in seen]
     _, call = distinct_rows(call)
-    share, shared = _shares(
-        call, duration, _doing(call, thing, things, kernel, kernel_names, moving)
-    )
+    product = np.array([_is_product(name) for name in kernel_names], bool)
+    doing = _doing(call, thing, things, product[kernel], moving)
+    piece = call
+    if any(one.work is not None and one.work.parts for one in things):
+        gradients = [
+            gradient_of(name) if product[k] else None for k, name in enumerate(kernel_names)
+        ]
+        piece, thing, things = _split(call, thing, things, kernel, gradients, doing)
+    share, shared = _shares(piece, duration, doing)
     return Charges(
         events=events,
         kernels=kernel_names,
@@ -194,6 +213,7 @@ def charges_of(
         communication=communication,
         moving=moving,
         call=call,
+        piece=piece,
         thing=thing,
         things=things,
         share=share,
@@ -244,19 +264,13 @@ def _of_collective(recorded: tuple[Any, ...]) -> Charged:
 
 
 def _doing(
-    call: Array,
-    thing: Array,
-    things: list[Charged],
-    kernel: Array,
-    kernel_names: list[str],
-    moving: Array,
+    call: Array, thing: Array, things: list[Charged], product: Array, moving: Array
 ) -> Array:
     """Which events did their call's work."""
     matrix = np.array(
         [one.work is not None and FAMILIES.get(one.work.family) in PRODUCTS for one in things], bool
     )
-    product = np.array([_is_product(name) for name in kernel_names], bool)
-    doing = np.where(matrix[thing], product[kernel], ~moving)
+    doing = np.where(matrix[thing], product, ~moving)
     for others in (~moving, np.ones(len(call), bool)):
         none = np.bincount(call, weights=doing, minlength=1) == 0
         if none.any():
@@ -264,14 +278,87 @@ def _doing(
     return doing
 
 
-def _shares(call: Array, duration: Array, doing: Array) -> tuple[Array, Array]:
-    """The part of its call's work that each event did, and whether it shared it with others.
+def _split(
+    call: Array,
+    thing: Array,
+    things: list[Charged],
+    kernel: Array,
+    gradients: list[str | None],
+    doing: Array,
+) -> tuple[Array, Array, list[Charged]]:
+    """Tells the parts of calls apart by the names of the kernels that did them.
+
+    `gradients` is the formula of the part that each kernel's name tells. Returns the piece of each
+    event, and what pieces are. Clears `doing` for kernels that none of the work is left to.
+    """
+    parts = [
+        [part.formula for part in one.work.parts] if one.work is not None else [] for one in things
+    ]
+    pairs, which = distinct_rows(thing, kernel)
+    told = np.array(
+        [_place(parts[one], gradients[k]) for one, k in pairs], np.int64
+    )[which]  # fmt: skip
+    named = doing & (told >= 0)
+    by_name = np.zeros(_number(call), np.int64)
+    np.bitwise_or.at(by_name, call[named], 1 << told[named])
+    unnamed = np.bincount(call, weights=doing & (told < 0), minlength=len(by_name)) > 0
+    kinds, kind = distinct_rows(thing, by_name[call], unnamed[call].astype(np.int64))
+    works = [_pieces(things[one], names, bool(others)) for one, names, others in kinds]
+    least = np.array([min(work) for work in works], np.int64)[kind]
+    takes_rest = np.array([_REST in work for work in works], bool)[kind]
+    divided = by_name[call] > 0
+    doing &= ~divided | named | takes_rest
+    piece = np.where(named, told, np.where(doing, _REST, least))
+    _, number = distinct_rows(call, piece)
+    distinct, place = distinct_rows(kind, piece)
+    return (
+        number,
+        place,
+        [
+            things[kinds[k][0]]._replace(work=works[k][part], first=part == min(works[k]))
+            for k, part in distinct
+        ],
+    )
+
+
+_REST = 62
+"""Number of the piece that has what no name tells, behind those of parts."""
+
+
+def _place(parts: list[str], gradient: str | None) -> int:
+    return parts.index(gradient) if gradient in parts else -1
+
+
+def _pieces(one: Charged, names: int, others: bool) -> dict[int, Work | None]:
+    """The work of a call's pieces by their numbers: those in the bits of `names`, and the rest.
+
+    The rest is for `others`, kernels whose names tell nothing. Without them, or where it is no
+    product as they are, the last part that is told has it: a bias's gradient and a weight's are
+    sums over the same output gradient.
+    """
+    work = one.work
+    if work is None or not names:
+        return {_REST: work}
+    pieces = {place: [part] for place, part in enumerate(work.parts) if names >> place & 1}
+    rest = [part for place, part in enumerate(work.parts) if place not in pieces]
+    if others and any(part.unit == work.unit for part in rest):
+        pieces[_REST] = rest
+    else:
+        pieces[max(pieces)] += rest
+    return {
+        place: replace(summed(work.formula, tuple(own)), bound=work.bound, parts=())
+        for place, own in pieces.items()
+    }
+
+
+def _shares(piece: Array, duration: Array, doing: Array) -> tuple[Array, Array]:
+    """The part of its piece's work that each event did, and whether it shared it with others.
 
     By duration, and equally where none lasted.
     """
-    calls = _number(call)
-    several = np.bincount(call, weights=doing, minlength=calls)[call]
-    lasted = np.bincount(call, weights=np.where(doing, duration, 0), minlength=calls)[call]
+    pieces = _number(piece)
+    several = np.bincount(piece, weights=doing, minlength=pieces)[piece]
+    lasted = np.bincount(piece, weights=np.where(doing, duration, 0), minlength=pieces)[piece]
     even = 1.0 / np.maximum(several, 1)
     share = np.where(lasted > 0, duration / np.maximum(lasted, 1), even)
     return np.where(doing, share, 0.0), doing & (several > 1)

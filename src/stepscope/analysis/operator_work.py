@@ -46,6 +46,8 @@ class Variant:
         device: kind of device it ran on.
         copy_kind: direction of the copy where the call is one, else empty.
         transformed: whether it convolves in a transformed space, where fewer multiplications do.
+        first: whether calls are counted by it; false for all but one of the parts of a call that
+            different kernels are known to have done, each of which is a variant.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Variant:
     device: Device
     copy_kind: str = ""
     transformed: bool = False
+    first: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,8 @@ class DeviceWork:
 
     `rows` has one value a group: `rank`, `span`, `device`, `step` (NO_STEP for none), `module` (index
     into `modules`, -1 for none), `direction` (index into DIRECTIONS), `variant` and `kernel` (indices);
-    `events`, `device_ns`; `weight`, how many calls' work the group stands for (a call's work is shared
-    among its kernels of the right kind by their durations, so that weights of a variant add up to its
-    calls); `shared_ns`, the duration of those that shared; `occupancy_ns` and `occupied_ns`, the
+    `events`, `device_ns`; `weight`, how many calls' work the group stands for (see `charging`: weights
+    of a variant add up to its calls); `shared_ns`, the duration of those that shared; `occupancy_ns` and `occupied_ns`, the
     integral of occupancy and the duration of the kernels that tell it; `work`, whether it is a kernel
     (0), a communication kernel (1) or a copy or fill (2).
     """
@@ -196,7 +198,7 @@ def _of_rank(
 
     def variant(one: tuple[int, ...]) -> Variant:
         thing, main_kernel, device_number, copied_number, in_transform = one
-        name, row, work, why = found.things[thing]
+        name, row, work, why, first = found.things[thing]
         return Variant(
             name,
             row.dims,
@@ -208,6 +210,7 @@ def _of_rank(
             kinds_of_device[device_number],
             copy_kinds[copied_number] if copied_number >= 0 else "",
             bool(in_transform) and work is not None and work.family == "convolution",
+            first,
         )
 
     distinct, which = distinct_rows(

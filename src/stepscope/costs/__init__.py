@@ -6,8 +6,8 @@ Pure functions over names, shapes and types; nothing here knows traces, stores o
   a call of it, `formulas` explains how.
 * `is_composite` and `answering` say which of two nested rows did the work, so that none counts twice.
 * `known_devices` knows the peaks of devices by name, with the datasheet each number comes from.
-* `tensor_core_use`, `kernel_class`, `library` and `element_type` read a kernel's name, `misaligned` finds
-  the sizes that keep a product from the fast kernels.
+* `tensor_core_use`, `kernel_class`, `gradient_of`, `library` and `element_type` read a kernel's name,
+  `misaligned` finds the sizes that keep a product from the fast kernels.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from stepscope.costs.calibration import known_devices
 from stepscope.costs.communication import collective, collective_name
 from stepscope.costs.composite import answering
 from stepscope.costs.hardware import Limits
-from stepscope.costs.kernel_name import CLASSES, class_of, element_type, kernel_class, library
+from stepscope.costs.kernel_name import (
+    CLASSES,
+    class_of,
+    element_type,
+    gradient_of,
+    kernel_class,
+    library,
+)
 from stepscope.costs.registry import (
     Row,
     formulas,
@@ -34,7 +41,7 @@ from stepscope.costs.tensor_cores import (
     misaligned,
     tensor_core_use,
 )
-from stepscope.costs.work import FAMILIES, PRODUCTS, Conventions, Model, Work
+from stepscope.costs.work import FAMILIES, PRODUCTS, Conventions, Model, Work, summed
 
 __all__ = [
     "CLASSES",
@@ -54,6 +61,7 @@ __all__ = [
     "collective_name",
     "element_type",
     "formulas",
+    "gradient_of",
     "is_composite",
     "kernel_class",
     "known_devices",
@@ -61,6 +69,7 @@ __all__ = [
     "misaligned",
     "model_of",
     "of_row",
+    "summed",
     "telling_forward",
     "tensor_core_use",
     "why_not",

@@ -92,6 +92,20 @@ _CLASSES = _compiled(
     ),
 )
 
+_GRADIENTS = _compiled(
+    (
+        "convolution.input_gradient",
+        r"(?i)dgrad|bprop_data|igemm_bwd_|naive_conv_\w*_bwd_|conv_depthwise[23]d_backward_kernel",
+    ),
+    (
+        "convolution.weight_gradient",
+        r"(?i)wgrad|igemm_wrw_|naive_conv_\w*_wrw_|conv_depthwise[23]d_(grad_)?weight",
+    ),
+)
+"""The gradients of a convolution by what cuDNN and CUTLASS (`dgrad`), MIOpen (`wrw`: with respect to
+weights) and torch call their kernels. That of the bias is a sum, which torch calls as an operator of
+its own."""
+
 _LIBRARIES = _compiled(
     ("NCCL", r"(?i)nccl(Kernel|Dev|_)|ncclKernel"),
     ("RCCL", r"(?i)rccl"),
@@ -165,6 +179,17 @@ def kernel_class(kernel: str) -> str:
     """
     name = kernel[:_LONGEST_NAME]
     return next((label for pattern, label in _CLASSES if pattern.search(name)), "other")
+
+
+@lru_cache(maxsize=16_384)
+def gradient_of(kernel: str) -> str | None:
+    """Formula of the gradient of a convolution that a kernel computes; None where its name does not tell.
+
+    >>> gradient_of("cutlass_tensorop_s1688dgrad_optimized_tf32_64x256_32x4_nhwc_align4")
+    'convolution.input_gradient'
+    """
+    name = kernel[:_LONGEST_NAME]
+    return next((formula for pattern, formula in _GRADIENTS if pattern.search(name)), None)
 
 
 @lru_cache(maxsize=16_384)

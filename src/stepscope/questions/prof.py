@@ -92,8 +92,9 @@ def prof(scope: Scope) -> pa.Table:
     2 operations, bytes are the least that must be moved. The work of a call is shared
     by duration among the kernels that did it, as in `roofline`, and is 0 at the call's other kernels
     (those that only prepare a product), so that the columns add up; it is empty where it cannot be
-    counted. Inputs of backward calls in nvprof databases, which PyProf could not
-    record, follow from those of the forward call.
+    counted. Kernels named dgrad and wgrad have a convolution's gradient of input and weight. Inputs of
+    backward calls in nvprof databases, which PyProf could not record, follow from those of the forward
+    call.
 
     **dir** is empty where nothing tells; PyProf called everything `fprop` that it did not find to be
     backward. **altseq** is the outermost operator's number where an operator within it has its own.

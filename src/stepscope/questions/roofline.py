@@ -192,7 +192,7 @@ def _row(group: _Group, parts: list[Part], found: DeviceWork, roofs: Roofs, by: 
     total = totals(parts, roofs)
     count = sum(part.events for part in parts)
     if by == "operator":
-        count = round(sum(part.weight for part in parts))
+        count = round(sum(part.weight for part in parts if found.variants[part.variant].first))
     notes = [roofs.of[part.variant].note for part in parts]
     weights: dict[str, float] = {}
     for part in parts:
