@@ -16,11 +16,11 @@ def how_many(number: int) -> int:
 
 
 def examples(number: int) -> settings:
-    """Decorates a property test that tries `number` examples in `make test`. There is no deadline:
-    machines that run tests are busy.
+    """Decorates a property test that tries `number` examples in `make test`. There is no deadline
+    and no haste: machines that run tests are busy.
     """
     return settings(
         max_examples=how_many(number),
         deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
