@@ -3,7 +3,7 @@
 A package says in its metadata what it adds: an entry point of the group `stepscope.questions`, for
 instance, leads to a `Question`. What has the list of a kind asks here when a name is none of ours, or
 when somebody wants all of them, so that an ordinary command pays nothing. What runs inside a training job
-never asks.
+never asks, and a command that runs one finds nothing when it answers afterwards.
 
 The packages are what somebody installed and are trusted as such. The working directory is not searched,
 though Python may have it on its path: it often holds what others have sent.
@@ -41,6 +41,7 @@ ERRORS = {
 _GROUP = "stepscope."
 _LONGEST = 300
 _said: set[PlugIn] = set()
+_runs_a_job = False
 
 Thing = TypeVar("Thing")
 Given = ParamSpec("Given")
@@ -118,10 +119,16 @@ def _words(cause: BaseException) -> str:
     return f"{type(cause).__name__}: {text[:_LONGEST]}" if text else type(cause).__name__
 
 
+def stay_out() -> None:
+    """Finds nothing from now on in this process, because it runs somebody's training job."""
+    global _runs_a_job
+    _runs_a_job = True
+
+
 @functools.cache
 def found(kind: Kind) -> tuple[PlugIn, ...]:
     """The installed plug-ins of a kind, in order of package and name; none of them is loaded."""
-    if os.environ.get(SWITCH) == "no":
+    if _runs_a_job or os.environ.get(SWITCH) == "no":
         return ()
     from importlib.metadata import distributions
 
