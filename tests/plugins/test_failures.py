@@ -63,10 +63,14 @@ def test_of_two_with_one_name_the_first_is_kept(broken, use, example, capsys, tm
     assert "'queue' is taken by broken-example" in capsys.readouterr().err
 
 
-def test_what_it_prints_is_no_part_of_an_answer(broken, capsys):
-    broken(of(body="return pa.table({'n': [1]})") + "\nprint('hello')", questions="asked")
-    assert "odd" in names()
-    assert capsys.readouterr() == ("", "hello\n")
+def test_what_it_prints_is_no_part_of_an_answer(broken, kineto, capsys):
+    broken(
+        of(body="print('asked'); return pa.table({'n': [1]})") + "\nprint('hello')",
+        questions="asked",
+    )
+    with stepscope.open(kineto, cache=False) as trace:
+        assert trace.odd().rows() == [{"n": 1}]
+    assert capsys.readouterr() == ("", "hello\nasked\n")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, TextIO, TypeVar
 
 from stepscope.floor.errors import StepScopeError
 
@@ -81,7 +81,8 @@ class PlugIn:
         @functools.wraps(call)
         def guarded(*args: Given.args, **options: Given.kwargs) -> Result:
             try:
-                return call(*args, **options)
+                with _silent():
+                    return call(*args, **options)
             except Exception as cause:
                 self.leave_out(cause)
                 return otherwise
@@ -100,18 +101,25 @@ def named(
         error: what is raised in place of an exception that is no `StepScopeError`.
         of: the file that it worked on.
     """
-    try:
+    if plug_in is None:
         yield
+        return
+    try:
+        with _silent():
+            yield
     except StepScopeError:
         raise
     except Exception as cause:
-        if plug_in is None:
-            raise
         raise error(
             f"{of and f'{of}: '}{plug_in} failed: {_words(cause)}",
             hint=f"report it to whoever made {plug_in.package}; {SWITCH}=no leaves plug-ins out",
             slug="plug-in-failed",
         ) from cause
+
+
+def _silent() -> contextlib.redirect_stdout[TextIO]:
+    """stdout carries answers: what a plug-in prints goes to stderr."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def _words(cause: BaseException) -> str:
@@ -179,8 +187,7 @@ def load(
     kept = []
     for plug_in in found(kind):
         try:
-            # stdout carries answers, whatever a plug-in prints while it is imported.
-            with contextlib.redirect_stdout(sys.stderr):
+            with _silent():
                 thing = of_type(wanted, plug_in.entry.load())
             names = tuple(names_of(thing))
             for name in names:
