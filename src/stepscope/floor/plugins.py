@@ -189,7 +189,7 @@ def load(
         try:
             with _silent():
                 thing = of_type(wanted, plug_in.entry.load())
-            names = tuple(names_of(thing))
+            names = tuple(of_type(str, name) for name in names_of(thing))
             for name in names:
                 if name in owners:
                     raise ValueError(f"{name!r} is taken by {owners[name]}")
