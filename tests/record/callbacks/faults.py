@@ -12,7 +12,7 @@ FAULTS = (
     "inline.session.Session.begin",
     "job.loop.LoopFinder.install",
     "on_demand.listener.OnDemand.step",
-    "callbacks.steps.region",
+    "callbacks.recordings.region",
 )
 
 

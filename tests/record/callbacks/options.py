@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from stepscope.record.callbacks.steps import StepRecording
+from stepscope.record.callbacks.recordings import Recordings
 
 EVERY_OPTION: dict[str, Any] = {
     "steps": 2,
@@ -22,11 +22,11 @@ EVERY_OPTION: dict[str, Any] = {
 }
 
 
-def kept_by(recording: StepRecording) -> dict[str, Any]:
+def kept_by(recording: Recordings) -> dict[str, Any]:
     """The options as the callback's recording keeps them."""
     known = {**vars(recording), **recording._schedule, **recording._trace_options}
     return {name: known.get(f"_{name}", known.get(name)) for name in EVERY_OPTION}
 
 
 def all_options() -> set[str]:
-    return set(inspect.signature(StepRecording.__init__).parameters) - {"self", "out"}
+    return set(inspect.signature(Recordings.__init__).parameters) - {"self", "out"}

@@ -42,7 +42,7 @@ def _train(tmp_path: Path, accumulate: int, **options: Any) -> tuple[list[float]
                 optimizer.zero_grad()
                 losses.append(loss.item())
     assert untouched(accelerator.unwrap_model(model))
-    return losses, recording.recording.written
+    return losses, recording.recordings.written
 
 
 def test_micro_steps_are_told_apart_from_optimizer_steps(tmp_path: Path) -> None:
@@ -96,4 +96,4 @@ def test_a_fault_of_ours_does_not_reach_the_loop(
 def test_the_options_are_those_of_all_callbacks() -> None:
     from stepscope.record.callbacks.accelerate import StepScopeSteps
 
-    assert kept_by(StepScopeSteps(None, "out", **EVERY_OPTION).recording) == EVERY_OPTION
+    assert kept_by(StepScopeSteps(None, "out", **EVERY_OPTION).recordings) == EVERY_OPTION

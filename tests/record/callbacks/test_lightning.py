@@ -77,7 +77,7 @@ def _fit(tmp_path: Path, options: dict[str, Any] | None, resume: Any = None, **m
     assert untouched(module)
     if resume is None and "max_steps" in more:
         trainer.save_checkpoint(tmp_path / "half.ckpt")
-    return module, (callbacks[0].recording.written if callbacks else [])
+    return module, (callbacks[0].recordings.written if callbacks else [])
 
 
 def test_micro_steps_are_told_apart_from_optimizer_steps(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_an_exception_in_training_is_the_jobs_and_the_trace_is_kept(tmp_path: Pa
     module.training_step = training_step
     with pytest.raises(ValueError, match="the job's own"):
         trainer.fit(module, _loader())
-    (path,) = callback.recording.written
+    (path,) = callback.recordings.written
     assert list(micro_steps_by_step(path))[:2] == ["ProfilerStep#2", "ProfilerStep#3"]
 
 
@@ -161,4 +161,4 @@ def test_a_fault_of_ours_does_not_reach_the_trainer(
 def test_the_options_are_those_of_all_callbacks() -> None:
     from stepscope.record.callbacks.lightning import StepScopeCallback
 
-    assert kept_by(StepScopeCallback("out", **EVERY_OPTION).recording) == EVERY_OPTION
+    assert kept_by(StepScopeCallback("out", **EVERY_OPTION).recordings) == EVERY_OPTION

@@ -51,7 +51,7 @@ def _train(
     trainer.train(resume_from_checkpoint=resume)
     assert untouched(model)
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    return losses, callbacks[0].recording.written if callbacks else []
+    return losses, callbacks[0].recordings.written if callbacks else []
 
 
 def test_micro_steps_are_told_apart_from_optimizer_steps(tmp_path: Path) -> None:
@@ -102,4 +102,4 @@ def test_a_fault_of_ours_does_not_reach_the_trainer(
 def test_the_options_are_those_of_all_callbacks() -> None:
     from stepscope.record.callbacks.transformers import StepScopeCallback
 
-    assert kept_by(StepScopeCallback("out", **EVERY_OPTION).recording) == EVERY_OPTION
+    assert kept_by(StepScopeCallback("out", **EVERY_OPTION).recordings) == EVERY_OPTION

@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 
 from accelerate import Accelerator
 
-from stepscope.record.callbacks.steps import StepRecording, never_raises
+from stepscope.record.callbacks.recordings import Recordings, never_raises
 
 T = TypeVar("T")
 
 
 class StepScopeSteps:
-    """Records training steps of a loop; the other options are those of `StepRecording`.
+    """Records training steps of a loop; the other options are those of `Recordings`.
 
     A step is an optimizer step: with gradient accumulation it ends where the accelerator synchronises
     gradients, and has a range `micro_step` for each of its batches.
@@ -41,17 +41,17 @@ class StepScopeSteps:
         start_step: int = 0,
         **options: Any,
     ) -> None:
-        self.recording = StepRecording(out, **options)
+        self.recordings = Recordings(out, **options)
         self._accelerator = accelerator
         self._model = model
         self._number = start_step
 
     def __enter__(self) -> StepScopeSteps:
-        self.recording.begin(self._number, self._model)
+        self.recordings.begin(self._number, self._model)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.recording.end()
+        self.recordings.end()
 
     def steps(self, loader: Iterable[T]) -> Iterator[T]:
         """The batches of a loader; called again for every epoch."""
@@ -60,16 +60,16 @@ class StepScopeSteps:
             try:
                 yield batch
             finally:
-                self.recording.micro_step_ends()
+                self.recordings.micro_step_ends()
             self._batch_ended()
 
     @never_raises
     def _batch_begins(self) -> None:
         if self._accelerator.gradient_accumulation_steps > 1:
-            self.recording.micro_step_begins()
+            self.recordings.micro_step_begins()
 
     @never_raises
     def _batch_ended(self) -> None:
         if self._accelerator.sync_gradients:
             self._number += 1
-            self.recording.step(self._number)
+            self.recordings.step(self._number)

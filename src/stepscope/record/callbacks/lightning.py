@@ -9,23 +9,23 @@ try:
 except ImportError:
     from pytorch_lightning import Callback
 
-from stepscope.record.callbacks.steps import StepRecording, never_raises
+from stepscope.record.callbacks.recordings import Recordings, never_raises
 
 
 class StepScopeCallback(Callback):
-    """Records training steps; options are those of `StepRecording`.
+    """Records training steps; options are those of `Recordings`.
 
     A step is an optimizer step and has the trainer's `global_step`, also in a run that was resumed.
     With `accumulate_grad_batches` it has a range `micro_step` for each of its batches.
     """
 
     def __init__(self, out: Any = "stepscope-out", **options: Any) -> None:
-        self.recording = StepRecording(out, **options)
+        self.recordings = Recordings(out, **options)
 
     @never_raises
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """The checkpoint, if there is one, has been loaded."""
-        self.recording.begin(
+        self.recordings.begin(
             trainer.global_step, pl_module, list(trainer.optimizers), _called(pl_module)
         )
 
@@ -33,33 +33,33 @@ class StepScopeCallback(Callback):
     def on_train_batch_start(self, trainer: Any, *_args: Any) -> None:
         """A batch is here."""
         if trainer.accumulate_grad_batches > 1:
-            self.recording.micro_step_begins()
+            self.recordings.micro_step_begins()
 
     @never_raises
     def on_train_batch_end(self, trainer: Any, *_args: Any) -> None:
         """The batch is through; whether the optimizer stepped shows in the number."""
-        self.recording.micro_step_ends()
-        self.recording.step(trainer.global_step)
+        self.recordings.micro_step_ends()
+        self.recordings.step(trainer.global_step)
 
     @never_raises
     def on_validation_start(self, *_args: Any) -> None:
         """A validation runs between two steps, and lies in the time of the second."""
-        self.recording.not_this_one()
+        self.recordings.not_this_one()
 
     @never_raises
     def on_save_checkpoint(self, *_args: Any) -> None:
         """A checkpoint is written, likewise."""
-        self.recording.not_this_one()
+        self.recordings.not_this_one()
 
     @never_raises
     def on_train_end(self, *_args: Any) -> None:
         """Training is over."""
-        self.recording.end()
+        self.recordings.end()
 
     @never_raises
     def on_exception(self, *_args: Any) -> None:
         """Training broke off; what was recorded until then is written."""
-        self.recording.end()
+        self.recordings.end()
 
 
 def _called(module: Any) -> list[Any]:

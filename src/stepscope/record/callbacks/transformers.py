@@ -6,57 +6,57 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from stepscope.record.callbacks.steps import StepRecording, never_raises
+from stepscope.record.callbacks.recordings import Recordings, never_raises
 
 
 class StepScopeCallback(TrainerCallback):
-    """Records training steps; options are those of `StepRecording`.
+    """Records training steps; options are those of `Recordings`.
 
     A step is an optimizer step and has the trainer's `global_step`, also in a run that was resumed.
     With `gradient_accumulation_steps` it has a range `micro_step` for each of its batches.
     """
 
     def __init__(self, out: Any = "stepscope-out", **options: Any) -> None:
-        self.recording = StepRecording(out, **options)
+        self.recordings = Recordings(out, **options)
 
     @never_raises
     def on_train_begin(self, _args: Any, state: Any, *_: Any, **known: Any) -> None:
         """The checkpoint, if there is one, has been loaded."""
-        self.recording.begin(state.global_step, known.get("model"))
+        self.recordings.begin(state.global_step, known.get("model"))
 
     @never_raises
     def on_step_begin(self, args: Any, *_: Any, **_known: Any) -> None:
         """The first batch of an optimizer step begins."""
         if args.gradient_accumulation_steps > 1:
-            self.recording.micro_step_begins()
+            self.recordings.micro_step_begins()
 
     @never_raises
     def on_substep_end(self, *_: Any, **_known: Any) -> None:
         """A batch is through, and the optimizer does not step yet: the next batch begins."""
-        self.recording.micro_step_ends()
-        self.recording.micro_step_begins()
+        self.recordings.micro_step_ends()
+        self.recordings.micro_step_begins()
 
     @never_raises
     def on_pre_optimizer_step(self, *_: Any, **_known: Any) -> None:
         """The last batch is through."""
-        self.recording.micro_step_ends()
+        self.recordings.micro_step_ends()
 
     @never_raises
     def on_step_end(self, _args: Any, state: Any, *_: Any, **_known: Any) -> None:
         """The optimizer has stepped."""
-        self.recording.step(state.global_step)
+        self.recordings.step(state.global_step)
 
     @never_raises
     def on_evaluate(self, *_: Any, **_known: Any) -> None:
         """An evaluation ran between two steps, and lies in the time of the second."""
-        self.recording.not_this_one()
+        self.recordings.not_this_one()
 
     @never_raises
     def on_save(self, *_: Any, **_known: Any) -> None:
         """A checkpoint was written, likewise."""
-        self.recording.not_this_one()
+        self.recordings.not_this_one()
 
     @never_raises
     def on_train_end(self, *_: Any, **_known: Any) -> None:
         """Training is over."""
-        self.recording.end()
+        self.recordings.end()

@@ -51,15 +51,8 @@ def _statistics_ns(statistics: Statistics | None) -> dict[str, Any] | None:
     if statistics is None:
         return None
     return {
-        "n": statistics.n,
-        "mean_ns": statistics.mean,
-        "median_ns": statistics.median,
-        "std_ns": statistics.std,
-        "p5_ns": statistics.p5,
-        "p95_ns": statistics.p95,
-        "ci95_low_ns": statistics.ci95_low,
-        "ci95_high_ns": statistics.ci95_high,
-        "stable": statistics.stable,
+        name if name in ("n", "stable") else f"{name}_ns": value
+        for name, value in asdict(statistics).items()
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.record.callbacks.steps import StepRecording, never_raises
+from stepscope.record.callbacks.recordings import Recordings, never_raises
 from stepscope.record.trouble import RecordingWarning
 
 from ..small_job import batches, make_model, untouched
@@ -20,7 +20,7 @@ from .reading import micro_steps_by_step
 pytestmark = pytest.mark.torch
 
 
-def _train(recording: StepRecording, *, accumulate: int = 1, steps: int = 6, at: int = 0) -> Any:
+def _train(recording: Recordings, *, accumulate: int = 1, steps: int = 6, at: int = 0) -> Any:
     import torch
 
     model = make_model()
@@ -43,14 +43,14 @@ def _train(recording: StepRecording, *, accumulate: int = 1, steps: int = 6, at:
 
 
 def test_a_number_that_stays_is_no_step_and_one_that_grows_is(tmp_path: Path) -> None:
-    recording = StepRecording(tmp_path, steps=2, name="job")
+    recording = Recordings(tmp_path, steps=2, name="job")
     _train(recording, accumulate=3, at=40)
     (path,) = recording.written
     assert micro_steps_by_step(path) == {"ProfilerStep#42": 3, "ProfilerStep#43": 3}
 
 
 def test_what_is_told_before_the_beginning_and_after_the_end_is_nothing(tmp_path: Path) -> None:
-    recording = StepRecording(tmp_path, steps=1)
+    recording = Recordings(tmp_path, steps=1)
     recording.micro_step_begins()
     recording.step(1)
     assert recording.end() == []
@@ -67,12 +67,12 @@ def test_the_tests_know_every_option() -> None:
 
 def test_an_option_that_does_not_exist_is_refused_before_training() -> None:
     with pytest.raises(TypeError, match="stepz"):
-        StepRecording(stepz=1)  # type: ignore[call-arg]
+        Recordings(stepz=1)  # type: ignore[call-arg]
 
 
 def test_a_micro_step_is_a_region_that_a_plan_can_name(tmp_path: Path) -> None:
     plan = {"warmup": 1, "repetitions": 2, "events": ["micro_step"]}
-    recording = StepRecording(tmp_path, steps=0, plan=plan)
+    recording = Recordings(tmp_path, steps=0, plan=plan)
     _train(recording, accumulate=2, steps=16)
     (path,) = recording.written
     (events,) = json.loads(path.read_text())["timeline"]["device_0"].values()
@@ -93,11 +93,9 @@ LOST = {where: set() for where in FAULTS} | {
 def test_whatever_fails_costs_one_warning_and_no_bit_of_the_losses(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = _train(StepRecording(tmp_path / "off", steps=0))
+    expected = _train(Recordings(tmp_path / "off", steps=0))
     break_it(where, monkeypatch)
-    recording = StepRecording(
-        tmp_path, steps=2, phases=True, trigger=tmp_path / "trigger", name="job"
-    )
+    recording = Recordings(tmp_path, steps=2, phases=True, trigger=tmp_path / "trigger", name="job")
     with pytest.warns(RecordingWarning, match="injected") as caught:
         assert _train(recording) == expected
     assert sum("injected" in str(one.message) for one in caught) == 1
@@ -108,11 +106,11 @@ def test_whatever_fails_costs_one_warning_and_no_bit_of_the_losses(
 def test_a_trainer_that_lacks_what_is_asked_of_it_is_told_once() -> None:
     class Callback:
         def __init__(self) -> None:
-            self.recording = StepRecording(steps=0)
+            self.recordings = Recordings(steps=0)
 
         @never_raises
         def on_step(self, trainer: Any) -> None:
-            self.recording.step(trainer.no_such_number)
+            self.recordings.step(trainer.no_such_number)
 
     callback = Callback()
     with pytest.warns(RecordingWarning, match="no_such_number"):
@@ -120,4 +118,4 @@ def test_a_trainer_that_lacks_what_is_asked_of_it_is_told_once() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         callback.on_step(object())
-    assert callback.recording.guard.tripped
+    assert callback.recordings.guard.tripped

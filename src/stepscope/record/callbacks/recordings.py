@@ -1,4 +1,4 @@
-"""What the callbacks share: optimizer steps, micro-steps within them, and who is told of both."""
+"""What the callbacks share: the recordings that a framework drives, by its optimizer steps."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MICRO_STEP = "micro_step"
 """The range, and the region for inline plans, of one batch where an optimizer step takes several."""
 
 
-class StepRecording:
-    """Records the optimizer steps that a framework tells of. It never raises into the job.
+class Recordings:
+    """The recordings of one training run, all driven by the same steps. It never raises into the job.
 
     Args:
         out: directory of everything that is written.
@@ -208,6 +208,6 @@ def never_raises(told: Told) -> Told:
         try:
             told(callback, *args, **kwargs)
         except Exception as error:
-            callback.recording.guard.trip(error)
+            callback.recordings.guard.trip(error)
 
     return guarded  # type: ignore[return-value] # it has the same signature
