@@ -87,6 +87,10 @@ class Scalar:
 Argument = Tensor | TensorList | Scalar | None
 
 
+class Untold(Exception):  # noqa: N818 - no error: the recording does not tell enough
+    """An input that a formula needs is not in the recording: the call cannot be counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One operator call.
@@ -110,6 +114,30 @@ class Call:
         """Return the tensor at a position, or None where there is none."""
         found = self.argument(index)
         return found if isinstance(found, Tensor) else None
+
+    def given(self, *positions: int) -> tuple[Tensor, ...]:
+        """Return the tensors at positions.
+
+        Raises:
+            Untold: there is none at one of them.
+        """
+        found = [self.tensor(position) for position in positions]
+        known = tuple(tensor for tensor in found if tensor is not None)
+        if len(known) < len(found):
+            raise Untold
+        return known
+
+    def listed(self, *positions: int) -> list[tuple[Tensor, ...]]:
+        """Return the tensors of lists at positions.
+
+        Raises:
+            Untold: one of them was not recorded or is empty.
+        """
+        found = [self.tensors(position) for position in positions]
+        known = [tensors for tensors in found if tensors is not None]
+        if len(known) < len(found):
+            raise Untold
+        return known
 
     def tensors(self, index: int) -> tuple[Tensor, ...] | None:
         """Return the tensors of a list, or None where it was not recorded or is empty."""

@@ -7,7 +7,7 @@ counted. Source: Srivastava et al. (2014).
 from __future__ import annotations
 
 from stepscope.costs.call import Call
-from stepscope.costs.work import Conventions, Model, Work, aten, total
+from stepscope.costs.work import Conventions, Model, Work, aten, dense, stored, total
 
 
 def forward(call: Call, _: Conventions) -> Work | None:
@@ -15,33 +15,18 @@ def forward(call: Call, _: Conventions) -> Work | None:
 
     Without training it is a copy. The composite form writes its mask as an operator of its own.
     """
-    x = call.tensor(0)
-    if x is None:
-        return None
+    (x,) = call.given(0)
     fused = call.name in ("aten::native_dropout", "aten::_fused_dropout")
     idle = call.name in ("aten::native_dropout", "aten::dropout") and call.flag(2) is False
-    masks = x.elements if fused else 0
-    return Work(
-        formula="dropout.forward",
-        flops=0 if idle else 2 * x.elements,
-        bytes_read=x.stored_bytes,
-        bytes_written=total(x.bytes, masks),
-        dtype=x.dtype,
-    )
+    written = total(dense(x), x.elements if fused else 0)
+    return Work("dropout.forward", 0 if idle else 2 * x.elements, stored(x), written, x.dtype)
 
 
 def backward(call: Call, _: Conventions) -> Work | None:
     """Gradient through a dropout, `native_dropout_backward(grad, mask, scale)`: 2n; reads both."""
-    grad, mask = call.tensor(0), call.tensor(1)
-    if grad is None or mask is None:
-        return None
-    return Work(
-        formula="dropout.backward",
-        flops=2 * grad.elements,
-        bytes_read=total(grad.stored_bytes, mask.stored_bytes),
-        bytes_written=grad.bytes,
-        dtype=grad.dtype,
-    )
+    grad, mask = call.given(0, 1)
+    read = stored(grad, mask)
+    return Work("dropout.backward", 2 * grad.elements, read, dense(grad), grad.dtype)
 
 
 MODELS: tuple[Model, ...] = (

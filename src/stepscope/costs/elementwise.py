@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 from stepscope.costs.call import Argument, Call, Scalar, Tensor, broadcast
-from stepscope.costs.dtype import is_complex, is_float, promote, real_of, size_of
+from stepscope.costs.dtype import is_complex, is_float, promote, real_of
 from stepscope.costs.pointwise import POINTWISE, Pointwise, entry
-from stepscope.costs.work import Conventions, Model, Work, aten, total
+from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored
 
 _UNTOLD = "type of a number not recorded: taken not to change the result's"
 
@@ -106,13 +106,12 @@ def elementwise(call: Call, _: Conventions) -> Work | None:
     if each is None:
         return None
     elements = math.prod(shape)
-    size = size_of(out)
     ambiguous = untold and common is not None and not is_float(common) and row.result != "bool"
     return Work(
-        formula="elementwise.pointwise",
+        "elementwise.pointwise",
         flops=each * elements,
-        bytes_read=total(*(tensor.stored_bytes for tensor in tensors)),
-        bytes_written=None if size is None else elements * size * row.results,
+        bytes_read=stored(*tensors),
+        bytes_written=sized(elements * row.results, out),
         dtype=real_of(arithmetic),
         notes=(_UNTOLD,) if ambiguous else (),
     )
@@ -123,18 +122,11 @@ def gated(call: Call, _: Conventions) -> Work | None:
 
     One half of x is multiplied by the sigmoid (4) of the other.
     """
-    x = call.tensor(0)
-    if x is None or x.elements % 2:
+    (x,) = call.given(0)
+    if x.elements % 2:
         return None
-    size = x.element_size
     half = x.elements // 2
-    return Work(
-        formula="elementwise.gated",
-        flops=5 * half,
-        bytes_read=x.stored_bytes,
-        bytes_written=None if size is None else half * size,
-        dtype=x.dtype,
-    )
+    return Work("elementwise.gated", 5 * half, stored(x), sized(half, x.dtype), x.dtype)
 
 
 def gated_backward(call: Call, _: Conventions) -> Work | None:
@@ -142,16 +134,11 @@ def gated_backward(call: Call, _: Conventions) -> Work | None:
 
     The sigmoid (4); gradient·sigmoid for one half; for the other that times (1 - sigmoid)·value (4).
     """
-    grad, x = call.tensor(0), call.tensor(1)
-    if grad is None or x is None or x.elements != 2 * grad.elements:
+    grad, x = call.given(0, 1)
+    if x.elements != 2 * grad.elements:
         return None
-    return Work(
-        formula="elementwise.gated_backward",
-        flops=9 * grad.elements,
-        bytes_read=total(grad.stored_bytes, x.stored_bytes),
-        bytes_written=x.bytes,
-        dtype=x.dtype,
-    )
+    flops = 9 * grad.elements
+    return Work("elementwise.gated_backward", flops, stored(grad, x), dense(x), x.dtype)
 
 
 _NAMES = tuple(

@@ -6,28 +6,17 @@ indices repeat is data that no recording holds.
 
 from __future__ import annotations
 
-from stepscope.costs.call import Call, Tensor
-from stepscope.costs.work import Conventions, Model, Work, aten, total
-
-
-def _bytes(tensor: Tensor | None) -> int | None:
-    return 0 if tensor is None else tensor.stored_bytes
+from stepscope.costs.call import Call
+from stepscope.costs.work import Conventions, Model, Work, aten, sized, stored, total
 
 
 def lookup(call: Call, _: Conventions) -> Work | None:
     """Look-up, `embedding(table [V, d], indices)`: reads indices and a row for each, writes the rows."""
-    table, indices = call.tensor(0), call.tensor(1)
-    if table is None or indices is None or len(table.shape) != 2:
+    table, indices = call.given(0, 1)
+    if len(table.shape) != 2:
         return None
-    size = table.element_size
-    rows = None if size is None else indices.elements * table.shape[1] * size
-    return Work(
-        formula="embedding.lookup",
-        flops=0,
-        bytes_read=total(indices.stored_bytes, rows),
-        bytes_written=rows,
-        dtype=table.dtype,
-    )
+    rows = sized(indices.elements * table.shape[1], table.dtype)
+    return Work("embedding.lookup", 0, total(stored(indices), rows), rows, table.dtype)
 
 
 def gradient(call: Call, _: Conventions) -> Work | None:
@@ -35,16 +24,14 @@ def gradient(call: Call, _: Conventions) -> Work | None:
 
     Reads gradient and indices; writes the whole table's gradient, most of it zeros.
     """
-    grad, indices, rows = call.tensor(0), call.tensor(1), call.integer(2)
-    if grad is None or indices is None or not grad.shape:
+    (grad, indices), rows = call.given(0, 1), call.integer(2)
+    if not grad.shape:
         return None
-    size = grad.element_size
-    known = size is not None and rows is not None
     return Work(
-        formula="embedding.gradient",
+        "embedding.gradient",
         flops=grad.elements,
-        bytes_read=total(grad.stored_bytes, indices.stored_bytes),
-        bytes_written=rows * grad.shape[-1] * size if known and rows and size else None,
+        bytes_read=stored(grad, indices),
+        bytes_written=sized(rows * grad.shape[-1], grad.dtype) if rows else None,
         dtype=grad.dtype,
         notes=() if rows is not None else ("rows of the table not recorded",),
     )
@@ -57,28 +44,15 @@ def bag(call: Call, _: Conventions) -> Work | None:
     and one division for each result in mode 1 (mean). Reads indices, offsets, weights and a row for
     each index; writes a row for each bag.
     """
-    table, indices, offsets = call.tensor(0), call.tensor(1), call.tensor(2)
-    weights = call.tensor(6)
-    if table is None or indices is None or offsets is None or len(table.shape) != 2:
+    (table, indices, offsets), weights = call.given(0, 1, 2), call.tensor(6)
+    if len(table.shape) != 2:
         return None
-    width, size = table.shape[1], table.element_size
-    bags = max(0, offsets.elements - (1 if call.flag(7) else 0))
+    width = table.shape[1]
+    outs = width * max(0, offsets.elements - (1 if call.flag(7) else 0))
     looked_up = indices.elements * width
-    flops = looked_up * (1 if weights is None else 2)
-    if call.integer(4) == 1:
-        flops += bags * width
-    return Work(
-        formula="embedding.bag",
-        flops=flops,
-        bytes_read=total(
-            indices.stored_bytes,
-            offsets.stored_bytes,
-            _bytes(weights),
-            None if size is None else looked_up * size,
-        ),
-        bytes_written=None if size is None else bags * width * size,
-        dtype=table.dtype,
-    )
+    flops = looked_up * (1 if weights is None else 2) + (outs if call.integer(4) == 1 else 0)
+    read = total(stored(indices, offsets, weights), sized(looked_up, table.dtype))
+    return Work("embedding.bag", flops, read, sized(outs, table.dtype), table.dtype)
 
 
 def bag_gradient(call: Call, _: Conventions) -> Work | None:
@@ -86,18 +60,12 @@ def bag_gradient(call: Call, _: Conventions) -> Work | None:
 
     `_embedding_bag_dense_backward(grad, indices, offset2bag, bag_size, maximum_indices, V, ...)`.
     """
-    grad, indices, owners = call.tensor(0), call.tensor(1), call.tensor(2)
-    rows = call.integer(5)
-    if grad is None or indices is None or len(grad.shape) != 2:
+    (grad, indices), rows = call.given(0, 1), call.integer(5)
+    if len(grad.shape) != 2:
         return None
-    size = grad.element_size
-    return Work(
-        formula="embedding.bag_gradient",
-        flops=indices.elements * grad.shape[1],
-        bytes_read=total(grad.stored_bytes, indices.stored_bytes, _bytes(owners)),
-        bytes_written=None if rows is None or size is None else rows * grad.shape[1] * size,
-        dtype=grad.dtype,
-    )
+    width, read = grad.shape[1], stored(grad, indices, call.tensor(2))
+    written = None if rows is None else sized(rows * width, grad.dtype)
+    return Work("embedding.bag_gradient", indices.elements * width, read, written, grad.dtype)
 
 
 MODELS: tuple[Model, ...] = (

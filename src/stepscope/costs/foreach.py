@@ -8,12 +8,23 @@ are not known, or the call cannot be counted at all.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from stepscope.costs.call import Call, Tensor, TensorList, broadcast
 from stepscope.costs.dtype import real_of
 from stepscope.costs.elementwise import operations, result_type
 from stepscope.costs.pointwise import POINTWISE, entry
-from stepscope.costs.work import Conventions, Model, Work, aten, total
+from stepscope.costs.work import (
+    Conventions,
+    Model,
+    Work,
+    aten,
+    dense,
+    of_lists,
+    sized,
+    stored,
+    total,
+)
 
 _PREFIX = "aten::_foreach_"
 
@@ -27,9 +38,7 @@ def foreach(call: Call, _: Conventions) -> Work | None:
     if found is None:
         return None
     row, _in_place = found
-    first = call.tensors(row.operands[0])
-    if first is None:
-        return None
+    (first,) = call.listed(row.operands[0])
     flops = 0
     read: list[int | None] = []
     written: list[int | None] = []
@@ -54,18 +63,8 @@ def foreach(call: Call, _: Conventions) -> Work | None:
         flops += each * result.elements
         read.extend(part.stored_bytes for part in parts)
         written.append(result.bytes)
-    return Work(
-        formula="elementwise.foreach",
-        flops=flops,
-        bytes_read=total(*read),
-        bytes_written=total(*written),
-        dtype=real_of(first[0].dtype),
-        notes=_untold(first[0]),
-    )
-
-
-def _untold(tensor: Tensor) -> tuple[str, ...]:
-    return () if tensor.dtype is not None else ("element type of lists not recorded",)
+    work = of_lists("elementwise.foreach", first, flops, total(*read), total(*written))
+    return replace(work, dtype=real_of(work.dtype))
 
 
 def foreach_copy(call: Call, _: Conventions) -> Work | None:
@@ -74,29 +73,13 @@ def foreach_copy(call: Call, _: Conventions) -> Work | None:
     if not lists or not lists[0].tensors or not lists[-1].tensors:
         return None
     target, source = lists[0].tensors, lists[min(1, len(lists) - 1)].tensors
-    return Work(
-        formula="copy.foreach",
-        flops=0,
-        bytes_read=total(*(tensor.stored_bytes for tensor in source)),
-        bytes_written=total(*(tensor.bytes for tensor in target)),
-        dtype=target[0].dtype,
-        notes=_untold(target[0]),
-    )
+    return of_lists("copy.foreach", target, 0, stored(*source), dense(*target))
 
 
 def foreach_zero(call: Call, _: Conventions) -> Work | None:
     """Zeros into each tensor of a list: no operations, writes all."""
-    tensors = call.tensors(0)
-    if tensors is None:
-        return None
-    return Work(
-        formula="fill.foreach",
-        flops=0,
-        bytes_read=0,
-        bytes_written=total(*(tensor.bytes for tensor in tensors)),
-        dtype=tensors[0].dtype,
-        notes=_untold(tensors[0]),
-    )
+    (tensors,) = call.listed(0)
+    return of_lists("fill.foreach", tensors, 0, 0, dense(*tensors))
 
 
 def foreach_reduce(call: Call, _: Conventions) -> Work | None:
@@ -104,21 +87,12 @@ def foreach_reduce(call: Call, _: Conventions) -> Work | None:
 
     Reads all tensors, writes one value for each.
     """
-    tensors = call.tensors(0)
-    if tensors is None:
-        return None
-    elements = sum(tensor.elements for tensor in tensors)
+    (tensors,) = call.listed(0)
     order = call.number(1)
     each = 1 if call.name == f"{_PREFIX}max" or (order is not None and math.isinf(order)) else 2
-    size = tensors[0].element_size
-    return Work(
-        formula="reduction.foreach",
-        flops=each * elements,
-        bytes_read=total(*(tensor.stored_bytes for tensor in tensors)),
-        bytes_written=None if size is None else len(tensors) * size,
-        dtype=tensors[0].dtype,
-        notes=_untold(tensors[0]),
-    )
+    flops = each * sum(tensor.elements for tensor in tensors)
+    written = sized(len(tensors), tensors[0].dtype)
+    return of_lists("reduction.foreach", tensors, flops, stored(*tensors), written)
 
 
 def unscale(call: Call, _: Conventions) -> Work | None:
@@ -126,41 +100,25 @@ def unscale(call: Call, _: Conventions) -> Work | None:
 
     Each gradient is checked and multiplied in place.
     """
-    tensors = call.tensors(0)
-    if tensors is None:
-        return None
-    read = total(*(tensor.stored_bytes for tensor in tensors))
-    return Work(
-        formula="optimizer.unscale",
-        flops=2 * sum(tensor.elements for tensor in tensors),
-        bytes_read=read,
-        bytes_written=total(*(tensor.bytes for tensor in tensors)),
-        dtype=tensors[0].dtype,
-        notes=_untold(tensors[0]),
-    )
+    (tensors,) = call.listed(0)
+    flops = 2 * sum(tensor.elements for tensor in tensors)
+    return of_lists("optimizer.unscale", tensors, flops, stored(*tensors), dense(*tensors))
 
 
 def matrix_products(call: Call, _: Conventions) -> Work | None:
     """Products of pairs of matrices in two lists, `_foreach_mm(a, b)`: the sum of 2·M·N·K."""
-    left, right = call.tensors(0), call.tensors(1)
-    if left is None or right is None or len(left) != len(right):
+    left, right = call.listed(0, 1)
+    if len(left) != len(right):
         return None
     flops = 0
-    outs: list[int | None] = []
+    outs: list[Tensor] = []
     for a, b in zip(left, right, strict=True):
         if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:
             return None
         flops += 2 * a.elements * b.shape[1]
-        outs.append(Tensor((a.shape[0], b.shape[1]), a.dtype).bytes)
-    return Work(
-        formula="gemm.foreach",
-        flops=flops,
-        bytes_read=total(*(tensor.stored_bytes for tensor in left + right)),
-        bytes_written=total(*outs),
-        dtype=left[0].dtype,
-        unit="matrix",
-        notes=_untold(left[0]),
-    )
+        outs.append(Tensor((a.shape[0], b.shape[1]), a.dtype))
+    read = stored(*left, *right)
+    return of_lists("gemm.foreach", left, flops, read, dense(*outs), "matrix")
 
 
 _SPECIAL = ("copy", "clone", "zero", "norm", "max", "powsum", "mm")

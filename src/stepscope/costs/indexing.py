@@ -11,22 +11,19 @@ import math
 
 from stepscope.costs.call import Call, Tensor
 from stepscope.costs.dtype import is_float
-from stepscope.costs.work import Conventions, Model, Work, aten, total
+from stepscope.costs.work import (
+    Conventions,
+    Model,
+    Work,
+    aten,
+    dense,
+    of_lists,
+    sized,
+    stored,
+    total,
+)
 
-
-def _move(
-    formula: str, x: Tensor, read: int | None, written: int | None, flops: int = 0, *notes: str
-) -> Work:
-    return Work(formula, flops, read, written, x.dtype, notes=notes)
-
-
-def _bytes(tensor: Tensor | None) -> int | None:
-    return 0 if tensor is None else tensor.stored_bytes
-
-
-def _elements(count: int, like: Tensor) -> int | None:
-    size = like.element_size
-    return None if size is None else count * size
+_DATA = ("extent of the result is data",)
 
 
 def gather(call: Call, _: Conventions) -> Work | None:
@@ -34,12 +31,9 @@ def gather(call: Call, _: Conventions) -> Work | None:
 
     Reads the index and as many elements, writes as many.
     """
-    x = call.tensor(0)
-    index = call.tensor(1 if call.name.startswith("aten::take") else 2)
-    if x is None or index is None:
-        return None
-    moved = _elements(index.elements, x)
-    return _move("indexing.gather", x, total(index.stored_bytes, moved), moved)
+    x, index = call.given(0, 1 if call.name.startswith("aten::take") else 2)
+    moved = sized(index.elements, x.dtype)
+    return Work("indexing.gather", 0, total(stored(index), moved), moved, x.dtype)
 
 
 def index_select(call: Call, _: Conventions) -> Work | None:
@@ -48,14 +42,12 @@ def index_select(call: Call, _: Conventions) -> Work | None:
     Reads the index and the slices, writes them. Where the dimension was not recorded it must not
     matter: x has one dimension, or all of its dimensions are equal.
     """
-    x, index = call.tensor(0), call.tensor(2)
-    if x is None or index is None:
-        return None
+    x, index = call.given(0, 2)
     count = _slices(x, call.integer(1), index.elements)
     if count is None:
         return None
-    moved = _elements(count, x)
-    return _move("indexing.index_select", x, total(index.stored_bytes, moved), moved)
+    moved = sized(count, x.dtype)
+    return Work("indexing.index_select", 0, total(stored(index), moved), moved, x.dtype)
 
 
 def _slices(x: Tensor, dim: int | None, count: int) -> int | None:
@@ -82,18 +74,21 @@ def scatter(call: Call, _: Conventions) -> Work | None:
     it reads what it adds to and counts one operation for each. The form that is not in place
     copies x first: it reads and writes all of x as well.
     """
-    x, index, source = call.tensor(0), call.tensor(2), call.tensor(3)
-    if x is None or index is None:
-        return None
-    name = call.name.removesuffix("_")
-    adds = name in _SCATTER_ADD or call.text(4) is not None
-    moved = _elements(index.elements, x)
-    read = total(index.stored_bytes, 0 if source is None else moved, moved if adds else 0)
-    written = moved
-    if not call.name.endswith("_"):
-        read, written = total(read, x.stored_bytes), total(written, x.bytes)
+    (x, index), source = call.given(0, 2), call.tensor(3)
+    adds = call.name.removesuffix("_") in _SCATTER_ADD or call.text(4) is not None
+    moved = sized(index.elements, x.dtype)
+    read = total(stored(index), 0 if source is None else moved, moved if adds else 0)
     flops = index.elements if adds and is_float(x.dtype) else 0
-    return _move("indexing.scatter", x, read, written, flops)
+    return _written("indexing.scatter", call, x, flops, read, moved)
+
+
+def _written(
+    formula: str, call: Call, x: Tensor, flops: int, read: int | None, written: int | None
+) -> Work:
+    """The work; the form that is not in place copies x first."""
+    if not call.name.endswith("_"):
+        read, written = total(read, stored(x)), total(written, dense(x))
+    return Work(formula, flops, read, written, x.dtype)
 
 
 def index_write(call: Call, _: Conventions) -> Work | None:
@@ -103,36 +98,25 @@ def index_write(call: Call, _: Conventions) -> Work | None:
     one operation for each (two with a factor other than 1). The form that is not in place copies x
     first.
     """
-    x, index, source = call.tensor(0), call.tensor(2), call.tensor(3)
-    if x is None or index is None:
-        return None
+    (x, index), source = call.given(0, 2), call.tensor(3)
     name = call.name.removesuffix("_")
-    count: int | None
+    count = None if source is None else source.elements
     if name == "aten::index_fill":
         count, source = _slices(x, call.integer(1), index.elements), None
-    else:
-        count = None if source is None else source.elements
     if count is None:
         return None
     adds = name == "aten::index_add"
-    moved = _elements(count, x)
-    read = total(index.stored_bytes, _bytes(source), moved if adds else 0)
-    written = moved
-    if not call.name.endswith("_"):
-        read, written = total(read, x.stored_bytes), total(written, x.bytes)
-    factor = call.number(4)
-    each = 2 if factor is not None and factor != 1 else 1
+    moved = sized(count, x.dtype)
+    read = total(stored(index, source), moved if adds else 0)
+    each = 1 if call.number(4) in (None, 1) else 2
     flops = each * count if adds and is_float(x.dtype) else 0
-    return _move("indexing.index_write", x, read, written, flops)
+    return _written("indexing.index_write", call, x, flops, read, moved)
 
 
 def masked_select(call: Call, _: Conventions) -> Work | None:
     """Elements where a mask holds: reads tensor and mask; how many it writes is data, not recorded."""
-    x, mask = call.tensor(0), call.tensor(1)
-    if x is None or mask is None:
-        return None
-    read = total(x.stored_bytes, mask.stored_bytes)
-    return _move("indexing.masked_select", x, read, None, 0, "extent of the result is data")
+    x, mask = call.given(0, 1)
+    return Work("indexing.masked_select", 0, stored(x, mask), None, x.dtype, notes=_DATA)
 
 
 def masked_scatter(call: Call, _: Conventions) -> Work | None:
@@ -141,21 +125,15 @@ def masked_scatter(call: Call, _: Conventions) -> Work | None:
     Of the source it reads at most as many elements as the tensor has; how many is data and is left
     out.
     """
-    x, mask = call.tensor(0), call.tensor(1)
-    if x is None or mask is None:
-        return None
-    read = total(x.stored_bytes, mask.stored_bytes)
-    return _move(
-        "indexing.masked_scatter", x, read, x.bytes, 0, "what it reads of the source is data"
-    )
+    x, mask = call.given(0, 1)
+    notes = ("what it reads of the source is data",)
+    return Work("indexing.masked_scatter", 0, stored(x, mask), dense(x), x.dtype, notes=notes)
 
 
 def nonzero(call: Call, _: Conventions) -> Work | None:
     """Places of the non-zero elements: reads x; how many it writes is data, not recorded."""
-    x = call.tensor(0)
-    if x is None:
-        return None
-    return _move("indexing.nonzero", x, x.stored_bytes, None, 0, "extent of the result is data")
+    (x,) = call.given(0)
+    return Work("indexing.nonzero", 0, stored(x), None, x.dtype, notes=_DATA)
 
 
 def join(call: Call, _: Conventions) -> Work | None:
@@ -163,35 +141,23 @@ def join(call: Call, _: Conventions) -> Work | None:
 
     Recorders leave the element type of lists out, and lists of more than 30 tensors altogether.
     """
-    tensors = call.tensors(0)
-    if tensors is None:
-        return None
-    first = tensors[0]
-    return _move(
-        "indexing.join",
-        first,
-        total(*(tensor.stored_bytes for tensor in tensors)),
-        total(*(tensor.bytes for tensor in tensors)),
-        0,
-        *(() if first.dtype is not None else ("element type of lists not recorded",)),
-    )
+    (tensors,) = call.listed(0)
+    return of_lists("indexing.join", tensors, 0, stored(*tensors), dense(*tensors))
 
 
 def rearrange(call: Call, _: Conventions) -> Work | None:
     """Every element to another place, `roll`, `flip`, `tril`, `pixel_shuffle`: reads x, writes it."""
-    x = call.tensor(0)
-    if x is None:
-        return None
-    return _move("indexing.rearrange", x, x.stored_bytes, x.bytes)
+    (x,) = call.given(0)
+    return Work("indexing.rearrange", 0, stored(x), dense(x), x.dtype)
 
 
 def repeat(call: Call, _: Conventions) -> Work | None:
     """A tensor laid out several times, `repeat(x, repeats)`: reads x, writes the product of repeats."""
-    x, repeats = call.tensor(0), call.integers(1)
-    if x is None or repeats is None or any(times < 0 for times in repeats):
+    (x,), repeats = call.given(0), call.integers(1)
+    if repeats is None or any(times < 0 for times in repeats):
         return None
-    written = _elements(x.elements * math.prod(repeats), x)
-    return _move("indexing.repeat", x, x.stored_bytes, written)
+    written = sized(x.elements * math.prod(repeats), x.dtype)
+    return Work("indexing.repeat", 0, stored(x), written, x.dtype)
 
 
 def pad(call: Call, _: Conventions) -> Work | None:
@@ -199,23 +165,21 @@ def pad(call: Call, _: Conventions) -> Work | None:
 
     Pads come in pairs, the last dimension's first; negative ones crop.
     """
-    x, pads = call.tensor(0), call.integers(1)
-    if x is None or pads is None or len(pads) % 2 or len(pads) // 2 > len(x.shape):
+    (x,), pads = call.given(0), call.integers(1)
+    if pads is None or len(pads) % 2 or len(pads) // 2 > len(x.shape):
         return None
     shape = list(x.shape)
     for pair in range(len(pads) // 2):
         shape[-1 - pair] += pads[2 * pair] + pads[2 * pair + 1]
     if min(shape, default=0) < 0:
         return None
-    return _move("indexing.pad", x, x.stored_bytes, _elements(math.prod(shape), x))
+    return Work("indexing.pad", 0, stored(x), sized(math.prod(shape), x.dtype), x.dtype)
 
 
 def pad_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of a reflecting or replicating padding: one addition an element of the gradient."""
-    grad, x = call.tensor(0), call.tensor(1)
-    if grad is None or x is None:
-        return None
-    return _move("indexing.pad_backward", x, grad.stored_bytes, x.bytes, grad.elements)
+    grad, x = call.given(0, 1)
+    return Work("indexing.pad_backward", grad.elements, stored(grad), dense(x), x.dtype)
 
 
 def into_zeros(call: Call, _: Conventions) -> Work | None:
@@ -224,11 +188,11 @@ def into_zeros(call: Call, _: Conventions) -> Work | None:
     Reads the gradient, writes the input's size. torch makes it of a fill and a copy, which are
     counted where they were recorded.
     """
-    grad, sizes = call.tensor(0), call.integers(1)
-    if grad is None or sizes is None or any(size < 0 for size in sizes):
+    (grad,), sizes = call.given(0), call.integers(1)
+    if sizes is None or any(size < 0 for size in sizes):
         return None
-    written = _elements(math.prod(sizes), grad)
-    return _move("indexing.into_zeros", grad, grad.stored_bytes, written)
+    written = sized(math.prod(sizes), grad.dtype)
+    return Work("indexing.into_zeros", 0, stored(grad), written, grad.dtype)
 
 
 MODELS: tuple[Model, ...] = (

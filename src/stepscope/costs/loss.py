@@ -6,13 +6,11 @@ operator of its own, which is counted there.
 
 from __future__ import annotations
 
-from stepscope.costs.call import Call, Tensor, broadcast
-from stepscope.costs.dtype import promote, size_of
-from stepscope.costs.work import Conventions, Model, Work, aten, total
+import math
 
-
-def _bytes(tensor: Tensor | None) -> int | None:
-    return 0 if tensor is None else tensor.stored_bytes
+from stepscope.costs.call import Call, broadcast
+from stepscope.costs.dtype import promote
+from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored, total
 
 
 def nll_forward(call: Call, _: Conventions) -> Work | None:
@@ -21,21 +19,13 @@ def nll_forward(call: Call, _: Conventions) -> Work | None:
     Reads the one element of x that each target names, the targets and the weights; writes two values
     for a reduced loss, one for each target and one more otherwise.
     """
-    x, target, weight = call.tensor(0), call.tensor(1), call.tensor(2)
-    if x is None or target is None:
-        return None
-    size = x.element_size
-    reduction = call.integer(3)
-    written: int | None = None
-    if size is not None and reduction is not None:
-        written = size * (2 if reduction else target.elements + 1)
+    (x, target), weight, reduction = call.given(0, 1), call.tensor(2), call.integer(3)
+    outs = target.elements + 1 if reduction == 0 else 2
     return Work(
-        formula="loss.nll_forward",
+        "loss.nll_forward",
         flops=target.elements * (1 if weight is None else 2),
-        bytes_read=total(
-            None if size is None else target.elements * size, target.stored_bytes, _bytes(weight)
-        ),
-        bytes_written=written,
+        bytes_read=total(sized(target.elements, x.dtype), stored(target, weight)),
+        bytes_written=None if reduction is None else sized(outs, x.dtype),
         dtype=x.dtype,
         notes=() if reduction is not None else ("reduction not recorded",),
     )
@@ -43,16 +33,9 @@ def nll_forward(call: Call, _: Conventions) -> Work | None:
 
 def nll_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of the negative log-likelihood: 1 for each target; writes as much as the input was."""
-    grad, x, target, weight = (call.tensor(place) for place in range(4))
-    if x is None or target is None:
-        return None
-    return Work(
-        formula="loss.nll_backward",
-        flops=target.elements,
-        bytes_read=total(_bytes(grad), target.stored_bytes, _bytes(weight), _bytes(call.tensor(6))),
-        bytes_written=x.bytes,
-        dtype=x.dtype,
-    )
+    x, target = call.given(1, 2)
+    read = stored(target, *(call.tensor(place) for place in (0, 3, 6)))
+    return Work("loss.nll_backward", target.elements, read, dense(x), x.dtype)
 
 
 def cross_entropy(call: Call, _: Conventions) -> Work | None:
@@ -61,18 +44,14 @@ def cross_entropy(call: Call, _: Conventions) -> Work | None:
     5n for the log-softmax over x and one operation for each target (two for a target of
     probabilities, each of which is multiplied and summed).
     """
-    x, target, weight = call.tensor(0), call.tensor(1), call.tensor(2)
-    if x is None or target is None:
-        return None
-    size = x.element_size
-    reduction = call.integer(3)
+    (x, target), reduction = call.given(0, 1), call.integer(3)
     each = 2 if target.shape == x.shape else 1
-    outs = None if reduction is None else 1 if reduction else x.elements // max(1, x.shape[-1])
+    outs = 1 if reduction else math.prod(x.shape[:-1])
     return Work(
-        formula="loss.cross_entropy",
+        "loss.cross_entropy",
         flops=5 * x.elements + each * target.elements,
-        bytes_read=total(x.stored_bytes, target.stored_bytes, _bytes(weight)),
-        bytes_written=None if size is None or outs is None else outs * size,
+        bytes_read=stored(x, target, call.tensor(2)),
+        bytes_written=None if reduction is None else sized(outs, x.dtype),
         dtype=x.dtype,
     )
 
@@ -97,23 +76,17 @@ def elementwise(call: Call, _: Conventions) -> Work | None:
     Squared 2, absolute 2, smoothed or Huber 5, binary cross-entropy 9, soft margin 4, divergence 3;
     a weight adds one. Reads both and the weight, writes one value for each element.
     """
-    x, target = call.tensor(0), call.tensor(1)
-    if x is None or target is None:
-        return None
+    (x, target), weight = call.given(0, 1), call.tensor(2)
     shape = broadcast(x.shape, target.shape)
     if shape is None:
         return None
-    weight = call.tensor(2)
-    elements = 1
-    for extent in shape:
-        elements *= extent
-    size = size_of(promote([name for name in (x.dtype, target.dtype) if name is not None]))
-    known = x.dtype is not None and target.dtype is not None and size is not None
+    elements = math.prod(shape)
+    types = [name for name in (x.dtype, target.dtype) if name is not None]
     return Work(
-        formula="loss.elementwise",
+        "loss.elementwise",
         flops=elements * (_ELEMENTWISE[call.name] + (weight is not None)),
-        bytes_read=total(x.stored_bytes, target.stored_bytes, _bytes(weight)),
-        bytes_written=elements * size if known and size is not None else None,
+        bytes_read=stored(x, target, weight),
+        bytes_written=sized(elements, promote(types)) if len(types) == 2 else None,
         dtype=x.dtype,
     )
 
@@ -133,16 +106,10 @@ def elementwise_backward(call: Call, _: Conventions) -> Work | None:
     Squared 3, smoothed or Huber 4, binary cross-entropy 6, soft margin 5 operations an element.
     Reads gradient, prediction, target and weight.
     """
-    grad, x, target, weight = (call.tensor(place) for place in range(4))
-    if x is None or target is None:
-        return None
-    return Work(
-        formula="loss.elementwise_backward",
-        flops=x.elements * (_ELEMENTWISE_BACKWARD[call.name] + (weight is not None)),
-        bytes_read=total(_bytes(grad), x.stored_bytes, target.stored_bytes, _bytes(weight)),
-        bytes_written=x.bytes,
-        dtype=x.dtype,
-    )
+    (x, target), weight = call.given(1, 2), call.tensor(3)
+    flops = x.elements * (_ELEMENTWISE_BACKWARD[call.name] + (weight is not None))
+    read = stored(call.tensor(0), x, target, weight)
+    return Work("loss.elementwise_backward", flops, read, dense(x), x.dtype)
 
 
 MODELS: tuple[Model, ...] = (

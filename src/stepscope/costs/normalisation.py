@@ -24,19 +24,16 @@ import math
 from dataclasses import replace
 
 from stepscope.costs.call import Call, Scalar, Tensor
-from stepscope.costs.dtype import accumulate_type, size_of
-from stepscope.costs.work import Conventions, Model, Work, aten, total
+from stepscope.costs.dtype import accumulate_type
+from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored, total
 
 
-def _given(*tensors: Tensor | None) -> int | None:
-    return total(*(tensor.stored_bytes for tensor in tensors if tensor is not None))
+def _statistics(x: Tensor, values: int) -> int | None:
+    """Bytes of statistics, which are kept in float32 for 16-bit inputs."""
+    return sized(values, accumulate_type(x.dtype))
 
 
-def _work(
-    formula: str, x: Tensor, flops: int, read: int | None, written: int | None, *notes: str
-) -> Work:
-    return Work(formula, flops, read, written, x.dtype, notes=notes)
-
+_ALL = "which gradients were computed is not recorded: counted as all"
 
 _BATCH_NORM: dict[str, int | bool] = {
     "aten::batch_norm": 5,
@@ -63,8 +60,9 @@ def batch_norm(call: Call, _: Conventions) -> Work | None:
     and bias: n each. Where the recording does not say whether it trains, the work of an evaluation
     is a lower bound.
     """
-    x, weight, bias, mean, variance = (call.tensor(place) for place in range(5))
-    if x is None or len(x.shape) < 2:
+    (x,) = call.given(0)
+    weight, bias, mean, variance = (call.tensor(place) for place in range(1, 5))
+    if len(x.shape) < 2:
         return None
     position = _BATCH_NORM[call.name]
     if call.name == "aten::_native_batch_norm_legit" and isinstance(call.argument(3), Scalar):
@@ -73,21 +71,21 @@ def batch_norm(call: Call, _: Conventions) -> Work | None:
     n, channels = x.elements, x.shape[1]
     if call.name == "aten::instance_norm":
         channels *= x.shape[0]
-    kept = size_of(accumulate_type(x.dtype))
     flops = n * ((5 if training else 2) + (weight is not None) + (bias is not None))
-    read = total(x.stored_bytes, _given(weight, bias))
-    written = x.bytes
+    read, written = stored(x, weight, bias), dense(x)
     if training:
         flops += 4 * channels
-        written = total(written, None if kept is None else 2 * channels * kept)
+        written = total(written, _statistics(x, 2 * channels))
         if mean is not None and variance is not None:
             flops += 6 * mean.elements
-            read = total(read, _given(mean, variance))
-            written = total(written, mean.bytes, variance.bytes)
+            read, written = (
+                total(read, stored(mean, variance)),
+                total(written, dense(mean, variance)),
+            )
     else:
         flops += 2 * channels
-        read = total(read, _given(mean, variance))
-    work = _work("normalisation.batch_norm", x, flops, read, written)
+        read = total(read, stored(mean, variance))
+    work = Work("normalisation.batch_norm", flops, read, written, x.dtype)
     if training is not None:
         return work
     untold = "whether it trains is not recorded: counted as evaluation, a lower bound"
@@ -112,8 +110,8 @@ def batch_norm_backward(call: Call, _: Conventions) -> Work | None:
     writes the gradients asked for.
     """
     grad_at, x_at, weight_at, training_at, mask_at = _BATCH_NORM_BACKWARD[call.name]
-    grad, x, weight = call.tensor(grad_at), call.tensor(x_at), call.tensor(weight_at)
-    if grad is None or x is None or len(x.shape) < 2 or grad.shape != x.shape:
+    (grad, x), weight = call.given(grad_at, x_at), call.tensor(weight_at)
+    if len(x.shape) < 2 or grad.shape != x.shape:
         return None
     training = True if training_at is None else call.flag(training_at)
     mask = (True, True, True) if mask_at is None else call.flags(mask_at)
@@ -123,23 +121,16 @@ def batch_norm_backward(call: Call, _: Conventions) -> Work | None:
         notes += ("whether it trained is not recorded: counted as training",)
     if mask is None or len(mask) != 3:
         mask = (True, weight is not None, weight is not None)
-        notes += ("which gradients were computed is not recorded: counted as all",)
+        notes += (_ALL,)
     n, channels = x.elements, x.shape[1]
     if training:
         flops = 9 * n if mask[0] else 5 * n if mask[1] or mask[2] else 0
     else:
         flops = n * mask[0] + 4 * n * mask[1] + n * mask[2]
-    kept = size_of(accumulate_type(x.dtype))
-    weight_size = weight.element_size if weight is not None else kept
-    statistics = None if kept is None else 2 * channels * kept
-    size = x.element_size
-    written = (
-        None
-        if size is None or weight_size is None
-        else n * size * mask[0] + channels * weight_size * (mask[1] + mask[2])
-    )
-    read = total(grad.stored_bytes, x.stored_bytes, _given(weight), statistics)
-    return _work("normalisation.batch_norm_backward", x, flops, read, written, *notes)
+    kept = accumulate_type(x.dtype) if weight is None else weight.dtype
+    written = total(sized(n * mask[0], x.dtype), sized(channels * (mask[1] + mask[2]), kept))
+    read = total(stored(grad, x, weight), _statistics(x, 2 * channels))
+    return Work("normalisation.batch_norm_backward", flops, read, written, x.dtype, notes=notes)
 
 
 def layer_norm(call: Call, _: Conventions) -> Work | None:
@@ -148,18 +139,21 @@ def layer_norm(call: Call, _: Conventions) -> Work | None:
     Weight and bias add n each. Writes the result and, in the native form, mean and inverse
     deviation of each row.
     """
-    x, weight, bias = call.tensor(0), call.tensor(2), call.tensor(3)
-    if x is None:
-        return None
+    (x,), weight, bias = call.given(0), call.tensor(2), call.tensor(3)
     row = _row(call.integers(1), weight)
     if row is None or row == 0 or x.elements % row:
         return None
-    rows = x.elements // row
-    kept = size_of(accumulate_type(x.dtype))
-    statistics = 0 if call.name == "aten::layer_norm" else None if kept is None else 2 * rows * kept
+    kept = call.name != "aten::layer_norm"
+    return _normalised("normalisation.layer_norm", x, weight, bias, x.elements // row, kept=kept)
+
+
+def _normalised(
+    formula: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, *, kept: bool
+) -> Work:
+    """The work over rows that share their statistics, which are written where they are kept."""
     flops = x.elements * (5 + (weight is not None) + (bias is not None)) + 4 * rows
-    read = total(x.stored_bytes, _given(weight, bias))
-    return _work("normalisation.layer_norm", x, flops, read, total(x.bytes, statistics))
+    written = total(dense(x), _statistics(x, 2 * rows) if kept else 0)
+    return Work(formula, flops, stored(x, weight, bias), written, x.dtype)
 
 
 def _row(shape: tuple[int, ...] | None, weight: Tensor | None) -> int | None:
@@ -175,25 +169,36 @@ def layer_norm_backward(call: Call, _: Conventions) -> Work | None:
     The weight's gradient needs the normalised input (2n) as well where the input's is not asked for.
     Reads gradient, input, weight, mean and inverse deviation.
     """
-    grad, x, mean, rstd, weight = (call.tensor(place) for place in (0, 1, 3, 4, 5))
-    if grad is None or x is None or grad.shape != x.shape:
+    (grad, x), weight = call.given(0, 1), call.tensor(5)
+    kept = call.tensor(3), call.tensor(4)
+    row, mask = _row(call.integers(2), weight), call.flags(7)
+    return _gradients("normalisation.layer_norm_backward", grad, x, weight, kept, row, weight, mask)
+
+
+def _gradients(
+    formula: str,
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    statistics: tuple[Tensor | None, ...],
+    width: int | None,
+    like: Tensor | None,
+    flags: tuple[bool, ...] | None,
+) -> Work | None:
+    """The work of a backward whose gradients of weight and bias are of `width` elements like `like`."""
+    if grad.shape != x.shape:
         return None
-    given = call.flags(7)
-    mask, notes = _asked(given, weight)
-    row = _row(call.integers(2), weight)
+    mask, notes = _asked(flags, weight)
+    asked = mask[1] + mask[2]
+    own = None if width is None and asked else 0
+    if width is not None and like is not None:
+        own = sized(width * asked, like.dtype)
     n = x.elements
-    size = x.element_size
-    weight_size = 0 if weight is None else weight.element_size
-    if row is None and (mask[1] or mask[2]):
-        weight_size = None
-    written = (
-        None
-        if size is None or weight_size is None
-        else n * size * mask[0] + (row or 0) * weight_size * (mask[1] + mask[2])
-    )
-    read = total(grad.stored_bytes, x.stored_bytes, _given(weight, mean, rstd))
-    flops = _gradient_flops(n, mask, weighted=weight is not None)
-    return _work("normalisation.layer_norm_backward", x, flops, read, written, *notes)
+    flops = n * (9 + (weight is not None)) * mask[0] + n * mask[2]
+    flops += (2 if mask[0] else 4) * n * mask[1]
+    written = total(sized(n * mask[0], x.dtype), own)
+    read = stored(grad, x, weight, *statistics)
+    return Work(formula, flops, read, written, x.dtype, notes=notes)
 
 
 def _asked(
@@ -201,17 +206,7 @@ def _asked(
 ) -> tuple[tuple[bool, bool, bool], tuple[str, ...]]:
     if mask is not None and len(mask) == 3:
         return (mask[0], mask[1], mask[2]), ()
-    wanted = weight is not None
-    return (True, wanted, wanted), (
-        "which gradients were computed is not recorded: counted as all",
-    )
-
-
-def _gradient_flops(n: int, mask: tuple[bool, bool, bool], *, weighted: bool) -> int:
-    flops = n * (9 + weighted) if mask[0] else 0
-    if mask[1]:
-        flops += 2 * n if mask[0] else 4 * n
-    return flops + (n if mask[2] else 0)
+    return (True, weight is not None, weight is not None), (_ALL,)
 
 
 def group_norm(call: Call, _: Conventions) -> Work | None:
@@ -220,40 +215,22 @@ def group_norm(call: Call, _: Conventions) -> Work | None:
     Weight and bias add n each. Writes the result and, in the native form, mean and inverse
     deviation of each group of each sample.
     """
-    x = call.tensor(0)
-    if x is None or len(x.shape) < 2:
+    (x,) = call.given(0)
+    kept = call.name != "aten::group_norm"
+    first, groups = (1, call.integer(6)) if kept else (2, call.integer(1))
+    if len(x.shape) < 2 or groups is None or groups < 1:
         return None
-    if call.name == "aten::group_norm":
-        weight, bias, groups = call.tensor(2), call.tensor(3), call.integer(1)
-    else:
-        weight, bias, groups = call.tensor(1), call.tensor(2), call.integer(6)
-    if groups is None or groups < 1:
-        return None
-    rows = x.shape[0] * groups
-    kept = size_of(accumulate_type(x.dtype))
-    statistics = 0 if call.name == "aten::group_norm" else None if kept is None else 2 * rows * kept
-    flops = x.elements * (5 + (weight is not None) + (bias is not None)) + 4 * rows
-    read = total(x.stored_bytes, _given(weight, bias))
-    return _work("normalisation.group_norm", x, flops, read, total(x.bytes, statistics))
+    weight, bias, rows = call.tensor(first), call.tensor(first + 1), x.shape[0] * groups
+    return _normalised("normalisation.group_norm", x, weight, bias, rows, kept=kept)
 
 
 def group_norm_backward(call: Call, _: Conventions) -> Work | None:
     """Group norm's backward: as layer norm's, with C elements in the gradients of weight and bias."""
-    grad, x, mean, rstd, weight = (call.tensor(place) for place in range(5))
-    if grad is None or x is None or grad.shape != x.shape or len(x.shape) < 2:
+    (grad, x), weight, mask = call.given(0, 1), call.tensor(4), call.flags(9)
+    if len(x.shape) < 2:
         return None
-    mask, notes = _asked(call.flags(9), weight)
-    n, channels = x.elements, x.shape[1]
-    size = x.element_size
-    weight_size = size if weight is None else weight.element_size
-    written = (
-        None
-        if size is None or weight_size is None
-        else n * size * mask[0] + channels * weight_size * (mask[1] + mask[2])
-    )
-    read = total(grad.stored_bytes, x.stored_bytes, _given(weight, mean, rstd))
-    flops = _gradient_flops(n, mask, weighted=weight is not None)
-    return _work("normalisation.group_norm_backward", x, flops, read, written, *notes)
+    kept, name = (call.tensor(2), call.tensor(3)), "normalisation.group_norm_backward"
+    return _gradients(name, grad, x, weight, kept, x.shape[1], weight or x, mask)
 
 
 def rms_norm(call: Call, _: Conventions) -> Work | None:
@@ -261,18 +238,14 @@ def rms_norm(call: Call, _: Conventions) -> Work | None:
 
     The fused form also writes the inverse root of each row.
     """
-    x, weight = call.tensor(0), call.tensor(2)
-    if x is None:
-        return None
+    (x,), weight = call.given(0), call.tensor(2)
     row = _row(call.integers(1), weight)
     if row is None or row == 0 or x.elements % row:
         return None
     rows = x.elements // row
-    kept = size_of(accumulate_type(x.dtype))
-    statistics = 0 if call.name == "aten::rms_norm" else None if kept is None else rows * kept
     flops = x.elements * (3 + (weight is not None)) + 3 * rows
-    read = total(x.stored_bytes, _given(weight))
-    return _work("normalisation.rms_norm", x, flops, read, total(x.bytes, statistics))
+    written = total(dense(x), 0 if call.name == "aten::rms_norm" else _statistics(x, rows))
+    return Work("normalisation.rms_norm", flops, stored(x, weight), written, x.dtype)
 
 
 def rms_norm_backward(call: Call, _: Conventions) -> Work | None:
@@ -281,20 +254,24 @@ def rms_norm_backward(call: Call, _: Conventions) -> Work | None:
     The normalised input (n), its sum with the gradient (2n), and gradient - normalised·mean, scaled
     (3n). Reads gradient, input, weight and the inverse root of each row.
     """
-    grad, x, rstd, weight = (call.tensor(place) for place in (0, 1, 3, 4))
-    if grad is None or x is None or grad.shape != x.shape:
+    (grad, x), weight = call.given(0, 1), call.tensor(4)
+    if grad.shape != x.shape:
         return None
-    mask = call.flags(5)
-    notes: tuple[str, ...] = ()
-    if mask is None or len(mask) != 2:
-        mask = (True, weight is not None)
-        notes = ("which gradients were computed is not recorded: counted as all",)
+    given = call.flags(5)
+    told = given is not None and len(given) == 2
+    mask = given if given is not None and told else (True, weight is not None)
     n = x.elements
     flops = n * (6 + (weight is not None)) * mask[0] + (2 if mask[0] else 3) * n * mask[1]
-    weight_bytes = 0 if weight is None else weight.bytes
-    written = total(x.bytes if mask[0] else 0, weight_bytes if mask[1] else 0)
-    read = total(grad.stored_bytes, x.stored_bytes, _given(weight, rstd))
-    return _work("normalisation.rms_norm_backward", x, flops, read, written, *notes)
+    written = total(dense(x) if mask[0] else 0, dense(weight) if mask[1] else 0)
+    read = stored(grad, x, weight, call.tensor(3))
+    return Work(
+        "normalisation.rms_norm_backward",
+        flops,
+        read,
+        written,
+        x.dtype,
+        notes=() if told else (_ALL,),
+    )
 
 
 def statistics(call: Call, _: Conventions) -> Work | None:
@@ -302,13 +279,11 @@ def statistics(call: Call, _: Conventions) -> Work | None:
 
     Sum (n), subtract, square, sum (3n); reads x, writes mean and inverse deviation of each channel.
     """
-    x = call.tensor(0)
-    if x is None or len(x.shape) < 2:
+    (x,) = call.given(0)
+    if len(x.shape) < 2:
         return None
-    kept = size_of(accumulate_type(x.dtype))
-    written = None if kept is None else 2 * x.shape[1] * kept
-    flops = 4 * x.elements + 4 * x.shape[1]
-    return _work("normalisation.statistics", x, flops, x.stored_bytes, written)
+    flops, written = 4 * x.elements + 4 * x.shape[1], _statistics(x, 2 * x.shape[1])
+    return Work("normalisation.statistics", flops, stored(x), written, x.dtype)
 
 
 def elementwise_norm(call: Call, _: Conventions) -> Work | None:
@@ -316,12 +291,10 @@ def elementwise_norm(call: Call, _: Conventions) -> Work | None:
 
     Weight and bias add n each.
     """
-    x, weight, bias, mean, invstd = (call.tensor(place) for place in range(5))
-    if x is None:
-        return None
+    (x,), weight, bias = call.given(0), call.tensor(1), call.tensor(2)
     flops = x.elements * (2 + (weight is not None) + (bias is not None))
-    read = total(x.stored_bytes, _given(weight, bias, mean, invstd))
-    return _work("normalisation.elementwise", x, flops, read, x.bytes)
+    read = stored(x, weight, bias, call.tensor(3), call.tensor(4))
+    return Work("normalisation.elementwise", flops, read, dense(x), x.dtype)
 
 
 def backward_reduce(call: Call, _: Conventions) -> Work | None:
@@ -330,13 +303,12 @@ def backward_reduce(call: Call, _: Conventions) -> Work | None:
     `batch_norm_backward_reduce(grad, x, mean, invstd, weight, ...)` reads gradient and input, writes
     four values for each channel.
     """
-    grad, x, mean, invstd, weight = (call.tensor(place) for place in range(5))
-    if grad is None or x is None or len(x.shape) < 2:
+    grad, x = call.given(0, 1)
+    if len(x.shape) < 2:
         return None
-    kept = size_of(accumulate_type(x.dtype))
-    written = None if kept is None else 4 * x.shape[1] * kept
-    read = total(grad.stored_bytes, x.stored_bytes, _given(mean, invstd, weight))
-    return _work("normalisation.backward_reduce", x, 5 * x.elements, read, written)
+    read = stored(grad, x, *(call.tensor(place) for place in range(2, 5)))
+    written = _statistics(x, 4 * x.shape[1])
+    return Work("normalisation.backward_reduce", 5 * x.elements, read, written, x.dtype)
 
 
 def backward_elementwise(call: Call, _: Conventions) -> Work | None:
@@ -345,12 +317,10 @@ def backward_elementwise(call: Call, _: Conventions) -> Work | None:
     `batch_norm_backward_elemt(grad, x, mean, invstd, weight, sum_dy, sum_dy_xmu, count)`: the
     normalised input (2n), and gradient - mean - normalised·covariance, scaled (4n).
     """
-    grad, x = call.tensor(0), call.tensor(1)
-    if grad is None or x is None:
-        return None
-    others = _given(*(call.tensor(place) for place in range(2, 8)))
-    read = total(grad.stored_bytes, x.stored_bytes, others)
-    return _work("normalisation.backward_elementwise", x, 6 * x.elements, read, x.bytes)
+    grad, x = call.given(0, 1)
+    read = stored(grad, x, *(call.tensor(place) for place in range(2, 8)))
+    name = "normalisation.backward_elementwise"
+    return Work(name, 6 * x.elements, read, dense(x), x.dtype)
 
 
 MODELS: tuple[Model, ...] = (

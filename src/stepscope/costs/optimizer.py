@@ -15,15 +15,7 @@ Maximising and unscaling gradients add 1 each. Sources: Kingma and Ba (2015), Lo
 from __future__ import annotations
 
 from stepscope.costs.call import Call, Tensor
-from stepscope.costs.work import Conventions, Model, Work, aten, total
-
-
-def _elements(tensors: tuple[Tensor, ...]) -> int:
-    return sum(tensor.elements for tensor in tensors)
-
-
-def _bytes(tensors: tuple[Tensor, ...]) -> int | None:
-    return total(*(tensor.stored_bytes for tensor in tensors))
+from stepscope.costs.work import Conventions, Model, Work, aten, of_lists, stored, total
 
 
 def _times(size: int | None, count: int) -> int | None:
@@ -33,15 +25,8 @@ def _times(size: int | None, count: int) -> int | None:
 def _work(
     formula: str, parameters: tuple[Tensor, ...], each: int, read: int | None, written: int | None
 ) -> Work:
-    known = parameters[0].dtype is not None
-    return Work(
-        formula=formula,
-        flops=each * _elements(parameters),
-        bytes_read=read,
-        bytes_written=written,
-        dtype=parameters[0].dtype,
-        notes=() if known else ("element type of lists not recorded",),
-    )
+    elements = sum(tensor.elements for tensor in parameters)
+    return of_lists(formula, parameters, each * elements, read, written)
 
 
 def _scaled(call: Call, position: int) -> bool:
@@ -55,16 +40,13 @@ def adam(call: Call, _: Conventions) -> Work | None:
     Reads parameter, gradient and two moments, writes parameter and moments; AMSGrad reads and
     writes a third, unscaling writes the gradient.
     """
-    parameters, gradients = call.tensors(0), call.tensors(1)
-    if parameters is None or gradients is None:
-        return None
+    parameters, gradients = call.listed(0, 1)
     decay, largest, maximise = call.number(9), call.flag(11), call.flag(12)
     each = 13
     if decay:
         each += 1 if "adamw" in call.name else 2
     each += bool(largest) + bool(maximise) + _scaled(call, 13)
-    size = _bytes(parameters)
-    grads = _bytes(gradients)
+    size, grads = stored(*parameters), stored(*gradients)
     states = 3 if largest else 2
     read = total(_times(size, 1 + states), grads)
     written = total(_times(size, 1 + states), grads if _scaled(call, 13) else 0)
@@ -77,13 +59,11 @@ def sgd(call: Call, _: Conventions) -> Work | None:
     Reads parameter and gradient, writes the parameter; a momentum buffer is read (not in the first
     step) and written, unscaling writes the gradient.
     """
-    parameters, gradients = call.tensors(0), call.tensors(1)
-    if parameters is None or gradients is None:
-        return None
+    parameters, gradients = call.listed(0, 1)
     decay, momentum, dampening = call.number(3), call.number(4), call.number(6)
     nesterov, maximise, first = call.flag(7), call.flag(8), call.flag(9)
     each = 2 + (2 if decay else 0) + bool(maximise) + _scaled(call, 10)
-    size, grads = _bytes(parameters), _bytes(gradients)
+    size, grads = stored(*parameters), stored(*gradients)
     read, written = total(size, grads), size
     if momentum:
         each += 0 if first else 3 if dampening else 2
@@ -100,11 +80,9 @@ def adagrad(call: Call, _: Conventions) -> Work | None:
 
     Reads parameter, gradient and sum, writes parameter and sum; unscaling writes the gradient.
     """
-    parameters, gradients = call.tensors(0), call.tensors(1)
-    if parameters is None or gradients is None:
-        return None
+    parameters, gradients = call.listed(0, 1)
     each = 7 + (2 if call.number(6) else 0) + bool(call.flag(8)) + _scaled(call, 9)
-    size, grads = _bytes(parameters), _bytes(gradients)
+    size, grads = stored(*parameters), stored(*gradients)
     read = total(_times(size, 2), grads)
     written = total(_times(size, 2), grads if _scaled(call, 9) else 0)
     return _work("optimizer.adagrad", parameters, each, read, written)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stepscope.costs.call import Call, Scalar, Tensor
-from stepscope.costs.dtype import is_float, real_of, scalar_type, size_of
-from stepscope.costs.work import Conventions, Model, Work, aten, total
+from stepscope.costs.dtype import is_float, real_of, scalar_type
+from stepscope.costs.work import Conventions, Model, Work, aten, sized, stored, total
 
 Result = Literal["same", "sum", "bool", "index", "real"]
 
@@ -33,6 +33,8 @@ class _Reduction:
     results: int = 1
     indexed: bool = False
 
+
+_UNTOLD = "reduced dimensions not recorded"
 
 _REDUCTIONS: dict[str, _Reduction] = {
     "aten::sum": _Reduction(1, result="sum", dtype=3),
@@ -99,10 +101,7 @@ def _dtype(row: _Reduction, x: Tensor, asked: str | None) -> str | None:
 
 def reduction(call: Call, _: Conventions) -> Work | None:
     """Reduction of its row: reads the n elements, writes the m results (and indices of extremes)."""
-    row = _REDUCTIONS[call.name]
-    x = call.tensor(0)
-    if x is None:
-        return None
+    row, (x,) = _REDUCTIONS[call.name], call.given(0)
     if isinstance(call.argument(1), Tensor) and call.name in ("aten::max", "aten::min"):
         return None  # the larger of two tensors: torch calls aten::maximum inside
     over_all = len(call.arguments) <= (2 if row.dtype is not None or row.each == 4 else 1)
@@ -112,20 +111,19 @@ def reduction(call: Call, _: Conventions) -> Work | None:
         asked = scalar_type(call.integer(1 if over_all else row.dtype))
     out = _dtype(row, x, asked)
     arithmetic = is_float(asked or x.dtype) or x.dtype is None
-    results = extent[0] if extent is not None else None
+    results = None if extent is None else extent[0]
     flops = row.each * x.elements + row.per_result * (results or 0)
-    size = size_of(out)
-    written: int | None = None
-    if results is not None and size is not None:
-        index = 8 if row.indexed and not over_all else 0
-        written = results * (size * row.results + index)
+    written = None
+    if results is not None:
+        indices = 8 * results if row.indexed and not over_all else 0
+        written = total(sized(results * row.results, out), indices)
     return Work(
-        formula="reduction.reduce",
+        "reduction.reduce",
         flops=flops if arithmetic else 0,
-        bytes_read=x.stored_bytes,
+        bytes_read=stored(x),
         bytes_written=written,
         dtype=real_of(x.dtype),
-        notes=() if results is not None else ("reduced dimensions not recorded",),
+        notes=() if results is not None else (_UNTOLD,),
     )
 
 
@@ -134,36 +132,25 @@ def norm(call: Call, _: Conventions) -> Work | None:
 
     Reads x, writes the m results.
     """
-    x = call.tensor(0)
-    if x is None:
-        return None
-    extent = (1, x.elements)
-    found = reduced_extent(call, 2, x.shape) if len(call.arguments) > 2 else extent
+    (x,) = call.given(0)
+    found = reduced_extent(call, 2, x.shape) if len(call.arguments) > 2 else (1, x.elements)
     order = call.number(1)
     usual = order is None or order in (1, 2) or math.isinf(order)
-    size = size_of(real_of(x.dtype))
+    out = real_of(x.dtype)
     return Work(
-        formula="reduction.norm",
-        flops=(2 if usual else 3) * x.elements + (found[0] if found is not None else 0),
-        bytes_read=x.stored_bytes,
-        bytes_written=None if size is None or found is None else found[0] * size,
-        dtype=real_of(x.dtype),
-        notes=() if found is not None else ("reduced dimensions not recorded",),
+        "reduction.norm",
+        flops=(2 if usual else 3) * x.elements + (0 if found is None else found[0]),
+        bytes_read=stored(x),
+        bytes_written=None if found is None else sized(found[0], out),
+        dtype=out,
+        notes=() if found is not None else (_UNTOLD,),
     )
 
 
 def compare_all(call: Call, _: Conventions) -> Work | None:
     """Whether two tensors are equal, `equal(a, b)`: n comparisons; writes one boolean."""
-    a, b = call.tensor(0), call.tensor(1)
-    if a is None or b is None:
-        return None
-    return Work(
-        formula="reduction.equal",
-        flops=a.elements if is_float(a.dtype) else 0,
-        bytes_read=total(a.stored_bytes, b.stored_bytes),
-        bytes_written=1,
-        dtype=a.dtype,
-    )
+    a, b = call.given(0, 1)
+    return Work("reduction.equal", a.elements * is_float(a.dtype), stored(a, b), 1, a.dtype)
 
 
 MODELS: tuple[Model, ...] = (

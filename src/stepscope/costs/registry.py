@@ -29,7 +29,7 @@ from stepscope.costs import (
     softmax,
     view,
 )
-from stepscope.costs.call import Call, parse_call
+from stepscope.costs.call import Call, Untold, parse_call
 from stepscope.costs.work import DEFAULT_CONVENTIONS, FAMILIES, Conventions, Model, Work
 from stepscope.floor.plugins import PlugIn, load, of_type
 
@@ -137,7 +137,10 @@ def _guarded(plug_in: PlugIn, model: Model) -> Model:
     count, aligned_sizes = model.count, model.aligned_sizes
 
     def counted(call: Call, conventions: Conventions) -> Work | None:
-        found = None if count is None else count(call, conventions)
+        try:
+            found = None if count is None else count(call, conventions)
+        except Untold:
+            found = None
         return None if found is None else _countable(of_type(Work, found))
 
     return replace(
@@ -230,33 +233,17 @@ def work(
 def of_row(row: Row, conventions: Conventions = DEFAULT_CONVENTIONS) -> Work | None:
     """Count the work of a distinct call; a call asked for again is answered from memory."""
     model = model_of(row.name)
-    if model is None or model.count is None:
+    if model is None or model.count is None or (call := _parse(row)) is None:
         return None
-    call = _parse(row)
-    if call is None:
+    try:
+        found = model.count(call, conventions)
+    except Untold:
         return None
-    found = model.count(call, conventions)
-    if found is None or not _fits(found):
-        return None
-    return found
+    return found if found is not None and _fits(found) else None
 
 
 def _parse(row: Row) -> Call | None:
-    related = tuple(
-        call
-        for other in row.related
-        if (
-            call := parse_call(
-                other.name,
-                other.dims,
-                other.types,
-                other.strides,
-                other.values,
-                list_dtype=other.list_dtype,
-            )
-        )
-        is not None
-    )
+    related = (_parse(other) for other in row.related)
     return parse_call(
         row.name,
         row.dims,
@@ -264,7 +251,7 @@ def _parse(row: Row) -> Call | None:
         row.strides,
         row.values,
         list_dtype=row.list_dtype,
-        related=related,
+        related=tuple(call for call in related if call is not None),
     )
 
 

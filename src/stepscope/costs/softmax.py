@@ -10,8 +10,8 @@ Source: the definition; PyProf's 40n and 21n stand for instructions, not operati
 from __future__ import annotations
 
 from stepscope.costs.call import Call, Scalar
-from stepscope.costs.dtype import scalar_type, size_of
-from stepscope.costs.work import Conventions, Model, Work, aten, total
+from stepscope.costs.dtype import scalar_type
+from stepscope.costs.work import Conventions, Model, Work, aten, sized, stored
 
 
 def forward(call: Call, _: Conventions) -> Work | None:
@@ -20,23 +20,14 @@ def forward(call: Call, _: Conventions) -> Work | None:
     A 16-bit input may be written as float32 where the call asks for it. A masked softmax reads the
     mask too.
     """
-    x = call.tensor(0)
-    if x is None:
-        return None
+    (x,) = call.given(0)
     out = x.dtype
     if call.name in ("aten::_softmax", "aten::_log_softmax") and call.flag(2):
         out = "float32"
     elif isinstance(call.argument(2), Scalar) and not call.name.startswith("aten::_"):
         out = scalar_type(call.integer(2)) or x.dtype
-    mask = call.tensor(1)
-    size = size_of(out)
-    return Work(
-        formula="softmax.forward",
-        flops=5 * x.elements,
-        bytes_read=total(x.stored_bytes, 0 if mask is None else mask.stored_bytes),
-        bytes_written=None if size is None else x.elements * size,
-        dtype=x.dtype,
-    )
+    read, written = stored(x, call.tensor(1)), sized(x.elements, out)
+    return Work("softmax.forward", 5 * x.elements, read, written, x.dtype)
 
 
 def backward(call: Call, _: Conventions) -> Work | None:
@@ -44,21 +35,13 @@ def backward(call: Call, _: Conventions) -> Work | None:
 
     The result has the type that the input had, which the call names.
     """
-    grad, out = call.tensor(0), call.tensor(1)
-    if grad is None or out is None or grad.shape != out.shape:
+    grad, out = call.given(0, 1)
+    if grad.shape != out.shape:
         return None
     mask = call.tensor(2) if call.name == "aten::_masked_softmax_backward" else None
-    dtype = scalar_type(call.integer(3)) or grad.dtype
-    size = size_of(dtype)
-    return Work(
-        formula="softmax.backward",
-        flops=4 * grad.elements,
-        bytes_read=total(
-            grad.stored_bytes, out.stored_bytes, 0 if mask is None else mask.stored_bytes
-        ),
-        bytes_written=None if size is None else grad.elements * size,
-        dtype=grad.dtype,
-    )
+    written = sized(grad.elements, scalar_type(call.integer(3)) or grad.dtype)
+    read = stored(grad, out, mask)
+    return Work("softmax.backward", 4 * grad.elements, read, written, grad.dtype)
 
 
 MODELS: tuple[Model, ...] = (

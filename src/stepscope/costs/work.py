@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from stepscope.costs.call import Call, Tensor
+from stepscope.costs.dtype import size_of
 
 PRODUCTS = frozenset({"GEMM", "convolution", "attention"})
 """Classes of work that multiply matrices."""
@@ -142,8 +143,9 @@ class Model:
             class of work.
         names: operators it knows, as the recorder spells them.
         count: the formula; its docstring states it, with source and convention. It returns
-            None for a call that it cannot count. None itself where operators are known and no
-            formula is: what they are is then all that is said about them.
+            None for a call that it cannot count, or leaves by `Untold` where an input is missing
+            (see `Call.given`). None itself where operators are known and no formula is: what they
+            are is then all that is said about them.
         composites: those of `names` that hand their work on to other operators, which are recorded
             below them. torch composes them of others in every configuration, or on most devices.
             Their own formula answers only where nothing below them has one.
@@ -201,6 +203,36 @@ def total(*sizes: int | None) -> int | None:
             return None
         result += size
     return result
+
+
+def stored(*tensors: Tensor | None) -> int | None:
+    """Bytes of tensors as they are stored; those that a call was not given count none."""
+    return total(*(tensor.stored_bytes for tensor in tensors if tensor is not None))
+
+
+def dense(*tensors: Tensor | None) -> int | None:
+    """Bytes of dense tensors of these shapes; those that a call was not given count none."""
+    return total(*(tensor.bytes for tensor in tensors if tensor is not None))
+
+
+def sized(elements: int, dtype: str | None) -> int | None:
+    """Bytes of so many elements; None where the type is unknown."""
+    size = size_of(dtype)
+    return None if size is None else elements * size
+
+
+def of_lists(
+    formula: str,
+    tensors: tuple[Tensor, ...],
+    flops: int,
+    read: int | None,
+    written: int | None,
+    unit: Unit = "vector",
+) -> Work:
+    """Work on lists of tensors of one type, which recorders leave out."""
+    dtype = tensors[0].dtype
+    notes = () if dtype is not None else ("element type of lists not recorded",)
+    return Work(formula, flops, read, written, dtype, unit, notes=notes)
 
 
 def summed(formula: str, parts: tuple[Work, ...], *notes: str) -> Work:
