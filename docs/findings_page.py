@@ -15,7 +15,7 @@ def findings_page() -> str:
     parts = [
         "# Rules\n",
         "What [`findings`](questions/findings.md) looks for: one rule each, with the thresholds that it "
-        "goes by and where they come from. `stepscope findings SRC --id RULE` asks for one alone. A "
+        "goes by and where they come from. `stepscope findings SRC --id RULE` asks for one. A "
         "source of `ours` is a choice of StepScope's, with its reason.\n",
     ]
     for rule in every():

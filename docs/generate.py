@@ -90,8 +90,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [Record a training job](recording.md): a trace, the phases of a whole run, single events, or a "
         "trace while it runs\n"
         "* [Compare two recordings](diff.md): what got slower or faster, gates for CI\n"
-        "* [See whether it scales](scaling.md): reading, drawing and comparing what a job measured of "
-        "itself\n\n"
+        "* [See whether it scales](scaling.md): read, draw and compare inline measurements\n\n"
         "## Questions\n\n" + markdown_table(["question", "asks"], rows) + "\n"
         "## Reference\n\n"
         "* [The command line](cli.md)\n"
@@ -120,11 +119,11 @@ def cli_page() -> str:
             ["code", "meaning"],
             [
                 ["0", "answered"],
-                ["1", "an error: one line of what, one line of what to do"],
-                ["2", "the call was wrong"],
-                ["3", "a check or a gate did not hold"],
+                ["1", "an error: one line says what happened, one what to do"],
+                ["2", "a usage error"],
+                ["3", "a check or a gate failed"],
                 ["130", "interrupted"],
-                ["141", "whoever read the output stopped reading"],
+                ["141", "the reader of the output went away"],
             ],
         ),
     ]
@@ -166,9 +165,9 @@ def schema_page() -> str:
     parts = [
         "# The tables\n",
         f"Version {STORE_VERSION}. Times are integer nanoseconds since the run's start, sizes are "
-        'bytes, NULL means “not measured”. `stepscope sql SRC "SELECT ..."` asks them, and beside them '
+        'bytes, NULL means “not measured”. `stepscope sql SRC "SELECT ..."` queries them, and '
         "the answer to every [question](index.md) as `answer.NAME` (`answer.kernels`, "
-        "`answer.device_time`), with the defaults of its parameters.\n",
+        "`answer.device_time`), with the question's default parameters.\n",
     ]
     for found in TABLES.values():
         rows = [
@@ -235,8 +234,8 @@ def errors_page(source: Path = SOURCE) -> str:
         raise SystemExit("ERRORS: " + "; ".join(wrong))
     parts = [
         "# Errors\n",
-        "An error is one line of what happened and one of what to do. The word in brackets at the "
-        "end of the first line is its name here.\n",
+        "An error is one line that says what happened and one that says what to do. The word in brackets "
+        "at the end of the first line is its name on this page.\n",
     ]
     for slug, words in sorted(explained.items()):
         parts += [f"## {slug}\n", f"{words}\n"]
@@ -262,7 +261,7 @@ def checks_page() -> str:
         "on one of these are shown with a mark and the reason. `stepscope checks SRC` lists what "
         "they found, with the questions.\n",
         "## Evidence\n",
-        "What a question declares that it rests on, and what a check may find damaged.\n",
+        "What questions rest on, and what checks may find damaged.\n",
         markdown_table(
             ["kind", "what it is", "answers that rest on it"],
             [evidence_row(kind, meaning) for kind, meaning in MEANINGS.items()],
@@ -272,17 +271,17 @@ def checks_page() -> str:
     parts += [
         "## Classes of damage\n",
         "What readers count while they read a file; `stepscope sources SRC` lists them per file. "
-        "`--strict` takes those as an error that cost something or had to be repaired.\n",
+        "With `--strict`, those that lost something or had to be repaired are an error.\n",
         markdown_table(
             ["class", "what it is", "strict"],
             [
-                [f"`{name}`", damage.line, "passes" if damage.harmless else "refuses"]
+                [f"`{name}`", damage.line, "ignored" if damage.harmless else "error"]
                 for name, damage in CLASSES.items()
             ],
         ),
         "## Invariants\n",
-        "What `stepscope check` holds against the tables of every store; a violation is an error in "
-        "StepScope. Exit code 3.\n",
+        "What `stepscope check` requires of the tables of every store; a violation is a bug in "
+        "StepScope, and the exit code is 3.\n",
         markdown_table(
             ["invariant", "what must hold"],
             [[f"`{name}`", words] for name, words, *_ in (*INVARIANTS, *SUMS)],

@@ -11,10 +11,10 @@ from stepscope.answers.declare import Parameter, Question
 
 PYTHON_TYPES = {"int": "int", "float": "float", "text": "str", "bool": "bool"}
 COMMON = (
-    ("top", "int | None", "the first so many rows alone"),
-    ("columns", "Sequence[str] | None", "these columns alone, in this order"),
-    ("rank", "int | Iterable[int] | None", "of this rank or these ranks alone"),
-    ("step", "int | Iterable[int] | None", "of this step or these steps alone"),
+    ("top", "int | None", "only the first so many rows"),
+    ("columns", "Sequence[str] | None", "only these columns, in this order"),
+    ("rank", "int | Iterable[int] | None", "only this rank or these ranks"),
+    ("step", "int | Iterable[int] | None", "only this step or these steps"),
 )
 OF_SEVERAL = (
     (
@@ -22,11 +22,11 @@ OF_SEVERAL = (
         "Sequence[str] | None = None",
         "what to call the recordings; by default the last parts of their paths",
     ),
-    ("top", "int | None = None", "the first so many rows alone"),
-    ("columns", "Sequence[str] | None = None", "these columns alone, in this order"),
+    ("top", "int | None = None", "only the first so many rows"),
+    ("columns", "Sequence[str] | None = None", "only these columns, in this order"),
     ("cache", "bool = True", "keep what is imported for the next time"),
-    ("strict", "bool = False", "take any damage in a file as an error"),
-    ("progress", "Progress | None = None", "hears how far reading is"),
+    ("strict", "bool = False", "treat any damage in a file as an error"),
+    ("progress", "Progress | None = None", "is told how far reading has got"),
 )
 SOURCES = {
     "two": (

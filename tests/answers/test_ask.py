@@ -106,9 +106,8 @@ def test_damage_to_a_file_bears_on_what_rests_on_nothing_else(store):
 
 
 def test_a_question_cannot_rest_on_evidence_that_no_check_knows():
-    declare = question("odd", "Odd?", COLUMNS, rests_on=("kernel-times",))
     with pytest.raises(ValueError, match="odd rests on kernel-times"):
-        declare(print)
+        question("odd", "Odd?", COLUMNS, rests_on=("kernel-times",))
     with pytest.raises(TypeError, match="rests_on"):
         question("odd", "Odd?", COLUMNS)
 
@@ -126,7 +125,7 @@ def test_a_question_cannot_rest_on_evidence_that_no_check_knows():
         ({"least": True}, "least=True is not of type int"),
         ({"bye": "name"}, "no parameter 'bye' of toy-kernels"),
         ({"columns": []}, "no columns"),
-        ({"columns": ["name", "name"]}, "'name' twice"),
+        ({"columns": ["name", "name"]}, "'name' is named twice"),
     ],
 )
 def test_a_wrong_call_is_told_what_is_wrong(store, asked, message):
@@ -152,8 +151,8 @@ def test_an_empty_answer_says_why_and_what_would_fill_it():
 
 
 def test_an_answer_empty_by_choice_says_that(store):
-    assert ask(toy, store, ranks=[1], least=100).note.startswith("Nothing of this in the chosen")
-    assert ask(toy, store, least=100).note.startswith("The recording has nothing of this")
+    assert ask(toy, store, ranks=[1], least=100).note.startswith("No matching rows in the chosen")
+    assert ask(toy, store, least=100).note.startswith("No matching rows in this recording")
     assert ask(toy, store).note == ""
 
 

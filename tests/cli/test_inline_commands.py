@@ -72,7 +72,7 @@ def test_scaling_names_what_stops(run, runs):
     assert "     2  iteration\n" in done.out
     assert "     2  fc<b>1</b> forward\n" in done.out  # a label cannot begin a line of its own
     done = run("scaling", str(runs / "one"), str(runs / "two"), "--below", "0.3")
-    assert "Nothing stops scaling" in done.out
+    assert "No label stops scaling" in done.out
 
 
 def test_scaling_as_data_is_data_alone(run, runs):

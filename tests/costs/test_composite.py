@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import examples
 
 from stepscope.costs.composite import answering
 from stepscope.costs.registry import BY_NAME, is_composite
@@ -48,7 +47,7 @@ forests = st.integers(1, 40).flatmap(
 )
 
 
-@examples(60)
+@settings(max_examples=60, deadline=None)
 @given(forests, st.randoms(use_true_random=False))
 def test_answers_are_those_of_walking_upwards(forest, random) -> None:
     parent, modelled, composite = (list(part) for part in forest)

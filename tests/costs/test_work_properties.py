@@ -7,16 +7,15 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import examples
 
 from stepscope.costs import Conventions, work
 from stepscope.costs.attention import visible_pairs
 from stepscope.costs.call import Tensor, broadcast, parse_call, parse_value
 from stepscope.costs.registry import BY_NAME
 
-few = examples(60)
+few = settings(max_examples=60, deadline=None)
 small = st.integers(1, 6)
 shapes = st.lists(small, min_size=1, max_size=4)
 
@@ -299,7 +298,7 @@ texts = st.none() | st.text(max_size=30) | st.recursive(
 ).map(json.dumps)  # fmt: skip
 
 
-@examples(200)
+@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(sorted(BY_NAME)), texts, texts, texts, texts)
 def test_hostile_texts_give_none_or_sound_work(name, dims, types, strides, values) -> None:
     found = work(name, dims, types, strides, values)
@@ -318,7 +317,7 @@ value = st.sampled_from(
 )  # fmt: skip
 
 
-@examples(25)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(argument, value), max_size=15))
 def test_every_model_takes_arguments_it_was_not_made_for(arguments) -> None:
     dims = json.dumps([shape for (shape, _), _ in arguments])

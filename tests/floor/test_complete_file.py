@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,18 @@ def test_a_file_for_a_folder_is_refused_in_words(tmp_path: Path) -> None:
     ):
         unfinished.write_text("")
     assert (refused.value.slug, refused.value.hint) == ("cannot-write", "elsewhere")
+
+
+def test_a_pipe_is_written_into_and_a_link_followed(tmp_path: Path) -> None:
+    pipe, target, link = tmp_path / "pipe", tmp_path / "a.txt", tmp_path / "link"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    link.symlink_to(target)
+    for place in (pipe, link):
+        with complete_output(place) as unfinished:
+            unfinished.write_text("answer")
+    assert os.read(reader, 16) == b"answer"
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert target.read_text() == "answer"

@@ -57,5 +57,5 @@ def test_name_is_asked_only_where_the_bytes_say_nothing(name, kind):
 
 
 def test_nsight_systems_report_says_how_to_convert_it():
-    assert "nsys export" in advice("Nsight Systems report")
-    assert "nsys export" in advice("unfinished Nsight Systems recording")
+    assert "not read yet" in advice("Nsight Systems report")
+    assert "not read yet" in advice("unfinished Nsight Systems recording")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.examples import examples
 from tests.judge.job import A100, V100, Job
 
 NAMES = [
@@ -46,7 +45,9 @@ EVENTS = st.tuples(
 )  # fmt: skip
 
 
-@examples(25)
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.lists(PIECES, max_size=4),
     st.lists(EVENTS, max_size=3),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import examples
 
 from stepscope.answers.ask import ask
 from stepscope.questions import find
@@ -125,7 +124,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS, st.integers(0, 30), st.integers(0, 30))
-@examples(30)
+@settings(max_examples=30, deadline=None)
 def test_parts_equal_a_moment_by_moment_count(events: list[Any], first: int, second: int) -> None:
     work = [event for event in events if event[0] != "annotation"]
     rows = {

@@ -4,9 +4,8 @@ from contextlib import ExitStack
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import examples
 
 from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
@@ -390,7 +389,7 @@ _runs = st.lists(
 )
 
 
-@examples(10)
+@settings(max_examples=10, deadline=None)
 @given(_runs, st.lists(_runs, min_size=1, max_size=2))
 def test_parts_add_up_to_the_whole_whatever_ran(before, after):
     two = {"step": [], "device_event": []}
@@ -411,7 +410,7 @@ _sides = st.dictionaries(
 )
 
 
-@examples(50)
+@settings(max_examples=50, deadline=None)
 @given(_sides, _sides)
 def test_rounding_loses_nothing_of_the_whole(before, after):
     """Each part has samples of its own number: means are fractions of many kinds."""
@@ -445,7 +444,7 @@ _phases = st.lists(
 )
 
 
-@examples(10)
+@settings(max_examples=10, deadline=None)
 @given(_phases, _phases)
 def test_phases_add_up_to_the_step_whatever_they_took(before, after):
     with (

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.examples import examples
 
 from stepscope.analysis.recursion import inner_calls
 from stepscope.floor.errors import UsageError
@@ -340,7 +339,9 @@ def call_trees(draw) -> list[dict[str, object]]:
 
 
 @given(call_trees(), st.randoms())
-@examples(25)
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_inner_calls_are_those_with_an_alike_ancestor(make_scope, rows, random):
     by_id = {row["id"]: row for row in rows}
 

@@ -181,12 +181,12 @@ def test_in_words_all_rows_show_and_below_them_what_stops(run):
     assert len([line for line in lines if line.startswith("fc")]) == 80
     assert lines[-3:] == [
         "",
-        "Stop scaling (weak-scaling efficiency below 80.0 %), from so many ranks on:",
+        "Stop scaling (weak-scaling efficiency below 80.0 %) at this many ranks:",
         "     2  fc7",
     ]
     loose = scaling([one, two], below=0.5)
     assert scaling_lines(loose, width=100)[-1].text == (
-        "Nothing stops scaling (weak-scaling efficiency below 50.0 %)."
+        "No label stops scaling (weak-scaling efficiency below 50.0 %)."
     )
     alone = [line.text for line in scaling_lines(scaling([one]), width=100)]
     assert not any("scaling (" in line for line in alone)

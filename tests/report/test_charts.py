@@ -59,7 +59,7 @@ def test_events_are_drawn_in_order_where_they_run():
     assert [label.get_text() for label in axes.get_yticklabels()] == ["fc1", "fc2"]
     assert [(x, width) for _, x, width, _ in _bars(figure)] == [(1.0, 2.0), (4.0, 3.0)]
     texts = [text.get_text() for text in axes.texts]
-    assert "whole iteration 10.00 ms" in texts
+    assert "complete iteration 10.00 ms" in texts
     assert "2.000 ms" in texts
 
 
@@ -130,7 +130,7 @@ def test_small_labels_share_one_part_of_the_stack():
     events = [_event(f"e{n}", 2 * n, 2 * n + 1, 1.0 + n, 0.0) for n in range(14)]
     figure = scaling_chart([[_profile(0, *events)]])
     legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert legend[:2] == ["whole iteration", "all others"]
+    assert legend[:2] == ["complete iteration", "all others"]
     assert legend[2:] == [f"e{n}" for n in range(13, 1, -1)]
     assert 3.0 in [height for _, _, _, height in _bars(figure)]  # 1 + 2
 
@@ -160,7 +160,7 @@ def test_a_chart_that_cannot_be_written_leaves_nothing(tmp_path):
     figure = timeline_chart([_profile(0, FIRST)])
     with pytest.raises(StepScopeError, match="cannot be written"):
         save_figure(figure, tmp_path / "absent" / "a.svg")
-    with pytest.raises(UsageError, match=r"\.png or a \.svg"):
+    with pytest.raises(UsageError, match=r"\.png or \.svg"):
         save_figure(figure, tmp_path / "a.pdf")
     assert list(tmp_path.iterdir()) == []
 

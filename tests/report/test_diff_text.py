@@ -60,9 +60,15 @@ def test_of_many_reasons_the_first_three_are_named():
 
 
 def test_labels_without_whole_iterations_have_a_sentence_too():
-    assert verdict_sentence([row("fc", 10, 20, 1)]) == "No whole iteration in both. fc +10 ns."
+    assert (
+        verdict_sentence([row("fc", 10, 20, 1)])
+        == "The complete iteration was not measured in both. fc +10 ns."
+    )
     gone = row("iteration", 10, None, verdict="only before")
-    assert verdict_sentence([gone]) == "No whole iteration in both. No clear change."
+    assert (
+        verdict_sentence([gone])
+        == "The complete iteration was not measured in both. No clear change."
+    )
 
 
 def test_much_longer_is_told_in_times_and_from_nothing_in_neither():

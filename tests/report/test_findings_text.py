@@ -40,7 +40,7 @@ def test_a_finding_says_what_it_saves_and_what_to_do() -> None:
     )
     assert "   ⚠ read with care: zero_ts" in lines
     assert "2. The recording is not complete or not in order: zero_ts" in lines
-    assert lines[-1] == "Evidence and the queries behind these numbers: --json."
+    assert lines[-1] == "The evidence and queries behind these numbers: --json."
 
 
 def test_commands_in_an_answer_are_those_that_can_be_typed() -> None:
@@ -54,6 +54,8 @@ def test_commands_in_an_answer_are_those_that_can_be_typed() -> None:
             assert "`python -m stepscope checks`" in words, question
             assert "`stepscope checks`" not in words
             assert "`stepscope checks`" in table.to_json()
+            typed = answer_lines(table, width=400, source="a b.json")
+            assert "`stepscope checks 'a b.json'`" in "\n".join(line.text for line in typed)
         empty = ask(find("phases"), store)
         (note,) = [
             line.text
@@ -74,7 +76,7 @@ def test_no_line_is_too_wide(width: int) -> None:
 
 
 def test_what_is_left_out_is_said() -> None:
-    assert text_of(LOADING, most=1)[-1].startswith("1 more: --top 2. Evidence")
+    assert text_of(LOADING, most=1)[-1].startswith("1 more with --top 2. The evidence")
 
 
 def test_nothing_found_is_said() -> None:

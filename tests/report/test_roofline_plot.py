@@ -65,7 +65,7 @@ def test_nothing_to_draw_is_said():
 
 
 def test_a_plot_is_an_svg_or_a_png(tmp_path):
-    with pytest.raises(UsageError, match=r"a \.png or a \.svg file"):
+    with pytest.raises(UsageError, match=r"a \.png or \.svg file"):
         write_plot(answer(product(4000)), tmp_path / "roof.pdf")
     with pytest.raises(StepScopeError, match="cannot be written"):
         write_plot(answer(product(4000)), tmp_path / "missing" / "roof.svg")

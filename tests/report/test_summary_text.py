@@ -51,7 +51,7 @@ def test_every_list_is_shown_when_all_are_long() -> None:
     for title in ("Operators by device self time", "Kernels by summed", "Modules by device self"):
         at = next(i for i, line in enumerate(lines) if line.startswith(title))
         assert lines[at + 1].startswith("  ")
-    assert lines[-1] == "37 more marks: stepscope checks"
+    assert lines[-1] == "37 more: stepscope checks SRC"
 
 
 def test_the_verdict_leads_and_says_where_to_look() -> None:
@@ -82,7 +82,7 @@ def test_lesser_losses_are_told_without_a_name_of_their_own() -> None:
 
 def test_what_was_not_measured_is_named_and_not_shown_as_zero() -> None:
     lines = text_of({"step": [{"end_ns": 10}], "host_event": [{"name": "aten::mm", "dur_ns": 5}]})
-    assert "  not in this recording: Kernel, Memcpy, Memset, Runtime" in lines
+    assert "  not recorded: Kernel, Memcpy, Memset, Runtime" in lines
     assert not any(line.startswith(("  Kernel ", "Device ")) for line in lines)
 
 

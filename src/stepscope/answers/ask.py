@@ -30,8 +30,8 @@ SELECT * FROM data_check WHERE severity <> 'ok' ORDER BY rank, span, "check"
 """
 
 ERRORS = {
-    "bad-parameter": "A parameter of a question has a value of another type than it declares.",
-    "bad-top": "`--top` takes a number of rows from 1. Leave it out to get all rows.",
+    "bad-parameter": "A parameter of a question has a value of the wrong type.",
+    "bad-top": "`--top` takes a number of rows, 1 or more. Leave it out to get all rows.",
     "column-twice": "`--columns` names a column twice.",
 }
 
@@ -227,7 +227,9 @@ def _check_columns(columns: Sequence[str], question: Question) -> None:
     for position, name in enumerate(columns):
         check_name(name, known, "column", of=question.name)
         if name in columns[:position]:
-            raise UsageError(f"column {name!r} twice", hint="name it once", slug="column-twice")
+            raise UsageError(
+                f"column {name!r} is named twice", hint="name it once", slug="column-twice"
+            )
 
 
 def _complete(question: Question, given: dict[str, Any]) -> dict[str, Any]:
@@ -268,7 +270,7 @@ def check_top(top: int | None) -> None:
     if top is not None and top < 1:
         raise UsageError(
             f"cannot show the top {top}",
-            hint="give a number of rows of at least 1, or leave it out to get all",
+            hint="give a number of rows of 1 or more, or leave it out to get all",
             slug="bad-top",
         )
 
@@ -277,11 +279,11 @@ def _note(question: Question, scope: Scope) -> str:
     """Why there is nothing to show."""
     work = "kind IN ('computation', 'communication', 'copy', 'fill')"
     if scope.steps is not None or scope.ranks != scope.store.ranks:
-        reason = "Nothing of this in the chosen ranks and steps."
+        reason = "No matching rows in the chosen ranks and steps."
     elif question.needs == "device" and not scope.value(
         f"SELECT count(*) FROM device_event WHERE {work}"
     ):
         reason = "The recording has no device events."
     else:
-        reason = "The recording has nothing of this."
+        reason = "No matching rows in this recording."
     return f"{reason} {question.fills}".strip()

@@ -10,21 +10,21 @@ from stepscope.floor.errors import UsageError
 ERRORS = {
     "bad-number-list": "Ranks and steps are written as numbers and ranges: `3`, `0,2-5`.",
     "unknown-answer": (
-        "The SQL reads `answer.NAME`, and there is no question of that name. `stepscope "
+        "The SQL names `answer.NAME`, and there is no question of that name. `stepscope "
         "questions` lists them; `-` is written `_`, as in `answer.device_time`."
     ),
-    "unknown-choice": "An option has a value that the question does not declare.",
+    "unknown-choice": "An option has a value that is not one of its choices; the hint lists them.",
     "unknown-column": (
         "The question has no such column, or not in the form that was asked for (`--by`). "
         "`stepscope questions` lists every column."
     ),
-    "unknown-parameter": "The question has no such parameter.",
+    "unknown-parameter": "The question has no such parameter; the hint lists those it has.",
     "unknown-question": "There is no such question. `stepscope questions` lists them.",
-    "unknown-rank": "The recording has no such rank. The message says which there are.",
+    "unknown-rank": "The recording has no such rank; the hint lists those it has.",
     "unknown-rule": (
-        "`findings --id` names a rule that there is not; [findings](findings.md) has them."
+        "`findings --id` names a rule that does not exist; [findings](findings.md) lists them."
     ),
-    "unknown-step": "The recording has no such step. The message says which there are.",
+    "unknown-step": "The recording has no such step; the hint lists those it has.",
     "unknown-table": "There is no such table. `stepscope schema` lists them.",
 }
 
@@ -99,7 +99,7 @@ def check_name(name: str, known: Sequence[str], what: str, *, of: str = "") -> s
     """
     if name in known:
         return name
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, known, n=3)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise UsageError(
         f"no {what} {name!r}{of and f' of {of}'}",

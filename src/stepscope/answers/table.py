@@ -166,8 +166,11 @@ class Table:
             for c in self.columns
         ]
         schema = pa.schema(fields, metadata={"question": self.question.name})
+        # In memory first: Parquet's writer seeks, which a pipe cannot.
+        written = pa.BufferOutputStream()
+        pq.write_table(self.arrow.cast(schema), written)
         with complete_output(Path(path)) as unfinished:
-            pq.write_table(self.arrow.cast(schema), str(unfinished))
+            unfinished.write_bytes(written.getvalue())
 
     def lines(self, *, width: int, most: int | None, whole: bool = False) -> list[Line]:
         """Its rows as a grid: what was asked, the rows, what is left out, and how far to trust it.
@@ -190,10 +193,10 @@ class Table:
                 width=width,
                 more=len(self) - len(rows),
                 whole=whole,
-                wrapped=drawing in _IN_SENTENCES,
+                in_sentences=drawing in _IN_SENTENCES,
                 indented=drawing == "tree",
             )
-        return [*lines, *note_lines(self.note, width), *warning_lines(self.checks)]
+        return [*lines, *note_lines(self.note, width), *warning_lines(self.checks, width)]
 
     def __repr__(self) -> str:
         """Its rows as text of 80 columns, the first 20 of them."""
@@ -210,7 +213,7 @@ class Table:
         rows = self.arrow.slice(0, 100).to_pylist()
         below = [f"{len(self) - len(rows)} more rows"] if len(self) > len(rows) else []
         below += [self.note] if self.note else []
-        below += [line.text for line in warning_lines(self.checks)]
+        below += [line.text for line in warning_lines(self.checks, 10_000)]
         return f"<p>{escape(self.question.asks)}</p>{grid_html(self.columns, rows)}" + "".join(
             f"<p>{escape(text)}</p>" for text in below
         )

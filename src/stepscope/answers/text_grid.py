@@ -7,6 +7,7 @@ the lines.
 from __future__ import annotations
 
 import itertools
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,9 @@ _UNIT_TEXT = {
 }
 _CONTROL = dict.fromkeys((*range(32), 127, *range(128, 160)), "�")
 """Names come from files: a control character in one must not reach the terminal."""
+_HELD = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]?i?B|[KMGT]?FLOP)\b|%)| (?=·)|`[^`]*`")
+"""Where a line does not break: between a number and its unit, before a dot, within a command."""
+_LISTED = re.compile(r"(?<=[a-z]),(?=[a-z])")
 _GAP = 2
 _NARROWEST_TEXT = 24
 MARK = "⚠"
@@ -103,31 +107,33 @@ def shortened(text: str, width: int) -> str:
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
-def warning_lines(checks: Sequence[Mapping[str, Any]]) -> list[Line]:
-    """One line for each check that bears on an answer, the severe ones first."""
+def warning_lines(checks: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
+    """Each check that bears on an answer, the severe ones first."""
     order = {"error": 0, "warning": 1}
     several = len({check["rank"] for check in checks}) > 1
     lines = []
     for check in sorted(checks, key=lambda check: order.get(check["severity"], 2)):
         severe = check["severity"] in order
         where = f" (rank {check['rank']})" if several else ""
-        lines.append(
-            Line(
-                f"{MARK if severe else '·'} {check['check']}{where}: "
-                f"{printable(check['explanation'])}",
-                "warning" if severe else "note",
-            )
-        )
+        text = f"{MARK if severe else '·'} {check['check']}{where}: {check['explanation']}"
+        style: Style = "warning" if severe else "note"
+        lines += [Line(part, style) for part in wrapped(text, width, "  ")]
     return lines
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """The text on lines of the width, those after the first indented.
+
+    A number stays with its unit, and a command between backquotes on one line.
+    """
+    held = _HELD.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), printable(text))
+    lines = textwrap.wrap(held, max(width, 20), subsequent_indent=indent, break_on_hyphens=False)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 def note_lines(note: str, width: int) -> list[Line]:
     """A note over as many lines as it takes."""
-    return [
-        Line(part, "note")
-        for words in note.splitlines()
-        for part in textwrap.wrap(printable(words), max(width, 20))
-    ]
+    return [Line(part, "note") for words in note.splitlines() for part in wrapped(words, width)]
 
 
 def grid_lines(
@@ -137,7 +143,7 @@ def grid_lines(
     width: int,
     more: int = 0,
     whole: bool = False,
-    wrapped: bool = False,
+    in_sentences: bool = False,
     indented: bool = False,
 ) -> list[Line]:
     """Rows as lines under a line of column names, and below them what is left out.
@@ -148,14 +154,14 @@ def grid_lines(
         width: columns of text to fit into.
         more: how many rows there are beside these.
         whole: show every column, and let lines grow wider where they must.
-        wrapped: break long texts over several lines instead of shortening them.
+        in_sentences: break long texts over several lines instead of shortening them.
         indented: set the first text in by the row's `depth`.
     """
     shown = list(columns) if whole else [column for column in columns if column.shown]
     tree = next((c for c in columns if c.type == "text"), None) if indented else None
-    cells = [[_cell(row, c, wrapped, c is tree) for c in shown] for row in rows]
+    cells = [[_cell(row, c, in_sentences, c is tree) for c in shown] for row in rows]
     labels = heads(shown)
-    if wrapped and not whole:
+    if in_sentences and not whole:
         kept = _around_sentence(shown, labels, cells, width)
         shown, labels = [shown[i] for i in kept], [labels[i] for i in kept]
         cells = [[row[i] for i in kept] for row in cells]
@@ -164,7 +170,7 @@ def grid_lines(
     shown, widths = shown[:fitting], widths[:fitting]
     lines = [Line(_joined(labels[:fitting], shown, widths), "head")]
     for row in cells:
-        parts = _wrapped(row[:fitting], shown, widths) if wrapped else [row[:fitting]]
+        parts = _broken(row[:fitting], shown, widths) if in_sentences else [row[:fitting]]
         lines += [Line(_joined(part, shown, widths)) for part in parts]
     if more:
         lines.append(Line(f"({count_text(more)} more rows)", "note"))
@@ -174,9 +180,9 @@ def grid_lines(
     return lines
 
 
-def _cell(row: Row, column: Column, wrapped: bool, indented: bool) -> str:
+def _cell(row: Row, column: Column, in_sentences: bool, indented: bool) -> str:
     text = value_text(row[column.name], column)
-    if wrapped and "\n" in text:
+    if in_sentences and "\n" in text:
         return "\n".join(line.translate(_CONTROL) for line in text.splitlines())
     text = printable(text)
     return "  " * int(row.get("depth") or 0) + text if indented else text
@@ -246,10 +252,16 @@ def _joined(cells: list[str], columns: list[Column], widths: list[int]) -> str:
     return (" " * _GAP).join(padded).rstrip()
 
 
-def _wrapped(cells: list[str], columns: list[Column], widths: list[int]) -> list[list[str]]:
+def _broken(cells: list[str], columns: list[Column], widths: list[int]) -> list[list[str]]:
     """The cells over as many lines as the longest text needs: sentences are not shortened."""
     broken = [
-        [part for line in cell.split("\n") for part in textwrap.wrap(line, width) or [""]]
+        [
+            part
+            for line in cell.split("\n")
+            # Lists of names come without spaces.
+            for part in textwrap.wrap(_LISTED.sub(", ", line), width, break_on_hyphens=False)
+            or [""]
+        ]
         if column.type == "text"
         else [cell]
         for cell, column, width in zip(cells, columns, widths, strict=True)

@@ -34,11 +34,11 @@ def diff(
         by: what is compared; by default the first of category, label and phase that both
             have.
         names: what to call the recordings; by default the last parts of their paths.
-        top: the first so many rows alone.
-        columns: these columns alone, in this order.
+        top: only the first so many rows.
+        columns: only these columns, in this order.
         cache: keep what is imported for the next time.
-        strict: take any damage in a file as an error.
-        progress: hears how far reading is.
+        strict: treat any damage in a file as an error.
+        progress: is told how far reading has got.
 
     Columns: name, before_ns, after_ns, change_ns, change_ratio, ci95_low_ns, ci95_high_ns,
     verdict, share_ratio, calls_before, calls_after, inside, samples_before, samples_after.
@@ -81,11 +81,11 @@ def scaling(
             together.
         below: efficiency below which a label stops scaling.
         names: what to call the recordings; by default the last parts of their paths.
-        top: the first so many rows alone.
-        columns: these columns alone, in this order.
+        top: only the first so many rows.
+        columns: only these columns, in this order.
         cache: keep what is imported for the next time.
-        strict: take any damage in a file as an error.
-        progress: hears how far reading is.
+        strict: treat any damage in a file as an error.
+        progress: is told how far reading has got.
 
     Columns: label, run, ranks, average_ns, max_ns, slowest_rank, weak_efficiency_ratio,
     strong_efficiency_ratio, stops_at_ranks, inside.

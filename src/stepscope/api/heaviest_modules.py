@@ -18,7 +18,7 @@ _HINT = "record with stepscope record --trace, which keeps their paths, or name 
 ERRORS = {
     "no-modules": (
         "`stepscope plan` was given a recording that names no modules of the model, or names them "
-        "by their classes alone (`Linear_3`). `stepscope record --trace` keeps their paths; or "
+        "only by their classes (`Linear_3`). `stepscope record --trace` keeps their paths; or "
         "name the script or the model itself."
     ),
 }

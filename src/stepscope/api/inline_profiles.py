@@ -35,7 +35,7 @@ ERRORS = {
     ),
     "profiles-of-one-rank": (
         "Charts of a result of `parse_result` are about one run, in which each rank has one "
-        "profile. Recordings of several runs in one folder have to be moved apart."
+        "profile. Move the recordings of several runs into folders of their own."
     ),
 }
 
@@ -67,7 +67,7 @@ def parse_result(path: str | Path) -> list[dict[str, Any]]:
             profile = _by_device(load(member), file)
             if profile is None:
                 raise SourceError(
-                    f"{file} is no inline profile",
+                    f"{file} is not an inline profile",
                     hint="give a .prof.json file of `stepscope record --inline`",
                     slug="no-inline-profile",
                 )

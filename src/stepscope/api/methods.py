@@ -15,10 +15,10 @@ class QuestionMethods(ABC):
 
     Every method takes these:
 
-    * `top`: the first so many rows alone.
-    * `columns`: these columns alone, in this order.
-    * `rank`: of this rank or these ranks alone.
-    * `step`: of this step or these steps alone.
+    * `top`: only the first so many rows.
+    * `columns`: only these columns, in this order.
+    * `rank`: only this rank or these ranks.
+    * `step`: only this step or these steps.
 
     Raises:
         UsageError: a rank, step, column or choice that does not exist.

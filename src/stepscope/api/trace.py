@@ -24,8 +24,8 @@ Numbers = int | Iterable[int]
 
 ERRORS = {
     "filter-on-store": (
-        "A window of time and the leaving out of Python frames apply when files are read. A store "
-        "has been read already: give the files, or import them again."
+        "`window` and `python_stack` apply when files are read. A store has been read already: give "
+        "the files, or import them again."
     ),
 }
 
@@ -212,7 +212,7 @@ def open_trace(
     if is_store(path):
         if window is not None or not python_stack:
             raise UsageError(
-                f"{path} is a store: a window or --no-python-stack apply to files",
+                f"{path} is a store: a window and --no-python-stack apply to files",
                 hint="give them when the store is made: stepscope import SRC -o DIR",
                 slug="filter-on-store",
             )

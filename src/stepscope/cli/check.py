@@ -17,7 +17,9 @@ ERRORS = {
 }
 
 
-@click.command(name="check", short_help="Tells whether the tables can be trusted; exit 3 if not.")
+@click.command(
+    name="check", short_help="Checks whether the tables can be trusted; exits with 3 if not."
+)
 @source_argument
 @reading_options
 @form_options
@@ -49,6 +51,6 @@ def command(
     if failed:
         raise CheckFailedError(
             f"{source}: {', '.join(failed)} did not hold",
-            hint="answers that rest on it are marked; docs/checks.md says what each check means",
+            hint="answers that rest on it are marked; stepscope checks SRC says what was found",
             slug="check-failed",
         )

@@ -64,7 +64,7 @@ def read_window(
     except ValueError:
         colon, start, end = "", 0, 0
     if not colon or end <= start:
-        words = f"{text!r} is no stretch of time: write 500ms:2s, or :2s, or 1s:"
+        words = f"{text!r} is not a stretch of time: write 500ms:2s, or :2s, or 1s:"
         raise click.BadParameter(words, ctx, param)
     return start, end
 
@@ -104,8 +104,8 @@ def form_options(command: Command) -> Command:
 def reading_options(command: Command) -> Command:
     """Adds what concerns the reading of files that are no store yet."""
     for option in (
-        click.option("--strict", is_flag=True, help="Take any damage in a file as an error."),
-        click.option("--no-cache", is_flag=True, help="Read the files anew and keep nothing."),
+        click.option("--strict", is_flag=True, help="Treat any damage in a file as an error."),
+        click.option("--no-cache", is_flag=True, help="Read the files again and keep nothing."),
     ):
         command = option(command)
     return command
@@ -113,5 +113,5 @@ def reading_options(command: Command) -> Command:
 
 def narrowing_options(command: Command) -> Command:
     """Adds `--rank` and `--step`."""
-    command = numbers_option("--step", "steps", "These steps alone, as in 3 or 3-5.")(command)
-    return numbers_option("--rank", "ranks", "These ranks alone, as in 0,2-5.")(command)
+    command = numbers_option("--step", "steps", "Only these steps, as in 3 or 3-5.")(command)
+    return numbers_option("--rank", "ranks", "Only these ranks, as in 0,2-5.")(command)

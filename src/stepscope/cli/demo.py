@@ -182,4 +182,4 @@ def _ask(path: Path, question: str) -> None:
 
     with progress_on() as progress, open_trace(path, progress=progress) as trace:
         progress.finish()
-        put_answer(trace.ask(question))
+        put_answer(trace.ask(question), source=str(path))

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 ERRORS = {
     "gate-failed": (
-        "A change is beyond what `stepscope diff --fail-if` allows; the lines before it say by "
-        "how much, and how sure that is. The exit code is 3, so that a script can stop. See "
+        "A change is larger than `stepscope diff --fail-if` allows; the lines above it say by how "
+        "much, and how sure that is. The exit code is 3, so that a script can stop. See "
         "[diff](diff.md)."
     ),
 }
@@ -57,7 +57,7 @@ def tell(judged: Sequence[Judged]) -> None:
             f"{len(failed)} of {len(judged)} gates failed"
             if len(judged) > 1
             else "the gate failed",
-            hint="stepscope diff --by operator, kernel or module says more about the same traces"
+            hint="stepscope diff --by operator, --by kernel or --by module shows where the change is"
             if any(one.row["name"] == "step" for one in failed)
             else "the lines above say what was measured",
             slug="gate-failed",

@@ -22,24 +22,24 @@ from stepscope.cli.progress import progress_on
     required=True,
     metavar="DIR",
     type=click.Path(file_okay=False),
-    help="Where to make the store.",
+    help="The directory to make the store in.",
 )
-@numbers_option("--steps", "steps", "Keep these steps alone, as in 3-5.")
-@numbers_option("--ranks", "ranks", "Keep these ranks alone, as in 0,2-5.")
+@numbers_option("--steps", "steps", "Keep only these steps, as in 3-5.")
+@numbers_option("--ranks", "ranks", "Keep only these ranks, as in 0,2-5.")
 @click.option(
     "--window",
     metavar="FROM:TO",
     callback=read_window,
-    help="Keep what begins in this stretch alone, as in 500ms:2s from the recording's start.",
+    help="Keep only events that start in this stretch, as in 500ms:2s after the recording's start.",
 )
 @click.option(
     "--as-rank",
     type=click.IntRange(min=0),
     metavar="N",
-    help="The rank of a single recording, when you know better than the file.",
+    help="The rank of a single recording, where the file does not say it or is wrong.",
 )
 @click.option("--no-python-stack", is_flag=True, help="Leave out the frames of Python functions.")
-@click.option("--strict", is_flag=True, help="Take any damage in a file as an error.")
+@click.option("--strict", is_flag=True, help="Treat any damage in a file as an error.")
 @form_options
 def command(
     source: str,
@@ -54,10 +54,10 @@ def command(
     as_csv: bool,
     parquet: str | None,
 ) -> None:
-    """Reads a trace file or a folder of them into a store, a directory to keep and to ask again.
+    """Reads a trace file or a folder of them into a store: a directory to keep and ask again.
 
-    Says of each file what became of its events, where damage begins, and how its rank was found.
-    Files of a folder that are no recordings are skipped and named.
+    Lists for each file how many events were kept, repaired or dropped, where damage starts, and how
+    its rank was found. Files in a folder that are not recordings are skipped and named.
     """
     from stepscope.api.trace import open_trace
     from stepscope.store.build import import_source

@@ -16,7 +16,7 @@ from stepscope.questions import every, find
 def command(names: tuple[str, ...], as_json: bool) -> None:
     """Lists the questions: what each asks, its parameters and its columns.
 
-    For those named, prints the page of the documentation: definitions, parameters, columns, and the
+    With names, prints their pages of the documentation: definitions, parameters, columns, and the
     checks that make the answer unreliable.
     """
     asked = [find(name) for name in names] if names else every()
@@ -50,7 +50,6 @@ def _as_json(question: Question) -> dict[str, object]:
         "recordings": question.recordings,
         "needs": question.needs,
         "drawing": question.drawing,
-        "added_by": str(question.added_by) if question.added_by else None,
         "parameters": [
             {
                 "name": p.name,

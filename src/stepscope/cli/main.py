@@ -41,7 +41,7 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 ERRORS = {
-    "system": "The operating system refused something; its reason is in the message.",
+    "system": "The operating system reported an error; its reason is in the message.",
 }
 
 
@@ -103,8 +103,8 @@ def commands(ctx: click.Context) -> None:
     """Where a training step's time goes, and how far that is from the hardware's limit.
 
     SRC is a recording: a trace of torch.profiler, a database of nvprof, what `stepscope record` wrote,
-    a folder of these, or a store that `stepscope import` made. Every question answers in words, and
-    with --json, --csv or --parquet in data.
+    a folder of these, or a store that `stepscope import` made. Every question answers as text, or as
+    data with --json, --csv or --parquet.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _tell(
             StepScopeError(
                 f"{where}{error.strerror or error}",
-                hint="the system refused this: look at permissions, free space and the path",
+                hint="check the path, its permissions and the free space",
                 slug="system",
             )
         )
@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _tell(
             StepScopeError(
                 f"a bug in StepScope {__version__}: {type(error).__name__}: {error}",
-                hint="please report it with what the same command prints under STEPSCOPE_DEBUG=1",
+                hint="please report it, with the output of the same command under STEPSCOPE_DEBUG=1",
                 slug="",
             )
         )

@@ -47,6 +47,7 @@ def put_answer(
     width: int | None = None,
     most: int | None = None,
     whole: bool = False,
+    source: str = "",
 ) -> None:
     """Writes an answer in the form that was asked for, in words by default.
 
@@ -59,6 +60,7 @@ def put_answer(
         width: in words, columns of text to fit into; None for those that stdout has.
         most: in words, at most so many rows; None for all.
         whole: in words, every column that the answer has.
+        source: the recording as it was typed, for commands that the answer advises.
 
     Raises:
         StepScopeError: the Parquet file cannot be written.
@@ -81,7 +83,9 @@ def put_answer(
         from stepscope.report.text import answer_lines, print_lines, text_width
 
         fit = width or text_width(sys.stdout)
-        lines = answer_lines(table, width=fit, most=most, whole=whole, command=typed_name())
+        lines = answer_lines(
+            table, width=fit, most=most, whole=whole, command=typed_name(), source=source
+        )
         print_lines(lines, sys.stdout)
 
 
@@ -95,8 +99,8 @@ def _write(text: str) -> None:
 
 def _tell_apart(table: Table) -> None:
     """CSV and Parquet have no place for notes: they go to stderr."""
-    from stepscope.answers.text_grid import Line, warning_lines
-    from stepscope.report.text import print_lines
+    from stepscope.answers.text_grid import note_lines, warning_lines
+    from stepscope.report.text import print_lines, text_width
 
-    notes = [Line(table.note, "note")] if table.note else []
-    print_lines([*notes, *warning_lines(table.checks)], sys.stderr)
+    width = text_width(sys.stderr)
+    print_lines([*note_lines(table.note, width), *warning_lines(table.checks, width)], sys.stderr)

@@ -77,6 +77,7 @@ def question_command(question: Question) -> click.Command:
             width=width,
             most=MOST_ROWS if top is None else None,
             whole=columns is not None or (top is not None and question.drawing in OF_ALL_ROWS),
+            source=asked.get("source", ""),
         )
         if picture is not None:
             click.echo(f"{picture}: drawn", err=True)
@@ -127,7 +128,7 @@ def _with_options(run: Any, question: Question) -> Any:
         "--spaces",
         "as_spaces",
         is_flag=True,
-        help="Answer as values between single spaces, for awk.",
+        help="Answer as values separated by single spaces, for awk.",
     )(run)
     run = form_options(run)
     if question.drawing in PICTURES:
@@ -136,23 +137,23 @@ def _with_options(run: Any, question: Question) -> Any:
             "picture",
             metavar="FILE",
             type=click.Path(dir_okay=False),
-            help="Also draw it: a .png or a .svg file.",
+            help="Also draw it into a .png or .svg file.",
         )(run)
     run = click.option(
         "-w",
         "--width",
         type=click.IntRange(min=20),
         metavar="N",
-        help="In words, fit into N columns of text.",
+        help="Fit the text into N columns.",
     )(run)
     run = click.option(
-        "-c", "--columns", metavar="A,B,...", help="These columns alone, in this order."
+        "-c", "--columns", metavar="A,B,...", help="Only these columns, in this order."
     )(run)
     run = click.option(
         "--top",
         type=click.INT,
         metavar="N",
-        help="The first N rows alone. In words, 30 are shown by default.",
+        help="Only the first N rows. Text shows 30 by default.",
     )(run)
     run = _OF[question.recordings](run)
     if question.gates:
@@ -161,8 +162,8 @@ def _with_options(run: Any, question: Question) -> Any:
             "gates",
             multiple=True,
             metavar="GATE",
-            help="Exit with code 3 if this is so: 'step_time > +3%', 'forward > +2ms', "
-            "'kernel:NAME < -5%'. A change whose 95 % interval contains 0 counts as none. May be "
+            help="Exit with code 3 if this holds: 'step_time > +3%', 'forward > +2ms', "
+            "'kernel:NAME < -5%'. A change whose 95 % interval contains 0 counts as no change. May be "
             "given several times.",
         )(run)
     for parameter in reversed(question.parameters):

@@ -15,7 +15,6 @@ from stepscope.cli.choices import check_recorded_ranks
 from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError, UsageError
-from stepscope.floor.plugins import stay_out
 
 if TYPE_CHECKING:
     from stepscope.record.on_demand.listener import OnDemand
@@ -119,7 +118,6 @@ def command(
     def record() -> Recording:
         return inline.begin(read, out=out) if tracer is None else tracer
 
-    stay_out()
     before = _files(out)
     path = sys.path[:]
     code = 0
@@ -319,7 +317,11 @@ def _summarise(path: Path, source: Path) -> None:
         with open_trace(source) as trace:
             sys.stdout.write("\n")
             answer = trace.ask(question)
-            put_answer(answer if source == path else of_one_rank(answer), most=MOST_ROWS)
+            put_answer(
+                answer if source == path else of_one_rank(answer),
+                most=MOST_ROWS,
+                source=str(source),
+            )
     except StepScopeError as error:
         # The job has done its work: that we cannot show it is no failure of the job.
         hint = f"\n  {error.hint}" if error.hint else ""

@@ -11,8 +11,8 @@ from stepscope.schema.declare import SchemaTable
 from stepscope.schema.tables import STORE_VERSION, TABLES
 
 ANSWERS = (
-    "answer.NAME: the answer to a question, asked with the defaults of its parameters. It is computed "
-    "when SQL names it: answer.kernels, answer.device_time. Columns are listed by: stepscope questions"
+    "answer.NAME: the answer to a question with its default parameters, as in answer.kernels or "
+    "answer.device_time. It is computed when SQL names it. Its columns: stepscope questions"
 )
 
 

@@ -14,7 +14,7 @@ from stepscope.cli.output import check_form, put_answer
 from stepscope.cli.progress import progress_on
 
 
-@click.command(name="sql", short_help="Answers a question of your own, in SQL that only reads.")
+@click.command(name="sql", short_help="Answers a question of your own, in read-only SQL.")
 @source_argument
 @click.argument("text", metavar="SQL")
 @narrowing_options
@@ -31,13 +31,13 @@ def command(
     as_csv: bool,
     parquet: str | None,
 ) -> None:
-    """Runs one SQL statement that only reads over the tables of a recording.
+    """Runs one read-only SQL statement over the tables of a recording.
 
     The tables and their columns are listed by `stepscope schema`. The dialect is DuckDB's.
 
-    The answer to each question is a table too, `answer.kernels` or `answer.device_time`: of the chosen
-    ranks and steps, and with the defaults of the question's parameters. Only what the SQL names is
-    computed.
+    The answer to each question is a table too, as in `answer.kernels` or `answer.device_time`, for the
+    chosen ranks and steps and with the question's default parameters. Only answers that the SQL names
+    are computed.
     """
     from stepscope.api.trace import open_trace
 

@@ -8,7 +8,8 @@ from stepscope.cli.choices import source_argument
 
 
 @click.command(
-    name="timeline-chart", short_help="Draws the measured events of an iteration, as they run."
+    name="timeline-chart",
+    short_help="Draws the measured events of an iteration in the order they run.",
 )
 @source_argument
 @click.option(
@@ -17,13 +18,13 @@ from stepscope.cli.choices import source_argument
     required=True,
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Where to draw it: a .png or a .svg file.",
+    help="The .png or .svg file to draw into.",
 )
-@click.option("--title", metavar="TEXT", help="Written above the chart.")
+@click.option("--title", metavar="TEXT", help="A title above the chart.")
 def command(source: str, output: str, title: str | None) -> None:
-    """Draws the measured events of an iteration, one line each, in the order in which they run.
+    """Draws the measured events of an iteration, one line each, in the order they run.
 
-    SRC holds inline measurements: what `stepscope record --inline` wrote.
+    SRC is what `stepscope record --inline` wrote.
     """
     from stepscope.report.figures import check_name, save_figure
     from stepscope.report.timeline_chart import timeline_chart

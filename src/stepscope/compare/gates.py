@@ -32,12 +32,12 @@ _NS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9}
 ERRORS = {
     "bad-gate": (
         "`--fail-if` takes a name, `>` or `<`, and a change with its sign, in per cent or as a "
-        "time: `step_time > +3%`, `forward > +2ms`, `kernel:NAME < -5%`. The message says at "
-        "which character it is not understood. See [diff](diff.md)."
+        "time: `step_time > +3%`, `forward > +2ms`, `kernel:NAME < -5%`. The message names the "
+        "character from which it cannot be read. See [diff](diff.md)."
     ),
     "unknown-gate": (
-        "A gate of `diff --fail-if` names something that neither recording has. A gate that "
-        "nothing could break would pass for ever; the hint says what is called alike."
+        "A gate of `diff --fail-if` names something that neither recording has. Such a gate could "
+        "never fail, so it is an error; the hint lists similar names."
     ),
 }
 
@@ -75,7 +75,7 @@ def parse_gate(text: str) -> Gate:
         place, wrong = _where(text)
         shown = text.replace("\n", " ")
         raise UsageError(
-            f"{shown!r} is no gate: at character {place + 1}, {wrong}",
+            f"{shown!r} is not a gate: at character {place + 1}, {wrong}",
             hint="write NAME > +CHANGE or NAME < -CHANGE, as in 'step_time > +3%' or 'forward > +2ms'",
             slug="bad-gate",
         )

@@ -21,11 +21,11 @@ CERTAIN = ("slower", "faster", "added", "removed")
 """Verdicts that are no guesses."""
 
 COLUMNS = (
-    Column("name", "text", "what is compared; the whole of it in the first row"),
-    Column("before_ns", "int", "its mean time per step before, averaged over ranks", "ns"),
+    Column("name", "text", "what is compared; the total is in the first row"),
+    Column("before_ns", "int", "mean time per step before, averaged over ranks", "ns"),
     Column("after_ns", "int", "the same after", "ns"),
-    Column("change_ns", "int", "after less before; what only one side shows counts whole", "ns"),
-    Column("change_ratio", "float", "change over before", "ratio", shown=False),
+    Column("change_ns", "int", "after minus before; what only one side has counts in full", "ns"),
+    Column("change_ratio", "float", "change divided by before", "ratio", shown=False),
     Column("ci95_low_ns", "float", "95 % interval of the change, low end", "ns"),
     Column("ci95_high_ns", "float", "95 % interval of the change, high end", "ns"),
     Column(
@@ -37,7 +37,7 @@ COLUMNS = (
     Column(
         "share_ratio",
         "float",
-        "its part of the change of the whole; empty where that is unclear",
+        "its part of the total change; empty where that is unclear",
         "ratio",
     ),
     Column("calls_before", "float", "how often it ran per step before", "count", shown=False),

@@ -14,8 +14,8 @@ _HINT = "choose a folder that exists, that you may write to, and that has space 
 
 ERRORS = {
     "cannot-write": (
-        "The answer cannot be written to the file that was named: its folder is missing, may not "
-        "be written, or is full. Nothing is left behind."
+        "The answer cannot be written to this file: its folder is missing, is full, or you may not "
+        "write to it. Nothing is left behind."
     ),
 }
 
@@ -62,13 +62,17 @@ def _linked(unfinished: Path, target: Path, since_epoch_s: float) -> bool:
 
 @contextmanager
 def complete_output(target: Path, *, hint: str = _HINT) -> Iterator[Path]:
-    """Like `complete_file`, for a file that the user named: what the system refuses is said in words.
+    """Like `complete_file`, for a file that the user named: a link is followed, and a device or a pipe
+    (`/dev/null`, `/dev/stdout`) is written into and not replaced.
 
     Raises:
-        StepScopeError: the system refuses; `hint` says what to do. Nothing is left behind.
+        StepScopeError: the file cannot be written; `hint` says what to do. Nothing is left behind.
     """
     try:
-        with complete_file(target) as unfinished:
+        if target.exists() and not target.is_file():
+            yield target
+            return
+        with complete_file(Path(os.path.realpath(target))) as unfinished:
             yield unfinished
     except OSError as error:
         raise StepScopeError(

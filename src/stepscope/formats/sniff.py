@@ -40,30 +40,27 @@ _NOTEBOOK = re.compile(rb'"(?:nbformat|cell_type)"\s*:')
 _NSIGHT_SYSTEMS = re.compile(rb"(?i)quadd|nsight systems|nsys-rep|qdrep|qdstrm")
 _TEXT = bytes({7, 8, 9, 10, 12, 13, 27} | set(range(0x20, 0x100)) - {0x7F})
 
+_NO_NSIGHT = (
+    "Nsight Systems is not read yet; give a trace of torch.profiler, or a database of nvprof"
+)
 _ADVICE: dict[str, str] = {
     "empty file": (
         "its writer was killed before it wrote anything, or the disk was full; record it again"
     ),
-    "file of zeros": (
-        "the file system lost its content, often after a full disk or a crash; record it again"
-    ),
+    "file of zeros": ("its content is lost, often after a full disk or a crash; record it again"),
     "PyTorch execution trace": (
-        "this is the observer's graph of operators, without times; "
+        "this is a graph of operators without times; "
         "give the trace that torch.profiler exported (export_chrome_trace or tensorboard_trace_handler)"
     ),
-    "CUDA memory snapshot": "give it to `stepscope memory`; a trace of steps is what torch.profiler exports",
+    "CUDA memory snapshot": (
+        "pytorch.org/memory_viz shows it; give a trace of steps, as torch.profiler exports it"
+    ),
     "pickle": "pickles can run code and are not opened; give the trace that torch.profiler exported",
-    "Nsight Systems report": (
-        "convert it first: nsys export --type sqlite --output report.sqlite REPORT, and give the .sqlite file"
-    ),
-    "unfinished Nsight Systems recording": (
-        "finish it with the same version of Nsight Systems: QdstrmImporter -i FILE, then nsys export --type sqlite"
-    ),
+    "Nsight Systems report": _NO_NSIGHT,
+    "unfinished Nsight Systems recording": _NO_NSIGHT,
     "SQLite database": "give the database that nvprof wrote (nvprof -o FILE), or a trace of torch.profiler",
-    "Nsight Systems export": (
-        "exports of Nsight Systems are not read yet; give a trace of torch.profiler, or a database of nvprof"
-    ),
-    "Nsight Compute report": "convert it first: ncu --import REPORT --csv --page raw > report.csv",
+    "Nsight Systems export": _NO_NSIGHT,
+    "Nsight Compute report": "Nsight Compute is not read; give a trace of torch.profiler",
     "Perfetto trace": (
         "this is Perfetto's own format; export JSON instead, "
         "with torch.profiler's export_chrome_trace or Perfetto's traceconv json"
@@ -73,7 +70,7 @@ _ADVICE: dict[str, str] = {
     "HTML or XML page": (
         "the download may have saved a login or error page in place of the file; download it again"
     ),
-    "Parquet file": "give the folder of a store, not one of its files",
+    "Parquet file": "give the directory of the store, not one of its files",
     "Jupyter notebook": "give the recording that the notebook reads",
     "CSV table": "give the recording that the table was made from",
     "UTF-16 text": "convert it first: iconv -f UTF-16 -t UTF-8 FILE > trace.json",
@@ -82,8 +79,8 @@ _ADVICE: dict[str, str] = {
     "tar archive": "archives inside archives are not opened; unpack the outer one",
     "7z archive": "unpack it and give the files inside",
     "RAR archive": "unpack it and give the files inside",
-    "gzip file": "it is compressed more often than anything is; unpack it and give what is inside",
-    "zstd file": "it is compressed more often than anything is; unpack it and give what is inside",
+    "gzip file": "it is compressed too many times; unpack it and give what is inside",
+    "zstd file": "it is compressed too many times; unpack it and give what is inside",
     "bzip2 file": "unpack it first: bzip2 -dk FILE",
     "xz file": "unpack it first: xz -dk FILE",
     "lz4 file": "unpack it first: lz4 -d FILE",

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from stepscope.answers.text_grid import MARK, Line, printable, shortened, warning_lines
+from stepscope.answers.text_grid import (
+    MARK,
+    Line,
+    note_lines,
+    printable,
+    shortened,
+    warning_lines,
+    wrapped,
+)
 from stepscope.compare.drivers import Row, drivers_of
 from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_text
 
@@ -37,7 +44,7 @@ def diff_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
     """
     rows = table.rows()
     mark = f"{MARK} " if table.unreliable else ""
-    sentence = textwrap.wrap(f"{mark}{verdict_sentence(rows)}", width, break_long_words=False)
+    sentence = wrapped(f"{mark}{verdict_sentence(rows)}", width)
     lines = [Line(part, "title") for part in sentence]
     if rows:
         shown = rows if most is None else rows[:most]
@@ -45,11 +52,10 @@ def diff_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
         if len(rows) > len(shown):
             lines.append(Line(f"({count_text(len(rows) - len(shown))} more rows)", "note"))
     if table.note:
-        note = textwrap.wrap(printable(table.note), width, break_long_words=False)
-        lines += [Line(""), *(Line(part, "note") for part in note)]
+        lines += [Line(""), *note_lines(table.note, width)]
         if any(row.get("inside") for row in rows):
-            lines.append(Line(f"{_INSIDE}lies inside another measured event", "note"))
-    return lines + warning_lines(table.checks)
+            lines.append(Line(f"{_INSIDE}runs inside another measured event", "note"))
+    return lines + warning_lines(table.checks, width)
 
 
 def verdict_sentence(rows: Sequence[Row]) -> str:
@@ -59,7 +65,7 @@ def verdict_sentence(rows: Sequence[Row]) -> str:
     drivers = drivers_of(rows)
     whole, parts = drivers.whole, _parts(drivers.parts[:_MOST_NAMED])
     if whole is None:
-        return f"No whole iteration in both. {parts or 'No clear change'}."
+        return f"The complete iteration was not measured in both. {parts or 'No clear change'}."
     name = f"{whole['name'][:1].upper()}{whole['name'][1:]}"
     beside = f" Parts of it did change: {parts}." if parts else ""
     if whole["verdict"] == "same":

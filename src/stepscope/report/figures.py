@@ -26,7 +26,7 @@ ERRORS = {
     ),
     "no-matplotlib": (
         "Charts, and a roofline as PNG, are drawn by matplotlib: `pip install "
-        "'stepscope[plots]'`. A roofline as SVG needs nothing."
+        "'stepscope[plots]'`. A roofline as SVG does not need it."
     ),
 }
 
@@ -57,7 +57,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
     target = Path(path)
     if target.suffix.lower() not in SUFFIXES:
         raise UsageError(
-            f"{target}: a chart is a .png or a .svg file",
+            f"{target}: a chart is a .png or .svg file",
             hint=f"for example {target.with_suffix('.svg').name}",
             slug="bad-chart-name",
         )

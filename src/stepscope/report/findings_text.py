@@ -5,10 +5,9 @@ It computes nothing: every number is one of the rows of the question `findings`.
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.text_grid import MARK, Line, printable
+from stepscope.answers.text_grid import MARK, Line, note_lines, wrapped
 from stepscope.floor.units import ratio_text, time_text
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_LAST = "Evidence and the queries behind these numbers: --json."
+_LAST = "The evidence and queries behind these numbers: --json."
 
 
 def findings_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
@@ -27,24 +26,24 @@ def findings_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
         width: columns of text to fit into.
         most: findings to show at most; None for all.
     """
-    lines = [Line(text, "title") for text in textwrap.wrap(table.question.asks, width)]
+    lines = [Line(text, "title") for text in wrapped(table.question.asks, width)]
     rows = table.rows()
     if not rows:
-        return lines + [Line(text, "note") for text in textwrap.wrap(table.note, width)]
+        return lines + note_lines(table.note, width)
     for number, row in enumerate(rows[:most], start=1):
         lines += [Line(""), *_paragraph(number, row, width)]
     hidden = len(rows) - len(rows[:most])
-    last = f"{hidden} more: --top {len(rows)}. {_LAST}" if hidden else _LAST
-    return [*lines, Line(""), *(Line(text, "note") for text in textwrap.wrap(last, width))]
+    last = f"{hidden} more with --top {len(rows)}. {_LAST}" if hidden else _LAST
+    return [*lines, Line(""), *note_lines(last, width)]
 
 
 def _paragraph(number: int, row: Row, width: int) -> list[Line]:
     found = f"{number}. {row['title']}"
-    lines = [Line(text, "head") for text in _wrapped(found, width)]
-    lines += [Line(f"   {text}") for text in _wrapped(f"{_saving(row)} {row['advice']}", width - 3)]
+    lines = [Line(text, "head") for text in wrapped(found, width)]
+    lines += [Line(f"   {text}") for text in wrapped(f"{_saving(row)} {row['advice']}", width - 3)]
     if row["failing_checks"]:
         words = f"{MARK} read with care: {row['failing_checks']}"
-        lines += [Line(f"   {text}", "warning") for text in _wrapped(words, width - 3)]
+        lines += [Line(f"   {text}", "warning") for text in wrapped(words, width - 3)]
     return lines
 
 
@@ -59,7 +58,3 @@ def _saving(row: Row) -> str:
     share = f"at most {share}" if row["saving_low_ns"] not in (0, high) else share
     where = f"{time_text(high)} a {row['per']} ({share})"
     return f"[{row['id']}, {row['severity']}: saves {low}{where}, {sure}]"
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(printable(text), max(width, 20), break_on_hyphens=False)

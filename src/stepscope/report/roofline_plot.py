@@ -30,7 +30,7 @@ _LEAST_SHARE = 0.0005
 ERRORS = {
     "nothing-to-draw": (
         "No row of the roofline has operations, bytes and device time. The column `note` says "
-        "why; mostly the recording was made without `record_shapes=True`."
+        "why; usually the recording was made without `record_shapes=True`."
     ),
 }
 
@@ -207,7 +207,7 @@ def _axes(frame: _Frame) -> Iterator[str]:
     middle = (left + right) / 2
     yield (
         f'<text x="{middle:.1f}" y="{_HEIGHT - 18}" text-anchor="middle" fill="#333">'
-        "operations a byte; the larger a circle, the more device time</text>"
+        "operations per byte; a larger circle is more device time</text>"
     )
 
 
@@ -260,7 +260,7 @@ def _write_png(picture: Picture, path: Path) -> None:
         yscale="log",
         xlim=(10.0 ** frame.x[0], 10.0 ** frame.x[1]),
         ylim=(10.0 ** frame.y[0], 10.0 ** frame.y[1]),
-        xlabel="operations a byte",
+        xlabel="operations per byte",
         ylabel="FLOP/s",
         title=picture.title,
     )

@@ -68,7 +68,7 @@ def scaling_chart(
             axes.text(place - _BAR, height, text, ha="center", va="bottom", fontsize=6.5)
         _stack(axes, place, of_run, "average_ns", shown)
         _stack(axes, place + _BAR, of_run, "max_ns", shown)
-        for offset, words in ((-_BAR, "whole"), (0.0, "average"), (_BAR, "maximum")):
+        for offset, words in ((-_BAR, "complete"), (0.0, "average"), (_BAR, "maximum")):
             ticks.append((place + offset, words))
         processes = f"{run[0]} process{'' if run[0] == 1 else 'es'}"
         axes.annotate(
@@ -110,7 +110,7 @@ def _stack(axes: Any, x: float, rows: Sequence[Row], column: str, shown: Sequenc
 
 
 def _legend(axes: Any, shown: Sequence[str], *, others: bool) -> None:
-    axes.bar(0, 0, color="#555555", label="whole iteration")
+    axes.bar(0, 0, color="#555555", label="complete iteration")
     if others:
         axes.bar(0, 0, color=GREY, label=_OTHERS)
     # As the stack stands: the first to run at the bottom.

@@ -25,11 +25,11 @@ def scaling_lines(table: Table, *, width: int) -> list[Line]:
         return [
             *lines,
             Line(""),
-            Line(f"Stop scaling ({limit}), from so many ranks on:"),
+            Line(f"Stop scaling ({limit}) at this many ranks:"),
             *(Line(f"  {ranks:>4}  {' '.join(label.split())}") for label, ranks in found.items()),
         ]
     if len({(row["run"], row["ranks"]) for row in table.rows()}) > 1:
-        lines += [Line(""), Line(f"Nothing stops scaling ({limit}).")]
+        lines += [Line(""), Line(f"No label stops scaling ({limit}).")]
     return lines
 
 

@@ -5,11 +5,10 @@ It computes nothing: every number is one of the rows of the question `summary`.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.text_grid import MARK, Line, printable, shortened
+from stepscope.answers.text_grid import MARK, Line, printable, shortened, wrapped
 from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_text
 
 if TYPE_CHECKING:
@@ -34,18 +33,19 @@ _ACTIVITIES = {
     "cpu_exec": "CPU Exec",
     "other": "Other",
 }
-_HELD = re.compile(r"(?<=\d) (?=(?:%|ns|µs|ms|s)\b|%)| (?=·)")
-"""Spaces at which a line does not break: between a number and its unit, and before a dot."""
 _LISTS = {"operators": "Operators", "kernels": "Kernels", "modules": "Modules"}
 
 
-def summary_lines(table: Table, *, width: int, command: str = "stepscope") -> list[Line]:
+def summary_lines(
+    table: Table, *, width: int, command: str = "stepscope", source: str = ""
+) -> list[Line]:
     """The summary as at most 40 lines, the verdict first.
 
     Args:
         table: an answer to the question `summary`.
         width: columns of text to fit into; no line is wider.
         command: what starts this StepScope where it is read.
+        source: the recording as it was typed.
     """
     sections: dict[str, list[Row]] = {}
     for row in table.rows():
@@ -57,7 +57,7 @@ def summary_lines(table: Table, *, width: int, command: str = "stepscope") -> li
         *_breakdown(sections, width),
         *_worth_changing(sections, width),
     ]
-    below = _checks(sections.get("checks", []), width, command)
+    below = _checks(sections.get("checks", []), width, f"{command} checks {source or 'SRC'}")
     lists = [(title, sections[name]) for name, title in _LISTS.items() if sections.get(name)]
     room = MOST_LINES - len(above) - len(below)
     lines = above + _top_lists(lists, room, width) + below
@@ -70,19 +70,12 @@ def _verdict(rows: list[Row], *, unreliable: bool, width: int) -> list[Line]:
     verdict, then, *others = rows
     mark = f"{MARK} " if unreliable or verdict["item"] == "data-quality" else ""
     style: Any = "warning" if mark else "title"
-    lines = [Line(text, style) for text in _wrapped(f"{mark}{verdict['text']}.", width)]
+    lines = [Line(text, style) for text in wrapped(f"{mark}{verdict['text']}.", width, "  ")]
     for other in others[:_MOST_FINDINGS]:
         # "Input-bound: for 6 % of ..." would claim too much of what is not the largest loss.
         _, _, evidence = other["text"].partition(": ")
-        lines += [Line(text) for text in _wrapped(f"Also {evidence}.", width)]
-    return lines + [Line(text) for text in _wrapped(f"Next: {then['text']}", width)]
-
-
-def _wrapped(text: str, width: int, indent: str = "  ") -> list[str]:
-    """The text on lines of the width, those after the first indented."""
-    held = _HELD.sub("\N{NO-BREAK SPACE}", printable(text))
-    lines = textwrap.wrap(held, width, subsequent_indent=indent, break_on_hyphens=False)
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+        lines += [Line(text) for text in wrapped(f"Also {evidence}.", width, "  ")]
+    return lines + [Line(text) for text in wrapped(f"Next: {then['text']}", width, "  ")]
 
 
 def _recorded(sections: dict[str, list[Row]], width: int) -> list[Line]:
@@ -99,7 +92,7 @@ def _recorded(sections: dict[str, list[Row]], width: int) -> list[Line]:
         Line(f"{'' if position else label:<{_LABEL}}{text}")
         for label, words in rows
         if words
-        for position, text in enumerate(_wrapped(words, max(width - _LABEL, 20), ""))
+        for position, text in enumerate(wrapped(words, width - _LABEL))
     ]
 
 
@@ -173,8 +166,9 @@ def _breakdown(sections: dict[str, list[Row]], width: int) -> list[Line]:
     rows = sections.get("breakdown", [])
     if not rows:
         return []
-    of = "Mean step" if "step time" in sections else "Whole recording"
-    lines = [Line(""), Line(f"{of}, each moment given to the first that applies", "head")]
+    of = "Mean step" if "step time" in sections else "Entire recording"
+    head = f"{of} (overlapping activities counted once, in this order)"
+    lines = [Line(""), Line(shortened(head, width), "head")]
     none = [row["item"] for row in rows if row["time_ns"] == 0]
     unmeasured = [row["item"] for row in rows if row["time_ns"] is None]
     for row in rows:
@@ -184,11 +178,12 @@ def _breakdown(sections: dict[str, list[Row]], width: int) -> list[Line]:
         bar = "█" * round(share * min(_BAR, max(0, width - 40)))
         name = _ACTIVITIES[row["item"]]
         lines.append(Line(f"  {name:<14}{time:>12}{ratio_text(share):>9}  {bar}".rstrip()))
-    for words, items in (("no time in", none), ("not in this recording", unmeasured)):
+    for words, items in (("no time in", none), ("not recorded", unmeasured)):
         if items:
             names = ", ".join(_ACTIVITIES[item] for item in items if item != "total")
-            wrapped = _wrapped(f"{words}: {names}", width - 2)
-            lines += [Line(f"  {text}", "note") for text in wrapped]
+            lines += [
+                Line(f"  {text}", "note") for text in wrapped(f"{words}: {names}", width - 2, "  ")
+            ]
     return lines
 
 
@@ -197,7 +192,7 @@ def _worth_changing(sections: dict[str, list[Row]], width: int) -> list[Line]:
     if not rows:
         return []
     of = "a step" if "step time" in sections else "the recording"
-    head = f"Findings, likeliest saving first, with what {of} could save at most"
+    head = f"Findings, most likely saving first, with the most that {of} could save"
     lines = [Line(shortened(head, width), "head")]
     for row in rows:
         saving = f"  {time_text(row['time_ns']):>12}{ratio_text(row['share_ratio']):>9}  "
@@ -251,5 +246,5 @@ def _checks(rows: list[Row], width: int, command: str) -> list[Line]:
         line = textwrap.shorten(text, width, placeholder=" …")
         lines.append(Line(line, "warning" if severe else "note"))
     if len(rows) > _MOST_CHECKS:
-        lines.append(Line(f"{len(rows) - _MOST_CHECKS} more marks: {command} checks", "note"))
+        lines.append(Line(f"{len(rows) - _MOST_CHECKS} more: {command}", "note"))
     return lines

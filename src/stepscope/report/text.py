@@ -7,12 +7,15 @@ Colour only where stdout is a terminal; elsewhere plain lines of a fixed width, 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from stepscope.answers.text_grid import Line, printable
+from stepscope.questions import OURS, find
 
 if TYPE_CHECKING:
     from stepscope.answers.declare import Drawing
@@ -44,6 +47,7 @@ def answer_lines(
     most: int | None = MOST_ROWS,
     whole: bool = False,
     command: str = "stepscope",
+    source: str = "",
 ) -> list[Line]:
     """An answer as lines, drawn the way its question declares.
 
@@ -53,14 +57,15 @@ def answer_lines(
         most: rows to show at most; None for all.
         whole: show every column that the answer has.
         command: what starts this StepScope where it is read: an answer's own words say `stepscope`.
+        source: the recording as it was typed, which commands in the answer's words then name.
     """
-    if command != "stepscope":
-        table = _to_be_typed(table, command)
+    if command != "stepscope" or source:
+        table = _to_be_typed(table, command, source)
     drawing = "table" if whole else table.question.drawing
     if drawing == "overview":
         from stepscope.report.summary_text import summary_lines
 
-        return summary_lines(table, width=width, command=command)
+        return summary_lines(table, width=width, command=command, source=source)
     if drawing == "paragraphs":
         from stepscope.report.findings_text import findings_lines
 
@@ -76,14 +81,14 @@ def answer_lines(
     return table.lines(width=width, most=most, whole=whole)
 
 
-def _to_be_typed(table: Table, command: str) -> Table:
+def _to_be_typed(table: Table, command: str, source: str) -> Table:
     """The answer with the commands in its words as they can be typed. Data that people take elsewhere
     (JSON, CSV, Parquet) keeps the name."""
     import pyarrow as pa
 
-    note = _typed(table.note, command) or ""
+    note = _typed(table.note, command, source) or ""
     columns = [
-        pa.array([_typed(text, command) for text in values.to_pylist()], pa.string())
+        pa.array([_typed(text, command, source) for text in values.to_pylist()], pa.string())
         if column.advises
         else values
         for column, values in zip(table.columns, table.arrow.columns, strict=True)
@@ -91,9 +96,17 @@ def _to_be_typed(table: Table, command: str) -> Table:
     return replace(table, arrow=pa.table(columns, names=table.arrow.column_names), note=note)
 
 
-def _typed(text: str | None, command: str) -> str | None:
-    # Between backquotes it is a command that we advise, and no name from a file.
-    return text and text.replace("`stepscope ", f"`{command} ")
+_ADVISED = re.compile(r"`stepscope ([a-z-]+)(?: SRC)?")
+"""Between backquotes it is a command that we advise, and no name from a file."""
+
+
+def _typed(text: str | None, command: str, source: str) -> str | None:
+    def typed(advised: re.Match[str]) -> str:
+        if not source or advised[1] not in OURS or find(advised[1]).recordings != "one":
+            return advised[0].replace("stepscope", command, 1)
+        return f"`{command} {advised[1]} {shlex.quote(source)}"
+
+    return text and _ADVISED.sub(typed, text)
 
 
 def spaced_text(table: Table) -> str:

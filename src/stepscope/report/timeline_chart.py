@@ -88,7 +88,7 @@ def _draw(events: list[Row], whole_ns: float | None, title: str | None) -> Any:
     if whole_ns:
         axes.axvline(whole_ns / 1e6, color="#444444", linewidth=0.8, linestyle="--")
         axes.annotate(
-            f"whole iteration {time_text(whole_ns)}",
+            f"complete iteration {time_text(whole_ns)}",
             (whole_ns / 1e6, -0.9),
             xytext=(-3, 0),
             textcoords="offset points",
@@ -100,7 +100,7 @@ def _draw(events: list[Row], whole_ns: float | None, title: str | None) -> Any:
     axes.set_yticks(range(len(lines)), [_name(key, lines) for key in lines], fontsize=7)
     axes.set_ylim(len(lines) - 0.4, -1.0)
     axes.set_xlim(0, right * 1.08)
-    axes.set_xlabel("ms since the iteration began" + _also(left_out), fontsize=8)
+    axes.set_xlabel("ms since the iteration started" + _also(left_out), fontsize=8)
     axes.tick_params(axis="x", labelsize=7)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", linewidth=0.4, color="#dddddd")

@@ -1,8 +1,7 @@
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import examples
 
 from stepscope.formats.kineto.keys import KnownKeys
 
@@ -40,7 +39,7 @@ keys = st.text(
 
 
 @given(st.sets(keys, min_size=1, max_size=8), keys)
-@examples(60)
+@settings(max_examples=60, deadline=None)
 def test_no_new_key_passes_unnoticed(before, key):
     known = KnownKeys()
     known.has_new(text_of(dict.fromkeys(before, 1)))

@@ -1,9 +1,8 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import examples
 
 from stepscope.formats.kineto.metadata import devices, facts, read_metadata
 
@@ -100,7 +99,7 @@ def test_events_key_inside_the_head_does_not_end_it():
     assert values(head) == {"metadata": {"traceEvents": [1]}, "schemaVersion": 1}
 
 
-@examples(60)
+@settings(max_examples=60, deadline=None)
 @given(
     st.binary(max_size=60),
     st.lists(
@@ -114,7 +113,7 @@ def test_no_bytes_make_it_raise(head, pieces):
     assert all(offset >= 0 for _, offset in notes)
 
 
-@examples(40)
+@settings(max_examples=40, deadline=None)
 @given(
     st.dictionaries(
         st.text(max_size=8),
