@@ -5,13 +5,15 @@ thresholds it goes by and where they come from, and the evidence whose damage sp
 the documentation is made from the declaration. A rule that would be wrong about a recording yields
 nothing.
 
-To add a rule, add a file to `rules` with one `@rule(...)` function and name the file in `rules.ALL`.
+To add a rule, add a file to `rules` with one `@rule(...)` function, named alike, and name it in
+`rules.ALL`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from stepscope.formats.evidence import MEANINGS, Evidence
@@ -43,6 +45,11 @@ class Threshold:
     value: float
     unit: Unit
     source: str
+
+
+def worth(what: str, part: float) -> Threshold:
+    """The part of the step below which a loss is not worth a finding, chosen by us."""
+    return Threshold(f"{what}, of the step", part, "ratio", "ours: below it there is little to win")
 
 
 LEADING = Threshold(
@@ -162,3 +169,7 @@ def rule(
         )
 
     return declare
+
+
+kernel_rule = partial(rule, saves="kernel time", rests_on=("stream-order", "device-times"))
+"""Declares a rule about kernels that could be shorter or fewer."""

@@ -15,16 +15,16 @@ from stepscope.analysis.recording import WORK, every_step, rank_batches
 from stepscope.answers.selection import numbers_text
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.formats.evidence import Evidence
-from stepscope.judge.groups import GROUPS, Group
 from stepscope.judge.phase_means import PARTS as OF_PHASES
 from stepscope.judge.phase_means import PhaseMeans, phase_means
-from stepscope.judge.sequence import Sequence, typical_step
 
 if TYPE_CHECKING:
     from stepscope.analysis.gaps import Gaps
     from stepscope.analysis.recording import Columns
     from stepscope.answers.scope import Scope
     from stepscope.costs import Limits
+    from stepscope.judge.groups import Group
+    from stepscope.judge.sequence import Sequence
 
 Row = dict[str, Any]
 
@@ -361,11 +361,15 @@ class Facts:
     @cached_property
     def groups(self) -> list[Group]:
         """Device work by kernel, operator and inputs, the longest first."""
+        from stepscope.judge.groups import GROUPS, Group
+
         return [Group(**row) for row in self.host(GROUPS)]
 
     @cached_property
     def sequence(self) -> Sequence | None:
         """The device work of a typical step in order."""
+        from stepscope.judge.sequence import typical_step
+
         return typical_step(self.scope, self.counted, marked=self.has_steps)
 
     def host(self, text: str) -> list[Row]:

@@ -1,4 +1,8 @@
-"""The rules, one file each, and those of plug-ins. `ALL` names the files; a rule's file is named like it, with `_` for `-`."""
+"""The rules, and those of plug-ins.
+
+`ALL` names them, with `_` for `-`. A rule has a file of its own, named like it; before the dot stands
+the file of those that share one.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +23,24 @@ if TYPE_CHECKING:
 
 QUICK = (
     "nothing_recorded",
-    "device_only",
+    "filled_step.device_only",
     "straggling_rank",
     "input_bound",
     "communication_bound",
     "copy_bound",
     "host_bound",
-    "dependency_bound",
-    "gap_bound",
+    "idle.dependency_bound",
+    "idle.gap_bound",
     "idle",
     "residual",
-    "device_bound",
-    "host_only",
-    "compute_bound",
+    "filled_step.device_bound",
+    "filled_step.host_only",
+    "filled_step.compute_bound",
     "slow_first_batch",
     "growing_memory",
     "low_utilization",
     "uneven_steps",
-    "first_step",
+    "uneven_steps.first_step",
     "data_quality",
 )
 """Rules that step times, phases and checks suffice for: among them are all that say what limits the
@@ -46,19 +50,19 @@ ALL = (
     *QUICK,
     "synchronization",
     "pageable_copies",
-    "amp_off",
-    "tf32_off",
-    "tensor_cores_unused",
-    "misaligned_dimensions",
+    "products.amp_off",
+    "products.tf32_off",
+    "products.tensor_cores_unused",
+    "products.misaligned_dimensions",
     "separate_gemms",
     "small_kernels",
     "elementwise_chains",
-    "layout_conversions",
-    "copies_and_casts",
+    "moved_tensors.layout_conversions",
+    "moved_tensors.copies_and_casts",
     "unfused_optimizer",
-    "small_grids",
-    "tail_waves",
-    "low_occupancy",
+    "grids.small_grids",
+    "grids.tail_waves",
+    "grids.low_occupancy",
     "allocation_in_steps",
     "recomputation",
     "memory_near_limit",
@@ -66,8 +70,8 @@ ALL = (
 )
 
 
-OURS = tuple(file.replace("_", "-") for file in ALL)
-"""The ids of our rules."""
+OURS = {place.rpartition(".")[2].replace("_", "-"): place for place in ALL}
+"""Where our rules are, by their ids."""
 
 
 def find(name: str) -> Rule:
@@ -79,8 +83,8 @@ def find(name: str) -> Rule:
     wanted = name.replace("_", "-")
     if wanted not in OURS:
         return _added()[check_name(wanted, (*OURS, *_added()), "rule")]
-    module = import_module(f"{__name__}.{wanted.replace('-', '_')}")
-    (found,) = (value for value in vars(module).values() if isinstance(value, Rule))
+    file = OURS[wanted].partition(".")[0]
+    found: Rule = getattr(import_module(f"{__name__}.{file}"), wanted.replace("-", "_"))
     return found
 
 
@@ -125,7 +129,7 @@ def _checked(finding: Finding) -> Finding:
 
 def quick() -> tuple[Rule, ...]:
     """The quick ones; the others are not even imported."""
-    return tuple(find(file) for file in QUICK)
+    return tuple(find(place.rpartition(".")[2]) for place in QUICK)
 
 
 def with_quick(name: str) -> tuple[Rule, ...]:

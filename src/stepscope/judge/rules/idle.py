@@ -1,42 +1,117 @@
-"""`idle`: the device does nothing, for reasons that are not in the recording."""
+"""Devices that are idle although nothing says that they wait for the host."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stepscope.analysis.gaps import KERNEL_WAIT_NS
+from stepscope.floor.units import time_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts
 from stepscope.judge.rules.low_utilization import low_use
 
-_SHARE = Threshold(
-    "idle time of unknown cause, of the step",
+_SOURCE = "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads"
+_DEPENDENCY = Threshold(
+    "time in which the device waits before work that was launched in time, of the step",
     0.05,
     "ratio",
-    "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads",
+    _SOURCE,
 )
+_GAPS = Threshold(
+    "short gaps before work that was launched in time, of the step", 0.05, "ratio", _SOURCE
+)
+_UNKNOWN = Threshold("idle time of unknown cause, of the step", 0.05, "ratio", _SOURCE)
+
+
+@rule(
+    "dependency-bound",
+    "Devices that have their next work and wait for another stream, event or rank.",
+    _DEPENDENCY,
+    rests_on=("clocks",),
+    silent_without=("device-work",),
+)
+def dependency_bound(facts: Facts) -> Iterator[Finding]:
+    """The time in which nothing ran on a device although its next work had been launched (other in
+    `idle`: gaps of 30 µs and more). For what it waits is not in one rank's recording, so nothing is
+    said of a saving.
+    """
+    yield from _idle(
+        facts,
+        ("other",),
+        _DEPENDENCY,
+        "dependency-bound",
+        metric="idle time before work that was launched in time, of the step",
+        title="Dependency-bound: for {} the device has its next work and waits for another stream, "
+        "event or rank, or for what was not recorded",
+        advice="`stepscope idle` for the streams that wait; record all ranks to see for whom.",
+    )
+
+
+@rule(
+    "gap-bound",
+    "Devices that lose time in short gaps between pieces of work.",
+    _GAPS,
+    rests_on=("clocks",),
+    silent_without=("device-work",),
+)
+def gap_bound(facts: Facts) -> Iterator[Finding]:
+    """The gaps below 30 µs before work that had been launched in time (kernel wait in `idle`): the
+    device's own delay between two pieces of work. `small-kernels` says what fewer kernels could save.
+    """
+    yield from _idle(
+        facts,
+        ("kernel wait",),
+        _GAPS,
+        "gap-bound",
+        metric=_GAPS.name,
+        title="Gap-bound: for {} the device is between two pieces of work that were launched in time, "
+        f"each gap shorter than {time_text(KERNEL_WAIT_NS)}",
+        advice="`stepscope kernels`: fewer, longer ones (fused operators, torch.compile, CUDA graphs) "
+        "leave fewer gaps.",
+    )
 
 
 @rule(
     "idle",
     "Devices that are idle for reasons that are not in the recording.",
-    _SHARE,
+    _UNKNOWN,
     silent_without=("device-work",),
 )
 def idle(facts: Facts) -> Iterator[Finding]:
     """The time in which nothing ran on a device before work whose launch was not recorded (unlinked in
     `idle`): nobody can say whether it was launched late.
     """
-    time_ns = sum(facts.idle_ns("unlinked", None).values())
-    share = facts.part_of_step(time_ns)
-    if share <= _SHARE.value:
+    yield from _idle(
+        facts,
+        ("unlinked", None),
+        _UNKNOWN,
+        "idle",
+        metric=_UNKNOWN.name,
+        title="Idle: for {} the device does nothing, for reasons not recorded",
+        advice="`stepscope idle`; the launches that would say why are not in the recording.",
+    )
+
+
+def _idle(
+    facts: Facts,
+    causes: tuple[str | None, ...],
+    share: Threshold,
+    name: str,
+    *,
+    metric: str,
+    title: str,
+    advice: str,
+) -> Iterator[Finding]:
+    """A finding where idle time of these causes (see `idle`) is more than a share of the step."""
+    time_ns = sum(facts.idle_ns(*causes).values())
+    if facts.part_of_step(time_ns) <= share.value:
         return
     yield of_step(
         "loss",
-        share,
-        "idle time of unknown cause, of the step",
-        title=f"Idle: for {facts.amount(time_ns)} the device does nothing, for reasons not recorded"
-        f"{low_use(facts)}",
+        facts.part_of_step(time_ns),
+        metric,
+        title=title.format(facts.amount(time_ns)) + low_use(facts),
         confidence="medium",
-        advice="`stepscope idle`; the launches that would say why are not in the recording.",
-        query="stepscope findings SRC --id idle --json",
+        advice=advice,
+        query=f"stepscope findings SRC --id {name} --json",
     )

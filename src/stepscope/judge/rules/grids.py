@@ -1,15 +1,23 @@
-"""`tail-waves`: kernels whose last wave of blocks leaves most of the device empty."""
+"""Kernels whose grid of blocks leaves a part of the device empty."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, kernel_rule, worth
 from stepscope.judge.facts import Facts, first
+from stepscope.judge.of_kernels import of_kernels
 
-_SHARE = Threshold(
-    "time lost in last waves, of the step", 0.05, "ratio", "ours: below it there is little to win"
+_EMPTY = worth("time of multiprocessors without a block", 0.05)
+_OCCUPANCY = Threshold(
+    "estimated achieved occupancy",
+    0.25,
+    "ratio",
+    "NVIDIA, CUDA C++ Best Practices Guide: low occupancy keeps latency of memory from being hidden; "
+    "a quarter: ours",
 )
+_SLOW = worth("such kernels", 0.10)
+_TAILS = worth("time lost in last waves", 0.05)
 _WAVES = Threshold(
     "full waves of a kernel",
     10,
@@ -46,13 +54,69 @@ _QUERY = f"""{_BLOCKS}
 """
 
 
-@rule(
+@kernel_rule(
+    "small-grids", "Kernels that give a part of the multiprocessors nothing to do.", _EMPTY
+)
+def small_grids(facts: Facts) -> Iterator[Finding]:
+    """A kernel of fewer blocks than multiprocessors leaves the others empty: its duration times the
+    part of them that have no block is lost, unless another stream fills it.
+
+    At most this time can be saved, by a batch that fills the device; nothing is certain.
+    """
+    yield from of_kernels(
+        facts,
+        lambda group: group.kind == "computation" and (group.idle_sm_ns or 0) > 0,
+        _EMPTY,
+        title="Kernels with fewer blocks than multiprocessors leave {} of the device empty",
+        metric="kernels' time times the part of multiprocessors without a block, per step",
+        saving=(0, 1),
+        confidence="low",
+        advice="Raise the batch size, stack small calls into one (torch.bmm, grouped products), or run "
+        "independent parts on streams of their own.",
+        lost=(lambda group: group.idle_sm_ns, "sum(dur_ns * (1 - least(blocks_per_sm, 1)))"),
+    )
+
+
+@kernel_rule(
+    "low-occupancy",
+    "Kernels other than products that fill the device with blocks and keep few threads resident.",
+    _OCCUPANCY,
+    _SLOW,
+)
+def low_occupancy(facts: Facts) -> Iterator[Finding]:
+    """Kernels with at least one block per multiprocessor and an estimated occupancy below a quarter.
+    Products do well with few threads and many registers and do not count; kernels with fewer blocks
+    than multiprocessors are `small-grids`.
+
+    At most half of their time can be saved; nothing is certain.
+    """
+    yield from of_kernels(
+        facts,
+        lambda group: (
+            group.kind == "computation"
+            and (group.low_occupancy_ns or 0) > 0
+            and not group.use.used
+            and not group.is_product
+        ),
+        _SLOW,
+        title="Kernels with an occupancy below 25 % take {}",
+        metric="time of kernels of low occupancy, per step",
+        saving=(0, 0.5),
+        confidence="low",
+        advice="Look at their registers and shared memory in `stepscope kernels --by properties`; use "
+        "other block sizes in own kernels, fused or newer ones of the library otherwise.",
+        lost=(
+            lambda group: group.low_occupancy_ns,
+            "sum(dur_ns) FILTER (blocks_per_sm >= 1 AND occupancy_ratio < 0.25)",
+        ),
+    )
+
+
+@kernel_rule(
     "tail-waves",
     "Kernels of a little more than a whole number of waves of blocks.",
-    _SHARE,
+    _TAILS,
     _WAVES,
-    saves="kernel time",
-    rests_on=("stream-order", "device-times"),
 )
 def tail_waves(facts: Facts) -> Iterator[Finding]:
     """A device takes as many blocks at once as its multiprocessors hold, by their threads, registers
@@ -66,7 +130,7 @@ def tail_waves(facts: Facts) -> Iterator[Finding]:
         return
     rows = facts.host(_QUERY.replace("{steps}", str(facts.steps)))
     lost = sum(row["lost_ns"] for row in rows)
-    if facts.part_of_step(lost) <= _SHARE.value:
+    if facts.part_of_step(lost) <= _TAILS.value:
         return
     yield Finding(
         title=f"Last waves of blocks that fill little of the device lose {facts.amount(lost)}",

@@ -1,0 +1,58 @@
+"""The finding that most rules about kernels make: those that are chosen take a part of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from stepscope.judge.declare import Confidence, Finding, Threshold
+from stepscope.judge.facts import Facts, first
+from stepscope.judge.groups import Group, by_kernel, reproduce
+
+
+def of_kernels(
+    facts: Facts,
+    chosen: Callable[[Group], Any],
+    share: Threshold,
+    *,
+    title: str,
+    metric: str,
+    saving: tuple[float, float],
+    confidence: Confidence,
+    advice: str,
+    lost: tuple[Callable[[Group], float | None], str] | None = None,
+    **columns: Callable[[Group], Any],
+) -> Iterator[Finding]:
+    """A finding where the chosen device work takes more than a share of the step.
+
+    Args:
+        facts: the recording; nothing is found where it has too little device work.
+        chosen: whether a group counts.
+        share: what its time has to exceed.
+        title: the title, with `{}` for the time.
+        metric: what the time is.
+        saving: parts of the time that could be saved, at least and at most.
+        confidence: how sure the cause is.
+        advice: what to do.
+        lost: the time of a group that counts (ns), and the same in SQL over its work; all for None.
+        columns: further columns of the evidence.
+    """
+    if not facts.enough_work:
+        return
+    groups = [group for group in facts.groups if chosen(group)]
+    of_group, in_sql = lost or (None, "sum(dur_ns)")
+    times = (group.total_ns if of_group is None else of_group(group) or 0 for group in groups)
+    time_ns = sum(times) / facts.steps
+    if facts.part_of_step(time_ns) <= share.value:
+        return
+    yield Finding(
+        title=title.format(facts.amount(time_ns)),
+        metric=metric,
+        value=time_ns,
+        unit="ns",
+        saving_ns=(saving[0] * time_ns, saving[1] * time_ns),
+        confidence=confidence,
+        evidence=first(by_kernel(facts.steps, groups, of_group, **columns)),
+        advice=advice,
+        query=reproduce(facts.steps, facts.counted, groups, in_sql),
+    )

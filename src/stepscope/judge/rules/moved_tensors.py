@@ -1,0 +1,74 @@
+"""Kernels that move tensors and compute nothing: from one layout, type or place to another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from stepscope.judge.declare import Finding, Threshold, kernel_rule, worth
+from stepscope.judge.facts import Facts
+from stepscope.judge.groups import Group
+from stepscope.judge.of_kernels import of_kernels
+
+_LAYOUTS = worth("layout conversions", 0.02)
+_NAMES = re.compile(r"(?i)nchwToNhwc|nhwcToNchw|batched_transpose|nchw2nhwc|nhwc2nchw")
+_COPIES = Threshold(
+    "copies and casts on the device, of the step",
+    0.05,
+    "ratio",
+    "TraceLens: a direction of copies above 5 % of the total",
+)
+
+
+@kernel_rule(
+    "layout-conversions", "Conversions between NCHW and NHWC around convolutions.", _LAYOUTS
+)
+def layout_conversions(facts: Facts) -> Iterator[Finding]:
+    """Kernels of cuDNN and MIOpen that convert a convolution's tensors, since its fast kernels want
+    channels last and the tensors are channels first; known by name (`nchwToNhwcKernel`,
+    `batched_transpose_...`).
+
+    At most all of their time can be saved, at least half: weights may go on being converted.
+    """
+    yield from of_kernels(
+        facts,
+        lambda group: _NAMES.search(group.name),
+        _LAYOUTS,
+        title="Layout conversions (NCHW ↔ NHWC) take {}",
+        metric="time of layout conversions, per step",
+        saving=(0.5, 1),
+        confidence="high",
+        advice="model.to(memory_format=torch.channels_last), and the same for its inputs.",
+    )
+
+
+@kernel_rule(
+    "copies-and-casts",
+    "Copies from device to device, casts and `contiguous()` of tensors.",
+    _COPIES,
+)
+def copies_and_casts(facts: Facts) -> Iterator[Finding]:
+    """Work that `aten::copy_` and its likes launched on the device, copies between the host and the
+    device apart. Under autocast a cast of each weight is in it.
+
+    At most all of it can be saved; nothing is certain, since some copies are needed.
+    """
+    yield from of_kernels(
+        facts,
+        _moves,
+        _COPIES,
+        title="Copies, casts and contiguous() on the device take {}",
+        metric="time of copies and casts on the device, per step",
+        saving=(0, 1),
+        confidence="low",
+        advice="Keep one element type through the step, avoid .contiguous() and .clone() after "
+        "transpose and permute, write into tensors made before (out=), torch.compile what is left.",
+        input_dims=lambda group: group.dims,
+        types=lambda group: group.types,
+    )
+
+
+def _moves(group: Group) -> bool:
+    if group.model is None or group.model.family != "copy" or group.direction == "optimizer":
+        return False
+    return group.kind == "computation" or (group.kind == "copy" and "DtoD" in group.name)

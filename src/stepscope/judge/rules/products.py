@@ -1,0 +1,223 @@
+"""Matrix products, convolutions and attention that keep off the fastest units of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepscope.costs import alignment, misaligned
+from stepscope.costs.dtype import size_of
+from stepscope.floor.units import ratio_text
+from stepscope.judge.declare import Finding, Threshold, kernel_rule, worth
+from stepscope.judge.facts import Facts, first
+from stepscope.judge.groups import NARROW, Group, by_kernel, reproduce, summed
+from stepscope.judge.of_kernels import of_kernels
+
+_WIDE = Threshold(
+    "products in float32, of the step",
+    0.05,
+    "ratio",
+    "ours: below it mixed precision has little to win",
+)
+_NARROW = Threshold(
+    "products in 16 bits and less, of all products",
+    0.10,
+    "ratio",
+    "ours: above it mixed precision is on, and what stays in float32 may be meant to (DLProf 20.10 "
+    "recommended AMP where it was on)",
+)
+_FASTER = Threshold(
+    "how much faster mixed precision makes products, at least",
+    1.5,
+    "ratio",
+    "NVIDIA, Train With Mixed Precision: 1.5 to 3 times and more on whole networks",
+)
+
+
+_PLAIN = Threshold(
+    "float32 products off tensor cores, of the step",
+    0.05,
+    "ratio",
+    "ours: below it TF32 has little to win",
+)
+_AMPERE = Threshold(
+    "compute capability, major", 8, "count", "NVIDIA Ampere whitepaper: TF32 came with 8.0"
+)
+_OFF = Threshold(
+    "products in 16 bits off tensor cores, of the step",
+    0.02,
+    "ratio",
+    "ours: below it there is little to win; the TensorBoard plugin only asks whether none are used",
+)
+_SMALL = worth("products on kernels of small alignment", 0.01)
+_LOAD = Threshold(
+    "bytes loaded at a time",
+    16,
+    "bytes",
+    "NVIDIA, Matrix Multiplication Background User's Guide: sizes should be multiples of 16 bytes",
+)
+
+
+@kernel_rule(
+    "amp-off",
+    "Matrix products and convolutions in float32 on a device with tensor cores.",
+    _WIDE,
+    _NARROW,
+    _FASTER,
+)
+def amp_off(facts: Facts) -> Iterator[Finding]:
+    """Products are matrix products, convolutions and attention, by operator and kernel; their element
+    type follows from inputs where they were recorded, else from the kernel's name. Products in TF32
+    are in float32 too. Those of no known type count neither way.
+
+    At most their time shrinks as the device's peak grows from float32 (or TF32) to float16, as the
+    data sheet says; at least by a factor of 1.5.
+    """
+    if not facts.has_tensor_cores or not facts.enough_work:
+        return
+    products = [group for group in facts.groups if group.is_product]
+    wide = [group for group in products if group.dtype in ("float32", "tf32")]
+    narrow_ns = summed(group for group in products if group.dtype in NARROW)
+    wide_ns = summed(wide) / facts.steps
+    if facts.part_of_step(wide_ns) <= _WIDE.value:
+        return
+    if narrow_ns >= _NARROW.value * summed(products) or 2 * summed(wide) < summed(products):
+        return
+    on_cores_ns = summed(group for group in wide if group.use.used) / facts.steps
+    high = (wide_ns - on_cores_ns) * (1 - _ratio(facts, "float32", "vector"))
+    high += on_cores_ns * (1 - _ratio(facts, "tf32", "matrix"))
+    low = wide_ns * (1 - 1 / _FASTER.value)
+    busy = summed(group for group in facts.groups if group.kind == "computation")
+    yield Finding(
+        title=f"Mixed precision is off: {facts.amount(wide_ns)} in float32 products, "
+        f"{ratio_text(on_cores_ns / wide_ns)} on tensor cores",
+        metric="time of products in float32, per step",
+        value=wide_ns,
+        unit="ns",
+        saving_ns=(min(low, high), high),
+        confidence="high",
+        evidence=(
+            *first(
+                by_kernel(
+                    facts.steps, wide, dtype=lambda g: g.dtype, tensor_cores=lambda g: g.use.used
+                )
+            ),
+            {"kernel": "all of them", "share_of_kernel_time_ratio": summed(wide) / busy},
+        ),
+        advice="Train under torch.autocast(device_type='cuda', dtype=torch.bfloat16), or "
+        "dtype=torch.float16 with torch.amp.GradScaler on devices before Ampere.",
+        query=reproduce(facts.steps, facts.counted, wide),
+    )
+
+
+def _ratio(facts: Facts, dtype: str, unit: str) -> float:
+    """Peak in a type over that in float16 on tensor cores; half where the device is not known."""
+    limits = facts.limits
+    if limits is None:
+        return 0.5
+    now = (limits.matrix if unit == "matrix" else limits.vector).get(dtype)
+    best = limits.matrix.get("float16")
+    return min(1.0, now / best) if now and best else 0.5
+
+
+@kernel_rule(
+    "tf32-off",
+    "Matrix products in float32 off the tensor cores of a device that knows TF32.",
+    _PLAIN,
+    _AMPERE,
+)
+def tf32_off(facts: Facts) -> Iterator[Finding]:
+    """Float32 products whose kernel's name says that it does not use tensor cores. PyTorch leaves TF32
+    off for matrix products and on for convolutions. Products with a vector do not count.
+
+    At most their time shrinks as the device's peak grows from float32 to TF32, as the data sheet
+    says; nothing is certain, since many products are bound by memory.
+    """
+    if facts.capability is None or facts.capability < _AMPERE.value:
+        return
+    ratio = 0.5
+    if facts.limits is not None and facts.limits.matrix.get("tf32"):
+        ratio = facts.limits.vector.get("float32", 0) / facts.limits.matrix["tf32"] or 0.5
+    yield from of_kernels(
+        facts,
+        lambda g: g.is_product and g.use.used is False and g.dtype == "float32",
+        _PLAIN,
+        title="TF32 is off: float32 products without tensor cores take {}",
+        metric="time of float32 products off tensor cores, per step",
+        saving=(0, 1 - min(1.0, ratio)),
+        confidence="high",
+        advice="torch.set_float32_matmul_precision('high') and torch.backends.cudnn.allow_tf32 = True; "
+        "it keeps the range of float32 with ten bits of mantissa.",
+        input_dims=lambda g: g.dims,
+    )
+
+
+@kernel_rule(
+    "tensor-cores-unused", "Products in 16 bits and less that do not use tensor cores.", _OFF
+)
+def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
+    """Products whose type fits tensor cores and whose kernel's name says that it does not use them;
+    names that do not tell count neither way, and products with a vector have no use for them. The
+    evidence names the sizes that keep them off, where inputs were recorded.
+
+    At most half of their time can be saved; nothing is certain.
+    """
+    if not facts.has_tensor_cores:
+        return
+    yield from of_kernels(
+        facts,
+        lambda g: g.is_product and g.use.used is False and g.dtype in NARROW,
+        _OFF,
+        title="Tensor cores unused by products in 16 bits: {}",
+        metric="time of products in 16 bits off tensor cores, per step",
+        saving=(0, 0.5),
+        confidence="medium",
+        advice="Make channels and features multiples of 8 (16 for 8-bit types), use channels_last for "
+        "convolutions, and update cuDNN and cuBLAS.",
+        input_dims=lambda g: g.dims,
+        sizes=_wrong_sizes,
+    )
+
+
+@kernel_rule(
+    "misaligned-dimensions",
+    "Products whose sizes are no multiple of 16 bytes, and whose kernels show it.",
+    _SMALL,
+    _LOAD,
+)
+def misaligned_dimensions(facts: Facts) -> Iterator[Finding]:
+    """Sizes alone prove nothing: libraries cope with many. It is the kernel's name that must show it: a
+    CUTLASS kernel of an alignment (`_align1`) that comes to less than 16 bytes of its type. The
+    evidence names the sizes where inputs were recorded.
+
+    At most half of the kernels' time can be saved; nothing is certain.
+    """
+    yield from of_kernels(
+        facts,
+        lambda g: g.is_product and _loads_less(g),
+        _SMALL,
+        title="Misaligned sizes: products that load less than 16 bytes at a time take {}",
+        metric="time of products on kernels of small alignment, per step",
+        saving=(0, 0.5),
+        confidence="medium",
+        advice="Pad these sizes to multiples of 8 (float16, bfloat16), 16 (8 bits) or 4 (float32): "
+        "vocabulary, sequence length, features, channels.",
+        input_dims=lambda g: g.dims,
+        sizes=_wrong_sizes,
+    )
+
+
+def _loads_less(group: Group) -> bool:
+    elements = alignment(group.name)
+    size = size_of("float32" if group.dtype == "tf32" else group.dtype) if group.dtype else None
+    return elements is not None and size is not None and elements * size < _LOAD.value
+
+
+def _wrong_sizes(group: Group) -> str | None:
+    """The sizes of a group that are no multiple of 16 bytes, in words; None where all are."""
+    if group.operator is None or group.dims is None:
+        return None
+    wrong = misaligned(group.operator, group.dims, group.types, group.strides, group.values)
+    return (
+        ", ".join(f"{one.dimension} = {one.size}, no multiple of {one.multiple}" for one in wrong)
+        or None
+    )
