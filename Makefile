@@ -10,14 +10,16 @@ BIN := $(VENV)/bin
 HTA := .venv-hta
 RECIPE := pyproject.toml constraints.txt scripts/environment.py
 
-.PHONY: help demo test check format bench docs clean
+.PHONY: help demo test test-fast test-long check format bench docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     record a small training here and show where its time went"
 	@echo "make test     run the tests           (TEST_FLAGS='-n auto' by default)"
+	@echo "make test-fast  most of the certainty in about a minute: without torch, recorded traces, slow tests"
+	@echo "make test-long  the same tests as make test with twenty times the examples"
 	@echo "make check    lint, format, types, import layers"
-	@echo "make format   let the linter and the formatter mend what they can"
+	@echo "make format   repair what the linter and the formatter can"
 	@echo "make bench    measure import, questions, json.load and HTA on one generated trace"
 	@echo "make docs     regenerate the documentation pages that are made from the code"
 	@echo "make clean    remove what the others made"
@@ -44,6 +46,12 @@ demo: $(VENV)/.user
 
 test: $(VENV)/.developer
 	@$(BIN)/python -m pytest $(TEST_FLAGS)
+
+test-fast: $(VENV)/.developer
+	@TEST_EXAMPLES=0.2 $(BIN)/python -m pytest $(TEST_FLAGS) -m "not torch and not traces and not slow"
+
+test-long: $(VENV)/.developer
+	@TEST_EXAMPLES=20 $(BIN)/python -m pytest $(TEST_FLAGS)
 
 check: $(VENV)/.developer
 	$(BIN)/ruff check .

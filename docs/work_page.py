@@ -39,7 +39,7 @@ def work_page() -> str:
         "configuration (`~/.config`), in the form of `costs/hardware.toml`.\n",
         "| device | matrix | vector | memory | source |\n| --- | --- | --- | --- | --- |",
     ]
-    for device in builtin().devices:
+    for device in (one for one in builtin().devices if one.is_known):
         matrix, vector = (
             ", ".join(f"{d} {flops_text(p, per_second=True)}" for d, p in peaks.items()) or "–"
             for peaks in (device.matrix, device.vector)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.analysis.intervals import (
     Intervals,
@@ -50,7 +51,7 @@ def is_merged(intervals: Intervals):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(pairs)
 def test_union_covers_each_moment_once(one):
     merged = union(*arrays(one))
@@ -59,7 +60,7 @@ def test_union_covers_each_moment_once(one):
     assert total(merged) == len(moments(one))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(pairs, pairs)
 def test_intersection_and_difference_match_counted_moments(one, other):
     a, b = union(*arrays(one)), union(*arrays(other))
@@ -68,7 +69,7 @@ def test_intersection_and_difference_match_counted_moments(one, other):
     assert is_merged(subtract(a, b))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(pairs, st.integers(0, SPAN), st.integers(0, SPAN))
 def test_gaps_and_clip_part_a_window_in_two(one, x, y):
     start, end = min(x, y), max(x, y)
@@ -78,14 +79,14 @@ def test_gaps_and_clip_part_a_window_in_two(one, x, y):
     assert moments_of(gaps(merged, start, end)) == window - moments(one)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(pairs, pairs)
 def test_covered_counts_each_window_on_its_own(one, windows):
     got = covered(union(*arrays(one)), *arrays(windows)).tolist()
     assert got == [len(moments(one) & set(range(s, e))) for s, e in windows]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(pairs, max_size=4), pairs)
 def test_split_gives_each_moment_to_the_first_layer_that_covers_it(layers, windows):
     parts = split(*arrays(windows), [union(*arrays(layer)) for layer in layers])
@@ -104,7 +105,7 @@ def test_layer_that_consumes_everything_leaves_nothing_for_the_later_ones():
     assert split([0], [100], [kernel, copy, runtime]).tolist() == [[100, 0, 0, 0]]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(pairs, pairs)
 def test_concurrency_counts_what_runs_at_each_moment(one, windows):
     levels = concurrency(*arrays(one))

@@ -6,8 +6,9 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.analysis.operator_calls import distinct_rows
 from stepscope.analysis.operator_work import NO_STEP, classes_of, device_work_of
@@ -328,7 +329,7 @@ def test_a_scope_remembers_what_was_joined(make_scope):
     assert device_work_of(scope) is device_work_of(scope)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     rows=st.lists(
         st.tuples(
@@ -349,7 +350,7 @@ def test_distinct_rows_are_those_of_a_set(rows):
 NAMES = ("aten::linear", "aten::mm", "my::unknown", "aten::relu")
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     forest=st.lists(st.tuples(st.integers(-1, 8), st.sampled_from(NAMES)), min_size=1, max_size=8),
     kernels=st.lists(

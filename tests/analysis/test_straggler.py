@@ -5,8 +5,9 @@ from __future__ import annotations
 from statistics import median
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.analysis.straggler import RankTimes, Straggler, find_straggler, medians_of_others
 
@@ -154,7 +155,7 @@ def test_there_is_nothing_to_compare(times: dict[int, RankTimes]) -> None:
     assert find_straggler(times) is None
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     ranks=st.integers(2, 9),
     data=st.data(),
@@ -172,7 +173,7 @@ def test_only_the_late_rank_is_ever_named(
     assert late is None or (late.ranks, late.phase) == ((rank,), phase)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.dictionaries(st.integers(0, 40), st.integers(0, 9).map(float), min_size=2, max_size=12))
 def test_what_others_need_is_the_median_without_the_rank_itself(times: dict[int, float]) -> None:
     assert medians_of_others(times) == {

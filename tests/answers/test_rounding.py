@@ -4,13 +4,14 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.answers.rounding import shared_out, whole_parts
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.fractions(min_value=-1000, max_value=1000), max_size=12))
 def test_whole_parts_add_up_and_are_off_by_less_than_one(parts):
     whole = whole_parts(parts)
@@ -18,7 +19,7 @@ def test_whole_parts_add_up_and_are_off_by_less_than_one(parts):
     assert all(abs(a - b) < 1 for a, b in zip(whole, parts, strict=True))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.lists(
         st.tuples(

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.answers.selection import check_known, check_name, numbers_text, parse_numbers
 from stepscope.floor.errors import UsageError
@@ -28,7 +29,7 @@ def test_anything_else_is_refused(text):
         parse_numbers(text)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sets(st.integers(0, 40), min_size=1))
 def test_what_is_written_is_read_back(numbers):
     assert parse_numbers(numbers_text(numbers)) == tuple(sorted(numbers))

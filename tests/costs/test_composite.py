@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.costs.composite import answering
 from stepscope.costs.registry import BY_NAME, is_composite
@@ -47,7 +48,7 @@ forests = st.integers(1, 40).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(forests, st.randoms(use_true_random=False))
 def test_answers_are_those_of_walking_upwards(forest, random) -> None:
     parent, modelled, composite = (list(part) for part in forest)

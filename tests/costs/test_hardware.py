@@ -75,13 +75,40 @@ def test_a_part_of_a_device_is_not_the_device() -> None:
 
 def test_every_row_is_found_by_its_own_words_and_names_its_source() -> None:
     for device in builtin().devices:
-        for words in device.match:
+        assert len(device.source) > 30
+        for words in device.match if device.is_known else ():
             found = builtin().find(words)
             assert found is not None
             assert found.name == device.name
-        assert len(device.source) > 30
+            assert found.generation == builtin().generation(words)
+        if not device.is_known:
+            assert {builtin().generation(words) for words in device.match} == {device.generation}
+            continue
         assert device.memory_bytes_per_s is not None
         assert set(device.vector) | set(device.matrix) <= set(SIZES) | {"tf32"}
+
+
+@pytest.mark.parametrize(
+    ("device", "generation"),
+    [
+        ("Tesla V100-DGXS-32GB", "Volta"),
+        ("Tesla T4", "Turing"),
+        ("NVIDIA A10G", "Ampere"),
+        ("NVIDIA A100-SXM4-80GB", "Ampere"),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "Ampere"),
+        ("NVIDIA GeForce RTX 3090", "Ampere"),
+        ("NVIDIA GeForce RTX 3090 Ti", "Ampere"),
+        ("NVIDIA RTX 2000 Ada Generation", "Ada"),
+        ("NVIDIA L40S", "Ada"),
+        ("NVIDIA H100 80GB HBM3", "Hopper"),
+        ("NVIDIA H200", "Hopper"),
+        ("NVIDIA B200", "Blackwell"),
+        ("AMD Instinct MI300X", None),
+        (None, None),
+    ],
+)
+def test_generations_are_known_by_product_name(device, generation) -> None:
+    assert builtin().generation(device) == generation
 
 
 def test_tensor_cores_are_never_slower_than_what_they_replace() -> None:

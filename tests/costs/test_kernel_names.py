@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.costs.kernel_name import CLASSES, class_of, element_type, kernel_class, library
 from stepscope.costs.registry import BY_NAME
@@ -263,7 +264,7 @@ def test_the_type_of_a_kernels_elements(name, dtype) -> None:
     assert element_type(name) == dtype
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.text(max_size=200) | st.sampled_from([name for name, _, _ in USED]).map(lambda n: n * 50))
 def test_any_text_is_a_kernels_name(name) -> None:
     assert kernel_class(name) in CLASSES

@@ -7,15 +7,16 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.costs import Conventions, work
 from stepscope.costs.attention import visible_pairs
 from stepscope.costs.call import Tensor, broadcast, parse_call, parse_value
 from stepscope.costs.registry import BY_NAME
 
-few = settings(max_examples=60, deadline=None)
+few = examples(60)
 small = st.integers(1, 6)
 shapes = st.lists(small, min_size=1, max_size=4)
 
@@ -298,7 +299,7 @@ texts = st.none() | st.text(max_size=30) | st.recursive(
 ).map(json.dumps)  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.sampled_from(sorted(BY_NAME)), texts, texts, texts, texts)
 def test_hostile_texts_give_none_or_sound_work(name, dims, types, strides, values) -> None:
     found = work(name, dims, types, strides, values)
@@ -317,7 +318,7 @@ value = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(st.tuples(argument, value), max_size=15))
 def test_every_model_takes_arguments_it_was_not_made_for(arguments) -> None:
     dims = json.dumps([shape for (shape, _), _ in arguments])

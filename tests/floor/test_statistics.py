@@ -6,8 +6,9 @@ import math
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.floor.statistics import (
     describe,
@@ -79,7 +80,7 @@ def test_the_median_interval_has_the_ranks_of_the_sign_test(n: int, low: int, hi
     assert median_interval(list(range(1, n + 1))) == (low, high)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(6, 500))
 def test_the_median_interval_holds_95_per_cent(n: int) -> None:
     interval = median_interval(list(range(n)))

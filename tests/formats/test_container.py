@@ -13,8 +13,9 @@ import zlib
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats import container
@@ -139,7 +140,7 @@ def test_second_member_is_read_behind_one_with_a_wrong_checksum(lay):
     assert read(lay(broken + gzip.compress(TEXT))) == [(None, TEXT + TEXT, "gzip_crc")]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.binary(max_size=3000), st.integers(0, 9), st.data())
 def test_corrupt_gzip_gives_all_that_zlib_can_decode_bytewise(content, level, data):
     content += TEXT
@@ -431,7 +432,7 @@ def test_unknown_zip_method_is_refused_when_it_is_opened(lay):
     assert refusal(lay(zipped({"a.json": TEXT}, zipfile.ZIP_LZMA))) == "archive-method"
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.sampled_from(
         [zipped(TWO), tarred(TWO), tarred(TWO, "w:gz"), gzip.compress(TEXT), zstd(TEXT)]

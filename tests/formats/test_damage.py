@@ -6,7 +6,7 @@ from stepscope.formats.damage import CLASSES, is_harmless, line
 
 SOURCES = Path(stepscope.__file__).parent
 _NOTED = re.compile(
-    r'\bnote\(\s*"([a-z0-9_]+)"|_note\(\s*"([a-z0-9_]+)"|_Unreadable\([^,]+, "([a-z0-9_]+)"'
+    r'\bnote\(\s*"([a-z0-9_]+)"|_note\(\s*"([a-z0-9_]+)"|Refused\([^,]+, "([a-z0-9_]+)"'
 )
 
 

@@ -3,8 +3,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.formats.demangle import demangled
 
@@ -70,7 +71,7 @@ def test_names_made_to_grow_or_nest_without_end_are_given_up_soon(name):
     assert time.process_time() - began < 2
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.text(alphabet="ZNIELSTKPRvifb_0123456789axUlDpJX", max_size=60))
 def test_no_text_is_an_error(text):
     assert demangled("_Z" + text)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.judge.job import A100, V100, Job
 
 NAMES = [
@@ -45,9 +46,7 @@ EVENTS = st.tuples(
 )  # fmt: skip
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(25)
 @given(
     st.lists(PIECES, max_size=4),
     st.lists(EVENTS, max_size=3),

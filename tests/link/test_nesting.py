@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.link.nesting import nest
 
@@ -55,7 +56,7 @@ def far_apart(rows):
     return [(thread, 100 * start, 100 * dur, rank) for thread, start, dur, rank in rows]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(events)
 def test_parent_is_the_innermost_event_that_encloses_wholly(rows):
     rows = far_apart(rows)
@@ -64,7 +65,7 @@ def test_parent_is_the_innermost_event_that_encloses_wholly(rows):
     }
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(events)
 def test_depth_and_self_time_follow_from_the_parents(rows):
     rows = far_apart(rows)
@@ -80,7 +81,7 @@ def test_depth_and_self_time_follow_from_the_parents(rows):
         assert nesting.self_ns[position] == rows[row][2] - len(covered)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(events, st.sampled_from([1, 10, 1000]))
 def test_no_event_is_lost_and_no_self_time_negative_whatever_crosses(rows, resolution_ns):
     columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
@@ -90,7 +91,7 @@ def test_no_event_is_lost_and_no_self_time_negative_whatever_crosses(rows, resol
     assert (nesting.parent < np.arange(len(rows))).all()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(events, st.sampled_from([1, 5, 1000]))
 def test_child_exceeds_its_parent_by_no_more_than_times_may_be_off(rows, resolution_ns):
     columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
@@ -105,7 +106,7 @@ def test_child_exceeds_its_parent_by_no_more_than_times_may_be_off(rows, resolut
             assert start + dur <= outer_start + outer_dur + slack_ns
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(events, st.lists(st.integers(0, 9), min_size=25, max_size=25))
 def test_values_go_down_to_the_nearest_and_sums_go_up(rows, values):
     nesting = nested(far_apart(rows))

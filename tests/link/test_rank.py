@@ -6,8 +6,9 @@ import itertools
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.formats import tables, vocabulary
 from stepscope.link.rank import link_rank
@@ -128,7 +129,7 @@ device_event = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(host_event, max_size=15), st.lists(device_event, max_size=15))
 def test_any_recording_links_and_keeps_its_invariants(host_events, device_events):
     recording = _recording(host_events, device_events)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 event = st.tuples(
     st.sampled_from(["operator", "operator", "annotation", "python", "runtime"]),
@@ -25,9 +26,7 @@ def test_only_what_lies_inside_its_like_is_recursive(recording):
     assert {outer, frame, other, beside} == {0, 1, 2, 4}
 
 
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(80)
 @given(st.lists(event, max_size=14))
 def test_recursive_is_what_has_an_alike_ancestor(recording, events):
     recording.host_rows.clear()

@@ -66,6 +66,9 @@ def _forget() -> None:
 def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
     """Puts a folder with packages on the path of this process, for one test."""
 
+    # A test of `record` in this process may have come before.
+    monkeypatch.setattr(plugins, "_runs_a_job", False)
+
     def use_folder(folder: Path) -> None:
         monkeypatch.syspath_prepend(folder)
         _forget()

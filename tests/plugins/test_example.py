@@ -20,6 +20,7 @@ from stepscope.cli.main import main
 from stepscope.costs.calibration import known_devices
 from stepscope.floor import plugins
 from stepscope.questions import find
+from stepscope.store import build
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
@@ -149,6 +150,34 @@ def test_a_folder_may_hold_it_beside_other_files(example, use, tmp_path):
         assert trace.queue(rank=1, columns=["rank", "events"]).rows() == [{"rank": 1, "events": 2}]
 
 
+@pytest.fixture
+def two_ranks(example, use, tmp_path, monkeypatch):
+    """A folder of two ranks, each of which is read by a process of its own."""
+    monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    use(example)
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    for rank in (0, 1):
+        (folder / f"rank{rank}.klog").write_text(SAMPLE.read_text())
+    return folder
+
+
+def test_processes_that_read_ranks_find_the_format(example, two_ranks, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(example), prepend=os.pathsep)
+    with stepscope.open(two_ranks, cache=False) as trace:
+        assert trace.queue(columns=["rank", "events"]).rows() == [
+            {"rank": 0, "events": 2},
+            {"rank": 1, "events": 2},
+        ]
+
+
+def test_processes_that_do_not_find_the_format_say_so(two_ranks):
+    with pytest.raises(stepscope.StepScopeError, match="no format 'klog'") as caught:
+        stepscope.open(two_ranks, cache=False)
+    assert caught.value.slug == "unknown-format"
+
+
 def test_json_that_is_no_trace_of_ours_may_be_a_plug_ins(broken, tmp_path):
     broken(
         "from stepscope.formats.registry import Format\n"
@@ -276,6 +305,15 @@ def test_recording_never_loads_them(spawn, broken, tmp_path):
         "print('broken_example' in sys.modules, 'stepscope.floor.plugins' in sys.modules)",
     )
     assert (done.stdout, done.stderr) == ("False False\n", "")
+
+
+def test_a_command_that_ran_a_job_finds_none(example, spawn, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("from stepscope.floor import plugins\nprint(plugins.found('rules'))\n")
+    done = spawn(
+        example, "-m", "stepscope", "record", "-o", str(tmp_path / "out"), "--", str(script)
+    )
+    assert (done.returncode, done.stdout) == (0, "()\n")
 
 
 # -- what a plug-in may rest on ----------------------------------------------------------------------

@@ -42,6 +42,23 @@ def of(name: str = "odd", body: str = "return pa.table({'n': [1]})") -> str:
         (of("close"), "ValueError: 'close' is taken by StepScope"),
         (of("Two words"), "ValueError: 'Two words' is no name for a question: write it like"),
         ("def asked(", "SyntaxError: "),
+        (
+            "from stepscope.answers.declare import Question\n"
+            "asked = Question('odd', 'What?', ('n',), print, ())",
+            "TypeError: odd: 'n' is no Column of a known type",
+        ),
+        (
+            of().replace("rests_on=()", "rests_on=('luck',)"),
+            "ValueError: odd rests on luck, which is",
+        ),
+        (
+            of().replace("rests_on=()", "rests_on=(), drawing='overview'"),
+            "ValueError: 'overview' draws",
+        ),
+        (
+            of().replace("rests_on=()", "rests_on=(), recordings='two'"),
+            "ValueError: a plug-in's question",
+        ),
     ],
     ids=lambda text: " ".join(text.split())[:40],
 )
@@ -63,10 +80,14 @@ def test_of_two_with_one_name_the_first_is_kept(broken, use, example, capsys, tm
     assert "'queue' is taken by broken-example" in capsys.readouterr().err
 
 
-def test_what_it_prints_is_no_part_of_an_answer(broken, capsys):
-    broken(of(body="return pa.table({'n': [1]})") + "\nprint('hello')", questions="asked")
-    assert "odd" in names()
-    assert capsys.readouterr() == ("", "hello\n")
+def test_what_it_prints_is_no_part_of_an_answer(broken, kineto, capsys):
+    broken(
+        of(body="print('asked'); return pa.table({'n': [1]})") + "\nprint('hello')",
+        questions="asked",
+    )
+    with stepscope.open(kineto, cache=False) as trace:
+        assert trace.odd().rows() == [{"n": 1}]
+    assert capsys.readouterr() == ("", "hello\nasked\n")
 
 
 @pytest.fixture
@@ -274,6 +295,15 @@ def test_a_rule_cannot_replace_ours(broken, capsys):
     assert "'amp-off' is taken by StepScope" in capsys.readouterr().err
 
 
+def test_a_rule_on_evidence_that_no_check_knows_is_left_out(broken, capsys):
+    source = RULE.format(id="odd", body="yield").replace(
+        '"Nothing."', '"Nothing.", rests_on=("luck",)'
+    )
+    broken(source, rules="odd")
+    assert [rule.id for rule in rules.every()] == list(rules.OURS)
+    assert "ValueError: odd rests on luck, which is no kind of evidence" in capsys.readouterr().err
+
+
 def test_a_device_file_that_is_wrong_is_left_out(broken, capsys):
     broken(
         "from stepscope.costs.hardware import parse_hardware\n"
@@ -297,5 +327,6 @@ def test_no_parameter_can_hide_what_every_question_has():
         shared = {option.name for option in question_command(declared).params} - own
         assert shared <= SHARED
     columns, parameters = (Column("n", "int", ""),), (Parameter("rank", "int", ""),)
+    declare = question("odd", "?", columns, rests_on=(), parameters=parameters)
     with pytest.raises(ValueError, match="every question has rank already"):
-        question("odd", "?", columns, rests_on=(), parameters=parameters)
+        declare(print)

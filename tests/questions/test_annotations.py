@@ -3,8 +3,9 @@ from __future__ import annotations
 from importlib import import_module
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 # `from stepscope.questions import annotations` would find what `from __future__` left there
 annotations = import_module("stepscope.questions.annotations")
@@ -268,9 +269,7 @@ INTERVALS = st.lists(
 
 
 @given(INTERVALS, st.integers(0, 2**45))
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(60)
 def test_busy_time_is_the_count_of_moments_with_work(monkeypatch, intervals, origin):
     monkeypatch.setattr(annotations, "_FARTHEST", 40)  # so that few groups fit at once
     expected = [

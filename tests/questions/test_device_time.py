@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.answers.ask import ask
 from stepscope.questions import find
@@ -124,7 +125,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS, st.integers(0, 30), st.integers(0, 30))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_parts_equal_a_moment_by_moment_count(events: list[Any], first: int, second: int) -> None:
     work = [event for event in events if event[0] != "annotation"]
     rows = {

@@ -4,8 +4,9 @@ from contextlib import ExitStack
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
@@ -389,7 +390,7 @@ _runs = st.lists(
 )
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(_runs, st.lists(_runs, min_size=1, max_size=2))
 def test_parts_add_up_to_the_whole_whatever_ran(before, after):
     two = {"step": [], "device_event": []}
@@ -410,7 +411,7 @@ _sides = st.dictionaries(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(_sides, _sides)
 def test_rounding_loses_nothing_of_the_whole(before, after):
     """Each part has samples of its own number: means are fractions of many kinds."""
@@ -444,7 +445,7 @@ _phases = st.lists(
 )
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(_phases, _phases)
 def test_phases_add_up_to_the_step_whatever_they_took(before, after):
     with (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.answers.ask import ask
 from stepscope.questions import find
@@ -135,7 +136,7 @@ WORK = st.lists(
 
 
 @given(WORK, st.integers(0, 30), st.integers(0, 30))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_gaps_add_up_to_the_idle_time_of_device_time(
     work: list[Any], first: int, length: int
 ) -> None:

@@ -3,8 +3,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.answers.ask import ask
 from stepscope.floor.statistics import describe
@@ -38,7 +39,7 @@ def test_the_interval_is_students(answer):
     """Of 10, 20, 30: deviation 10, t(2) = 4.3027, so 20 ± 4.3027 · 10 / √3."""
     rows = {"inline_timing": [{**FC, "dur_ns": dur} for dur in (10, 20, 30)]}
     (row,) = answer("inline", rows).rows()
-    half = 4.3027 * 10 / math.sqrt(3)
+    half = 4.302653 * 10 / math.sqrt(3)
     assert row["ci95_low_ns"] == pytest.approx(20 - half)
     assert row["ci95_high_ns"] == pytest.approx(20 + half)
     assert row["std_ns"] == pytest.approx(10)
@@ -177,7 +178,7 @@ def test_a_trace_without_measurements_says_how_to_get_them(answer):
     assert "stepscope record --inline" in table.note
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(st.integers(1, 10**9), min_size=2, max_size=40))
 def test_statistics_are_those_of_the_recorder(values):
     """Two implementations, one in SQL and one in the recorded job, of the same definitions."""

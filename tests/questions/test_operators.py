@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.analysis.recursion import inner_calls
 from stepscope.floor.errors import UsageError
@@ -339,9 +340,7 @@ def call_trees(draw) -> list[dict[str, object]]:
 
 
 @given(call_trees(), st.randoms())
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(25)
 def test_inner_calls_are_those_with_an_alike_ancestor(make_scope, rows, random):
     by_id = {row["id"]: row for row in rows}
 

@@ -6,8 +6,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.analysis.breakdown import PARTS, mean_parts
 from stepscope.answers.ask import ask
@@ -190,7 +191,7 @@ def test_no_steps_give_no_rows_and_say_what_would(answer: Any) -> None:
         st.lists(st.integers(0, 1000), min_size=8, max_size=8).map(tuple), min_size=1, max_size=9
     )
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_means_are_whole_and_add_up(rows: list[tuple[int, ...]]) -> None:
     parts = np.array(rows, dtype=np.int64)
     means = mean_parts(parts)
@@ -244,7 +245,7 @@ def owner_of(moment: int, host: list[Any], device: list[Any]) -> str:
     st.lists(DEVICE, max_size=5),
     st.lists(st.integers(0, 25), min_size=2, max_size=4),
 )
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_parts_equal_a_moment_by_moment_count(
     host: list[Any], device: list[Any], lengths: list[int]
 ) -> None:

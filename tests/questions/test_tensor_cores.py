@@ -3,8 +3,6 @@ from __future__ import annotations
 import pytest
 from tests.questions.launched import ODD, SGEMM, V100, calls, product
 
-from stepscope.questions.tensor_cores import generation_of
-
 BF16 = "c10::BFloat16"
 
 
@@ -95,21 +93,3 @@ def test_by_kernel_lists_eligible_kernels_alone(answer):
 def test_an_unknown_device_is_judged_by_its_kernels(answer):
     (row,) = answer("tensor-cores", product(40) | {"device": [ODD]}).rows()
     assert (row["used_ratio"], row["slowed_by"]) == (1.0, None)
-
-
-@pytest.mark.parametrize(
-    ("device", "generation"),
-    [
-        ("Tesla V100-DGXS-32GB", "Volta"),
-        ("Tesla T4", "Turing"),
-        ("NVIDIA A100-SXM4-80GB", "Ampere"),
-        ("NVIDIA GeForce RTX 3090", "Ampere"),
-        ("NVIDIA L40S", "Ada"),
-        ("NVIDIA H200", "Hopper"),
-        ("NVIDIA B200", "Blackwell"),
-        ("AMD Instinct MI300X", None),
-        (None, None),
-    ],
-)
-def test_generations_are_known_by_product_name(device, generation):
-    assert generation_of(device) == generation

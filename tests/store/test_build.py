@@ -258,6 +258,22 @@ def test_ranks_in_processes_give_the_same_store(tmp_path, monkeypatch):
     assert rows(alone, query) == rows(together, query)
 
 
+def test_processes_take_no_module_from_the_working_directory(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for rank in range(2):
+        (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank)))
+    for name in ("json", "pyarrow", "stepscope"):
+        (folder / f"{name}.py").write_text("raise SystemExit('sent with the traces')")
+    monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.chdir(folder)
+    directory = import_source(".", tmp_path / "store")
+    assert rows(directory, "SELECT count(DISTINCT rank) AS ranks FROM device_event") == [
+        {"ranks": 2}
+    ]
+
+
 def test_error_in_a_process_is_the_users_error(tmp_path, monkeypatch):
     folder = tmp_path / "run"
     folder.mkdir()

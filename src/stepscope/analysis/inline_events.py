@@ -6,21 +6,7 @@ little, and they are what the job is like without it.
 
 from __future__ import annotations
 
-STABLE_BELOW = 0.02
-"""Relative standard deviation below which a measurement counts as stable."""
-
-_Z = 1.959964
-_DEGREES = "(n - 1)"
-STUDENT_T = f"""
-    CASE {_DEGREES}
-        WHEN 1 THEN 12.7062 WHEN 2 THEN 4.3027 WHEN 3 THEN 3.1824 WHEN 4 THEN 2.7764
-        ELSE {_Z} + {(_Z**3 + _Z) / 4} / {_DEGREES}
-            + {(5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / 96} / {_DEGREES}**2
-            + {(3 * _Z**7 + 19 * _Z**5 + 17 * _Z**3 - 15 * _Z) / 384} / {_DEGREES}**3
-    END
-"""
-"""The 97.5 % point of Student's distribution for `n` measurements: from tables up to 4 degrees of
-freedom, then the expansion around the normal point (Hill 1970; Abramowitz and Stegun 26.7.5)."""
+from stepscope.floor.statistics import STABLE_BELOW
 
 MEASURED = f"""
     counted AS (
@@ -49,8 +35,6 @@ MEASURED = f"""
         SELECT
             *,
             std_ns / nullif(mean_ns, 0) AS relative_std_ratio,
-            mean_ns - {STUDENT_T} * std_ns / sqrt(n) AS ci95_low_ns,
-            mean_ns + {STUDENT_T} * std_ns / sqrt(n) AS ci95_high_ns,
             std_ns / nullif(mean_ns, 0) < {STABLE_BELOW} AS stable,
             mean_ns / nullif(max(mean_ns) FILTER (WHERE kind = 'iteration')
                 OVER (PARTITION BY rank, span), 0) AS share_ratio,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from stepscope.floor.plugins import PlugIn
 from stepscope.formats.evidence import MEANINGS, Evidence
@@ -104,6 +104,28 @@ class Question:
     fills: str = ""
     added_by: PlugIn | None = None
 
+    def __post_init__(self) -> None:
+        """Refuses what could not be asked for or shown, whoever declares it.
+
+        Raises:
+            TypeError, ValueError: there is something.
+        """
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"{self.name!r} is no name for a question: write it like device-time")
+        for kind, declared in ((Column, self.columns), (Parameter, self.parameters)):
+            for one in declared:
+                if not isinstance(one, kind) or one.type not in get_args(Type):
+                    raise TypeError(f"{self.name}: {one!r} is no {kind.__name__} of a known type")
+        if taken := SHARED.intersection(parameter.name for parameter in self.parameters):
+            raise ValueError(f"{self.name}: every question has {', '.join(sorted(taken))} already")
+        if unknown := set(self.rests_on) - set(MEANINGS):
+            raise ValueError(
+                f"{self.name} rests on {', '.join(sorted(unknown))}, which is no kind of evidence"
+            )
+        for text in (self.asks, self.explanation, self.fills):
+            if not isinstance(text, str):
+                raise TypeError(f"{self.name}: {text!r} is no text")
+
     @property
     def method(self) -> str:
         """The name of its Python method: `device-time` is asked with `trace.device_time()`."""
@@ -160,17 +182,8 @@ def question(
     of formulas, and how ours differs from other tools'.
 
     Raises:
-        ValueError: there is no such kind of evidence; or the question, or a parameter, cannot be asked
-            for by its name.
+        TypeError, ValueError: it could not be asked for, or not be shown.
     """
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name for a question: write it like device-time")
-    if taken := SHARED.intersection(parameter.name for parameter in parameters):
-        raise ValueError(f"{name}: every question has {', '.join(sorted(taken))} already")
-    if unknown := set(rests_on) - set(MEANINGS):
-        raise ValueError(
-            f"{name} rests on {', '.join(sorted(unknown))}, which is no kind of evidence"
-        )
 
     def declare(answer: Callable[..., pa.Table]) -> Question:
         return Question(

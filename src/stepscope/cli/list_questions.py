@@ -50,6 +50,7 @@ def _as_json(question: Question) -> dict[str, object]:
         "recordings": question.recordings,
         "needs": question.needs,
         "drawing": question.drawing,
+        "added_by": str(question.added_by) if question.added_by else None,
         "parameters": [
             {
                 "name": p.name,

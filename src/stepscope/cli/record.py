@@ -15,6 +15,7 @@ from stepscope.cli.choices import check_recorded_ranks
 from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.floor.plugins import stay_out
 
 if TYPE_CHECKING:
     from stepscope.record.on_demand.listener import OnDemand
@@ -118,6 +119,7 @@ def command(
     def record() -> Recording:
         return inline.begin(read, out=out) if tracer is None else tracer
 
+    stay_out()
     before = _files(out)
     path = sys.path[:]
     code = 0

@@ -15,7 +15,7 @@ from __future__ import annotations
 from stepscope.costs.calibration import known_devices
 from stepscope.costs.communication import collective, collective_name
 from stepscope.costs.composite import answering
-from stepscope.costs.hardware import Limits
+from stepscope.costs.hardware import Hardware, Limits
 from stepscope.costs.kernel_name import (
     CLASSES,
     class_of,
@@ -48,6 +48,7 @@ __all__ = [
     "FAMILIES",
     "PRODUCTS",
     "Conventions",
+    "Hardware",
     "Limits",
     "Model",
     "Row",

@@ -30,6 +30,7 @@ _KEYS = frozenset(
         "name",
         "match",
         "unless",
+        "generation",
         "sm_count",
         "vector",
         "matrix",
@@ -65,6 +66,7 @@ class Limits:
         sm_count: multiprocessors of the full device.
         match: word sequences that its name holds.
         unless: words that its name must not hold.
+        generation: whose instructions its tensor cores have, `Hopper`.
     """
 
     name: str
@@ -77,6 +79,16 @@ class Limits:
     sm_count: int | None = None
     match: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
+    generation: str | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any limit is known; false for rows that only say the generation."""
+        return bool(self.vector or self.matrix or self.memory_bytes_per_s)
+
+    def is_named(self, name: str | None) -> bool:
+        """Whether a name that a driver reports holds one of the word sequences."""
+        return _holds(name, self.match)
 
     def peak(self, dtype: str | None, unit: Unit) -> int | None:
         """Operations per second at most, or None where no peak is known.
@@ -141,6 +153,8 @@ def _limits(row: Any, position: int, unless_any: tuple[str, ...]) -> Limits:
         raise _wrong(where, f"has unknown entries: {', '.join(unknown)}")
     if not isinstance(name, str) or not isinstance(row.get("source"), str):
         raise _wrong(where, "needs a name and a source")
+    if not isinstance(row.get("generation", ""), str):
+        raise _wrong(f"{where}.generation", "is no text")
     match = _words(row.get("match", []), f"{where}.match")
     if not match or not all(match):
         raise _wrong(where, "needs at least one name to match")
@@ -158,6 +172,7 @@ def _limits(row: Any, position: int, unless_any: tuple[str, ...]) -> Limits:
         sm_count=count,
         match=match,
         unless=_words(row.get("unless", []), f"{where}.unless") + unless_any,
+        generation=row.get("generation"),
     )
 
 
@@ -189,22 +204,32 @@ class Hardware:
         >>> builtin().find("Some New Device") is None
         True
         """
-        if name is None:
-            return None
-        text = f" {' '.join(_WORD.findall(name.lower()))} "
         for device in self._in_order():
-            if not any(f" {words} " in text for words in device.match):
+            if not device.is_known or not device.is_named(name) or _holds(name, device.unless):
                 continue
-            if any(f" {words} " in text for words in device.unless):
-                continue
-            if sm_count is not None and device.sm_count not in (None, sm_count):
-                continue
-            return device
+            if sm_count is None or device.sm_count in (None, sm_count):
+                return device
         return None
+
+    def generation(self, name: str | None) -> str | None:
+        """The generation of a device, or of what it is a part or a kin of; None where no row says it.
+
+        >>> builtin().generation("NVIDIA A10G"), builtin().find("NVIDIA A10G")
+        ('Ampere', None)
+        """
+        named = (
+            one.generation for one in self._in_order() if one.generation and one.is_named(name)
+        )
+        return next(named, None)
 
     def _in_order(self) -> Iterator[Limits]:
         yield from self.devices
         yield from self.more()
+
+
+def _holds(name: str | None, sequences: tuple[str, ...]) -> bool:
+    text = f" {' '.join(_WORD.findall((name or '').lower()))} "
+    return any(f" {words} " in text for words in sequences)
 
 
 def parse_hardware(text: str) -> Hardware:

@@ -128,6 +128,7 @@ def _added() -> dict[str, Model]:
 def _names(model: Model) -> tuple[str, ...]:
     if model.family not in FAMILIES:
         raise ValueError(f"{model.family!r} is no family of formulas")
+    of_type(tuple, model.composites)
     return model.names
 
 

@@ -3,7 +3,7 @@
 A package says in its metadata what it adds: an entry point of the group `stepscope.questions`, for
 instance, leads to a `Question`. What has the list of a kind asks here when a name is none of ours, or
 when somebody wants all of them, so that an ordinary command pays nothing. What runs inside a training job
-never asks.
+never asks, and a command that runs one finds nothing when it answers afterwards.
 
 The packages are what somebody installed and are trusted as such. The working directory is not searched,
 though Python may have it on its path: it often holds what others have sent.
@@ -17,7 +17,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, TextIO, TypeVar
 
 from stepscope.floor.errors import StepScopeError
 
@@ -41,6 +41,7 @@ ERRORS = {
 _GROUP = "stepscope."
 _LONGEST = 300
 _said: set[PlugIn] = set()
+_runs_a_job = False
 
 Thing = TypeVar("Thing")
 Given = ParamSpec("Given")
@@ -80,7 +81,8 @@ class PlugIn:
         @functools.wraps(call)
         def guarded(*args: Given.args, **options: Given.kwargs) -> Result:
             try:
-                return call(*args, **options)
+                with _silent():
+                    return call(*args, **options)
             except Exception as cause:
                 self.leave_out(cause)
                 return otherwise
@@ -99,13 +101,15 @@ def named(
         error: what is raised in place of an exception that is no `StepScopeError`.
         of: the file that it worked on.
     """
-    try:
+    if plug_in is None:
         yield
+        return
+    try:
+        with _silent():
+            yield
     except StepScopeError:
         raise
     except Exception as cause:
-        if plug_in is None:
-            raise
         raise error(
             f"{of and f'{of}: '}{plug_in} failed: {_words(cause)}",
             hint=f"report it to whoever made {plug_in.package}; {SWITCH}=no leaves plug-ins out",
@@ -113,15 +117,26 @@ def named(
         ) from cause
 
 
+def _silent() -> contextlib.redirect_stdout[TextIO]:
+    """stdout carries answers: what a plug-in prints goes to stderr."""
+    return contextlib.redirect_stdout(sys.stderr)
+
+
 def _words(cause: BaseException) -> str:
     text = " ".join(str(cause).split())
     return f"{type(cause).__name__}: {text[:_LONGEST]}" if text else type(cause).__name__
 
 
+def stay_out() -> None:
+    """Finds nothing from now on in this process, because it runs somebody's training job."""
+    global _runs_a_job
+    _runs_a_job = True
+
+
 @functools.cache
 def found(kind: Kind) -> tuple[PlugIn, ...]:
     """The installed plug-ins of a kind, in order of package and name; none of them is loaded."""
-    if os.environ.get(SWITCH) == "no":
+    if _runs_a_job or os.environ.get(SWITCH) == "no":
         return ()
     from importlib.metadata import distributions
 
@@ -172,10 +187,9 @@ def load(
     kept = []
     for plug_in in found(kind):
         try:
-            # stdout carries answers, whatever a plug-in prints while it is imported.
-            with contextlib.redirect_stdout(sys.stderr):
+            with _silent():
                 thing = of_type(wanted, plug_in.entry.load())
-            names = tuple(names_of(thing))
+            names = tuple(of_type(str, name) for name in names_of(thing))
             for name in names:
                 if name in owners:
                     raise ValueError(f"{name!r} is taken by {owners[name]}")

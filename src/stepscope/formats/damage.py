@@ -80,6 +80,7 @@ CLASSES: dict[str, Damage] = {
     # the events
     "empty_event": Damage("empty events were ignored", harmless=True),
     "no_phase": Damage("objects without `ph` are no events and were dropped"),
+    "unknown_phase": Damage("events of a kind (`ph`) that is not known were dropped"),
     "wrong_type": Damage("values have a type that their field cannot have and were read as null"),
     "bad_step": Damage(
         "kept steps whose phases do not add up to them, or that are out of order, were dropped"

@@ -127,6 +127,16 @@ class Rule:
     saves: Literal["kernel time", "waiting"]
     explanation: str
 
+    def __post_init__(self) -> None:
+        """Refuses evidence that no check can damage.
+
+        Raises:
+            ValueError: there is no such kind.
+        """
+        if unknown := {*self.rests_on, *self.silent_without} - set(MEANINGS):
+            names = ", ".join(sorted(unknown))
+            raise ValueError(f"{self.id} rests on {names}, which is no kind of evidence")
+
 
 def rule(
     id: str,  # noqa: A002  # what a finding's field is called
@@ -151,10 +161,6 @@ def rule(
     Raises:
         ValueError: there is no such kind of evidence.
     """
-    if unknown := {*rests_on, *silent_without} - set(MEANINGS):
-        raise ValueError(
-            f"{id} rests on {', '.join(sorted(unknown))}, which is no kind of evidence"
-        )
 
     def declare(find: Callable[[Facts], Iterator[Finding]]) -> Rule:
         return Rule(

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stepscope.link.columns import codes, numbers, words
+from stepscope.link.arrows import read_arrows
+from stepscope.link.columns import numbers, places
 from stepscope.link.host import (
     BACKWARD,
     DATALOADER,
@@ -61,13 +62,9 @@ def _by_sequence(host: Host, forward: Int32s) -> None:
     back, back_sequence = place[is_backward], sequence[is_backward]
     back_thread = forward_thread[is_backward]
     known = np.unique(back_sequence)
-    if not len(known):
-        return
     ahead, ahead_sequence = place[is_forward], sequence[is_forward]
-    at = np.searchsorted(known, ahead_sequence)
-    at[at == len(known)] = 0
-    asked = known[at] == ahead_sequence
-    ahead, at = ahead[asked], at[asked]
+    at = places(known, ahead_sequence)
+    ahead, at = ahead[at >= 0], at[at >= 0]
     ahead_thread = host.thread_of(ahead)
     threads = np.unique(ahead_thread)
     group = np.searchsorted(known, back_sequence)
@@ -111,34 +108,9 @@ def _last_before(
 
 def _by_flow(host: Host, flow: pa.Table, thread: pa.Table, forward: Int32s) -> None:
     """Follows the arrows from forward to backward operators that have no forward yet."""
-    wanted = np.flatnonzero(codes(flow, "category", {"fwdbwd": 0}) == 0)
-    if not len(wanted):
-        return
-    phase = codes(flow, "phase", {"s": 0, "f": 2})[wanted]
-    flow_id = numbers(flow, "flow_id")[wanted]
-    time = numbers(flow, "time_ns")[wanted]
-    pid, pids = words(flow, "pid")
-    tid, tids = words(flow, "tid")
-    track = pid[wanted].astype(np.int64) * len(tids) + tid[wanted]
-    number_of = {
-        (row["pid"], row["tid"]): row["thread"]
-        for row in thread.select(["pid", "tid", "thread"]).to_pylist()
-    }
-    distinct, inverse = np.unique(track, return_inverse=True)
-    thread_of = np.array(
-        [number_of.get((pids[t // len(tids)], tids[t % len(tids)]), -1) for t in distinct.tolist()],
-        dtype=np.int64,
-    )[inverse]
-    starts, ends = np.flatnonzero(phase == 0), np.flatnonzero(phase == 2)
-    starts = starts[np.argsort(flow_id[starts], kind="stable")]
-    if not len(starts):
-        return
-    at = np.searchsorted(flow_id[starts], flow_id[ends])
-    at[at == len(starts)] = 0
-    same = flow_id[starts[at]] == flow_id[ends]
-    ends, starts = ends[same], starts[at[same]]
-    origin = host.operators_at(host.innermost(thread_of[starts], time[starts]))
-    target = host.operators_at(host.innermost(thread_of[ends], time[ends]))
+    arrows = read_arrows(flow, "fwdbwd", thread)
+    origin = host.operators_at(host.innermost(arrows.start_thread, arrows.start_ns))
+    target = host.operators_at(host.innermost(arrows.end_thread, arrows.end_ns))
     good = (origin >= 0) & (target >= 0)
     origin, target = origin[good], target[good]
     new = (forward[target] < 0) & (host.start[origin] < host.start[target])

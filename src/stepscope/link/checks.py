@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from stepscope.floor.units import ratio_text
 from stepscope.formats.damage import CLASSES, is_harmless, line
 from stepscope.formats.evidence import Evidence
 from stepscope.formats.tables import ReadReport
+from stepscope.link.columns import run_starts
 from stepscope.link.device import Device
 from stepscope.link.host import GRAPH_LAUNCH, LAUNCH, Host
 from stepscope.link.steps import OPTIMIZER_CALLS, WHOLE, Steps
@@ -151,20 +153,12 @@ def stream_overlap(recording: Recording) -> Found:
     device = recording.device
     rows = np.flatnonzero(device.work & (device.dur > 0))
     rows = rows[np.lexsort((device.start[rows], device.stream[rows], device.device[rows]))]
+    start, end = device.start[rows], (device.start + device.dur)[rows]
+    streams = np.flatnonzero(run_starts(device.stream[rows], device.device[rows]))
     count = 0
-    if len(rows):
-        start, end = device.start[rows], (device.start + device.dur)[rows]
-        new = np.concatenate(
-            [
-                [True],
-                (np.diff(device.stream[rows]) != 0) | (np.diff(device.device[rows]) != 0),
-            ]
-        )
-        for low, high in zip(
-            np.flatnonzero(new), np.append(np.flatnonzero(new)[1:], len(rows)), strict=True
-        ):
-            reach = np.maximum.accumulate(end[low:high])
-            count += int((start[low + 1 : high] < reach[:-1]).sum())
+    for low, high in pairwise([*streams.tolist(), len(rows)]):
+        reach = np.maximum.accumulate(end[low:high])
+        count += int((start[low + 1 : high] < reach[:-1]).sum())
     return Found(
         OK if not count else NOTE if count <= 0.2 * len(rows) else WARNING,
         count,

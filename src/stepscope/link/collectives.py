@@ -8,7 +8,6 @@ where these state none either, the operation is told from names.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -151,14 +150,6 @@ def _of_host(host: Host, call: Int32s) -> tuple[Int32s, NDArray[np.int8], Int32s
     asked_by = host.climb(call, asks | (stated >= 0))
     return (
         asked_by,
-        _at(operation, host.climb(call, operation >= 0)),
-        _at(stated, host.climb(call, stated >= 0)),
+        np.append(operation, np.int8(-1))[host.climb(call, operation >= 0)],
+        np.append(stated, np.int32(-1))[host.climb(call, stated >= 0)],
     )
-
-
-def _at(values: NDArray[Any], position: Int32s) -> NDArray[Any]:
-    """The values at some positions, -1 for nowhere."""
-    result = np.full(len(position), -1, dtype=values.dtype)
-    known = position >= 0
-    result[known] = values[position[known]]
-    return result

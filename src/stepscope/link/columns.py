@@ -109,6 +109,22 @@ def assembled(name: str, read: pa.Table, added: Mapping[str, pa.Array]) -> pa.Ta
     )
 
 
+def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows differ from the row before them in any of the columns; the first one does."""
+    starts = np.ones(len(columns[0]), dtype=bool)
+    starts[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return starts
+
+
+def places(known: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.int64]:
+    """Index of the first of some rising values that equals each asked one, or -1."""
+    if not len(known):
+        return np.full(len(asked), -1, dtype=np.int64)
+    at = np.searchsorted(known, asked)
+    at[at == len(known)] = 0
+    return np.where(known[at] == asked, at, -1)
+
+
 def integers(values: NDArray[Any], *, missing: int | None = -1, type: pa.DataType) -> pa.Array:
     """An integer column; NULL where the value is `missing`."""
     mask = None if missing is None else values == missing

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stepscope.link.columns import codes, numbers, small_numbers, times
-from stepscope.link.nesting import Nesting, nest
+from stepscope.link.columns import codes, numbers, run_starts, small_numbers, times
+from stepscope.link.nesting import Nesting, climb, nest
 
 PYTHON, ANNOTATION, OPERATOR, OTHER, RUNTIME = range(5)
 """Kinds, outermost first: what is written with equal begin and end nests in this order."""
@@ -77,11 +77,11 @@ class Host:
     thread_number: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Finds where each thread begins."""
+        """Finds where each thread starts."""
         thread = small_numbers(self.table, "thread", missing=0)[self.nesting.row]
-        begins = np.flatnonzero(np.concatenate([[True], thread[1:] != thread[:-1]])[: len(thread)])
-        self.thread_start = np.append(begins, len(thread))
-        self.thread_number = thread[begins].astype(np.int64)
+        starts = np.flatnonzero(run_starts(thread))
+        self.thread_start = np.append(starts, len(thread))
+        self.thread_number = thread[starts].astype(np.int64)
 
     def __len__(self) -> int:
         """The number of events."""
@@ -111,13 +111,7 @@ class Host:
 
     def climb(self, positions: NDArray[np.int32], wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
         """The nearest position at or above each one for which `wanted` is set, or -1."""
-        at = positions.astype(np.int32)
-        climbing = np.flatnonzero(at >= 0)
-        while len(climbing):
-            climbing = climbing[~wanted[at[climbing]]]
-            at[climbing] = self.nesting.parent[at[climbing]]
-            climbing = climbing[at[climbing] >= 0]
-        return at
+        return climb(positions.astype(np.int32), self.nesting.parent, lambda _, at: wanted[at])
 
     def operators_at(self, positions: NDArray[np.int32]) -> NDArray[np.int32]:
         """The innermost operator at or above each position, or -1."""
@@ -132,12 +126,7 @@ class Host:
             asked = np.flatnonzero(thread == number)
             place = np.searchsorted(self.start[low:high], time[asked], side="right") - 1
             found[asked] = np.where(place >= 0, place + low, NOWHERE)
-        climbing = np.flatnonzero(found >= 0)
-        while len(climbing):
-            climbing = climbing[self.end[found[climbing]] < time[climbing]]
-            found[climbing] = self.nesting.parent[found[climbing]]
-            climbing = climbing[found[climbing] >= 0]
-        return found
+        return climb(found, self.nesting.parent, lambda which, at: self.end[at] >= time[which])
 
 
 def nest_host(table: pa.Table, *, resolution_ns: int) -> Host:

@@ -9,12 +9,14 @@ they are never compared with one another.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stepscope.link.columns import codes, numbers, words
+from stepscope.link.arrows import read_arrows
+from stepscope.link.columns import numbers, places, run_starts
 from stepscope.link.device import Device
 from stepscope.link.host import (
     COPY,
@@ -74,14 +76,12 @@ def _by_correlation(host: Host, device: Device, position: Int32s, launch: Int32s
     place, correlation, merit = place[order], correlation[order], merit[order]
     if not len(place):
         return
-    first = np.flatnonzero(np.concatenate([[True], correlation[1:] != correlation[:-1]]))
-    known = correlation[first]
-    group = np.searchsorted(known, device.correlation)
-    group[group == len(known)] = 0
-    linked = np.flatnonzero((device.correlation > 0) & (known[group] == device.correlation))
+    first = np.flatnonzero(run_starts(correlation))
+    group = places(correlation[first], device.correlation)
+    linked = np.flatnonzero(group >= 0)
     group = group[linked]
     launch[linked] = place[first[group]]
-    # Numbers that began anew (another process, another cycle): the latest call before the event.
+    # Numbers that started anew (another process, another cycle): the latest call before the event.
     best = np.add.reduceat(
         (merit == np.repeat(merit[first], np.diff(np.append(first, len(merit))))).astype(np.int64),
         first,
@@ -96,8 +96,6 @@ def _by_correlation(host: Host, device: Device, position: Int32s, launch: Int32s
         launch[linked[several]] = place[first[group[several]] + np.maximum(ahead - 1, 0)]
 
 
-_LAUNCH_FLOW = {"launch": 0}
-_PHASES = {"s": 0, "t": 1, "f": 2}
 _NUMBER = re.compile(r"-?\d+")
 
 
@@ -111,78 +109,30 @@ def _by_flow(
     host: Host, device: Device, lost: NDArray[np.int64], flow: pa.Table, thread: pa.Table
 ) -> Int32s:
     """The host event in which the arrow to a device event starts."""
-    wanted = np.flatnonzero(codes(flow, "category", _LAUNCH_FLOW) == 0)
-    phase = codes(flow, "phase", _PHASES)[wanted]
-    flow_id = numbers(flow, "flow_id")[wanted]
-    time = numbers(flow, "time_ns")[wanted]
-    pid, pids = words(flow, "pid")
-    tid, tids = words(flow, "tid")
-    pid, tid = pid[wanted], tid[wanted]
-    starts, ends = np.flatnonzero(phase == 0), np.flatnonzero(phase == 2)
-    found = np.full(len(lost), NOWHERE, dtype=np.int32)
-    if not len(starts) or not len(ends):
-        return found
-    device_of = np.array([_number_in(text) for text in pids], dtype=np.int64)
-    stream_of = np.array([_number_in(text) for text in tids], dtype=np.int64)
+    arrows = read_arrows(flow, "launch", thread)
+    device_of = np.array([_number_in(text) for text in arrows.pids], dtype=np.int64)
+    stream_of = np.array([_number_in(text) for text in arrows.tids], dtype=np.int64)
     arrow = _event_at(
-        device_of[pid[ends]], stream_of[tid[ends]], time[ends],
-        device.device[lost].astype(np.int64), device.stream[lost], device.start[lost],
-    )  # fmt: skip
-    hit = np.flatnonzero(arrow >= 0)
-    arriving = flow_id[ends][arrow[hit]]
-    order = np.argsort(flow_id[starts], kind="stable")
-    place = np.searchsorted(flow_id[starts][order], arriving)
-    place[place == len(order)] = 0
-    leaving = starts[order][place]
-    matched = flow_id[leaving] == arriving
-    hit, leaving = hit[matched], leaving[matched]
-    number_of = {
-        (p, t): n
-        for n, p, t in zip(
-            thread.column("thread").to_pylist(),
-            thread.column("pid").to_pylist(),
-            thread.column("tid").to_pylist(),
-            strict=True,
-        )
-    }
-    track = pid[leaving].astype(np.int64) * len(tids) + tid[leaving]
-    distinct, inverse = np.unique(track, return_inverse=True)
-    thread_of = np.array(
-        [number_of.get((pids[t // len(tids)], tids[t % len(tids)]), -1) for t in distinct.tolist()],
-        dtype=np.int64,
+        (device_of[arrows.end_pid], stream_of[arrows.end_tid], arrows.end_ns),
+        (device.device[lost], device.stream[lost], device.start[lost]),
     )
-    found[hit] = host.innermost(thread_of[inverse], time[leaving])
+    found = np.full(len(lost), NOWHERE, dtype=np.int32)
+    hit = np.flatnonzero(arrow >= 0)
+    arrow = arrow[hit]
+    found[hit] = host.innermost(arrows.start_thread[arrow], arrows.start_ns[arrow])
     return found
 
 
-def _event_at(
-    device: Int64s, stream: Int64s, time: Int64s,
-    asked_device: Int64s, asked_stream: Int64s, asked_time: Int64s,
-) -> NDArray[np.int64]:  # fmt: skip
-    """For each asked (device, stream, time) the index of the equal one among the first, or -1."""
-    order = np.lexsort((time, stream, device))
-    count = len(order)
-    joined = np.lexsort(
-        (
-            np.concatenate([np.zeros(count, np.int8), np.ones(len(asked_time), np.int8)]),
-            np.concatenate([time[order], asked_time]),
-            np.concatenate([stream[order], asked_stream]),
-            np.concatenate([device[order], asked_device]),
-        )
-    )
-    last = np.maximum.accumulate(np.where(joined < count, joined, -1))
-    result = np.full(len(asked_time), -1, dtype=np.int64)
-    asked = joined >= count
-    result[joined[asked] - count] = last[asked]
-    known = np.flatnonzero(result >= 0)
-    index = order[result[known]]
-    equal = (
-        (device[index] == asked_device[known])
-        & (stream[index] == asked_stream[known])
-        & (time[index] == asked_time[known])
-    )
-    result[known] = np.where(equal, index, -1)
-    return result
+def _event_at(events: tuple[Int64s, ...], asked: tuple[NDArray[Any], ...]) -> Int64s:
+    """For each asked (device, stream, time) the index of the last event that has them, or -1."""
+    columns = [np.concatenate(pair) for pair in zip(events, asked, strict=True)]
+    order = np.lexsort(columns)
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.cumsum(run_starts(*(column[order] for column in columns)))
+    count = len(events[0])
+    index = np.full(len(order) + 1, -1, dtype=np.int64)
+    index[number[:count]] = np.arange(count)
+    return index[number[count:]]
 
 
 def _by_external_id(
@@ -201,11 +151,8 @@ def _by_external_id(
     events = lost[np.lexsort((device.start[lost], device.external_id[lost]))]
     numbers_called, calls_of = np.unique(external_id, return_counts=True)
     numbers_run, runs_of = np.unique(device.external_id[events], return_counts=True)
-    at = np.searchsorted(numbers_called, numbers_run)
-    at[at == len(numbers_called)] = 0
-    if not len(numbers_called):
-        return
-    agree = (numbers_called[at] == numbers_run) & (calls_of[at] == runs_of)
+    at = places(numbers_called, numbers_run)
+    agree = (at >= 0) & (np.append(calls_of, 0)[at] == runs_of)
     chosen_events = events[np.repeat(agree, runs_of)]
     is_chosen = np.zeros(len(numbers_called), dtype=bool)
     is_chosen[at[agree]] = True
@@ -225,10 +172,6 @@ def _operators_by_external_id(
     place = position[rows]
     is_operator = host.kind[place] == OPERATOR
     place, external_id = place[is_operator], external_id[rows[is_operator]]
-    if not len(place):
-        return
     order = np.argsort(external_id, kind="stable")
-    at = np.searchsorted(external_id[order], device.external_id[lost])
-    at[at == len(order)] = 0
-    same = external_id[order[at]] == device.external_id[lost]
-    operator[lost] = np.where(same, place[order[at]], NOWHERE)
+    at = places(external_id[order], device.external_id[lost])
+    operator[lost] = np.append(place[order], NOWHERE)[at]

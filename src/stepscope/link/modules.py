@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from stepscope.link.backward import BACKWARD_PASS, Directions
-from stepscope.link.columns import integers, small_numbers, words
+from stepscope.link.columns import integers, run_starts, small_numbers, words
 from stepscope.link.host import (
     ANNOTATION,
     BACKWARD,
@@ -26,6 +27,7 @@ from stepscope.link.host import (
     Host,
 )
 from stepscope.link.module_names import ModuleName, hierarchy_module, model_path, range_module
+from stepscope.link.nesting import climb
 
 Int32s = NDArray[np.int32]
 
@@ -124,8 +126,7 @@ def _runs(modules: Modules, nodes: Int32s) -> Int32s:
             [_above_at(modules, node, depth) for node in range(len(modules.parent))], np.int32
         )
         row = at_depth[nodes]
-        starts = np.concatenate([[True], row[1:] != row[:-1]])[: len(row)] & (row >= 0)
-        found.append(row[starts])
+        found.append(row[run_starts(row) & (row >= 0)])
     return np.concatenate(found)
 
 
@@ -171,53 +172,36 @@ def _from_python(
     return modules
 
 
-def _enclosing_modules(host: Host, place: Int32s) -> NDArray[np.int64]:
+def _enclosing_modules(host: Host, place: Int32s) -> Int32s:
     """For each module frame the index of the module frame that called it, or -1.
 
     By the frames' own numbers where they have them: they hold also where times do not nest.
     """
     index_at = np.full(len(host) + 1, -1, dtype=np.int32)
     index_at[place] = np.arange(len(place), dtype=np.int32)
-    rows = host.nesting.row[place]
-    called_by = small_numbers(host.table, "python_parent_id", missing=0)
-    if (called_by[rows] > 0).all():
-        frame_id = small_numbers(host.table, "python_id", missing=0)
-        framed = np.flatnonzero(frame_id > 0)
-        highest = int(frame_id.max(initial=0))
-        if len(framed) and highest <= 4 * len(host):  # else numbers are damaged
-            called_by[(called_by < 0) | (called_by > highest)] = 0
-            row_of = np.full(highest + 1, NOWHERE, np.int32)
-            row_of[frame_id[framed]] = framed
-            position = host.positions()
-
-            def caller(at: Int32s) -> Int32s:
-                row = row_of[called_by[host.nesting.row[at]]]
-                found: Int32s = np.where(row >= 0, position[row], NOWHERE)
-                return found
-
-            return _climb(place, index_at, caller)
-    return _climb(place, index_at, lambda at: host.nesting.parent[at])
-
-
-def _climb(
-    place: Int32s, index_at: Int32s, caller: Callable[[Int32s], Int32s]
-) -> NDArray[np.int64]:
-    found = np.full(len(place), -1, dtype=np.int64)
-    at = caller(place)
-    climbing = np.arange(len(place))
-    for _ in range(1 << 12):  # numbers in a damaged file may run in a circle
-        alive = at >= 0
-        climbing, at = climbing[alive], at[alive]
-        if not len(at):
-            break
-        hit = index_at[at] >= 0
-        found[climbing[hit]] = index_at[at[hit]]
-        climbing, at = climbing[~hit], caller(at[~hit])
+    above = _callers(host, place)
+    found = index_at[climb(above[place], above, lambda _, at: index_at[at] >= 0)]
     found[found == np.arange(len(place))] = -1
     return found
 
 
-def levels(above: NDArray[np.int64]) -> NDArray[np.int64]:
+def _callers(host: Host, place: Int32s) -> Int32s:
+    """The position of the frame that called each event, -1 for none; see `_enclosing_modules`."""
+    above = host.nesting.parent
+    called_by = small_numbers(host.table, "python_parent_id", missing=0)[host.nesting.row]
+    frame_id = small_numbers(host.table, "python_id", missing=0)[host.nesting.row]
+    highest = int(frame_id.max(initial=0))
+    # Without numbers, or with damaged ones.
+    if not (called_by[place] > 0).all() or not 0 < highest <= 4 * len(host):
+        return above
+    called_by[(called_by < 0) | (called_by > highest)] = 0
+    position_of = np.full(highest + 1, NOWHERE, np.int32)
+    framed = np.flatnonzero(frame_id > 0).astype(np.int32)
+    position_of[frame_id[framed]] = framed
+    return position_of[called_by]
+
+
+def levels(above: NDArray[Any]) -> NDArray[np.int64]:
     """The depth of each entry of a forest given by indices of parents."""
     level = np.zeros(len(above), dtype=np.int64)
     at = above

@@ -12,6 +12,7 @@ everything below an event stands right after it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,9 @@ from numpy.typing import NDArray
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
+
+_DEEPEST = 1 << 15
+"""Rows that are climbed: no call stack is deeper, and numbers in a damaged file may run in a circle."""
 
 JITTER_NS = 2
 """How far apart two ends that mean the same moment are written: Kineto moves ranges by 1 or 2 ns."""
@@ -74,6 +78,29 @@ class Nesting:
             here = here[values[here] != 0]
             np.add.at(values, self.parent[here], values[here])
         return values
+
+
+def climb(
+    at: Int32s, above: NDArray[Any], arrived: Callable[[NDArray[Any], Int32s], NDArray[np.bool_]]
+) -> Int32s:
+    """The nearest row at or above each one that is wanted, or -1.
+
+    All climb together, one row at a time, and those that arrive drop out.
+
+    Args:
+        at: where each one starts, -1 for nowhere; changed in place.
+        above: the row above each row, -1 for none.
+        arrived: which are where they want to be, given their indices in `at` and the rows they are at.
+    """
+    climbing = np.flatnonzero(at >= 0)
+    for _ in range(_DEEPEST):
+        if not len(climbing):
+            break
+        climbing = climbing[~arrived(climbing, at[climbing])]
+        at[climbing] = above[at[climbing]]
+        climbing = climbing[at[climbing] >= 0]
+    at[climbing] = -1
+    return at
 
 
 def nest(

@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.link.columns import run_starts
 from stepscope.link.device import Device
 
 _WITHIN = 3
@@ -42,14 +43,7 @@ def clip_overruns(device: Device) -> NDArray[np.int64]:
     ]
     start = device.start[rows]
     end = start + device.dur[rows]
-    stream = np.cumsum(
-        np.concatenate(
-            [
-                [0],
-                (np.diff(device.stream[rows]) != 0) | (np.diff(device.device[rows]) != 0),
-            ]
-        )
-    )
+    stream = np.cumsum(run_starts(device.stream[rows], device.device[rows])) - 1
     correlation = device.correlation[rows]
     within = np.zeros(len(rows), dtype=np.int64)
     following = np.full(len(rows), -1, dtype=np.int64)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from stepscope.link.columns import words
 from stepscope.link.host import ANNOTATION, NOWHERE, OPERATOR, Host
+from stepscope.link.nesting import climb
 
 Int32s = NDArray[np.int32]
 
@@ -54,19 +55,11 @@ def inside_alike(
 ) -> NDArray[np.bool_]:
     """Which of the asked rows have one of the same key above them.
 
-    All climb together, one row at a time, and those that arrive drop out.
-
     Args:
         above: the row above each, -1 for none.
         key: what makes rows alike.
         asked: the rows in question.
     """
-    inside = np.zeros(len(above), dtype=np.bool_)
-    climbing = np.flatnonzero(asked & (above >= 0)).astype(np.int32)
-    at = above[climbing]
-    while len(climbing):
-        alike = key[at] == key[climbing]
-        inside[climbing[alike]] = True
-        climbing, at = climbing[~alike], above[at[~alike]]
-        climbing, at = climbing[at >= 0], at[at >= 0]
+    at = np.where(asked, above, -1).astype(np.int32)
+    inside: NDArray[np.bool_] = climb(at, above, lambda which, at: key[at] == key[which]) >= 0
     return inside

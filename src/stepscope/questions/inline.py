@@ -6,18 +6,22 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis.inline_events import MEASURED
 from stepscope.answers.declare import Column, Parameter, question
+from stepscope.floor.statistics import student_t
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.answers.scope import Scope
 
+_NUMBERS = "SELECT DISTINCT n FROM measured WHERE n > 1"
 _PER_RANK = """
     SELECT
-        label, rank, n, mean_ns, median_ns, std_ns, relative_std_ratio, p5_ns, p95_ns,
-        ci95_low_ns, ci95_high_ns, stable, start_offset_ns, share_ratio, start_index, end_index,
+        label, rank, measured.n, mean_ns, median_ns, std_ns, relative_std_ratio, p5_ns, p95_ns,
+        mean_ns - point * std_ns / sqrt(measured.n) AS ci95_low_ns,
+        mean_ns + point * std_ns / sqrt(measured.n) AS ci95_high_ns,
+        stable, start_offset_ns, share_ratio, start_index, end_index,
         inside, occurrence, device, stream, clock, kind, span
-    FROM measured
+    FROM measured LEFT JOIN (VALUES {points}) AS student(n, point) USING (n)
     ORDER BY kind = 'event', rank, span, start_index, label, occurrence, device, stream
 """
 
@@ -94,5 +98,8 @@ def inline(scope: Scope, by: str = "rank") -> pa.Table:
 
     HugeCTR's own viewer shows the averages alone.
     """
-    rows = _PER_RANK if by == "rank" else _OVER_RANKS
-    return scope.sql(f"WITH {MEASURED} {rows}")
+    if by == "label":
+        return scope.sql(f"WITH {MEASURED} {_OVER_RANKS}")
+    numbers = scope.sql(f"WITH {MEASURED} {_NUMBERS}").column("n").to_pylist()
+    points = ", ".join(f"({n}, {student_t(n - 1)})" for n in numbers) or "(NULL, NULL)"
+    return scope.sql(f"WITH {MEASURED} {_PER_RANK.format(points=points)}")

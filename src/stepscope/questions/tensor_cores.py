@@ -13,17 +13,9 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.operator_work import DeviceWork, Variant
     from stepscope.answers.scope import Scope
-    from stepscope.costs import Limits, TensorCoreUse
+    from stepscope.costs import Hardware, TensorCoreUse
 
 _GENERATIONS = ("Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell")
-_MAKES = (
-    ("Volta", ("v100", "titan v")),
-    ("Turing", ("t4", "rtx 20", "quadro rtx")),
-    ("Ampere", ("a100", "a10", "a10g", "a30", "a40", "a800", "rtx 30", "rtx a")),
-    ("Ada", ("l4", "l40", "l40s", "rtx 40")),
-    ("Hopper", ("h100", "h200", "h800", "h20", "gh200")),
-    ("Blackwell", ("b100", "b200", "gb200", "b300", "gb300", "rtx 50")),
-)
 HELPERS = "helper kernels that multiply nothing (layout, reduction of parts)"
 UNTOLD = "the kernel's name does not tell"
 
@@ -161,18 +153,17 @@ def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, i
         variant, name = found.variants[number], found.kernels[kernel]
         dtype = None if variant.work is None else variant.work.dtype
         use = tensor_core_use(name, dtype)
-        limits = hardware.find(variant.device.name, variant.device.sm_count)
         device_name = variant.device.name
         key: tuple[Any, ...] = (in_rank, on, device_name)
         if by == "operator":
             key = (variant.name, variant.dims, dtype, device_name)
         elif by == "kernel":
             key = (name, use.generation, dtype, device_name)
-        result.append((key, _judge(variant, name, use, limits), round(ns)))
+        result.append((key, _judge(variant, name, use, hardware), round(ns)))
     return result
 
 
-def _judge(variant: Variant, kernel: str, use: TensorCoreUse, limits: Limits | None) -> _Piece:
+def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware) -> _Piece:
     """What is known of a kernel of a call."""
     from stepscope.costs import PRODUCTS, kernel_class, misaligned, model_of
 
@@ -182,13 +173,14 @@ def _judge(variant: Variant, kernel: str, use: TensorCoreUse, limits: Limits | N
     if not (called or alone or use.used):
         return _Piece(False, use.used, "", "")
     if use.used:
-        return _Piece(True, True, "", _slowness(variant, kernel, use))
+        return _Piece(True, True, "", _slowness(variant, kernel, use, hardware))
     if use.rule == "helpers that multiply nothing" or (
         use.used is None and kernel_class(kernel) not in PRODUCTS
     ):
         return _Piece(True, False, HELPERS, "")
     dtype = None if work is None else work.dtype
     if dtype in ("float32", "complex64"):
+        limits = hardware.find(variant.device.name, variant.device.sm_count)
         has = limits is not None and "tf32" in limits.matrix
         cure = "TF32 is off, and so is mixed precision" if has else "mixed precision is off"
         return _Piece(True, use.used, f"{dtype}: {cure}", "")
@@ -205,7 +197,7 @@ def _judge(variant: Variant, kernel: str, use: TensorCoreUse, limits: Limits | N
     return _Piece(True, False, "the library chose a kernel without", "")
 
 
-def _slowness(variant: Variant, kernel: str, use: TensorCoreUse) -> str:
+def _slowness(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware) -> str:
     from stepscope.costs import alignment, misaligned
 
     if alignment(kernel) == 1:
@@ -213,29 +205,13 @@ def _slowness(variant: Variant, kernel: str, use: TensorCoreUse) -> str:
         sizes = ", ".join(f"{w.dimension} = {w.size}" for w in wrong)
         why = f" ({sizes}: no multiple of {wrong[0].multiple})" if wrong else ""
         return f"operands aligned to one element{why}"
-    own = generation_of(variant.device.name)
+    own = hardware.generation(variant.device.name)
     if own in _GENERATIONS and use.generation in _GENERATIONS:
         behind = _GENERATIONS.index(own) - _GENERATIONS.index(use.generation)
         # Ada has Ampere's instructions, with FP8 in addition.
         if behind > 0 and (use.generation, own) != ("Ampere", "Ada"):
             return f"kernel made for {use.generation}, device is {own}"
     return ""
-
-
-def generation_of(device: str | None) -> str | None:
-    """The generation of a device by its product name; None where the name does not tell.
-
-    >>> generation_of("NVIDIA H100 80GB HBM3"), generation_of("NVIDIA A10G")
-    ('Hopper', 'Ampere')
-    """
-    words = (device or "").lower().replace("-", " ").split()
-    text = f" {' '.join(words)}"
-    for generation, makes in _MAKES:
-        for make in makes:
-            exact = not make.startswith(("rtx", "quadro", "titan"))
-            if (make in words) if exact else (f" {make}" in text):
-                return generation
-    return None
 
 
 def _row(key: tuple[Any, ...], own: _Sum, by: str, whole: int, names: list[str]) -> list[Any]:

@@ -1,8 +1,8 @@
 """Imports the recordings of one rank: read, link, write.
 
-A job is what one process does. Several ranks are imported by several processes, each started as
-`python -m stepscope.store.job` with its job as JSON on stdin, which works in any program, also one
-that cannot be imported again, as `multiprocessing` would ask of it.
+A job is what one process does. Several ranks are imported by several processes, each started by
+`workers` with its job as JSON on stdin, which works in any program, also one that cannot be imported
+again, as `multiprocessing` would ask of it.
 """
 
 from __future__ import annotations
@@ -161,6 +161,7 @@ def _text(message: dict[str, Any]) -> str:
 
 def main() -> int:
     """Runs the job on stdin; tells progress and the outcome on stdout, a JSON object per line."""
+    leave_out_pandas()
     described = json.load(sys.stdin)
     described["sources"] = tuple(tuple(source) for source in described["sources"])
     for name in ("steps", "window"):
@@ -198,8 +199,3 @@ def main() -> int:
 def described(job: Job) -> str:
     """The job as `main` reads it."""
     return json.dumps(asdict(job))
-
-
-if __name__ == "__main__":
-    leave_out_pandas()
-    sys.exit(main())

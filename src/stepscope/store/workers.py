@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
 
 from stepscope.floor import errors
 from stepscope.floor.errors import StepScopeError, StoreError
@@ -22,6 +23,18 @@ ERRORS = {
         "Import fewer ranks at once with `--ranks`."
     ),
 }
+
+
+_START = """
+import sys
+if not sys.path[0]:
+    del sys.path[0]
+sys.path.append(sys.argv[1])
+from stepscope.store.job import main
+sys.exit(main())
+"""
+"""Runs a job. With `-m`, Python would look for every module in the working directory first, which may
+hold what others have sent."""
 
 
 def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[int]:
@@ -41,8 +54,8 @@ def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[int]:
         with guard:
             if stopped.is_set():
                 raise StoreError("the import was stopped", slug="stopped")
-            process = subprocess.Popen(
-                [sys.executable, "-m", "stepscope.store.job"],
+            process = subprocess.Popen(  # noqa: S603  # our own interpreter and code
+                [sys.executable, "-c", _START, str(Path(__file__).parents[2])],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

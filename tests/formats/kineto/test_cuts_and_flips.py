@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.examples import how_many
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "fuzz_damage.py"
 
@@ -39,12 +40,12 @@ def test_oracle_notices_a_lost_event(fuzz, small, tmp_path):
 
 
 def test_cut_anywhere_keeps_what_was_whole(fuzz, small):
-    outcome = fuzz.run(small, "cut", 50, seed=11)
+    outcome = fuzz.run(small, "cut", how_many(50), seed=11)
     assert (outcome.tracebacks, outcome.refused, outcome.worst) == (0, 0, 1.0)
 
 
 def test_flipped_bytes_cost_only_the_events_they_hit(fuzz, small):
-    outcome = fuzz.run(small, "flip", 20, seed=12, flips=12)
+    outcome = fuzz.run(small, "flip", how_many(20), seed=12, flips=12)
     assert (outcome.tracebacks, outcome.refused) == (0, 0)
     assert outcome.worst >= 0.99
 
@@ -61,7 +62,7 @@ def test_key_in_another_case_beside_damage_costs_no_other_event(fuzz, small, tmp
 
 
 def test_flipped_bytes_of_a_gzip_file_raise_nothing(fuzz, small):
-    assert fuzz.run_packed(small, 15, seed=13, flips=5).tracebacks == 0
+    assert fuzz.run_packed(small, how_many(15), seed=13, flips=5).tracebacks == 0
 
 
 @pytest.mark.traces
@@ -69,6 +70,6 @@ def test_recorded_trace_survives_cuts_and_flips(fuzz, shared_traces):
     path = shared_traces / "kineto" / "bert_small_h100" / "trace.json.gz"
     trace = fuzz.original(gzip.decompress(path.read_bytes()))
     for kind, count in (("cut", 8), ("flip", 2)):
-        outcome = fuzz.run(trace, kind, count, seed=14)
+        outcome = fuzz.run(trace, kind, how_many(count), seed=14)
         assert (outcome.tracebacks, outcome.refused) == (0, 0)
         assert outcome.worst >= 0.99

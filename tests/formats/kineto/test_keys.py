@@ -1,7 +1,8 @@
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.formats.kineto.keys import KnownKeys
 
@@ -39,7 +40,7 @@ keys = st.text(
 
 
 @given(st.sets(keys, min_size=1, max_size=8), keys)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_no_new_key_passes_unnoticed(before, key):
     known = KnownKeys()
     known.has_new(text_of(dict.fromkeys(before, 1)))

@@ -4,8 +4,9 @@ import json
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.formats.damage import CLASSES
 from stepscope.formats.kineto.mend import RAW_NAME, NumberText, mend
@@ -379,7 +380,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(EVENTS, st.booleans(), st.booleans(), st.data())
 def test_events_before_the_first_flipped_byte_survive(events, ascii_only, last, data):
     texts = [json.dumps(event, ensure_ascii=ascii_only).encode() for event in events]
@@ -400,7 +401,7 @@ def test_events_before_the_first_flipped_byte_survive(events, ascii_only, last, 
     assert all(0 <= offset <= len(chunk) for _, offset in mended.notes)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.sampled_from(
@@ -436,7 +437,7 @@ def test_no_text_makes_it_raise(pieces, last):
     assert mended.notes == sorted(mended.notes, key=lambda note: note[1])
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(EVENTS, st.data())
 def test_cut_anywhere_keeps_every_whole_event(events, data):
     texts = [json.dumps(event).encode() for event in events]

@@ -1,8 +1,9 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.formats.kineto.metadata import devices, facts, read_metadata
 
@@ -99,7 +100,7 @@ def test_events_key_inside_the_head_does_not_end_it():
     assert values(head) == {"metadata": {"traceEvents": [1]}, "schemaVersion": 1}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.binary(max_size=60),
     st.lists(
@@ -113,7 +114,7 @@ def test_no_bytes_make_it_raise(head, pieces):
     assert all(offset >= 0 for _, offset in notes)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.dictionaries(
         st.text(max_size=8),

@@ -1,6 +1,7 @@
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.formats.kineto.pairs import pair
 
@@ -41,7 +42,7 @@ def test_end_without_begin_is_lost_and_begin_without_end_stays_open():
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12), st.booleans()), max_size=24))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_pairs_agree_with_a_stack(rows):
     thread = [row[0] for row in rows]
     time = [row[1] for row in rows]

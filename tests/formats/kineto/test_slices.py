@@ -2,8 +2,9 @@ import io
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.formats.kineto.slices import EventSlices, Slice, split_at_event
 
@@ -99,7 +100,7 @@ def test_one_event_cannot_be_halved():
     ),
     st.integers(1, 200),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_slice_size_gives_the_same_events(bodies, size):
     events = [{"ph": "X", **body} for body in bodies]
     _, pieces = cut(json.dumps({"traceEvents": events}).encode(), size)

@@ -5,8 +5,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.formats.container import members
 from stepscope.formats.kineto.reader import read
@@ -33,7 +34,7 @@ def starts(times_ns):
 @pytest.mark.parametrize("limits", [(1, DAYS_101 - 1), (EPOCH, EPOCH + 10**15)])
 def test_no_time_loses_a_nanosecond(limits):
     @given(st.lists(st.integers(*limits), min_size=1, max_size=200))
-    @settings(max_examples=25, deadline=None)
+    @examples(25)
     def check(times):
         assert starts(times) == times
 

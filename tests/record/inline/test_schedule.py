@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.record.inline.schedule import Schedule, Turn
 
@@ -74,7 +75,7 @@ def test_nothing_observed_is_done_at_once() -> None:
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     warmup=st.integers(0, 4),
     repetitions=st.integers(1, 6),
@@ -103,7 +104,7 @@ def test_any_schedule_ends_and_measures_each_event_often_enough(
     assert sum(turn.role == "warmup" for turn in turns) == warmup
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(repetitions=st.integers(1, 5), unarmed_every=st.integers(0, 4), events=st.integers(1, 4))
 def test_the_planned_number_of_iterations_is_the_real_one(
     repetitions: int, unarmed_every: int, events: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.record.phases.history import History
 
@@ -15,7 +16,7 @@ def test_few_rows_are_all_kept() -> None:
     assert history.rows == [(0, 0), (1, -1), (2, -2), (3, -3)]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(values=st.lists(st.integers(0, 1000), max_size=300), capacity=st.integers(2, 9))
 def test_rows_are_evenly_spaced_and_sums_exact(values: list[int], capacity: int) -> None:
     history = History(2, capacity=capacity)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.record.fake_device import FakeDeviceClock
 from tests.record.small_job import batches, make_model, train, untouched
 
@@ -134,7 +135,7 @@ def test_the_first_batch_of_an_epoch_is_not_that_of_the_validation_before_it() -
     assert phases.first_batch_ns == [9]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["open", "close", "pass"]), st.integers(0, 4), st.integers(0, 9)),

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from stepscope.formats import vocabulary
 from stepscope.formats.container import Member
+from stepscope.formats.kineto import fields
 from stepscope.formats.kineto import metadata as trace_metadata
-from stepscope.formats.kineto.collectives import collective_args
 from stepscope.formats.kineto.pairs import pair
 from stepscope.formats.kineto.rows import EventRows, codes
 from stepscope.formats.kineto.tracks import Threads
@@ -41,7 +41,7 @@ def assemble(
     paired = _paired(rows, threads, report)
     if paired is not None:
         rows.host.add(paired)
-    host = rows.host.columns("input_id", "stack_id", "collective_id")
+    host = rows.host.columns(*fields.SETS)
     device = rows.device.columns("collective_id")
     host_thread = threads.numbers(host["pid"], host["tid"]) if host else None
     origin = _origin(host, device)
@@ -177,9 +177,7 @@ def _host_table(
         thread=thread,
         start_ns=start,
         dur_ns=duration,
-        input_id=place_of(columns.pop("input_id"), rows.inputs),
-        stack_id=place_of(columns.pop("stack_id"), rows.stacks),
-        collective_id=place_of(columns.pop("collective_id"), rows.collectives),
+        **{name: place_of(columns.pop(name), known) for name, known in rows.sets.items()},
     )
     return as_table(columns, READ["host_event"])
 
@@ -237,7 +235,7 @@ def _device_table(
         dur_ns=duration,
         copy_kind=copy_kind,
         memory_kind=memory_kind,
-        collective_id=place_of(columns.pop("collective_id"), rows.collectives),
+        collective_id=place_of(columns.pop("collective_id"), rows.sets["collective_id"]),
     )
     return as_table(columns, READ["device_event"])
 
@@ -263,9 +261,10 @@ def _devices(metadata: dict[str, Any], events: pa.Table) -> pa.Table:
 def _small_tables(
     tables: RankTables, rows: EventRows, threads: Threads, origin: int, report: ReadReport
 ) -> None:
-    tables.operator_input = _numbered(rows.inputs, READ["operator_input"])
-    tables.call_stack = _numbered(rows.stacks, READ["call_stack"])
-    tables.collective_args = collective_args(list(rows.collectives.values()))
+    tables.operator_input = _numbered(rows.sets["input_id"], READ["operator_input"])
+    tables.call_stack = _numbered(rows.sets["stack_id"], READ["call_stack"])
+    collectives = [_collective(values) for values in rows.sets["collective_id"].values()]
+    tables.collective_args = pa.Table.from_pylist(collectives, schema=READ["collective_args"])
     flow = rows.flow.columns()
     if flow is not None:
         category, raw = codes(flow["category"])
@@ -278,28 +277,15 @@ def _small_tables(
         tables.memory_event = _memory_table(memory, threads, origin)
         report.kept += tables.memory_event.num_rows
     report.kept += len(rows.instants) + len(rows.counters)
-    tables.instant = pa.Table.from_pylist(
-        [
-            {
-                "time_ns": at - origin,
-                "category": category,
-                "name": name,
-                "pid": pid,
-                "tid": tid,
-                "args": args,
-            }
-            for at, category, name, pid, tid, args in rows.instants
-        ],
-        schema=READ["instant"],
-    )
-    tables.counter = pa.Table.from_pylist(
-        [
-            {"track": name or "", "series": series, "time_ns": at - origin, "value": value}
-            for at, name, args in rows.counters
-            for series, value in _series(args)
-        ],
-        schema=READ["counter"],
-    )
+    names = ("time_ns", "category", "name", "pid", "tid", "args")
+    instants = [dict(zip(names, (at - origin, *rest), strict=True)) for at, *rest in rows.instants]
+    tables.instant = pa.Table.from_pylist(instants, schema=READ["instant"])
+    counters = [
+        {"track": name or "", "series": series, "time_ns": at - origin, "value": value}
+        for at, name, args in rows.counters
+        for series, value in _series(args)
+    ]
+    tables.counter = pa.Table.from_pylist(counters, schema=READ["counter"])
 
 
 def _numbered(known: dict[int, tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
@@ -310,6 +296,33 @@ def _numbered(known: dict[int, tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
         [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)],
         schema=schema,
     )
+
+
+def _collective(values: tuple[Any, ...]) -> dict[str, Any]:
+    row = dict(zip(fields.COLLECTIVE, values, strict=True))
+    row["group_ranks"] = _ranks(row["group_ranks"])
+    for column in ("group_size", "source_rank", "destination_rank"):
+        row[column] = _small(row[column])
+    return row
+
+
+def _ranks(text: str | None) -> str | None:
+    """A JSON list of ranks; None where the recording elides them (`[0, 1, ..., 511]`)."""
+    if text is None:
+        return None
+    try:
+        ranks = json.loads(text)
+        if isinstance(ranks, str):
+            ranks = json.loads(ranks)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(ranks, list) or not all(isinstance(rank, int) for rank in ranks):
+        return None
+    return json.dumps(ranks)
+
+
+def _small(value: int | None) -> int | None:
+    return value if value is not None and -(2**31) <= value < 2**31 else None
 
 
 def _flow_category(raw: str) -> str:

@@ -60,14 +60,12 @@ ARGS = {
     "Out msg nelems": "BIGINT",
     "Src Rank": "BIGINT",
     "Dst Rank": "BIGINT",
-    "Rank": "BIGINT",
     "Device Type": "BIGINT",
     "Device Id": "BIGINT",
     "Addr": "BIGINT",
     "Total Allocated": "BIGINT",
     "Total Reserved": "BIGINT",
     "name": "VARCHAR",
-    "labels": "VARCHAR",
     "sycl queue": "VARCHAR",
     "l0 queue": "VARCHAR",
 }
@@ -88,25 +86,36 @@ ARGS_DERIVABLE = {
     "external ts": "the operator's time, which its own row has",
     "memory bandwidth (GB/s)": "bytes by duration",
     "sort_index": "how a viewer orders rows",
+    "labels": "how a viewer marks a process",
+    "Rank": "the rank whose recording the file is",
     "Op count": "how many rows there are",
 }
 """Known arguments that are read past because another column says the same, with the reason."""
 
-COLLECTIVE = (
-    "Collective name",
-    "Process Group Name",
-    "Process Group Description",
-    "Process Group Ranks",
-    "Group size",
-    "Seq",
-    "dtype",
-    "In msg nelems",
-    "Out msg nelems",
-    "Src Rank",
-    "Dst Rank",
-    "Rank",
-)
-INPUTS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+COLLECTIVE = {
+    "operation": "Collective name",
+    "group_name": "Process Group Name",
+    "group_description": "Process Group Description",
+    "group_ranks": "Process Group Ranks",
+    "group_size": "Group size",
+    "sequence": "Seq",
+    "dtype": "dtype",
+    "elements_in": "In msg nelems",
+    "elements_out": "Out msg nelems",
+    "source_rank": "Src Rank",
+    "destination_rank": "Dst Rank",
+}
+"""Columns of `collective_args` and the arguments that they are read from."""
+
+_INPUTS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+
+SETS = {
+    "input_id": (_INPUTS, _INPUTS),
+    "stack_id": (("Call stack",), ("Call stack",)),
+    "collective_id": (tuple(COLLECTIVE.values()), ("Collective name", "dtype")),
+}
+"""Columns that name a set of arguments which many events share: what is in it, and the arguments
+without all of which an event has none."""
 
 KNOWN_ARGS = {name.lower(): name for name in (*ARGS, *ARGS_DERIVABLE)}
 KNOWN_EVENT = {name.lower(): name for name in (*EVENT, *EVENT_IGNORED)}

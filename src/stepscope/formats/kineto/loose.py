@@ -1,7 +1,7 @@
-"""Reads one JSON object that is not quite JSON, as careful writers and flipped bytes leave them.
+"""Reads one JSON value that is not quite JSON, as careful writers and flipped bytes leave them.
 
 `json` is faster and is tried first; this reader is for what it refuses. It never guesses a number or
-a key: text that could mean two things makes the whole object unreadable. What it does mend are
+a key: text that could mean two things makes the whole object unreadable. What it does repair are
 mistakes that leave no doubt: control characters, bytes that are not UTF-8 and wrong escapes inside
 strings, quotes that were not escaped, `N/A` where a number belongs, commas too many or missing
 between members, and keys whose opening quote is missing. The words `inf` and `nan` for numbers that
@@ -63,27 +63,40 @@ class NumberText(str):
     __slots__ = ()
 
 
+EMPTY: tuple[Any, ...] = (None, "", [], {})
+"""Of members with one key, the first whose value is not one of these stays."""
+
+
+def not_measured(_: str) -> None:
+    """What `NaN` and `Infinity` are read as."""
+
+
 @dataclass(slots=True)
 class Loose:
-    """An object that was read, where it ended, and what was wrong with it.
+    """A value that was read, where it ended, and what was wrong with it.
 
     Attributes:
-        value: the object's members.
+        value: for an object its members.
         end: index of the first character after it.
         damage: class of damage and index, in order.
         twice: keys of the object itself that it has with different values.
         raw_name: bytes of the member `name` where they are not UTF-8.
     """
 
-    value: dict[str, Any]
+    value: Any
     end: int
     damage: list[tuple[str, int]] = field(default_factory=list)
     twice: set[str] = field(default_factory=set)
     raw_name: bytes | None = None
 
 
-class _Unreadable(Exception):  # noqa: N818 - caught in this module, never seen outside
-    """The object cannot be read without guessing."""
+class Refused(Exception):  # noqa: N818 - what a value is, and no error to who asks
+    """A value cannot be read without guessing.
+
+    Attributes:
+        index: where reading had to stop.
+        why: class of damage; `truncated` when the text ends inside the value.
+    """
 
     def __init__(self, index: int, why: str) -> None:
         super().__init__(why)
@@ -91,71 +104,26 @@ class _Unreadable(Exception):  # noqa: N818 - caught in this module, never seen 
         self.why = why
 
 
-@dataclass(slots=True)
-class Refused:
-    """Why an object could not be read.
-
-    Attributes:
-        index: where reading had to stop.
-        why: class of damage; `truncated` when the text ends inside the object.
-    """
-
-    index: int
-    why: str
-
-
-def read_object(text: str, start: int = 0, stop: int | None = None) -> Loose | Refused:
-    """Reads the object that begins with `{` at `start`, mending what can be mended without doubt.
+def read_value(text: str, start: int = 0, stop: int | None = None) -> Loose:
+    """Reads the value that begins at `start`, repairing what can be repaired without doubt.
 
     Args:
         text: bytes decoded as Latin-1.
-        start: index of the opening brace.
+        start: index of its first character.
         stop: index beyond which not to read; the end of the text when None.
 
+    Raises:
+        Refused: it cannot be read without guessing, or has more than `LONGEST` bytes.
+
     Example:
-        >>> read_object('{"ph": "X", "name": "C:\\\\Users", "bandwidth": inf, }').value
+        >>> read_value('{"ph": "X", "name": "C:\\\\Users", "bandwidth": inf, }').value
         {'ph': 'X', 'name': 'C:\\\\Users', 'bandwidth': None}
-    """
-    end = len(text) if stop is None else stop
-    if end - start > LONGEST:
-        return Refused(start, "unreadable")
-    reader = _Reader(text, end)
-    try:
-        value, end = reader.read(start)
-    except _Unreadable as refusal:
-        return Refused(refusal.index, refusal.why)
-    return Loose(value, end, reader.damage, reader.twice, reader.raw_name)
-
-
-@dataclass(slots=True)
-class LooseValue:
-    """A value that was read, where it ended, and what was wrong with it."""
-
-    value: Any
-    end: int
-    damage: list[tuple[str, int]] = field(default_factory=list)
-
-
-def read_value(text: str, start: int, stop: int | None = None) -> LooseValue | Refused:
-    """Reads the value of a member, which begins at `start`, as `read_object` reads an object's.
-
-    Example:
-        >>> read_value('"DataLoader", "tid": 7}', 0).value
+        >>> read_value('"DataLoader", "tid": 7}').value
         'DataLoader'
     """
-    end = min(len(text) if stop is None else stop, start + LONGEST)
-    reader = _Reader(text, end)
-    value: Any
-    try:
-        if text[start : start + 1] == "{":
-            value, end = reader.read(start)
-        elif text[start : start + 1] == "[":
-            value, end = reader.read_list(start)
-        else:
-            value, end = reader.read_scalar(start)
-    except _Unreadable as refusal:
-        return Refused(refusal.index, refusal.why)
-    return LooseValue(value, end, reader.damage)
+    reader = _Reader(text, min(len(text) if stop is None else stop, start + LONGEST))
+    value, end = reader.read(start)
+    return Loose(value, end, reader.damage, reader.twice, reader.raw_name)
 
 
 def unescaped(raw: str) -> tuple[str, bool]:
@@ -188,7 +156,7 @@ def _resolve(match: re.Match[str]) -> str:
 
 
 class _Reader:
-    """Reads one object; `damage` and `raw_name` are filled on the way."""
+    """Reads one value; `damage` and `raw_name` are filled on the way."""
 
     def __init__(self, text: str, stop: int) -> None:
         self.text = text
@@ -198,20 +166,14 @@ class _Reader:
         self.raw_name: bytes | None = None
         self._doubtful_lists: set[int] = set()
 
-    def read(self, start: int) -> tuple[dict[str, Any], int]:
-        """The members of the object at `start` and the index after it."""
-        root: dict[str, Any] = {}
-        return root, self._fill(root, start + 1)
-
-    def read_list(self, start: int) -> tuple[list[Any] | None, int]:
-        """The items of the list at `start`, None where they are in doubt, and the index after it."""
-        root: list[Any] = []
+    def read(self, start: int) -> tuple[Any, int]:
+        """The value at `start`, None for a list whose items are in doubt, and the index after it."""
+        root: Any
+        if not self.text.startswith(("{", "["), start):
+            return self._value({}, "", self._after_space(start))
+        root = {} if self.text[start] == "{" else []
         end = self._fill(root, start + 1)
         return (None if id(root) in self._doubtful_lists else root), end
-
-    def read_scalar(self, start: int) -> tuple[Any, int]:
-        """The text, number or word at `start`, a member's value, and the index after it."""
-        return self._value({}, "", self._after_space(start))
 
     def _fill(self, root: Any, index: int) -> int:
         """Reads the members or items of a container from `index` on; returns the index after it."""
@@ -244,7 +206,7 @@ class _Reader:
                     index = self._plain_members(holder, index)
                 key, index = self._key(index, comma=comma)
             elif not comma:
-                raise _Unreadable(index, "missing_comma")
+                raise Refused(index, "missing_comma")
             value, after = self._value(holder, key, index)
             comma = False
             if isinstance(holder, dict) and key in holder:
@@ -255,7 +217,7 @@ class _Reader:
             index = after
             if isinstance(value, (dict, list)):
                 if len(stack) >= DEEPEST:
-                    raise _Unreadable(index, "too_deep")
+                    raise Refused(index, "too_deep")
                 stack.append((holder, key))
                 holder = value
                 comma = True
@@ -267,7 +229,7 @@ class _Reader:
         found = _SPACE.match(self.text, index, self.stop)
         index = found.end() if found else index
         if index >= self.stop:
-            raise _Unreadable(index, "truncated")
+            raise Refused(index, "truncated")
         return index
 
     def _plain_members(self, holder: dict[str, Any], index: int) -> int:
@@ -289,7 +251,7 @@ class _Reader:
         if found is None:
             found = _KEY_WITHOUT_QUOTE.match(self.text, index, self.stop)
             if found is None:
-                raise _Unreadable(index, "unreadable")
+                raise Refused(index, "unreadable")
             self._note("missing_quote", index)
         if not comma:
             self._note("missing_comma", index)
@@ -315,7 +277,7 @@ class _Reader:
                 self._note("not_a_number", index)
             return None, found.end()
         cut = _CUT_OFF.match(self.text, index, self.stop)
-        raise _Unreadable(index, "truncated" if cut else "unreadable")
+        raise Refused(index, "truncated" if cut else "unreadable")
 
     def _string(self, holder: Any, key: str, start: int) -> tuple[str, int]:
         """The string whose opening quote is at `start`, and the index after its closing quote."""
@@ -325,7 +287,7 @@ class _Reader:
         while True:
             found = _QUOTE_OR_BACKSLASH.search(self.text, index, self.stop)
             if found is None:
-                raise _Unreadable(start, "truncated" if inner < 0 else "unescaped_quote")
+                raise Refused(start, "truncated" if inner < 0 else "unescaped_quote")
             index = found.end()
             if found.group() == '"':
                 if ends.match(self.text, index, self.stop):
@@ -344,14 +306,14 @@ class _Reader:
         raw = self.text[start + 1 : index - 1]
         if inner >= 0:
             if _SWALLOWED_KEY.search(raw):
-                raise _Unreadable(inner, "unescaped_quote")
+                raise Refused(inner, "unescaped_quote")
             self._note("unescaped_quote", inner)
             if isinstance(holder, list):
                 self._doubtful_lists.add(id(holder))
         return self._decoded(raw, start + 1, key), index
 
     def _decoded(self, raw: str, index: int, key: str = "") -> str:
-        """A string's text from its characters in the file; notes what had to be mended."""
+        """A string's text from its characters in the file; notes what had to be repaired."""
         text = raw
         if not raw.isascii():
             data = raw.encode("latin-1")
@@ -375,7 +337,7 @@ class _Reader:
 def _put(holder: Any, key: str, value: Any, *, replace: bool = False) -> None:
     """Adds a value to its container; of members with one key the first that is not empty stays."""
     if isinstance(holder, dict):
-        if replace or holder.get(key) in (None, "", [], {}):
+        if replace or holder.get(key) in EMPTY:
             holder[key] = value
     elif replace:
         holder[-1] = value

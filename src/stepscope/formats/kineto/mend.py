@@ -14,9 +14,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stepscope.formats.kineto.loose import Loose, NumberText, Refused, read_object
-
-__all__ = ["Mended", "NumberText", "mend"]
+from stepscope.formats.kineto.loose import (
+    EMPTY,
+    LONGEST,
+    Loose,
+    NumberText,
+    Refused,
+    not_measured,
+    read_value,
+)
 
 RAW_NAME = "Name bytes"
 """Argument that keeps apart events whose names differ only in bytes that are not UTF-8: a hash."""
@@ -40,7 +46,6 @@ _END = re.compile(
 _BRACKETS = re.compile(r"(?:\][ \t\r\n]*)+(?=\])")
 _IDENTITY = frozenset(("ph", "name", "ts", "dur", "pid", "tid", "cat"))
 _WINDOW = 1 << 15
-_EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
 @dataclass(slots=True)
@@ -101,15 +106,11 @@ class _Members:
         self.any = True
         made = {}
         for key, value in members:
-            if made.get(key) in _EMPTY:
+            if made.get(key) in EMPTY:
                 made[key] = value
             elif made[key] != value:
                 self.twice.add(key)
         return made
-
-
-def _not_measured(_: str) -> None:
-    """What `NaN` and `Infinity` are read as."""
 
 
 class _Mender:
@@ -126,7 +127,7 @@ class _Mender:
         self._window_start = 0
         self._members = _Members()
         self._strict = json.JSONDecoder(
-            object_pairs_hook=self._members, parse_float=NumberText, parse_constant=_not_measured
+            object_pairs_hook=self._members, parse_float=NumberText, parse_constant=not_measured
         )
         self._lenient = json.JSONDecoder(strict=False)
         self._expected = True  # a comma came before, or nothing that would need one after it
@@ -245,9 +246,12 @@ class _Mender:
 
     def _damaged(self, index: int, stop: int) -> int:
         """Repairs the event at `index`, or gives it up; returns where to go on."""
-        read = read_object(self._text, index, stop)
-        if isinstance(read, Refused):
-            return self._give_up(index, stop, read.why, read.index)
+        if stop - index > LONGEST:
+            return self._give_up(index, stop, "unreadable", index)
+        try:
+            read = read_value(self._text, index, stop)
+        except Refused as refusal:
+            return self._give_up(index, stop, refusal.why, refusal.index)
         if not self._plausible(read, stop):
             return self._give_up(index, stop, "torn_event", index)
         if read.raw_name is not None:

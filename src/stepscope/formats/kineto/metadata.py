@@ -11,7 +11,14 @@ import re
 from typing import Any
 
 from stepscope.formats.container import strip_bom
-from stepscope.formats.kineto.loose import LooseValue, read_value, unescaped
+from stepscope.formats.kineto.loose import (
+    EMPTY,
+    Loose,
+    Refused,
+    not_measured,
+    read_value,
+    unescaped,
+)
 from stepscope.formats.tables import Facts
 
 MOST_KEYS = 10_000
@@ -33,7 +40,6 @@ _NEXT_KEY = re.compile(
     r'|[\]}][ \t\r\n]*,[ \t\r\n]*("[A-Za-z_][\w .\-]{0,80}")[ \t\r\n]*:'
 )
 _KEY = re.compile(r'"((?:[^"\\]|\\.){0,200})"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
-_EMPTY: tuple[Any, ...] = (None, "", [], {})
 _EVENTS = "traceEvents"
 
 _EVENTS_BEGIN = re.compile(r"[ \t\r\n]*\[?[ \t\r\n]*")
@@ -99,10 +105,6 @@ def read_metadata(
     return found.values, found.damage
 
 
-def _not_measured(_: str) -> None:
-    """What `NaN` and `Infinity` are read as."""
-
-
 class _Keys:
     """Reads keys and their values into `values`."""
 
@@ -110,7 +112,7 @@ class _Keys:
         self.values: dict[str, Any] = {}
         self.damage: list[tuple[str, int]] = []
         self._lost = 0
-        self._decoder = json.JSONDecoder(parse_constant=_not_measured)
+        self._decoder = json.JSONDecoder(parse_constant=not_measured)
 
     def read(self, text: str, index: int, offset: int) -> None:
         """Reads `"key": value, ...` up to the object's end, or the key of the events."""
@@ -144,7 +146,7 @@ class _Keys:
     def _keep(self, key: str, value: Any, offset: int) -> None:
         if key in self.values:
             self.damage.append(("duplicate_key", offset))
-        if self.values.get(key) in _EMPTY:
+        if self.values.get(key) in EMPTY:
             self.values[key] = value
 
     def _note_extra(self, text: str, index: int, offset: int) -> None:
@@ -153,19 +155,19 @@ class _Keys:
             damage = "interleaved" if '"ph"' in text[index:] else "extra_data"
             self.damage.append((damage, offset + index))
 
-    def _value(self, text: str, at: int) -> LooseValue | None:
+    def _value(self, text: str, at: int) -> Loose | None:
         """The value at `at`; None where it cannot be read, or not without doubt."""
-        read: Any
         try:
             value, end = self._decoder.raw_decode(text, at)
             raw = text[at:end]
             if not raw.isascii():
                 value = self._decoder.decode(raw.encode("latin-1").decode())
-            read = LooseValue(value, end)
+            read = Loose(value, end)
         except (ValueError, RecursionError):
-            read = read_value(text, at)
-        if not isinstance(read, LooseValue):
-            return None
+            try:
+                read = read_value(text, at)
+            except Refused:
+                return None
         if any(damage == "unescaped_quote" for damage, _ in read.damage):
             return None
         behind = _end_of(_BEHIND, text, read.end)

@@ -7,11 +7,10 @@ two groups are in memory, whatever the size of the file. See `scan` for how a gr
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from itertools import islice
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
@@ -111,42 +110,14 @@ def _take_all(rows: EventRows, loaded: list[LoadedGroup]) -> None:
 
 def _groups(slices: EventSlices) -> Iterator[list[Slice]]:
     """Groups of slices, one of them read ahead by a thread while the one before is loaded."""
-    ready: queue.Queue[list[Slice] | BaseException | None] = queue.Queue()
-    wanted = threading.Semaphore(1)
-    stop = threading.Event()
+    pieces, known = iter(slices), KnownKeys()
 
-    def produce() -> None:
-        try:
-            group: list[Slice] = []
-            known = KnownKeys()
-            wanted.acquire()
-            for piece in slices:
-                if stop.is_set():
-                    return
-                group.append(replace(piece, new_keys=known.has_new(piece.text)))
-                if len(group) == GROUP_SLICES:
-                    ready.put(group)
-                    group = []
-                    wanted.acquire()
-            if group:
-                ready.put(group)
-            ready.put(None)
-        except BaseException as error:
-            ready.put(error)
+    def read_group() -> list[Slice]:
+        some = islice(pieces, GROUP_SLICES)
+        return [replace(piece, new_keys=known.has_new(piece.text)) for piece in some]
 
-    reader = threading.Thread(target=produce, name="stepscope-read", daemon=True)
-    reader.start()
-    try:
-        while True:
-            item = ready.get()
-            if item is None:
-                return
-            if isinstance(item, BaseException):
-                raise item
-            wanted.release()
-            yield item
-            del item  # a group is large: it must not outlive its loading
-    finally:
-        stop.set()
-        wanted.release()
-        reader.join()
+    with ThreadPoolExecutor(1, "stepscope-read") as reader:
+        ahead = reader.submit(read_group)
+        while group := ahead.result():
+            ahead = reader.submit(read_group)
+            yield group

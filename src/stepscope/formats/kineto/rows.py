@@ -30,10 +30,10 @@ class EventRows:
 
     Attributes:
         host, device, flow, memory, begin_end: columns, gathered group by group.
-        names: rows of `M` events: (name, pid, tid, a_name, a_labels).
+        names: rows of `M` events: (name, pid, tid, a_name).
         instants: (ts_ns, cat, name, pid, tid, args).
         counters: (ts_ns, name, args).
-        inputs, stacks, collectives: hash → the texts it stands for.
+        sets: for each of `fields.SETS`, hash → the arguments that it stands for.
         whole_us: whether every time so far was in whole microseconds.
         report: what was dropped, and which categories nobody knows.
     """
@@ -53,9 +53,7 @@ class EventRows:
         self.names: list[tuple[Any, ...]] = []
         self.instants: list[tuple[Any, ...]] = []
         self.counters: list[tuple[Any, ...]] = []
-        self.inputs: dict[int, tuple[Any, ...]] = {}
-        self.stacks: dict[int, tuple[Any, ...]] = {}
-        self.collectives: dict[int, tuple[Any, ...]] = {}
+        self.sets: dict[str, dict[int, tuple[Any, ...]]] = {column: {} for column in fields.SETS}
         self.whole_us = True
 
     def take(self, group: LoadedGroup) -> None:
@@ -90,8 +88,7 @@ class EventRows:
             )
         if "M" in phases:
             self.names += self._rows(
-                f"SELECT name, pid, tid, {self._argument('name')}, {self._argument('labels')} "
-                "FROM event WHERE ph = 'M'"
+                f"SELECT name, pid, tid, {self._argument('name')} FROM event WHERE ph = 'M'"
             )
         self.whole_us = self.whole_us and not any(whole is False for *_, whole in kinds)
 
@@ -182,7 +179,6 @@ class EventRows:
         self._take_texts(rows)
 
     def _host_columns(self) -> str:
-        collective = self._hash(fields.COLLECTIVE, needs="Collective name", other="dtype")
         return _present(
             (
                 f"{self._argument('correlation')} AS correlation",
@@ -193,9 +189,7 @@ class EventRows:
                 f"TRY_CAST({self._argument('Python parent id')} AS INTEGER) AS python_parent_id",
                 f"TRY_CAST({self._argument('Python module id')} AS INTEGER) AS python_module_id",
                 f"{self._argument('Module Hierarchy')} AS module_hierarchy",
-                f"{self._hash(fields.INPUTS)} AS input_id",
-                f"{self._hash(('Call stack',))} AS stack_id",
-                f"{collective} AS collective_id",
+                *(f"{self._hash(column)} AS {column}" for column in fields.SETS),
                 "extras AS other_args",
             )
         )
@@ -232,25 +226,21 @@ class EventRows:
                 f"{self._argument('context')} AS context",
                 f"{self._argument('graph id')} AS graph_id",
                 f"{self._argument('graph node id')} AS graph_node_id",
-                f"{self._hash(fields.COLLECTIVE, needs='Collective name', other='dtype')} AS collective_id",
+                f"{self._hash('collective_id')} AS collective_id",
                 "extras AS other_args",
             )
         )
 
     def _take_texts(self, rows: pa.Table) -> None:
         """Keeps what each new hash of inputs, stack or collective arguments stands for."""
-        collective = self._hash(fields.COLLECTIVE, needs="Collective name", other="dtype")
-        for column, known, names, hashed in (
-            ("input_id", self.inputs, fields.INPUTS, self._hash(fields.INPUTS)),
-            ("stack_id", self.stacks, ("Call stack",), self._hash(("Call stack",))),
-            ("collective_id", self.collectives, fields.COLLECTIVE, collective),
-        ):
+        for column, known in self.sets.items():
             if column not in rows.column_names:
                 continue
             hashes = set(pc.unique(rows.column(column)).to_pylist())
             if hashes <= known.keys() | {None}:
                 continue  # a step repeats: what a later group holds, an earlier one mostly had
-            values = ", ".join(f"first({self._argument(name)})" for name in names)
+            hashed = self._hash(column)
+            values = ", ".join(f"first({self._argument(name)})" for name in fields.SETS[column][0])
             for row in self._rows(
                 f"SELECT {hashed} AS hash, {values} FROM event WHERE ph IN ('X', 'B', 'E') "
                 f"AND {hashed} IS NOT NULL GROUP BY 1 ORDER BY min(rowid)"
@@ -297,13 +287,13 @@ class EventRows:
         """SQL for an argument, or for a NULL of its type where no event so far had it."""
         return f'"a_{name}"' if name in self._keys else f"NULL::{fields.ARGS[name]}"
 
-    def _hash(self, names: tuple[str, ...], *, needs: str = "", other: str = "") -> str:
-        present = [name for name in names if name in self._keys]
-        wanted = [name for name in (needs, other) if name in present] if needs else present
-        if not wanted:
+    def _hash(self, column: str) -> str:
+        names, needs = fields.SETS[column]
+        needed = [self._argument(name) for name in needs if name in self._keys]
+        if not needed:
             return "NULL::UBIGINT"
+        absent = " AND ".join(f"{value} IS NULL" for value in needed)
         arguments = ", ".join(self._argument(name) for name in names)
-        absent = " AND ".join(f"{self._argument(name)} IS NULL" for name in wanted)
         return f"CASE WHEN {absent} THEN NULL ELSE hash({arguments}) END"
 
     def _arrow(self, query: str) -> pa.Table:

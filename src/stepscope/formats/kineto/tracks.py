@@ -24,7 +24,7 @@ class Threads:
         self._numbers: dict[tuple[str, str], int] = {}
         self._process_names: dict[str, str] = {}
         self._thread_names: dict[tuple[str, str], str] = {}
-        for event, pid, tid, name, _labels in names:
+        for event, pid, tid, name in names:
             if name is None or pid is None:
                 continue
             if event == "process_name":
@@ -35,10 +35,6 @@ class Threads:
     def number(self, pid: str, tid: str) -> int:
         """The thread's number; a new one for a pair not seen before."""
         return self._numbers.setdefault((pid, tid), len(self._numbers))
-
-    def known(self, pid: str, tid: str) -> int | None:
-        """The thread's number, or None for a pair not seen before."""
-        return self._numbers.get((pid, tid))
 
     def numbers(self, pid: pa.ChunkedArray, tid: pa.ChunkedArray) -> Ints:
         """Thread numbers (int32) of dictionary-encoded pids and tids."""

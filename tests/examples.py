@@ -1,0 +1,26 @@
+"""How many examples tests try, by how much time there is: `make test-fast`, `make test`, `make test-long`."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+FEWEST = 5
+_TIMES = float(os.environ.get("TEST_EXAMPLES", "1"))
+
+
+def how_many(number: int) -> int:
+    """As many as there is time for, where `make test` tries `number`."""
+    return max(FEWEST, round(number * _TIMES))
+
+
+def examples(number: int) -> settings:
+    """Decorates a property test that tries `number` examples in `make test`. There is no deadline
+    and no haste: machines that run tests are busy.
+    """
+    return settings(
+        max_examples=how_many(number),
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
