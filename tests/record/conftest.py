@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from stepscope.record import annotate, inline
+
+from .fake_device import FakeDeviceClock
 
 
 @pytest.fixture(autouse=True)
@@ -19,3 +21,14 @@ def _nothing_stays() -> Iterator[None]:
     yield
     inline.stop()
     assert annotate._openers == ()
+
+
+@pytest.fixture
+def on_device(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeDeviceClock], None]:
+    """Has models be on a device, which the given clock is the clock of."""
+
+    def use(clock: FakeDeviceClock) -> None:
+        for place in ("inline.recorder", "phases.listeners", "planning.surveyor"):
+            monkeypatch.setattr(f"stepscope.record.{place}.clock_for", lambda _: clock)
+
+    return use

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stepscope.record.clock import Clock
+
 
 @dataclass(eq=False)
 class Mark:
@@ -15,7 +17,7 @@ class Mark:
     serial: int
 
 
-class FakeDeviceClock:
+class FakeDeviceClock(Clock):
     """Marks whose times are taken from `now`, or lie `between_ns` apart; done after `finish`."""
 
     kind = "cuda"
@@ -28,9 +30,9 @@ class FakeDeviceClock:
         stream: int = 7,
         done_at_once: bool = False,
     ) -> None:
+        super().__init__(stream)
         ticks = itertools.count(0, between_ns)
         self._now = now or (lambda: next(ticks))
-        self._stream = stream
         self._free: list[Mark] = []
         self._serial = 0
         self._finished = -1
@@ -66,9 +68,6 @@ class FakeDeviceClock:
 
     def between_ns(self, start: Mark, stop: Mark) -> int:
         return stop.time_ns - start.time_ns
-
-    def place(self) -> tuple[int, int]:
-        return 0, self._stream
 
     def release(self, *marks: Mark) -> None:
         self.released.update(id(mark) for mark in marks)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from stepscope.record.clock import DeviceClock, HostClock
+from stepscope.record.clock import HOST, DeviceClock
 from stepscope.record.inline.recorder import Recorder
 from stepscope.record.plan import plan_from
 from stepscope.record.trouble import Guard
@@ -30,22 +31,18 @@ class _New:
 @pytest.mark.parametrize(("backend", "can"), [(_Old, False), (_New, True)])
 def test_marks_inside_graphs_need_external_events(backend: Any, can: bool) -> None:
     assert DeviceClock(backend, "cuda").marks_graphs() is can
-    assert HostClock().marks_graphs() is False
+    assert HOST.marks_graphs() is False
 
 
 @pytest.mark.torch
-def test_an_event_inside_a_graph_that_cannot_be_marked_is_said_and_the_rest_is_measured() -> None:
+def test_an_event_inside_a_graph_that_cannot_be_marked_is_said_and_the_rest_is_measured(
+    on_device: Callable[[FakeDeviceClock], None],
+) -> None:
     clock = FakeDeviceClock(done_at_once=True)
     clock.can_mark_graphs = False
     plan = plan_from({"warmup": 0, "repetitions": 1, "events": ["inside"]}, source="test")
-    recorder = Recorder(
-        plan,
-        Guard("the test"),
-        model=make_model(),
-        optimizers=[object()],
-        now=lambda: 0,
-        clock=clock,
-    )
+    on_device(clock)
+    recorder = Recorder(plan, Guard("the test"), model=make_model(), optimizers=[object()])
     recorder.begin(0)  # untouched
     recorder.end(1)
     recorder.begin(2)

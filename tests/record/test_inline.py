@@ -6,6 +6,7 @@ import gzip
 import json
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -398,12 +399,15 @@ def test_a_traced_function_is_a_region_of_its_name(tmp_path: Path) -> None:
     assert interact(1) == 2
 
 
-def test_a_device_is_read_later_and_never_waited_for(tmp_path: Path) -> None:
+def test_a_device_is_read_later_and_never_waited_for(
+    tmp_path: Path, on_device: Callable[[FakeDeviceClock], None]
+) -> None:
     ticks = iter(range(0, 10**9, 1000))
     clock = FakeDeviceClock(lambda: next(ticks))
+    on_device(clock)
     model = make_model()
     plan = plan_from({"warmup": 1, "repetitions": 5, "unarmed_every": 0, "events": ["forward"]})
-    session = Session(plan, model=model, out=tmp_path, clock=clock, copies=False, phases=False)
+    session = Session(plan, model=model, out=tmp_path, phases=False)
 
     import torch
 
@@ -428,13 +432,16 @@ def test_a_device_is_read_later_and_never_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_device_that_never_answers_loses_measurements_not_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    on_device: Callable[[FakeDeviceClock], None],
 ) -> None:
     monkeypatch.setattr("stepscope.record.inline.recorder._DRAIN_SECONDS", 0.01)
     clock = FakeDeviceClock()
+    on_device(clock)
     model = make_model()
     plan = plan_from({"warmup": 1, "repetitions": 90, "unarmed_every": 0, "events": ["forward"]})
-    session = Session(plan, model=model, out=tmp_path, clock=clock, copies=False, phases=False)
+    session = Session(plan, model=model, out=tmp_path, phases=False)
     for batch in batches(100):
         session.begin()
         model(batch)
@@ -445,14 +452,15 @@ def test_a_device_that_never_answers_loses_measurements_not_the_job(
     assert clock.made < 64 * 3 + 10  # the ring is bounded
 
 
-def test_regions_inside_a_captured_graph_are_measured_at_its_replays(tmp_path: Path) -> None:
+def test_regions_inside_a_captured_graph_are_measured_at_its_replays(
+    tmp_path: Path, on_device: Callable[[FakeDeviceClock], None]
+) -> None:
     """A graph runs its marks again at every replay, without Python; the fake device does so here."""
     now = [0]
     clock = FakeDeviceClock(lambda: now[0], done_at_once=True)
+    on_device(clock)
     plan = plan_from({"warmup": 2, "repetitions": 3, "unarmed_every": 0, "events": ["a", "b"]})
-    session = Session(
-        plan, model=make_model(), out=tmp_path, clock=clock, copies=False, phases=False
-    )
+    session = Session(plan, model=make_model(), out=tmp_path, phases=False)
     graph: list[Any] = []
 
     def work() -> None:

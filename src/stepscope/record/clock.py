@@ -8,92 +8,63 @@ nobody ever waits for one inside a step.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 
-class Clock(Protocol):
-    """Where marks come from. `kind` is `host` or the device's kind (`cuda`, `xpu`, ...)."""
+class Clock:
+    """The host's monotonic clock, in integer nanoseconds, and what the clock of a device does too.
 
-    kind: str
+    Args:
+        stream: what `place` reports. Host times of a job that also has a device are set apart from
+            its streams as stream -1.
+    """
 
-    def mark(self, *, in_graph: bool = False) -> Any:
+    kind = "host"
+    """`host`, or the device's kind (`cuda`, `xpu`, ...)."""
+
+    def __init__(self, stream: int = 0) -> None:
+        self._stream = stream
+
+    def mark(self, *, in_graph: bool = False) -> Any:  # noqa: ARG002 - a device needs it
         """Remembers now, in the order of work of the current stream.
 
         Args:
-            in_graph: the stream is being captured: the mark is made anew at every replay.
+            in_graph: the stream is being captured: the mark is made again at every replay.
         """
+        return time.perf_counter_ns()
 
     def capturing(self) -> bool:
         """Whether the current stream is being captured into a graph."""
+        return False
 
     def marks_graphs(self) -> bool:
         """Whether marks can be made inside a captured graph."""
+        return False
 
-    def move(self, mark: Any) -> Any:
+    def move(self, mark: Any) -> Any:  # noqa: ARG002 - a device needs it
         """The same mark, moved to now."""
+        return time.perf_counter_ns()
 
-    def done(self, mark: Any) -> bool:
+    def done(self, mark: Any) -> bool:  # noqa: ARG002 - a device needs it
         """Whether the clock has reached the mark. Never waits."""
+        return True
 
     def between_ns(self, start: Any, stop: Any) -> int:
         """Time from one mark to another, both done (ns)."""
+        return int(stop - start)
 
     def place(self) -> tuple[int, int]:
         """Device and stream that marks are made on now."""
+        return 0, self._stream
 
     def release(self, *marks: Any) -> None:
         """Gives marks back, so that a long run makes no more of them than are in flight."""
 
 
-class HostClock:
-    """The host's monotonic clock: marks are integer nanoseconds.
-
-    Args:
-        now: nanoseconds of a monotonic clock; tests give a clock of their own.
-        stream: what `place` says. Host times of a job that also has a device are set apart from
-            its streams as stream -1.
-    """
-
-    kind = "host"
-
-    def __init__(self, now: Callable[[], int] = time.perf_counter_ns, stream: int = 0) -> None:
-        self._now = now
-        self._place = (0, stream)
-
-    def mark(self, *, in_graph: bool = False) -> int:  # noqa: ARG002 - the protocol's signature
-        """Now."""
-        return self._now()
-
-    def capturing(self) -> bool:
-        """Never: the host has no graphs."""
-        return False
-
-    def marks_graphs(self) -> bool:
-        """Never, as there are none."""
-        return False
-
-    def move(self, mark: int) -> int:  # noqa: ARG002 - the protocol's signature
-        """Now: an integer cannot be moved."""
-        return self._now()
-
-    def done(self, mark: int) -> bool:  # noqa: ARG002 - the protocol's signature
-        """Always: the host is where its clock is."""
-        return True
-
-    def between_ns(self, start: int, stop: int) -> int:
-        """Difference of the two (ns)."""
-        return stop - start
-
-    def place(self) -> tuple[int, int]:
-        """Device 0 and the stream given at construction."""
-        return self._place
-
-    def release(self, *marks: int) -> None:
-        """Nothing to give back."""
+HOST = Clock()
 
 
-class DeviceClock:
+class DeviceClock(Clock):
     """Events on a device's current stream, as `torch.cuda.Event` and its siblings offer them.
 
     A device that runs behind the host is measured as it really ran; one that waits for the host
@@ -107,6 +78,7 @@ class DeviceClock:
     """
 
     def __init__(self, backend: Any, kind: str, device: int | None = None) -> None:
+        super().__init__()
         self.kind = kind
         self._backend = backend
         self._device = device
@@ -164,34 +136,10 @@ def clock_for(device: Any) -> Clock:
     """The clock of a `torch.device`: events where its kind has events, else the host's clock."""
     kind = getattr(device, "type", "cpu")
     if kind in ("cpu", "meta"):
-        return HostClock()
+        return HOST
     import torch
 
     backend = getattr(torch, kind, None)
     if backend is None or not hasattr(backend, "Event") or not hasattr(backend, "current_stream"):
-        return HostClock()
+        return HOST
     return DeviceClock(backend, kind, device.index)
-
-
-class Clocks:
-    """The clock of each device, made once.
-
-    Args:
-        host: of devices that have no events.
-        given: the clock of all devices instead; tests give their own.
-    """
-
-    def __init__(self, host: HostClock, given: Clock | None = None) -> None:
-        self._host = host
-        self._given = given
-        self._known: dict[str, Clock] = {}
-
-    def of(self, device: Any) -> Clock:
-        """The clock of a `torch.device`; None is the host."""
-        if self._given is not None:
-            return self._given
-        key = str(device)
-        if key not in self._known:
-            clock = clock_for(device)
-            self._known[key] = self._host if clock.kind == "host" else clock
-        return self._known[key]

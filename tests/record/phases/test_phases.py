@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -363,12 +364,14 @@ def test_gradient_accumulation_is_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_copies_to_a_device_are_a_phase(tmp_path: Path) -> None:
+def test_copies_to_a_device_are_a_phase(
+    tmp_path: Path, on_device: Callable[[FakeDeviceClock], None]
+) -> None:
     import torch
 
     model = make_model()
-    clock = FakeDeviceClock(done_at_once=True)
-    session = Session(None, model=model, out=tmp_path, clock=clock)
+    on_device(FakeDeviceClock(done_at_once=True))
+    session = Session(None, model=model, out=tmp_path)
     for batch in batches(10):
         session.begin()
         batch.to("meta")

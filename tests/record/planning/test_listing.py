@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.record.fake_device import FakeDeviceClock
 from tests.record.small_job import batches, make_model, train, untouched
 
 from stepscope.record.annotate import region
-from stepscope.record.clock import HostClock
 from stepscope.record.plan import plan_from, read_plan
 from stepscope.record.planning.listing import iterations_needed, measurable, plan_json, plan_text
 from stepscope.record.planning.rounds import Listed, heaviest, listed
@@ -32,7 +32,7 @@ class Ticks:
 def _round(kind: Kind, said: str, *, fresh: bool = False, regions: str = "") -> Round:
     """A watched iteration from lines such as `<fc.forward 5 fc.forward>`; numbers let time pass."""
     ticks = Ticks()
-    clock = HostClock(ticks)
+    clock = FakeDeviceClock(ticks, done_at_once=True)
     watch = TimedWatch(plan_from({"events": ["**"]}), lambda _: clock)
     watch.regions.update(regions.split())
     opened = {}

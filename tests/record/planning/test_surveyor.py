@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -42,10 +43,12 @@ def test_what_runs_in_a_captured_graph_is_listed_without_a_time() -> None:
 
 
 @pytest.mark.torch
-def test_a_device_that_never_answers_leaves_times_out_and_holds_nothing_up() -> None:
-    clock = FakeDeviceClock()
+def test_a_device_that_never_answers_leaves_times_out_and_holds_nothing_up(
+    on_device: Callable[[FakeDeviceClock], None],
+) -> None:
+    on_device(FakeDeviceClock())
     model = make_model()
-    surveyor = Surveyor(model, [], Guard("test"), clock=clock)
+    surveyor = Surveyor(model, [], Guard("test"))
     surveyor.begin("all")
     train(model, batches(1))
     surveyor.end()
@@ -57,11 +60,14 @@ def test_a_device_that_never_answers_leaves_times_out_and_holds_nothing_up() -> 
 
 
 @pytest.mark.torch
-def test_copies_are_listened_to_where_there_is_a_device_and_only_meanwhile() -> None:
+def test_copies_are_listened_to_where_there_is_a_device_and_only_meanwhile(
+    on_device: Callable[[FakeDeviceClock], None],
+) -> None:
     import torch
 
     before = torch.Tensor.to
-    surveyor = Surveyor(make_model(), [], Guard("test"), clock=FakeDeviceClock())
+    on_device(FakeDeviceClock())
+    surveyor = Surveyor(make_model(), [], Guard("test"))
     assert torch.Tensor.to is not before
     surveyor.remove()
     assert torch.Tensor.to is before

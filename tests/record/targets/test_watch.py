@@ -7,7 +7,7 @@ import threading
 import pytest
 from tests.record.fake_device import FakeDeviceClock
 
-from stepscope.record.clock import HostClock
+from stepscope.record.clock import HOST
 from stepscope.record.plan import plan_from
 from stepscope.record.targets.watch import ArmedWatch, ObservingWatch
 
@@ -74,7 +74,7 @@ def test_what_has_not_ended_gives_its_marks_back() -> None:
 
 
 def test_each_clock_has_an_origin_and_its_own_events() -> None:
-    device, host = FakeDeviceClock(), HostClock()
+    device, host = FakeDeviceClock(), HOST
     watch = ArmedWatch({("fc", 0): (0, device), ("input_wait", 0): (1, host)})
     watch.begin()
     for label in ("input_wait", "fc"):
@@ -104,7 +104,7 @@ def test_an_iteration_that_breaks_off_leaves_no_mark_behind() -> None:
     ],
 )
 def test_only_forwards_must_run_in_the_loops_own_thread(label: str, *, heard: bool) -> None:
-    clock = HostClock()
+    clock = HOST
     observing = ObservingWatch(plan_from({"events": [label]}), lambda _: clock)
     armed = ArmedWatch({(label, 0): (0, clock)})
     armed.begin()

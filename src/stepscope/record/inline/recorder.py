@@ -6,14 +6,15 @@ reads later what the clocks have reached. It knows no loop, no file and no comma
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 from stepscope.record import annotate
-from stepscope.record.clock import Clock, Clocks, HostClock
+from stepscope.record.clock import HOST, Clock, clock_for
 from stepscope.record.inline.events import (
     Event,
     Measured,
@@ -31,6 +32,7 @@ from stepscope.record.targets.find import Finder, why_not_seen
 from stepscope.record.targets.watch import ArmedWatch, ObservingWatch, WatchedRegion
 from stepscope.record.trouble import Guard, say_once
 
+_HOST_BESIDE_DEVICE = Clock(stream=-1)
 _DRAIN_SECONDS = 5.0
 _REPLAY_SECONDS = 1.0
 _READ_EVERY = 8
@@ -45,8 +47,6 @@ class Recorder:
         guard: keeps our exceptions out of the job.
         model: the outermost module; it may come later, through `model`, during the warm-up.
         optimizers: those whose `zero_grad` counts.
-        now: the host's clock in ns; tests give their own.
-        clock: the clock for everything but input waits; by default that of each module's device.
         copies: listens to host-to-device copies, where there is a device.
     """
 
@@ -57,8 +57,6 @@ class Recorder:
         *,
         model: Any = None,
         optimizers: Iterable[Any] = (),
-        now: Callable[[], int] = time.perf_counter_ns,
-        clock: Clock | None = None,
         copies: Copies | None = None,
     ) -> None:
         self.plan = plan
@@ -82,10 +80,7 @@ class Recorder:
             one_shot=plan.mode == "one_shot",
         )
         self._guard = guard
-        self._now = now
-        self._host = HostClock(now)
-        self._host_beside_device = HostClock(now, stream=-1)
-        self._clocks = Clocks(self._host, clock)
+        self._clock_on = functools.cache(clock_for)
         self._ring = Ring()
         self._finder: Finder | None = None
         self._targets: list[Target] = []
@@ -177,7 +172,7 @@ class Recorder:
         # Seldom: code that a step has driven out of the processor's caches is slow code.
         if self.iteration % _READ_EVERY == 0:
             self._read()
-        self.bookkeeping_ns += self._now() - now_ns
+        self.bookkeeping_ns += time.perf_counter_ns() - now_ns
         return following.role == "done"
 
     def abandon(self, *, began: bool = True) -> None:
@@ -237,14 +232,12 @@ class Recorder:
     def clock_of(self, label: str) -> Clock:
         """Input waits are the host's; everything else is timed where the label's module works."""
         if label == "input_wait":
-            beside_device = self._module_clock("forward").kind != "host"
-            return self._host_beside_device if beside_device else self._host
+            return HOST if self._module_clock("forward").kind == "host" else _HOST_BESIDE_DEVICE
         return self._module_clock(label)
 
     def _module_clock(self, label: str) -> Clock:
-        return self._clocks.of(
-            None if self._finder is None else self._finder.device_of(parse_label(label))
-        )
+        finder = self._finder
+        return self._clock_on(None if finder is None else finder.device_of(parse_label(label)))
 
     def _observe(self) -> ObservingWatch:
         self._finder = Finder(self.model, self.optimizers, self.copies)

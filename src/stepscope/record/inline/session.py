@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stepscope.record.clock import Clock
 from stepscope.record.compiling import capturing_check
 from stepscope.record.inline.rank_files import RankFiles
 from stepscope.record.inline.recorder import Recorder
@@ -38,10 +37,6 @@ class Session(Recording):
         roots: the modules whose calls are the forward, where the model itself is not called.
         out: directory of the files.
         phases: whether every step's phases are measured.
-        now: the host's clock (ns); tests give their own.
-        clock: the clock of the model's device; tests give their own.
-        copies: whether copies from the host are listened to; None for where the model is on a
-            device.
     """
 
     def __init__(
@@ -53,22 +48,16 @@ class Session(Recording):
         roots: Sequence[Any] | None = None,
         out: str | Path = ".",
         phases: bool = True,
-        now: Callable[[], int] = time.perf_counter_ns,
-        clock: Clock | None = None,
-        copies: bool | None = None,
     ) -> None:
-        self.now = now
         self.guard = Guard("inline recording")
         self._plan = plan
         optimizers = _listed(optimizer)
         self._trained = TrainedModel(self.guard, model, roots, optimizers=not optimizers)
-        self._phases = Phases(now) if phases else None
-        self._listeners = PhaseListeners(self._phases, self.guard, clock, copies=copies)
+        self._phases = Phases() if phases else None
+        self._listeners = PhaseListeners(self._phases, self.guard)
         self._recorder: Recorder | None = None
         if plan is not None:
-            self._recorder = Recorder(
-                plan, self.guard, model=model, optimizers=optimizers, now=now, clock=clock
-            )
+            self._recorder = Recorder(plan, self.guard, model=model, optimizers=optimizers)
         # A job may change its directory; its files stay where they were to go.
         self._files = RankFiles(Path(out).absolute(), self.guard)
         self._capturing = capturing_check()
@@ -113,10 +102,10 @@ class Session(Recording):
         if self.stopped or self._capturing():
             return self._iterations
         try:
-            now_ns = self.now()
+            now_ns = time.perf_counter_ns()
             if self._in_iteration:
                 self._end(now_ns)
-                now_ns = self.now()
+                now_ns = time.perf_counter_ns()
             found = self._trained.begin(self._iterations)
             if found is not None:
                 self._listen(found)
@@ -135,7 +124,7 @@ class Session(Recording):
         if self.guard.tripped or not self._in_iteration:
             return
         try:
-            self._end(self.now())
+            self._end(time.perf_counter_ns())
         except Exception as error:
             self.guard.trip(error)
 

@@ -20,18 +20,12 @@ class PhaseListeners:
     Args:
         phases: what is told; None when only copies are listened to.
         guard: keeps our exceptions out of the job.
-        clock: of the model's device; None to choose it. Tests give their own.
-        copies: whether copies from the host are listened to; None for where the model is on a device.
     """
 
-    def __init__(
-        self, phases: Phases | None, guard: Guard, clock: Clock | None, *, copies: bool | None
-    ) -> None:
+    def __init__(self, phases: Phases | None, guard: Guard) -> None:
         self.copies: Copies | None = None
         self._phases = phases
         self._guard = guard
-        self._clock = clock
-        self._wants_copies = copies
         self._installed = False
         self._forwards: list[Target] = []
         self._others: list[Target] = []
@@ -65,9 +59,9 @@ class PhaseListeners:
         device = None
         if model is not None:
             device = next((one.device for one in model.parameters()), None)
-        clock = self._clock or clock_for(device)
+        clock = clock_for(device)
         on_device = clock.kind != "host"
-        if on_device if self._wants_copies is None else self._wants_copies:
+        if on_device:
             self.copies = Copies()
             self.copies.attach()
         if self._phases is None:

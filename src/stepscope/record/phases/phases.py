@@ -10,6 +10,7 @@ and whether it had already finished when the host came to ask: then it waits for
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -44,7 +45,7 @@ class Phases:
     """Times the phases of one process. It is a `Watch`: targets tell it what begins and ends.
 
     Args:
-        now: the host's clock (ns).
+        now: the host's clock (ns); tests give their own.
         warmup: first steps that do not count: allocations, autotuning, compilation.
         memory: reads memory, about every `memory_every` steps, at steps that are kept.
         memory_every: how often; reading an allocator's counters costs tens of microseconds.
@@ -54,7 +55,7 @@ class Phases:
 
     def __init__(
         self,
-        now: Callable[[], int],
+        now: Callable[[], int] = time.perf_counter_ns,
         *,
         warmup: int = 5,
         memory: MemoryReader | None = None,

@@ -41,7 +41,6 @@ class Survey(Recording):
         finished: called once, when something has been found, before the script is ended.
         swallowed: called when the script does not let itself be ended: it caught `Enough` and
             began iterations again and again.
-        now: the host's clock (ns); tests give their own.
     """
 
     def __init__(
@@ -51,7 +50,6 @@ class Survey(Recording):
         iterations: int = 3,
         finished: Callable[[Survey], None] = lambda _: None,
         swallowed: Callable[[], None] = lambda: None,
-        now: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self.guard = Guard("the survey")
         self.ended = False
@@ -65,13 +63,12 @@ class Survey(Recording):
         self._stages = stages_of(iterations)
         self._finished = finished
         self._swallowed = swallowed
-        self._now = now
         self._pid = os.getpid()
         self._capturing = capturing_check()
         # Apart from the loop's guard: what goes wrong in a hook must not leave the loop unheard,
         # for then an endless script would not be ended.
         self._hooks = Guard("the survey")
-        self._watched = StagesWatched(self._hooks, top=top, now=now)
+        self._watched = StagesWatched(self._hooks, top=top)
         self._running = False
         self._fresh = False
         self._began_ns = 0
@@ -126,7 +123,7 @@ class Survey(Recording):
             self._watched.begin(self._stages[self.iterations - 1])
         except Exception as error:
             self._hooks.trip(error)
-        self._began_ns = self._now()
+        self._began_ns = time.perf_counter_ns()
         return self.iterations
 
     def end(self) -> None:
@@ -141,7 +138,7 @@ class Survey(Recording):
             self._leave()
         if not self._running:
             return
-        time_ns = self._now() - self._began_ns
+        time_ns = time.perf_counter_ns() - self._began_ns
         self._running = False
         stage = self._stages[self.iterations - 1]
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 from stepscope.record.job.discover import Discovery
@@ -30,13 +29,11 @@ class StagesWatched:
     Args:
         guard: hears what goes wrong in the hooks; nothing is watched from then on.
         top: how many modules are kept, by the time they take themselves.
-        now: the host's clock (ns).
     """
 
-    def __init__(self, guard: Guard, *, top: int, now: Callable[[], int]) -> None:
+    def __init__(self, guard: Guard, *, top: int) -> None:
         self._guard = guard
         self._top = top
-        self._now = now
         self._discovery: Discovery | None = None
         self._surveyor: Surveyor | None = None
         self._operators_of: list[str] | None = None
@@ -62,9 +59,7 @@ class StagesWatched:
         elif discovery is not None and (discovery.roots or discovery.optimizers):
             discovery.remove()
             self._discovery = None
-            self._surveyor = Surveyor(
-                discovery.model, discovery.optimizers, self._guard, now=self._now
-            )
+            self._surveyor = Surveyor(discovery.model, discovery.optimizers, self._guard)
         if self._surveyor is None or self._guard.tripped:
             return
         if stage == "operators":

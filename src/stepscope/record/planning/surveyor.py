@@ -11,13 +11,14 @@ Watching costs time itself, and what contains much pays for all of it. So an ite
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from stepscope.record import annotate
-from stepscope.record.clock import Clock, Clocks, HostClock
+from stepscope.record.clock import HOST, Clock, clock_for
 from stepscope.record.labels import parse_label
 from stepscope.record.plan import Plan, plan_from
 from stepscope.record.targets import Target
@@ -123,28 +124,17 @@ class Surveyor:
         model: the outermost module, or None where it is not known.
         optimizers: those whose `zero_grad` counts.
         guard: keeps our exceptions out of the job.
-        now: the host's clock (ns); tests give their own.
-        clock: the clock for everything but input waits; by default that of each module's device.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        optimizers: Iterable[Any],
-        guard: Guard,
-        *,
-        now: Callable[[], int] = time.perf_counter_ns,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, model: Any, optimizers: Iterable[Any], guard: Guard) -> None:
         self.rounds: list[Round] = []
         self.watch: TimedWatch | None = None
         self._guard = guard
-        self._host = HostClock(now)
-        self._clocks = Clocks(self._host, clock)
-        self._by_label: dict[str, Clock] = {}
+        self._clock_on = functools.cache(clock_for)
+        self._clock_of = functools.cache(self._find_clock)
         self._finder = Finder(model, optimizers, None)
         self._copies: Copies | None = None
-        if self._clocks.of(self._finder.device_of(parse_label("forward"))).kind != "host":
+        if self._clock_on(self._finder.device_of(parse_label("forward"))).kind != "host":
             self._copies = Copies()
             self._copies.attach()
             self._finder = Finder(model, optimizers, self._copies)
@@ -199,15 +189,10 @@ class Surveyor:
             self._copies = None
         self._finder = Finder(None, (), None)
 
-    def _clock_of(self, label: str) -> Clock:
-        clock = self._by_label.get(label)
-        if clock is None:
-            if label == "input_wait":
-                clock = self._host
-            else:
-                clock = self._clocks.of(self._finder.device_of(parse_label(label)))
-            self._by_label[label] = clock
-        return clock
+    def _find_clock(self, label: str) -> Clock:
+        if label == "input_wait":
+            return HOST
+        return self._clock_on(self._finder.device_of(parse_label(label)))
 
     def _open_region(self, name: str) -> WatchedRegion | None:
         watch = self.watch
