@@ -1,7 +1,8 @@
-"""Surveying a job: some of its first iterations are watched, and then it is ended, its work done.
+"""Surveying a job: some of its first iterations are watched, and then the job is ended.
 
-The job's loop drives a `Survey` as it drives any recording. All ranks of a job end behind the same iteration, whatever they have seen, because a rank
-that leaves alone leaves the others waiting in a collective.
+The job's loop drives a `Survey` as it drives any recording. All ranks of a job end after the same
+iteration, whatever they have seen, because a rank that leaves alone leaves the others waiting in a
+collective.
 """
 
 from __future__ import annotations
@@ -11,15 +12,21 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from stepscope.record.compiling import capturing_check
-from stepscope.record.planning.rounds import Listed, heaviest, modules_of
-from stepscope.record.planning.survey_stages import Stage, StagesWatched, stages_of
+from stepscope.record.job.discover import Discovery
+from stepscope.record.planning.rounds import Listed, heaviest, listed, modules_of
+from stepscope.record.planning.surveyor import Surveyor
 from stepscope.record.recording import Recording
+from stepscope.record.targets.watch import ObservingWatch
 from stepscope.record.trouble import Guard
 
 _MOST_REFUSALS = 3
+_DEVICE_SECONDS = 30.0
+
+Stage = Literal["untouched", "discover", "plain", "all", "forwards", "operators"]
+"""What an iteration is for."""
 
 
 class Enough(SystemExit):
@@ -60,15 +67,26 @@ class Survey(Recording):
         """How many modules ran, of which `top` are kept."""
         self.iterations = 0
         self._top = top
-        self._stages = stages_of(iterations)
+        # Those without anything of ours lie between the others, so that the job's own changes of
+        # speed reach both alike.
+        timed: tuple[Stage, ...] = ("plain", "all", "forwards")
+        operators: tuple[Stage, ...] = ("operators",)
+        self._stages = (
+            *("untouched", "discover"),
+            *(timed * iterations),
+            "plain",
+            *(operators * iterations),
+        )
         self._finished = finished
         self._swallowed = swallowed
         self._pid = os.getpid()
         self._capturing = capturing_check()
-        # Apart from the loop's guard: what goes wrong in a hook must not leave the loop unheard,
-        # for then an endless script would not be ended.
+        # Apart from the loop's guard: when a hook fails, the loop must still drive the survey, or an
+        # endless script would not be ended.
         self._hooks = Guard("the survey")
-        self._watched = StagesWatched(self._hooks, top=top)
+        self._discovery: Discovery | None = None
+        self._surveyor: Surveyor | None = None
+        self._operators_of: list[str] | None = None
         self._running = False
         self._fresh = False
         self._began_ns = 0
@@ -88,7 +106,8 @@ class Survey(Recording):
     @property
     def watched(self) -> int:
         """How many iterations of each kind were watched."""
-        return self._watched.iterations
+        rounds = [] if self._surveyor is None else self._surveyor.rounds
+        return sum(one.kind == "all" for one in rounds)
 
     @property
     def untouched_ns(self) -> int | None:
@@ -120,7 +139,7 @@ class Survey(Recording):
         self.iterations += 1
         self._running = True
         try:
-            self._watched.begin(self._stages[self.iterations - 1])
+            self._begin_stage(self._stages[self.iterations - 1])
         except Exception as error:
             self._hooks.trip(error)
         self._began_ns = time.perf_counter_ns()
@@ -142,7 +161,8 @@ class Survey(Recording):
         self._running = False
         stage = self._stages[self.iterations - 1]
         try:
-            self._watched.end(fresh=self._fresh)
+            if self._surveyor is not None and self._surveyor.watch is not None:
+                self._surveyor.end(fresh=self._fresh)
             if not self._fresh:
                 self._times.setdefault(stage, []).append(time_ns)
         except Exception as error:
@@ -157,7 +177,8 @@ class Survey(Recording):
         self._running = False
         if not began:
             self.iterations -= 1
-        self._watched.abandon()
+        if self._surveyor is not None:
+            self._surveyor.abandon()
 
     def not_this_one(self) -> None:
         """The running iteration counts only if there is no better one."""
@@ -165,14 +186,8 @@ class Survey(Recording):
 
     def input_begins(self) -> tuple[Any, Any]:
         """The wait for a batch starts."""
-        watch = None if self._not_mine() else self._watched.watch
-        if watch is None:
-            return None, None
-        try:
-            return watch, watch.open("input_wait")
-        except Exception as error:
-            self._hooks.trip(error)
-            return None, None
+        watch = None if self._not_mine() else self._watch
+        return watch, None if watch is None else self._hooks.ask(watch.open, "input_wait")
 
     def input_ends(self, token: tuple[Any, Any]) -> None:
         """The batch is here."""
@@ -182,7 +197,7 @@ class Survey(Recording):
 
     def recapture(self) -> bool:
         """In watched iterations a CUDA graph is captured again, to hear what is in it."""
-        return self._watched.watch is not None
+        return self._watch is not None
 
     def stop(self) -> list[Path]:
         """Ends the survey where the script itself has ended: what was watched until then is kept."""
@@ -200,6 +215,31 @@ class Survey(Recording):
     def _not_mine(self) -> bool:
         return os.getpid() != self._pid
 
+    @property
+    def _watch(self) -> ObservingWatch | None:
+        """What watches the running iteration, if anything does."""
+        return None if self._surveyor is None else self._surveyor.watch
+
+    def _begin_stage(self, stage: Stage) -> None:
+        discovery = self._discovery
+        if stage == "discover" and discovery is None:
+            self._discovery = Discovery()
+            self._discovery.install(self._hooks)
+        # An iteration that broke off has shown nothing; then the next one is listened to.
+        elif discovery is not None and (discovery.roots or discovery.optimizers):
+            discovery.remove()
+            self._discovery = None
+            self._surveyor = Surveyor(discovery.model, discovery.optimizers, self._hooks)
+        if self._surveyor is None or self._hooks.tripped:
+            return
+        if stage == "operators":
+            if self._operators_of is None:
+                self._surveyor.wait(_DEVICE_SECONDS)
+                self._operators_of = modules_of(heaviest(listed(self._surveyor.rounds), self._top))
+            self._surveyor.begin("operators", self._operators_of)
+        elif stage in ("all", "forwards"):
+            self._surveyor.begin(stage)
+
     def _leave(self) -> None:
         if self.ended:
             self._refusals += 1
@@ -212,13 +252,23 @@ class Survey(Recording):
     def _finish(self) -> None:
         self.ended = True
         try:
-            everything = self._watched.take_out()
+            everything = self._take_out()
             self.modules = sum(bool(path) for path in modules_of(everything))
             self.found = heaviest(everything, self._top)
         except Exception as error:
             self._hooks.trip(error)
         if self.found:
             self._finished(self)
+
+    def _take_out(self) -> list[Listed]:
+        """Ends all watching, and returns everything that ran."""
+        if self._discovery is not None:
+            self._discovery.remove()
+        if self._surveyor is None:
+            return []
+        self._surveyor.remove()
+        self._surveyor.wait(_DEVICE_SECONDS)
+        return listed(self._surveyor.rounds)
 
     def _median_ns(self, stage: Stage) -> int | None:
         times = self._times.get(stage)
