@@ -28,7 +28,7 @@ def on_device(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeDeviceClock], No
     """Has models be on a device, which the given clock is the clock of."""
 
     def use(clock: FakeDeviceClock) -> None:
-        for place in ("inline.recorder", "phases.listeners", "planning.surveyor"):
+        for place in ("phases.listeners", "targets.find"):
             monkeypatch.setattr(f"stepscope.record.{place}.clock_for", lambda _: clock)
 
     return use

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepscope.record.clock import HOST
-from stepscope.record.ring import Pending, Reading, Ring
+from stepscope.record.ring import Pending, Ring, Sample
 
 from .fake_device import FakeDeviceClock
 
@@ -20,7 +20,7 @@ def test_nothing_is_read_before_the_device_is_there() -> None:
     ring.push(_pending(clock, iteration=4))
     assert list(ring.read()) == []
     clock.finish()
-    assert list(ring.read()) == [Reading(key=0, iteration=4, duration_ns=10, offset_ns=10)]
+    assert list(ring.read()) == [(0, Sample(iteration=4, duration_ns=10, offset_ns=10))]
     assert len(ring) == 0
 
 
@@ -31,7 +31,7 @@ def test_a_full_ring_gives_up_the_oldest_and_counts_it() -> None:
         ring.push(_pending(clock, iteration, key=7))
     assert (len(ring), ring.lost) == (2, {7: 3})
     clock.finish()
-    assert [reading.iteration for reading in ring.read()] == [3, 4]
+    assert [sample.iteration for _, sample in ring.read()] == [3, 4]
 
 
 def test_marks_are_used_again_so_that_a_long_run_makes_few() -> None:
@@ -51,11 +51,11 @@ def test_marks_of_a_captured_graph_are_kept_for_its_next_replay() -> None:
     for iteration in range(3):
         ring.push(Pending(iteration, clock, clock.mark(), [], in_graph=[(0, start, stop)]))
         clock.finish()
-        assert [reading.duration_ns for reading in ring.read()] == [5]
+        assert [sample.duration_ns for _, sample in ring.read()] == [5]
     assert clock.released.isdisjoint({id(start), id(stop)})
 
 
 def test_a_host_clock_is_read_at_once() -> None:
     ring = Ring()
     ring.push(Pending(0, HOST, 90, [(1, 100, 130)]))
-    assert list(ring.read()) == [Reading(key=1, iteration=0, duration_ns=30, offset_ns=10)]
+    assert list(ring.read()) == [(1, Sample(iteration=0, duration_ns=30, offset_ns=10))]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError, UsageError
 
 if TYPE_CHECKING:
@@ -152,10 +153,8 @@ def _put(text: str, output: Path | None, stdout: int | None) -> None:
     if output is not None:
         if stdout is not None:
             os.close(stdout)
-        try:
-            output.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise _cannot_write(output, error.strerror or str(error)) from None
+        with complete_output(output) as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
     elif stdout is not None:
         from stepscope.cli.script_plan import write_all
 
@@ -168,19 +167,13 @@ def _check_writable(output: Path | None) -> None:
     """Says what is wrong with the place of the plan before a script runs for it."""
     if output is None:
         return
-    if not output.parent.is_dir():
-        raise _cannot_write(output, f"there is no folder {output.parent}")
-    place = output if output.exists() else output.parent
-    if not os.access(place, os.W_OK):
-        raise _cannot_write(output, "no permission")
-
-
-def _cannot_write(output: Path, why: str) -> StepScopeError:
-    return StepScopeError(
-        f"{output}: cannot be written ({why})",
-        hint="choose a folder that exists and that you may write to",
-        slug="cannot-write",
-    )
+    why = "" if output.parent.is_dir() else f"there is no folder {output.parent}"
+    if why or not os.access(output.parent, os.W_OK):
+        raise StepScopeError(
+            f"{output}: cannot be written ({why or 'no permission'})",
+            hint="choose a folder that exists and that you may write to",
+            slug="cannot-write",
+        )
 
 
 def _is_label(text: str) -> bool:

@@ -145,7 +145,7 @@ class ScriptPlan:
                 f"Such an iteration took {time_text(survey.watched_ns)}, "
                 f"an untouched one {time_text(survey.untouched_ns)}."
             )
-        kept = _modules(survey.found)
+        kept = sum(bool(path) for path in modules_of(survey.found))
         if kept < survey.modules:
             lines.append(
                 f"Of {survey.modules} modules these are the {kept} heaviest; --top names more."
@@ -227,10 +227,6 @@ def write_all(descriptor: int, text: str) -> None:
     """
     with os.fdopen(descriptor, "wb") as file:
         file.write(text.encode("utf-8", "replace"))
-
-
-def _modules(found: Sequence[Listed]) -> int:
-    return sum(bool(path) for path in modules_of(found))
 
 
 def _say(text: str) -> None:

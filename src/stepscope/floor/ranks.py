@@ -12,13 +12,13 @@ import re
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of the job; `rule` says how its rank was found, `conflict` who disagrees."""
+    """A process of the job; `rule` is how its rank was found."""
 
     rank: int
     local_rank: int | None
@@ -26,7 +26,17 @@ class Process:
     host: str
     pid: int
     rule: str
-    conflict: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """Itself as the fields of a recorded file."""
+        return {
+            "host_name": self.host,
+            "rank": self.rank,
+            "local_rank": self.local_rank,
+            "world_size": self.world_size,
+            "pid": self.pid,
+            "rank_rule": self.rule,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +66,6 @@ _LAUNCHERS = (
     _Launcher("Slurm", "SLURM_PROCID", ("SLURM_LOCALID",), ("SLURM_NTASKS",)),
     _Launcher("RANK", "RANK", ("LOCAL_RANK",), ("WORLD_SIZE",)),
 )
-# These are set by whatever started this very process, so two of them must agree.
-_STARTS_THE_PROCESS = ("PALS", "Open MPI", "PMIx", "PMI", "MVAPICH")
 
 
 def _integer(environment: Mapping[str, str], *names: str) -> int | None:
@@ -90,34 +98,19 @@ def process_from(environment: Mapping[str, str]) -> Process:
     >>> process_from({"SLURM_PROCID": "3", "SLURM_NTASKS": "8"}).rank
     3
     """
-    found: tuple[_Launcher, int] | None = None
-    conflict: str | None = None
     for launcher in _LAUNCHERS:
         rank = _integer(environment, launcher.rank)
         if rank is None or (launcher.needs and launcher.needs not in environment):
             continue
-        if found is None:
-            found = (launcher, rank)
-        elif (
-            found[0].rule in _STARTS_THE_PROCESS
-            and launcher.rule in _STARTS_THE_PROCESS
-            and rank != found[1]
-            and conflict is None
-        ):
-            conflict = f"{found[0].rank}={found[1]} but {launcher.rank}={rank}"
-    if found is None:
-        return Process(0, None, 1, host_name(), os.getpid(), "single")
-    launcher, rank = found
-    world_size = _integer(environment, *launcher.world_size)
-    return Process(
-        rank=rank,
-        local_rank=_integer(environment, *launcher.local_rank),
-        world_size=max(world_size or 1, rank + 1),
-        host=host_name(),
-        pid=os.getpid(),
-        rule=launcher.rule,
-        conflict=conflict,
-    )
+        return Process(
+            rank=rank,
+            local_rank=_integer(environment, *launcher.local_rank),
+            world_size=max(_integer(environment, *launcher.world_size) or 1, rank + 1),
+            host=host_name(),
+            pid=os.getpid(),
+            rule=launcher.rule,
+        )
+    return Process(0, None, 1, host_name(), os.getpid(), "single")
 
 
 def this_process() -> Process:
@@ -130,15 +123,11 @@ def this_process() -> Process:
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return process
-    rank = int(distributed.get_rank())
-    return Process(
-        rank=rank,
-        local_rank=process.local_rank,
+    return replace(
+        process,
+        rank=int(distributed.get_rank()),
         world_size=int(distributed.get_world_size()),
-        host=process.host,
-        pid=process.pid,
         rule="torch.distributed",
-        conflict=None,
     )
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from stepscope.floor.complete_file import complete_file
-from stepscope.record.trouble import say_once
+from stepscope.record.trouble import Guard, say_once
 
 
 def write_complete(
@@ -82,3 +83,43 @@ def keep_json(directory: Path, name: str, payload: Mapping[str, Any], *, what: s
     """Like `keep`, for a JSON object."""
     data = json.dumps(payload, indent=1, allow_nan=False).encode()
     return keep(directory, name, lambda file: file.write(data), what=what)
+
+
+class Background:
+    """Does what takes long beside the training loop, one thing after another.
+
+    Args:
+        name: of its threads.
+        guard: gets what goes wrong there.
+    """
+
+    def __init__(self, name: str, guard: Guard) -> None:
+        self._name = name
+        self._guard = guard
+        self._last: threading.Thread | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to be done."""
+        return self._last is not None and self._last.is_alive()
+
+    def run(self, write: Callable[[], object]) -> None:
+        """Calls `write` in a thread, after what is being done there already."""
+        before = self._last
+
+        def work() -> None:
+            if before is not None:
+                before.join()
+            try:
+                write()
+            except Exception as error:
+                self._guard.trip(error)
+
+        self._last = threading.Thread(target=work, name=self._name, daemon=True)
+        self._last.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until all is done; False when it is not after so many seconds."""
+        if self._last is not None:
+            self._last.join(seconds)
+        return not self.busy

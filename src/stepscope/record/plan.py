@@ -19,6 +19,8 @@ import difflib
 import importlib
 import json
 import re
+import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,7 +128,7 @@ class _Reader:
 
     def layer(self, name: str, layer: Mapping[str, object]) -> None:
         for key in layer:
-            if key not in ("forward_events", "backward_events"):
+            if key not in dict(_DIRECTIONS):
                 raise PlanError(
                     f'{self.where(self.line_of(key, name))}: layer "{name}" has "{key}"',
                     hint="a layer has forward_events and backward_events",
@@ -137,14 +139,10 @@ class _Reader:
                 self.add(label_in_layer(name, direction, event), event, line)
 
     def option(self, key: str, value: object) -> None:
-        kind, says, good = _OPTIONS[key]
-        if not isinstance(value, kind) or isinstance(value, bool) is not (kind is bool):
-            wrong = True
-        else:
-            wrong = not good(value)
-        if wrong:
+        kind, expected, good = _OPTIONS[key]
+        if type(value) is not kind or not good(value):
             raise PlanError(
-                f"{self.where(self.line_of(key))}: {key} is {value!r}", hint=f"{key} is {says}"
+                f"{self.where(self.line_of(key))}: {key} is {value!r}", hint=f"{key} is {expected}"
             )
         self.options[key] = value
 
@@ -227,13 +225,20 @@ def read_plan(path: str | Path) -> Plan:
             hint="give a TOML or JSON file",
         ) from None
     if path.suffix.lower() == ".json":
+
+        def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            # Python's reader would keep the last of two.
+            table = dict(pairs)
+            if len(table) < len(pairs):
+                twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+                raise PlanError(
+                    f'{source}{_line_of_second(twice, text)}: "{twice}" is there twice',
+                    hint="put what belongs to it in one place",
+                )
+            return table
+
         try:
-            mapping = json.loads(text, object_pairs_hook=_each_once)
-        except _TwiceError as twice:
-            raise PlanError(
-                f'{source}{_line_of_second(twice.name, text)}: "{twice.name}" is there twice',
-                hint="put what belongs to it in one place",
-            ) from None
+            mapping = json.loads(text, object_pairs_hook=each_once)
         except json.JSONDecodeError as error:
             raise PlanError(f"{source}, line {error.lineno}: not JSON: {error.msg}") from None
         except RecursionError:
@@ -245,23 +250,6 @@ def read_plan(path: str | Path) -> Plan:
     return plan_from(mapping, source=source, text=text)
 
 
-class _TwiceError(Exception):
-    """A JSON object has a name twice, of which Python's reader would keep the last."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in table:
-            raise _TwiceError(name)
-        table[name] = value
-    return table
-
-
 def _line_of_second(name: str, text: str) -> str:
     """`, line 7` of a name's second place; nothing where it has more, in other objects."""
     found = [place.start() for place in re.finditer(re.escape(json.dumps(name)), text)]
@@ -270,17 +258,7 @@ def _line_of_second(name: str, text: str) -> str:
 
 def _read_toml(text: str, source: str) -> dict[str, Any]:
     # Part of Python since 3.11; tomli is the same reader for 3.10.
-    for module in ("tomllib", "tomli"):
-        try:
-            toml: Any = importlib.import_module(module)
-            break
-        except ImportError:
-            continue
-    else:
-        raise PlanError(
-            f"{source}: this Python cannot read TOML",
-            hint="use Python 3.11, install tomli, or write the plan as JSON",
-        )
+    toml: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         mapping: dict[str, Any] = toml.loads(text)
     except toml.TOMLDecodeError as error:

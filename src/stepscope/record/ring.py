@@ -49,10 +49,9 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A measurement that was read: the offset is from the iteration's start (ns)."""
+class Sample:
+    """One measurement: in which iteration, how long, and how long after the iteration's start (ns)."""
 
-    key: int
     iteration: int
     duration_ns: int
     offset_ns: int
@@ -75,8 +74,8 @@ class Ring:
             self._give_up(self._queue.popleft())
         self._queue.append(pending)
 
-    def read(self) -> Iterator[Reading]:
-        """Takes out, oldest first, what the clocks have reached; stops at the first they have not.
+    def read(self) -> Iterator[tuple[int, Sample]]:
+        """Takes out, oldest first and with its key, what the clocks have reached; stops at the first they have not.
 
         Marks are reached nearly in the order they were made, so nothing behind is asked.
         """
@@ -84,12 +83,8 @@ class Ring:
             pending = self._queue.popleft()
             between_ns = pending.clock.between_ns
             for key, start, stop in (*pending.measured, *pending.in_graph):
-                yield Reading(
-                    key=key,
-                    iteration=pending.iteration,
-                    duration_ns=between_ns(start, stop),
-                    offset_ns=between_ns(pending.origin, start),
-                )
+                offset_ns = between_ns(pending.origin, start)
+                yield key, Sample(pending.iteration, between_ns(start, stop), offset_ns)
             pending.release()
 
     def drop(self) -> None:

@@ -21,12 +21,12 @@ def test_what_is_written_in_the_background_is_written_in_turn(tmp_path: Path) ->
         first_may_end.wait(10)
         said.append("first")
 
-    files.in_background(first)
-    files.in_background(lambda: said.append("second"))
-    assert files.busy
+    files.background.run(first)
+    files.background.run(lambda: said.append("second"))
+    assert files.background.busy
     first_may_end.set()
     assert files.settled()
-    assert (said, files.busy) == (["first", "second"], False)
+    assert (said, files.background.busy) == (["first", "second"], False)
 
 
 def test_a_write_that_hangs_is_said_and_nothing_waits_for_it(
@@ -34,7 +34,7 @@ def test_a_write_that_hangs_is_said_and_nothing_waits_for_it(
 ) -> None:
     monkeypatch.setattr(rank_files, "_PATIENCE_SECONDS", 0.01)
     files, ends = RankFiles(tmp_path, Guard("a test")), threading.Event()
-    files.in_background(lambda: bool(ends.wait(10)))
+    files.background.run(lambda: bool(ends.wait(10)))
     with pytest.warns(RecordingWarning, match="takes no file within"):
         assert not files.settled()
     ends.set()
@@ -48,7 +48,7 @@ def test_a_write_that_fails_stops_the_recording_and_not_the_job(tmp_path: Path) 
     def fails() -> None:
         raise OSError("disk")
 
-    files.in_background(fails)
+    files.background.run(fails)
     assert files.settled()
     assert str(guard.error) == "disk"
 

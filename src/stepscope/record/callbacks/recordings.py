@@ -63,9 +63,16 @@ class Recordings:
         self._guards: dict[str, Guard] = {}
         self.written: list[Path] = []
         self._steps = steps
-        self._schedule: dict[str, Any] = {"wait": wait, "warmup": warmup, "repeat": repeat}
-        self._trace_options: dict[str, Any] = {"ranks": ranks, "memory": memory, "stack": stack}
         self._name = name
+        self._trace_options: dict[str, Any] = {
+            "wait": wait,
+            "warmup": warmup,
+            "active": steps,
+            "repeat": repeat,
+            "ranks": ranks,
+            "memory": memory,
+            "stack": stack,
+        }
         self._plan = plan
         self._phases = phases
         self._trigger = trigger
@@ -154,9 +161,7 @@ class Recordings:
                 self.out,
                 name=self._name,
                 model=model,
-                active=self._steps,
                 start_step=self._number,
-                **self._schedule,
                 **self._trace_options,
             )
             self._start("trace", tracer)

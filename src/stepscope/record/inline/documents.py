@@ -7,11 +7,12 @@ every step's phases, which is small enough to keep for each run and to compare r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from stepscope.floor.ranks import Process
-from stepscope.floor.statistics import Statistics, describe, overhead
+from stepscope.floor.statistics import describe, overhead
 from stepscope.record.inline.events import Event, Measured
 from stepscope.record.phases.phases import COLUMNS, PHASES, Phases
 from stepscope.record.plan import Entry
@@ -36,23 +37,13 @@ def file_name(process: Process, kind: str) -> str:
     return f"{process.host}.{process.rank}.{kind}.json"
 
 
-def _who(process: Process) -> dict[str, Any]:
-    return {
-        "host_name": process.host,
-        "rank": process.rank,
-        "local_rank": process.local_rank,
-        "world_size": process.world_size,
-        "pid": process.pid,
-        "rank_rule": process.rule,
-    }
-
-
-def _statistics_ns(statistics: Statistics | None) -> dict[str, Any] | None:
-    if statistics is None:
+def _statistics_ns(values: Sequence[int]) -> dict[str, Any] | None:
+    found = describe(values)
+    if found is None:
         return None
+    unitless = ("n", "stable")
     return {
-        name if name in ("n", "stable") else f"{name}_ns": value
-        for name, value in asdict(statistics).items()
+        name if name in unitless else f"{name}_ns": value for name, value in asdict(found).items()
     }
 
 
@@ -71,8 +62,8 @@ def _event(event: Event) -> dict[str, Any]:
         "avg_iter_start_to_event_start_time_ms": _mean_ms(offsets),
         "occurrence": event.observed.occurrence,
         "clock": event.observed.clock,
-        "statistics": _statistics_ns(describe(durations)),
-        "offset_statistics": _statistics_ns(describe(offsets)),
+        "statistics": _statistics_ns(durations),
+        "offset_statistics": _statistics_ns(offsets),
         "missed": event.missed,
         "lost": event.lost,
         "samples": [
@@ -115,7 +106,7 @@ def inline_document(measured: Measured, process: Process, started_epoch_ns: int)
     return {
         "format": "stepscope.inline",
         "version": VERSION,
-        **_who(process),
+        **process.fields(),
         "avg_iter_time_ms": _mean_ms(unarmed or armed),
         "timeline": timeline,
         "complete": measured.done,
@@ -128,8 +119,8 @@ def inline_document(measured: Measured, process: Process, started_epoch_ns: int)
         "bookkeeping_ns_per_iteration": measured.bookkeeping_ns
         / max(measured.iterations_run - 1, 1),
         "iteration_statistics": {
-            "armed": _statistics_ns(describe(armed)),
-            "unarmed": _statistics_ns(describe(unarmed)),
+            "armed": _statistics_ns(armed),
+            "unarmed": _statistics_ns(unarmed),
         },
         "iterations": [list(row) for row in measured.iterations],
         "not_measured": [
@@ -176,7 +167,7 @@ def phases_document(
             "mean_ns": history.totals[position] / n if n else 0.0,
             "share_ratio": history.totals[position] / total_ns if total_ns else 0.0,
             "largest_ns": history.largest[position],
-            "statistics": _statistics_ns(describe(columns[position])),
+            "statistics": _statistics_ns(columns[position]),
         }
     device = None
     if phases.clock is not None and phases.device_steps:
@@ -194,7 +185,7 @@ def phases_document(
     summary: dict[str, Any] = {
         "format": "stepscope.phases",
         "version": PHASES_VERSION,
-        **_who(process),
+        **process.fields(),
         "start_epoch_ns": started_epoch_ns,
         "steps": phases.steps,
         "counted_steps": n,
@@ -206,7 +197,7 @@ def phases_document(
         else {
             "mean_ns": total_ns / n,
             "largest_ns": history.largest[1],
-            "statistics": _statistics_ns(describe(columns[1])),
+            "statistics": _statistics_ns(columns[1]),
         },
         "phases": by_phase,
         "device": device,

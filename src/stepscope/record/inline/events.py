@@ -5,16 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stepscope.record.plan import Entry, Plan
+from stepscope.record.ring import Sample
 from stepscope.record.targets.watch import Observed
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One measurement of an event: `iteration` counts from the recorder's first, from 0."""
-
-    iteration: int
-    duration_ns: int
-    offset_ns: int
 
 
 @dataclass(slots=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from stepscope.floor.ranks import Process, this_process
 from stepscope.record.inline.documents import file_name, inline_document, phases_document
 from stepscope.record.inline.events import Measured
-from stepscope.record.output import keep_json
+from stepscope.record.output import Background, keep_json
 from stepscope.record.phases.communication import ddp_timing
 from stepscope.record.phases.phases import Phases
 from stepscope.record.targets.copies import Copied
@@ -31,16 +29,10 @@ class RankFiles:
     def __init__(self, out: Path, guard: Guard) -> None:
         self.out = out
         self.written: list[Path] = []
-        self._guard = guard
+        self.background = Background("stepscope-writer", guard)
         self._started_epoch_ns = time.time_ns()
         self._process: Process | None = None
-        self._writer: threading.Thread | None = None
         self._ddp: dict[str, Any] | None = None
-
-    @property
-    def busy(self) -> bool:
-        """Whether something is still being written in the background."""
-        return self._writer is not None and self._writer.is_alive()
 
     def process(self) -> Process:
         """This process; asked again until torch.distributed has said who it is."""
@@ -48,31 +40,15 @@ class RankFiles:
             self._process = this_process()
         return self._process
 
-    def in_background(self, write: Callable[[], None]) -> None:
-        """Calls `write` in a thread, after what is being written there already."""
-        before = self._writer
-
-        def work() -> None:
-            if before is not None:
-                before.join()
-            try:
-                write()
-            except Exception as error:
-                self._guard.trip(error)
-
-        self._writer = threading.Thread(target=work, name="stepscope-writer", daemon=True)
-        self._writer.start()
-
     def settled(self) -> bool:
-        """Waits for the background; False, and said, when it hangs: writing more would hang the job."""
-        if self._writer is not None:
-            self._writer.join(_PATIENCE_SECONDS)
-        if self.busy:
+        """Waits for the background; False, with a warning, when it hangs, as writing more would."""
+        settled = self.background.wait(_PATIENCE_SECONDS)
+        if not settled:
             say_once(
                 f"{self.out} takes no file within {_PATIENCE_SECONDS:.0f} s: "
                 "what was measured last is not written"
             )
-        return not self.busy
+        return settled
 
     def write_inline(self, measured: Measured) -> None:
         """Writes the events of a plan, in place of an earlier file of this process."""

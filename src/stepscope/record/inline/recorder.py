@@ -6,7 +6,6 @@ reads later what the clocks have reached. It knows no loop, no file and no comma
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -14,14 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from stepscope.record import annotate
-from stepscope.record.clock import HOST, Clock, clock_for
-from stepscope.record.inline.events import (
-    Event,
-    Measured,
-    NotMeasured,
-    Sample,
-    not_measured_words,
-)
+from stepscope.record.clock import Clock
+from stepscope.record.inline.events import Event, Measured, NotMeasured, not_measured_words
 from stepscope.record.inline.schedule import Schedule, Turn
 from stepscope.record.labels import parse_label
 from stepscope.record.plan import Plan
@@ -32,7 +25,6 @@ from stepscope.record.targets.find import Finder, why_not_seen
 from stepscope.record.targets.watch import ArmedWatch, ObservingWatch, WatchedRegion
 from stepscope.record.trouble import Guard, say_once
 
-_HOST_BESIDE_DEVICE = Clock(stream=-1)
 _DRAIN_SECONDS = 5.0
 _REPLAY_SECONDS = 1.0
 _READ_EVERY = 8
@@ -80,7 +72,6 @@ class Recorder:
             one_shot=plan.mode == "one_shot",
         )
         self._guard = guard
-        self._clock_on = functools.cache(clock_for)
         self._ring = Ring()
         self._finder: Finder | None = None
         self._targets: list[Target] = []
@@ -108,7 +99,7 @@ class Recorder:
             iterations_run=self.iteration + 1,
             bookkeeping_ns=self.bookkeeping_ns,
             in_graph=self.in_graph,
-            observed=self.schedule.planned() is not None,
+            observed=self.schedule.has_observed,
             done=self.done,
         )
 
@@ -229,20 +220,10 @@ class Recorder:
             self._armed_watch.in_graph = {}
         return changed
 
-    def clock_of(self, label: str) -> Clock:
-        """Input waits are the host's; everything else is timed where the label's module works."""
-        if label == "input_wait":
-            return HOST if self._module_clock("forward").kind == "host" else _HOST_BESIDE_DEVICE
-        return self._module_clock(label)
-
-    def _module_clock(self, label: str) -> Clock:
-        finder = self._finder
-        return self._clock_on(None if finder is None else finder.device_of(parse_label(label)))
-
     def _observe(self) -> ObservingWatch:
         self._finder = Finder(self.model, self.optimizers, self.copies)
         self._targets = self._finder.everything(self.plan)
-        return ObservingWatch(self.plan, self.clock_of)
+        return ObservingWatch(self.plan, self._finder.clock_of)
 
     def _observed(self, watch: ObservingWatch) -> None:
         finder = self._finder
@@ -251,7 +232,7 @@ class Recorder:
         ended = [event for event in watch.events if event.end_index is not None]
         self.events = [Event(event) for event in sorted(ended, key=lambda one: one.start_index)]
         armed = {
-            label: (finder.armed(parse_label(label)), self.clock_of(label))
+            label: (finder.armed(parse_label(label)), finder.clock_of(label))
             for label in {event.observed.label for event in self.events}
         }
         self._armed = [armed[event.observed.label] for event in self.events]
@@ -339,10 +320,8 @@ class Recorder:
         return bool(ran)
 
     def _read(self) -> None:
-        for reading in self._ring.read():
-            self.events[reading.key].samples.append(
-                Sample(reading.iteration, reading.duration_ns, reading.offset_ns)
-            )
+        for key, sample in self._ring.read():
+            self.events[key].samples.append(sample)
 
     def _wait_for_ring(self, seconds: float, *, every: float) -> None:
         deadline = time.monotonic() + seconds

@@ -101,12 +101,10 @@ class Schedule:
         self.turn = self._decide()
         return self.turn
 
-    def planned(self) -> int | None:
-        """Iterations left if nothing is missed; None before the observed one."""
-        if self._events is None:
-            return None
-        armed = (self._events - self._event) * (self._repetitions + 1) - (self._kept + 1)
-        return armed + (armed // self._unarmed_every if self._unarmed_every else 0)
+    @property
+    def has_observed(self) -> bool:
+        """Whether the observed iteration has told how many events there are."""
+        return self._events is not None
 
     def _decide(self) -> Turn:
         if self._warmup_left > 0:

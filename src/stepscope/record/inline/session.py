@@ -67,7 +67,6 @@ class Session(Recording):
         self._saved = time.monotonic()
         self._recorder_over = False
         self._reads_left = 100
-        self._out_of_the_job = False
         self._said_stop = False
         self._successor: Session | None = None
         self._at_exit = AtExit(self.stop)
@@ -121,12 +120,8 @@ class Session(Recording):
 
     def end(self) -> None:
         """The iteration has ended."""
-        if self.guard.tripped or not self._in_iteration:
-            return
-        try:
-            self._end(time.perf_counter_ns())
-        except Exception as error:
-            self.guard.trip(error)
+        if self._in_iteration:
+            self.guard.ask(self._end, time.perf_counter_ns())
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
         """The iteration broke off; nothing of it counts."""
@@ -174,33 +169,23 @@ class Session(Recording):
 
     def input_begins(self) -> tuple[Any, Any]:
         """The wait for a batch starts."""
-        recorder, phases = self._recorder, self._phases
-        if self.guard.tripped or not self._in_iteration:
-            return None, None
-        try:
-            if phases is not None:
-                phases.installed.add("input_wait")
-            watch = recorder.watch if recorder is not None else None
-            return (
-                phases.open("input_wait") if phases is not None else None,
-                None if watch is None else (watch, watch.open("input_wait")),
-            )
-        except Exception as error:
-            self.guard.trip(error)
-            return None, None
+        phase = watched = None
+        if self._in_iteration and not self.guard.tripped:
+            if self._phases is not None:
+                self._phases.installed.add("input_wait")
+                phase = self.guard.ask(self._phases.open, "input_wait")
+            watch = None if self._recorder is None else self._recorder.watch
+            if watch is not None:
+                watched = watch, self.guard.ask(watch.open, "input_wait")
+        return phase, watched
 
     def input_ends(self, token: tuple[Any, Any]) -> None:
         """The batch is here."""
-        if self.guard.tripped:
-            return
         phase, watched = token
-        try:
-            if watched is not None:
-                watched[0].close(watched[1])
-            if self._phases is not None:
-                self._phases.close(phase)
-        except Exception as error:
-            self.guard.trip(error)
+        if watched is not None:
+            self.guard.ask(watched[0].close, watched[1])
+        if self._phases is not None:
+            self.guard.ask(self._phases.close, phase)
 
     def recapture(self) -> bool:
         """Whether the job has to capture its CUDA graph again (see `Recorder.recapture`)."""
@@ -255,7 +240,7 @@ class Session(Recording):
             if self._phases.steps % _ASK_DDP_EVERY == _ASK_DDP_FIRST:
                 self._files.ask_ddp(self._trained.model)
         # A directory that hangs must not gather threads that wait for it.
-        if time.monotonic() - self._saved > _SAVE_EVERY_SECONDS and not self._files.busy:
+        if time.monotonic() - self._saved > _SAVE_EVERY_SECONDS and not self._files.background.busy:
             self._saved = time.monotonic()
             self._save()
 
@@ -266,10 +251,10 @@ class Session(Recording):
             measured = recorder.measured()
             # Who this is, is asked in the job's own thread.
             files.process()
-            files.in_background(lambda: files.write_inline(measured))
+            files.background.run(lambda: files.write_inline(measured))
         if self._phases is not None:
             summary = self._phases_document(self._phases, samples=False)
-            files.in_background(lambda: files.write_phases(summary))
+            files.background.run(lambda: files.write_phases(summary))
 
     def _phases_document(self, phases: Phases, *, samples: bool) -> dict[str, Any]:
         copies = self._listeners.copies
@@ -282,7 +267,7 @@ class Session(Recording):
             self._listeners.remove()
         measured = recorder.measured()
         self._files.process()
-        self._files.in_background(lambda: self._files.write_inline(measured))
+        self._files.background.run(lambda: self._files.write_inline(measured))
 
     def _listen(self, found: FoundModel) -> None:
         recorder = self._recorder
@@ -298,9 +283,6 @@ class Session(Recording):
 
     def _take_out(self) -> None:
         """Takes everything of ours out of the job; at a boundary, where torch walks no hooks."""
-        if self._out_of_the_job:
-            return
-        self._out_of_the_job = True
         self._in_iteration = False
         self._trained.close()
         self._listeners.remove()

@@ -71,9 +71,6 @@ class LoopFinder:
             self._step.remove()
         self._heard = self._batches = self._step = None
 
-    def _told_by_script(self) -> bool:
-        return self._recording.driver is not None
-
     def _adopt(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         # The boundary cannot be torch's own hook: hooks are put in and taken out at boundaries, and
         # torch would be walking through them. So the first optimizer's `step` is replaced; its
@@ -106,26 +103,23 @@ class LoopFinder:
         def step(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
             # A step inside compiled or captured code is the code being made, not an iteration.
-            if is_compiling() or self._guard.tripped or self._told_by_script():
+            if is_compiling() or self._guard.tripped or self._recording.driver is not None:
                 return result
             # Another one may have taken its place.
             if not self._capturing() and (owner is None or owner is self._optimizer()):
-                self._catch_up()
+                missed, self._missed = self._missed, 0
+                if missed:
+                    self._recording.missed(missed)
                 self._started_over_before, self._starts_over = self._starts_over, False
                 self._recording.begin()
             return result
 
         return step if owner is None else types.MethodType(step, owner)
 
-    def _catch_up(self) -> None:
-        missed, self._missed = self._missed, 0
-        if missed:
-            self._recording.missed(missed)
-
     def _next(self, original: Any) -> Any:
         @functools.wraps(original)
         def following(batches: Any) -> Any:
-            if self._guard.tripped or self._told_by_script():
+            if self._guard.tripped or self._recording.driver is not None:
                 return original(batches)
             first = getattr(batches, "_num_yielded", None) == 0
             tokens = self._recording.input_begins()

@@ -94,7 +94,6 @@ class OnDemand(EveryStep):
         self._said: tuple[Any, ...] = ()
         self._seen: tuple[int, ...] | None = None
         self._signalled = False
-        self._handles_signal = False
         self._complained = False
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -336,15 +335,13 @@ class OnDemand(EveryStep):
             return
         signal.signal(signal.SIGUSR2, self._on_usr2)
         signal.siginterrupt(signal.SIGUSR2, False)
-        self._handles_signal = True
 
     def _on_usr2(self, _number: int, _frame: FrameType | None) -> None:
         self._signalled = True
 
     def _leave_signal(self) -> None:
-        if not self._handles_signal or sys.is_finalizing():
+        if not self._on_signal or sys.is_finalizing():
             return
-        self._handles_signal = False
         with contextlib.suppress(ValueError):  # not the main thread
             if signal.getsignal(signal.SIGUSR2) == self._on_usr2:
                 # Ignored, not default: one that comes late would end the process.

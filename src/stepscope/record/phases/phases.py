@@ -257,8 +257,8 @@ class Phases:
         self._marks = []
 
     def _read(self) -> None:
-        for reading in self._ring.read():
-            self.device_ns[reading.key] += reading.duration_ns
-            if reading.iteration != self._last_read:
-                self._last_read = reading.iteration
+        for phase, sample in self._ring.read():
+            self.device_ns[phase] += sample.duration_ns
+            if sample.iteration != self._last_read:
+                self._last_read = sample.iteration
                 self.device_steps += 1

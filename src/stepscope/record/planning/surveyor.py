@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stepscope.record import annotate
-from stepscope.record.clock import HOST, Clock, clock_for
-from stepscope.record.labels import parse_label
+from stepscope.record.clock import Clock
 from stepscope.record.plan import Plan, plan_from
 from stepscope.record.targets import Target
 from stepscope.record.targets.copies import Copies
@@ -130,14 +129,10 @@ class Surveyor:
         self.rounds: list[Round] = []
         self.watch: TimedWatch | None = None
         self._guard = guard
-        self._clock_on = functools.cache(clock_for)
-        self._clock_of = functools.cache(self._find_clock)
         self._finder = Finder(model, optimizers, None)
-        self._copies: Copies | None = None
-        if self._clock_on(self._finder.device_of(parse_label("forward"))).kind != "host":
-            self._copies = Copies()
-            self._copies.attach()
-            self._finder = Finder(model, optimizers, self._copies)
+        if self._finder.clock_of("forward").kind != "host":
+            self._finder.copies = Copies()
+            self._finder.copies.attach()
         self._kind: Kind = "all"
         self._targets: list[Target] = []
 
@@ -150,7 +145,8 @@ class Surveyor:
         """
         self._kind = kind
         plan = _plan(kind, modules)
-        watch = TimedWatch(plan, self._clock_of)
+        # Not the finder's own method, which would hold on to the model.
+        watch = TimedWatch(plan, functools.cache(lambda label: self._finder.clock_of(label)))
         self._targets = self._finder.everything(plan)
         self.watch = watch
         for target in self._targets:
@@ -184,15 +180,9 @@ class Surveyor:
     def remove(self) -> None:
         """Takes everything out of the job, and lets go of the model."""
         self.abandon()
-        if self._copies is not None:
-            self._copies.detach()
-            self._copies = None
+        if self._finder.copies is not None:
+            self._finder.copies.detach()
         self._finder = Finder(None, (), None)
-
-    def _find_clock(self, label: str) -> Clock:
-        if label == "input_wait":
-            return HOST
-        return self._clock_on(self._finder.device_of(parse_label(label)))
 
     def _open_region(self, name: str) -> WatchedRegion | None:
         watch = self.watch

@@ -34,7 +34,7 @@ class Copies:
     def __init__(self) -> None:
         import torch
 
-        self.listeners: tuple[tuple[Watch, Guard, str], ...] = ()
+        self.listeners: tuple[tuple[Watch, Guard], ...] = ()
         self.copied = Copied()
         self._copying: int | None = None
         self._torch: Any = torch
@@ -69,10 +69,7 @@ class Copies:
             finally:
                 self._copying = None
             for watch, guard, token in tokens:
-                try:
-                    watch.close(token)
-                except Exception as error:
-                    guard.trip(error)
+                guard.ask(watch.close, token)
             return result
 
         return copy
@@ -81,17 +78,12 @@ class Copies:
         self, tensor: Any, args: Any, kwargs: Any, default: str | None
     ) -> list[tuple[Watch, Guard, Any]]:
         tokens: list[tuple[Watch, Guard, Any]] = []
-        for watch, guard, label in self.listeners:
-            if guard.tripped:
-                continue
-            try:
-                if self._leaves_host(tensor, args, kwargs, default):
-                    token = watch.open(label)
-                    if token is not None and not tokens:
-                        self._count(tensor)
-                    tokens.append((watch, guard, token))
-            except Exception as error:
-                guard.trip(error)
+        for watch, guard in self.listeners:
+            if guard.ask(self._leaves_host, tensor, args, kwargs, default):
+                token = guard.ask(watch.open, "host_to_device")
+                if token is not None and not tokens:
+                    guard.ask(self._count, tensor)
+                tokens.append((watch, guard, token))
         return tokens
 
     def _count(self, tensor: Any) -> None:
@@ -123,17 +115,15 @@ class HostToDevice(Target):
 
     Args:
         copies: attached for the whole recording.
-        label: what the watch is told.
     """
 
-    def __init__(self, copies: Copies, label: str = "host_to_device") -> None:
+    def __init__(self, copies: Copies) -> None:
         self._copies = copies
-        self._label = label
-        self._mine: tuple[Watch, Guard, str] | None = None
+        self._mine: tuple[Watch, Guard] | None = None
 
     def install(self, watch: Watch, guard: Guard) -> None:
         """Starts to listen."""
-        self._mine = (watch, guard, self._label)
+        self._mine = (watch, guard)
         self._copies.listeners = (*self._copies.listeners, self._mine)
 
     def remove(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from stepscope.record.labels import NAMED, Label, pattern
+from stepscope.record.clock import HOST, Clock, clock_for
+from stepscope.record.labels import NAMED, Label, parse_label, pattern
 from stepscope.record.plan import Entry, Plan, nearest
 from stepscope.record.targets import Target
 from stepscope.record.targets.around import is_compiled
@@ -33,6 +35,7 @@ _WRAPPERS = (
     "_checkpoint_wrapped_module",
     "_flat_param_wrapped_module",
 )
+_HOST_BESIDE_DEVICE = Clock(stream=-1)
 _PARALLEL = ("DistributedDataParallel", "DataParallel")
 
 
@@ -85,9 +88,10 @@ class Finder:
 
     def __init__(self, model: Any, optimizers: Iterable[Any], copies: Copies | None) -> None:
         self.modules: dict[str, FoundModule] = {} if model is None else module_paths(model)
+        self.copies = copies
         self._model = model
         self._optimizers = list(optimizers)
-        self._copies = copies
+        self._clock_on = functools.cache(clock_for)
 
     def everything(self, plan: Plan) -> list[Target]:
         """Everything that has to be listened to, to hear each event that the plan names once."""
@@ -168,6 +172,12 @@ class Finder:
             # A module without tensors of its own works where those around it do.
             path = path.rpartition(".")[0]
 
+    def clock_of(self, label: str) -> Clock:
+        """Input waits are the host's; everything else is timed where the label's module works."""
+        if label != "input_wait":
+            return self._clock_on(self.device_of(parse_label(label)))
+        return HOST if self.clock_of("forward").kind == "host" else _HOST_BESIDE_DEVICE
+
     def _paths(self, label: Label) -> list[str]:
         expression = pattern(label.module or "")
         # "backward" is the whole backward, of which the outermost module's is a part.
@@ -206,7 +216,7 @@ class Finder:
             owners = [*self._optimizers, *([self._model] if self._model is not None else [])]
             return zero_grad(owners)
         if label.text == "host_to_device":
-            return None if self._copies is None else HostToDevice(self._copies)
+            return None if self.copies is None else HostToDevice(self.copies)
         return None
 
 

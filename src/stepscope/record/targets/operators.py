@@ -39,17 +39,11 @@ def _mode_class() -> Any:
         ) -> Any:
             name = func._schema.name
             token = None
-            if (self.wanted is None or name == self.wanted) and not self.guard.tripped:
-                try:
-                    token = self.watch.open(f"{self.prefix}.{name}")
-                except Exception as error:
-                    self.guard.trip(error)
+            if self.wanted is None or name == self.wanted:
+                token = self.guard.ask(self.watch.open, f"{self.prefix}.{name}")
             result = func(*args, **(kwargs or {}))
             if token is not None:
-                try:
-                    self.watch.close(token)
-                except Exception as error:
-                    self.guard.trip(error)
+                self.guard.ask(self.watch.close, token)
             return result
 
     return Operators

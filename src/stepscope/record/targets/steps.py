@@ -13,16 +13,16 @@ from stepscope.record.targets.watch import Watch
 from stepscope.record.trouble import Guard
 
 
-def whole_backward(label: str = "backward") -> Calls:
+def whole_backward() -> Calls:
     """`loss.backward()`, which calls `torch.autograd.backward` by that name."""
     import torch
 
-    return Calls(label, [(torch.autograd, "backward")])
+    return Calls("backward", [(torch.autograd, "backward")])
 
 
-def zero_grad(owners: list[Any], label: str = "zero_grad") -> Calls:
+def zero_grad(owners: list[Any]) -> Calls:
     """`zero_grad` of optimizers and models."""
-    return Calls(label, [(owner, "zero_grad") for owner in owners])
+    return Calls("zero_grad", [(owner, "zero_grad") for owner in owners])
 
 
 def collectives() -> list[str]:
@@ -56,14 +56,9 @@ def _has_ended(result: Any) -> bool:
 
 
 class OptimizerStep(Target):
-    """The steps of every optimizer.
+    """The steps of every optimizer."""
 
-    Args:
-        label: what the watch is told.
-    """
-
-    def __init__(self, label: str = "optimizer.step") -> None:
-        self._label = label
+    def __init__(self) -> None:
         self._steps: OptimizerSteps | None = None
         self._open: list[Any] = []
 
@@ -72,7 +67,7 @@ class OptimizerStep(Target):
         self._open.clear()
 
         def begins(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
-            self._open.append(watch.open(self._label))
+            self._open.append(watch.open("optimizer.step"))
 
         def ends(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
             if self._open:

@@ -246,15 +246,8 @@ class WatchedRegion:
         self._token: Any = None
 
     def __enter__(self) -> None:
-        if not self._guard.tripped:
-            try:
-                self._token = self._watch.open(self._label)
-            except Exception as error:
-                self._guard.trip(error)
+        self._token = self._guard.ask(self._watch.open, self._label)
 
     def __exit__(self, *_: object) -> None:
-        if self._token is not None and not self._guard.tripped:
-            try:
-                self._watch.close(self._token)
-            except Exception as ours:
-                self._guard.trip(ours)
+        if self._token is not None:
+            self._guard.ask(self._watch.close, self._token)

@@ -118,11 +118,9 @@ def write_trace(
 
 
 def write_snapshot(out: Path, name: str) -> Path | None:
-    """Writes the CUDA allocator's history as `{name}.memory.pickle`; None without CUDA."""
+    """Writes the CUDA allocator's history as `{name}.memory.pickle`."""
     import torch
 
-    if not torch.cuda.is_available():
-        return None
     with _space(out, 0) as space:
         raw = space / "memory.pickle"
         torch.cuda.memory._dump_snapshot(str(raw))

@@ -11,12 +11,14 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
+from stepscope.record import annotate
 from stepscope.record.memory import resident_bytes
 from stepscope.record.traces.in_flight import InFlight
+from stepscope.record.traces.module_ranges import ModuleRanges
 from stepscope.record.traces.one_profiler import JOBS_OWN, OneProfiler
-from stepscope.record.traces.ranges import TraceRanges
 from stepscope.record.trouble import Guard
 
 
@@ -38,7 +40,9 @@ class Profiling:
         """How long stopping it held the job up."""
         self._one = one
         self._in_flight = InFlight(guard)
-        self._ranges = TraceRanges(guard)
+        self._guard = guard
+        self._modules: ModuleRanges | None = None
+        self._step: Any = None
         self._grown_from: int | None = None
         self._muted = False
         self._thread_muted = False
@@ -72,18 +76,28 @@ class Profiling:
             self._profiler.start_trace()
         self.recording = True
         self._in_flight.listen()
-        self._ranges.begin(model)
-        about = {**about, "modules": self._ranges.classes()}
+        classes = {}
+        if model is not None:
+            self._modules = ModuleRanges(model)
+            self._modules.install(self._guard)
+            classes = self._modules.classes()
+        annotate.listen(self._open_region)
+        about = {**about, "modules": classes}
         with contextlib.suppress(Exception):
             self._profiler.add_metadata_json("stepscope", json.dumps(about))
 
     def begin_step(self, number: int) -> None:
-        """A recorded step begins."""
-        self._ranges.begin_step(number)
+        """A recorded step starts, and its range."""
+        self._step = _record_function(f"ProfilerStep#{number}")
+        self._step.__enter__()
 
     def end_step(self) -> bool:
         """The running step has ended; False where none was recorded."""
-        return self._ranges.end_step()
+        step, self._step = self._step, None
+        if step is None:
+            return False
+        step.__exit__(None, None, None)
+        return True
 
     @property
     def grown_bytes(self) -> int | None:
@@ -119,13 +133,20 @@ class Profiling:
     def quieten(self) -> bool:
         """Takes out what listens; True when a recorded step has begun and not ended."""
         try:
-            return self._ranges.end_step()
+            return self.end_step()
         finally:
             self._stop_listening()
 
     def _stop_listening(self) -> None:
         self._in_flight.stop_listening()
-        self._ranges.end()
+        annotate.stop_listening(self._open_region)
+        if self._modules is not None:
+            self._modules.remove()
+            self._modules = None
+
+    def _open_region(self, name: str) -> AbstractContextManager[Any] | None:
+        opened: AbstractContextManager[Any] | None = self._guard.ask(_record_function, name)
+        return opened
 
     def stop(self) -> Any:
         """Stops, and returns torch's profiler, to export from; None where nothing was recorded."""
@@ -143,12 +164,17 @@ class Profiling:
                 profiler.stop_trace()
         finally:
             if self._thread_muted:
-                self._thread_muted = False
                 _hear_this_thread()
             self._in_flight.forget()
             self._one.release()
         self.stop_seconds = time.monotonic() - began
         return profiler if was_recording else None
+
+
+def _record_function(name: str) -> Any:
+    from torch.profiler import record_function
+
+    return record_function(name)
 
 
 def _hear_this_thread() -> None:

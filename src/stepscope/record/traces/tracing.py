@@ -14,18 +14,20 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from stepscope.floor.ranks import Process, chosen, this_process
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.job.trained_model import ModelSearch
+from stepscope.record.output import Background
 from stepscope.record.recording import EveryStep
 from stepscope.record.traces.allocator_history import AllocatorHistory
 from stepscope.record.traces.cycles import Cycles
+from stepscope.record.traces.file import trace_name, write_trace
 from stepscope.record.traces.one_profiler import OneProfiler
 from stepscope.record.traces.profiling import Profiling
-from stepscope.record.traces.writer import TraceWriter
 from stepscope.record.trouble import Guard, say_once
 
 _MIB = 1 << 20
@@ -78,10 +80,11 @@ class Tracer(EveryStep):
         self.out = Path(out).absolute()
         self.name = name or _script_name()
         self.guard = Guard("the trace")
+        self.written: list[Path] = []
         self.stop_seconds: list[float] = []
         """How long each stop of the profiler held the job up."""
         self._settings = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
-        self._cycles: Cycles | None = None
+        self._cycles = Cycles()
         self._ranks = ranks
         self._asked_rank = False
         self._process: Process | None = None
@@ -95,13 +98,9 @@ class Tracer(EveryStep):
         self._search = ModelSearch(model, self.guard) if modules else None
         self._history = AllocatorHistory() if memory_snapshot else None
         self._max_bytes = max_mb * _MIB
-        self._writer = TraceWriter(
-            self.out,
-            self.name,
-            self.guard,
-            max_bytes=self._max_bytes,
-            step_in_name=step_in_name or repeat > 1,
-        )
+        self._step_in_name = step_in_name or repeat > 1
+        self._started_epoch_s = time.time()
+        self._background = Background("stepscope-trace", self.guard)
         self._number = start_step
         self._index = -1
         self._lead_in = 0
@@ -112,11 +111,6 @@ class Tracer(EveryStep):
         self._over = False
 
     @property
-    def written(self) -> list[Path]:
-        """The files that are there."""
-        return self._writer.written
-
-    @property
     def over(self) -> bool:
         """Whether no further step is recorded; the files may still be on their way."""
         return self._over
@@ -125,7 +119,7 @@ class Tracer(EveryStep):
         """Starts with the first step; a lead-in stands for the first waiting step, never recorded."""
         try:
             self._cycles = Cycles(**self._settings)
-            self._writer.begin()
+            self._started_epoch_s = time.time()
             if not chosen(self._ranks, self._who()):
                 self._over = True
                 return
@@ -169,7 +163,8 @@ class Tracer(EveryStep):
             except Exception as error:
                 self._give_up(error)
             self._finish()
-        self._writer.wait(wait_seconds)
+        if not self._background.wait(wait_seconds):
+            say_once(f"a trace is not written after {wait_seconds:.0f} s; it may get lost")
         self._forget_exit()
         return self.written
 
@@ -185,8 +180,6 @@ class Tracer(EveryStep):
 
     def _enter_step(self) -> None:
         cycles = self._cycles
-        if cycles is None:
-            return
         self._index += 1
         index = self._index
         action = cycles.action(index)
@@ -227,16 +220,7 @@ class Tracer(EveryStep):
 
     def _about(self) -> dict[str, Any]:
         """What a file's name and its rows do not say."""
-        process = self._who()
-        return {
-            "rank": process.rank,
-            "local_rank": process.local_rank,
-            "world_size": process.world_size,
-            "host_name": process.host,
-            "pid": process.pid,
-            "rank_rule": process.rule,
-            "first_step": self._number,
-        }
+        return {**self._who().fields(), "first_step": self._number}
 
     def _leave_step(self) -> None:
         profiling = self._profiling
@@ -245,7 +229,7 @@ class Tracer(EveryStep):
         if profiling.end_step():
             self._recorded.append(self._number)
         grown = profiling.grown_bytes
-        if grown is not None and grown > self._max_bytes and self._cycles is not None:
+        if grown is not None and grown > self._max_bytes:
             self._skip_cycle = self._cycles.cycle(self._index)
             say_once(
                 f"the trace ends after {len(self._recorded)} of {self._cycles.active} steps: "
@@ -256,7 +240,7 @@ class Tracer(EveryStep):
     def _say_what_is_missing(self) -> None:
         """Words for a job that ends before anything was recorded."""
         cycles = self._cycles
-        if cycles is None or self._recording or self._writer.has_begun:
+        if self._one is None or self._recording or self.stop_seconds:
             return
         done = self._index + self._lead_in
         if self._lead_in and done < 2:
@@ -276,23 +260,39 @@ class Tracer(EveryStep):
         recorded, self._recorded = self._recorded, []
         try:
             unfinished = self._number if profiling.quieten() else None
-            process = self._who()
+            first_step = recorded[0] if recorded else self._number
+            name = trace_name(self.name, self._who(), first_step if self._step_in_name else None)
             if profiling.recording and self._history is not None:
-                name = self._writer.name_of(process, recorded[0] if recorded else self._number)
                 snapshot = self._history.keep(self.out, name)
-                if snapshot is not None:
-                    self.written.append(snapshot)
+                self._keep(snapshot)
         finally:
             profiler = profiling.stop()
         if profiler is None:
             return
         self.stop_seconds.append(profiling.stop_seconds)
         if recorded:
-            self._writer.write(profiler, process, recorded, unfinished=unfinished)
+
+            def write() -> None:
+                # An earlier run's trace of this name is replaced, not what another process writes now.
+                path = write_trace(
+                    profiler.export_chrome_trace,
+                    self.out,
+                    name,
+                    self._max_bytes,
+                    unfinished_step=unfinished,
+                    since_epoch_s=self._started_epoch_s,
+                )
+                self._keep(path)
+
+            self._background.run(write)
         elif self._skip_cycle is None and not self.guard.tripped:
             say_once(
                 f"no trace: the job ended within step {self._number}, the first to be recorded"
             )
+
+    def _keep(self, path: Path | None) -> None:
+        if path is not None:
+            self.written.append(path)
 
     def _give_way(self) -> None:
         """The job begins a profiler of its own, which only works when ours has ended."""
@@ -317,7 +317,7 @@ class Tracer(EveryStep):
         self._forget_exit()
 
     def _forget_exit(self) -> None:
-        if self._at_exit is not None and not self._writer.busy:
+        if self._at_exit is not None and not self._background.busy:
             self._at_exit.cancel()
             self._at_exit = None
 
