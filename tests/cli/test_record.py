@@ -62,7 +62,7 @@ def test_a_plan_that_a_script_is_too_short_for_is_said_to_be(fork, job):
     plan.write_text(plan.read_text().replace("repetitions = 3", "repetitions = 60"))
     done = _recorded(fork, job, "--inline", str(plan), "--", str(job / "train.py"))
     assert done.code == 0, done.err
-    assert 'note: 59 iterations were too few for the plan: "backward" had no turn' in done.err
+    assert 'note: 59 iterations were too few for the plan: "backward" was not measured' in done.err
 
 
 def test_by_default_a_few_steps_are_traced_and_summed_up(spawn, job):
@@ -129,7 +129,7 @@ def test_a_second_run_in_the_same_folder_says_what_it_replaces_and_what_lies_the
     done = _recorded(fork, job, "--active", "1", "--", str(job / "train.py"))
     assert done.code == 0
     assert f"wrote {job / 'out' / 'train-0-of-1.json.gz'}, in place of an earlier one" in done.err
-    assert f"note: {job / 'out' / 'train-1-of-2.json.gz'} lay there before" in done.err
+    assert f"note: {job / 'out' / 'train-1-of-2.json.gz'} was there before" in done.err
 
 
 def test_a_module_is_run_by_its_name(fork, job, monkeypatch):

@@ -14,7 +14,7 @@ from typing import BinaryIO
 import pytest
 
 from stepscope.record.output import keep, keep_json, write_complete
-from stepscope.record.trouble import Guard, RecordingWarning, say_once
+from stepscope.record.trouble import Guard, RecordingWarning, warn_once
 
 
 def test_a_file_gets_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_warning_never_raises_even_where_warnings_are_errors(
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        say_once("something is off")
+        warn_once("something is off")
     assert "stepscope: something is off" in capsys.readouterr().err
 
 

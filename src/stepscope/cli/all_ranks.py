@@ -1,4 +1,4 @@
-"""Whether all ranks of a job have written their phases, so that one of them can tell of the whole run."""
+"""Whether all ranks of a job have written their phases, so that one of them can report on the entire run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def wrote_phases(
 
 
 def of_one_rank(answer: Table) -> Table:
-    """The first rank's rows of an answer, with all that is said below them of the whole run."""
+    """The first rank's rows of an answer, with the notes on the entire run below them."""
     ranks = answer.arrow.column("rank").to_pylist()
     return replace(answer, arrow=answer.arrow.slice(0, ranks.count(ranks[0]) if ranks else 0))
 

@@ -90,9 +90,9 @@ def best_rate(run: Callable[[], object], amount: float, seconds: float) -> float
     run()
     best, spent, runs = float("inf"), 0.0, 0
     while spent < seconds or runs < _RUNS:
-        begin = time.perf_counter()
+        started = time.perf_counter()
         run()
-        took = time.perf_counter() - begin
+        took = time.perf_counter() - started
         best, spent, runs = min(best, took), spent + took, runs + 1
     return amount / best
 
@@ -153,7 +153,7 @@ def _cpu(torch: Any, seconds: float) -> Measured:
 
 
 def processor_name() -> str:
-    """The processor's product name, as the system tells it."""
+    """The processor's product name, as the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:

@@ -28,7 +28,7 @@ PLAN = {
 PLAN_STEPS = 90
 """Steps that the plan needs, and some more."""
 STEPS_BEFORE_A_TRACE = 3
-"""One goes unheard until an optimizer steps, one waits, one warms up."""
+"""One until an optimizer steps, one to wait, one to warm up."""
 
 ERRORS = {
     "no-device": "The demo was asked to train on a device that torch does not see.",

@@ -30,7 +30,7 @@ ERRORS = {
 
 
 class _Plan(click.Command):
-    """Says where a script's own options belong when it was given one of them."""
+    """Explains where a script's own options belong when it was given one of them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click's."""
@@ -38,7 +38,7 @@ class _Plan(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             raise click.UsageError(
-                f"{error.format_message()} What a script is to get goes behind --: "
+                f"{error.format_message()} A script's own options go after --: "
                 "stepscope plan -- train.py ARGS",
                 ctx,
             ) from None
@@ -55,33 +55,33 @@ class _Plan(click.Command):
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to write the plan: TOML, or JSON when it is called .json; by default it is printed.",
+    help="Write the plan to this file, as TOML, or as JSON if its name ends in .json (default: print it).",
 )
 @click.option(
     "--top",
     type=click.IntRange(1),
     default=20,
     metavar="N",
-    help="Modules to name; 20 by default.",
+    help="List this many modules, the heaviest ones (default 20).",
 )
 @click.option(
     "--repetitions",
     type=click.IntRange(1),
     default=50,
     metavar="N",
-    help="Measurements per event; 50 by default.",
+    help="Measurements per event (default 50).",
 )
 @click.option(
     "--iterations",
     type=click.IntRange(1),
     default=3,
     metavar="N",
-    help="Of a script: how often each event is watched; 3 by default.",
+    help="For a script: watch each event in this many iterations (default 3).",
 )
 @click.option(
     "--operators",
     is_flag=True,
-    help="Of a script: list all operators of a module, and not only the 4 longest.",
+    help="For a script: list all operators of a module, not only the 4 longest.",
 )
 def command(
     source: tuple[str, ...],
@@ -164,7 +164,7 @@ def _put(text: str, output: Path | None, stdout: int | None) -> None:
 
 
 def _check_writable(output: Path | None) -> None:
-    """Says what is wrong with the place of the plan before a script runs for it."""
+    """Refuses a place that the plan cannot be written to, before a script runs for it."""
     if output is None:
         return
     why = "" if output.parent.is_dir() else f"there is no folder {output.parent}"

@@ -1,4 +1,4 @@
-"""`stepscope record`: runs an unmodified script, recorded, and says what was recorded."""
+"""`stepscope record`: runs an unmodified script, recorded, and shows what was recorded."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
 
 ERRORS = {
     "two-ways-to-record": (
-        "`stepscope record` records in one way at a time: a trace, a plan with `--inline`, "
-        "`--phases`, or traces when `stepscope trigger` asks for them with `--on-demand`. Options "
-        "such as `--active` and `--stack` are about traces, and with `--on-demand` they are the "
-        "trigger's."
+        "`--inline`, `--phases`, `--trace` and `--on-demand` cannot be combined: a run records a "
+        "plan's events and phases, phases alone, a trace, or traces when `stepscope trigger` asks for "
+        "them. Options such as `--active` and `--stack` are for traces; with `--on-demand` they are "
+        "given to `stepscope trigger`."
     ),
 }
 
@@ -47,8 +47,8 @@ ERRORS = {
     type=click.Path(dir_okay=False),
     help="Measure this plan's events, one per iteration, and the phases of every step.",
 )
-@click.option("--phases", is_flag=True, help="Measure the phases of every step alone.")
-@click.option("--trace", is_flag=True, help="Record a trace of a few steps, which is the default.")
+@click.option("--phases", is_flag=True, help="Measure only the phases of every step.")
+@click.option("--trace", is_flag=True, help="Record a trace of a few steps (default).")
 @click.option(
     "--on-demand",
     metavar="DIR",
@@ -61,22 +61,36 @@ ERRORS = {
     default="stepscope-out",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the files go; stepscope-out by default.",
+    help="Folder for the files (default stepscope-out).",
 )
-@click.option("--name", metavar="TEXT", help="Of the trace; by default the script's.")
-@click.option("--wait", type=click.IntRange(0), help="Steps before a trace; 1 by default.")
-@click.option("--warmup", type=click.IntRange(0), help="Steps of warm-up after them; 1 by default.")
-@click.option("--active", type=click.IntRange(1), help="Steps to trace; 5 by default.")
-@click.option("--repeat", type=click.IntRange(1), help="How many times over; once by default.")
-@click.option("--ranks", metavar="RANKS", help='Trace these alone: "0,8", "0-3" or "local:0".')
-@click.option("--stack", is_flag=True, default=None, help="Trace with call stacks: large and slow.")
-@click.option("--memory", is_flag=True, default=None, help="Trace with allocations.")
+@click.option("--name", metavar="TEXT", help="Name of the trace (default: the script's name).")
+@click.option("--wait", type=click.IntRange(0), help="Steps to wait before the trace (default 1).")
 @click.option(
-    "--snapshot", is_flag=True, default=None, help="Also keep the CUDA allocator's history."
+    "--warmup", type=click.IntRange(0), help="Warm-up steps before the trace (default 1)."
 )
-@click.option("--max-mb", type=click.IntRange(1), help="Most that a trace may take; 2048.")
-@click.option("--start-step", type=click.IntRange(0), help="First step's number, when resumed.")
-@click.option("--no-summary", is_flag=True, help="Say nothing of what was recorded.")
+@click.option("--active", type=click.IntRange(1), help="Steps to trace (default 5).")
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    help="Record this many traces, one after another (default 1).",
+)
+@click.option("--ranks", metavar="RANKS", help='Trace only these ranks: "0,8", "0-3" or "local:0".')
+@click.option(
+    "--stack", is_flag=True, default=None, help="Include call stacks: a larger trace, slower steps."
+)
+@click.option("--memory", is_flag=True, default=None, help="Include memory allocations.")
+@click.option(
+    "--snapshot", is_flag=True, default=None, help="Also save the CUDA allocator's history."
+)
+@click.option(
+    "--max-mb",
+    type=click.IntRange(1),
+    help="Stop recording when the trace reaches this many MiB (default 2048).",
+)
+@click.option(
+    "--start-step", type=click.IntRange(0), help="Number of the first step, for a resumed run."
+)
+@click.option("--no-summary", is_flag=True, help="Do not show what was recorded.")
 def command(
     script: tuple[str, ...],
     plan: str | None,
@@ -87,10 +101,10 @@ def command(
     no_summary: bool,
     **options: Any,
 ) -> None:
-    """Runs a script as `python SCRIPT ARGS` would, recorded, and then says what was recorded.
+    """Runs a script as `python SCRIPT ARGS` would, recorded, and then shows what was recorded.
 
     `-- -m MODULE ARGS` runs a module. Under torchrun, mpiexec or srun each process records itself
-    and writes files of its own; rank 0 tells. Iterations are found from the optimizer's step, the
+    and writes files of its own; rank 0 shows the result. Iterations are found from the optimizer's step, the
     model from the outermost module called, batches from the DataLoader. The exit code is the
     script's own.
     """
@@ -158,22 +172,22 @@ def _check_way(ways: tuple[bool, bool, bool, bool], given: dict[str, Any]) -> No
     inline, phases, _trace, on_demand = ways
     if sum(ways) > 1:
         raise UsageError(
-            "a script is recorded in one way",
-            hint="choose one of --inline PLAN, --phases, --trace and --on-demand DIR",
+            "--inline, --phases, --trace and --on-demand cannot be combined",
+            hint="choose one of them; without any of them a trace is recorded",
             slug="two-ways-to-record",
         )
     if (inline or phases) and given:
         flag = next(iter(given)).replace("_", "-")
         raise UsageError(
-            f"--{flag} is about traces",
+            f"--{flag} is an option for traces",
             hint="leave it out, or record a trace: without --inline and --phases",
             slug="two-ways-to-record",
         )
-    said_by_trigger = set(given) - {"name", "start_step"}
-    if on_demand and said_by_trigger:
+    for_trigger = set(given) - {"name", "start_step"}
+    if on_demand and for_trigger:
         raise UsageError(
-            f"--{min(said_by_trigger).replace('_', '-')} is not known before a trace is asked for",
-            hint="say it to stepscope trigger",
+            f"--{min(for_trigger).replace('_', '-')} cannot be given with --on-demand",
+            hint="give it to stepscope trigger, when you ask for a trace",
             slug="two-ways-to-record",
         )
 
@@ -213,14 +227,14 @@ def _tell(
     written: list[Path],
     tracer: Tracer | OnDemand | None,
 ) -> None:
-    """What this run has written; under a launcher rank 0 speaks for all, of its own files."""
+    """What this run has written; under a launcher rank 0 alone reports, and only its own files."""
     from stepscope.floor.ranks import this_process
 
     process = this_process()
     if process.rank != 0:
         return
     mine = (f".{process.rank}.prof.json", f".{process.rank}.phases.json")
-    # What a script that exits early has written is told by its folder alone.
+    # What a script that exits early has written can only be seen in its folder.
     new = sorted(
         set(written)
         | {
@@ -234,7 +248,7 @@ def _tell(
     )
     sys.stdout.flush()
     if not new:
-        # What a tracer that has begun did not record, and why, is said by itself.
+        # A tracer that has started warns by itself of what it did not record.
         if tracer is None or "torch" not in sys.modules:
             click.echo(_nothing(), err=True)
         return
@@ -277,21 +291,21 @@ def _note_others(before: dict[Path, int], new: list[Path], world_size: int) -> N
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         click.echo(
-            f"note: {others[0]}{more} lay there before; a question about the folder takes "
+            f"note: {others[0]}{more} was there before; a question about the folder takes "
             "them for the same run, so give each run a folder of its own (-o)",
             err=True,
         )
 
 
 def _note_unfinished(path: Path) -> None:
-    """Says what of a plan the script ended too early for."""
+    """Notes the events of a plan that the script ended too early for."""
     from stepscope.api.inline_profiles import parse_result
     from stepscope.record.inline.documents import ENDED_FIRST
 
     try:
         (profile,) = parse_result(path)
     except StepScopeError:
-        return  # said where it is summarised
+        return  # reported where it is summarised
     ended = [one for one in profile["not_measured"] if one["reason"] == ENDED_FIRST]
     if not ended:
         return
@@ -301,14 +315,14 @@ def _note_unfinished(path: Path) -> None:
     more = f" and {len(ended) - 1} more" if len(ended) > 1 else ""
     click.echo(
         f"note: {profile['iterations_run']} iterations were too few for the plan: "
-        f'"{ended[0]["label"]}"{more} had no turn; cut the plan down, lower its repetitions, '
+        f'"{ended[0]["label"]}"{more} was not measured; cut the plan down, lower its repetitions, '
         "or let the script run longer",
         err=True,
     )
 
 
 def _summarise(path: Path, source: Path) -> None:
-    """What one file is about; of the whole run where `source` is its folder."""
+    """Shows what one file has; of the entire run where `source` is its folder."""
     from stepscope.api.trace import open_trace
     from stepscope.cli.output import put_answer
     from stepscope.report.text import MOST_ROWS

@@ -14,7 +14,7 @@ import click
 
 
 def exit_code(left: SystemExit) -> int:
-    """The code that Python would exit with; a text is said, as Python says it."""
+    """The code that Python would exit with; a text is printed, as Python prints it."""
     if left.code is None:
         return 0
     if isinstance(left.code, int):

@@ -36,7 +36,7 @@ ERRORS = {
     ),
     "script-failed": (
         "`stepscope plan` ran a script that raised or left with an exit code of its own before an "
-        "iteration of it was watched. What it said is above the error; see first whether it runs "
+        "iteration of it was watched. Its own output is above the error; check first whether it runs "
         "alone."
     ),
 }
@@ -114,9 +114,7 @@ class ScriptPlan:
         if not survey.found:
             raise self._nothing(survey, failure)
         if failure:
-            _say(
-                f"{self._name} {failure} when its plan was written; that is no matter for the plan"
-            )
+            _say(f"{self._name} {failure} after its plan was written; the plan is not affected")
 
     def _finished(self, survey: Survey, repetitions: int) -> None:
         # On every rank: one that hangs on its way out would leave the launcher waiting.
@@ -124,7 +122,7 @@ class ScriptPlan:
         process = this_process()
         if process.rank != 0:
             return
-        _say(f"{self._name} has been watched for {survey.iterations} iterations and is ended")
+        _say(f"{self._name} has been watched for {survey.iterations} iterations and now ends")
         try:
             self._write(survey.found, self._header(survey, repetitions, process.world_size))
         except (StepScopeError, OSError) as error:
@@ -160,7 +158,7 @@ class ScriptPlan:
         if failure:
             return StepScopeError(
                 f"{self._name} {failure} before an iteration of it was watched",
-                hint=f"see whether it runs alone: {alone}",
+                hint=f"check whether it runs alone: {alone}",
                 slug="script-failed",
             )
         if survey.error is not None:
@@ -169,7 +167,7 @@ class ScriptPlan:
                 hint="make a plan from a trace: stepscope record, then stepscope plan",
                 slug="script-failed",
             )
-        hint = "let it train for 6 steps at least, 17 to see everything; start several ranks with torchrun"
+        hint = "let it train for at least 6 steps, 17 to see everything; start several ranks with torchrun"
         if "torch" not in sys.modules:
             what, hint = "ended and never imported torch", "name the script that trains"
         elif survey.iterations == 0:
@@ -191,7 +189,7 @@ class ScriptPlan:
 
     def _end_late(self) -> None:
         time.sleep(GRACE_SECONDS)
-        _say(f"{self._name} has not ended within {GRACE_SECONDS:.0f} s; it is ended now")
+        _say(f"{self._name} has not ended within {GRACE_SECONDS:.0f} s and is stopped now")
         self._end_at_once()
 
     def _end_at_once(self) -> NoReturn:
@@ -223,7 +221,7 @@ def write_all(descriptor: int, text: str) -> None:
     """Writes to a descriptor and closes it.
 
     Raises:
-        OSError: nobody reads it any more, or the disk is full.
+        OSError: the reader has gone, or the disk is full.
     """
     with os.fdopen(descriptor, "wb") as file:
         file.write(text.encode("utf-8", "replace"))

@@ -12,7 +12,7 @@ from stepscope.floor.errors import StepScopeError
 ERRORS = {
     "not-recorded": (
         "Not every rank recorded the steps that `stepscope trigger` ordered; the message says "
-        "why. A rank that was past the step already needs a longer `--lead`. Files that were "
+        "why. A rank that was already past the step needs a longer `--lead`. Files that were "
         "written are listed."
     ),
 }
@@ -27,18 +27,20 @@ ERRORS = {
     "--at",
     type=click.IntRange(min=1),
     metavar="STEP",
-    help="First recorded step. By default one that all ranks reach a few seconds from now.",
+    help="First recorded step (default: one that all ranks reach a few seconds from now).",
 )
-@click.option("--ranks", metavar="LIST", help='Who records: "0,8", "0-3", "local:0". Default: all.')
-@click.option("--memory", is_flag=True, help="Record allocations too.")
-@click.option("--stack", is_flag=True, help="Record call stacks too; traces become large.")
+@click.option(
+    "--ranks", metavar="LIST", help='Ranks that record: "0,8", "0-3" or "local:0" (default: all).'
+)
+@click.option("--memory", is_flag=True, help="Include memory allocations.")
+@click.option("--stack", is_flag=True, help="Include call stacks: a larger trace, slower steps.")
 @click.option(
     "--lead",
     type=click.FloatRange(min=0),
     default=3.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long the request may take to reach the slowest rank; more on a slow file system.",
+    help="How long the request may take to reach the slowest rank; give more on a slow file system.",
 )
 @click.option(
     "--timeout",
@@ -88,13 +90,14 @@ def command(
             click.echo(file)
     if not answers:
         raise StepScopeError(
-            f"no rank has said in {wait:g} s that it recorded step {order.at_step}",
-            hint="--wait waits longer; the files appear in the job's directory all the same",
+            f"no rank has reported within {wait:g} s that it recorded step {order.at_step}",
+            hint="give a longer --wait; the files appear in the job's directory all the same",
             slug="not-recorded",
         )
     size = max(answer.world_size for answer in answers)
     missed = [
-        f"rank {rank} silent" for rank in sorted({*range(size)} - {one.rank for one in answers})
+        f"rank {rank} did not report"
+        for rank in sorted({*range(size)} - {one.rank for one in answers})
     ]
     missed += [
         f"rank {answer.rank} {answer.state}{f' ({answer.why})' if answer.why else ''}"

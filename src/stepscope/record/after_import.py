@@ -46,7 +46,7 @@ class AfterImport(MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002 - the import system's signature
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        """The module's own spec, with a loader that tells when it is through."""
+        """The module's own spec, with a loader that calls back when it is done."""
         if fullname != self._name or self._looking:
             return None
         self._looking = True
@@ -55,15 +55,15 @@ class AfterImport(MetaPathFinder):
         finally:
             self._looking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _Telling(spec.loader, self._told)
+            spec.loader = _Notifying(spec.loader, self._imported)
         return spec
 
-    def _told(self) -> None:
+    def _imported(self) -> None:
         self.remove()
         self._then()
 
 
-class _Telling(Loader):
+class _Notifying(Loader):
     """A loader that calls back after the module's code has run; else it is the loader it wraps."""
 
     def __init__(self, loader: Any, then: Callable[[], None]) -> None:

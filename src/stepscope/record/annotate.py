@@ -33,7 +33,7 @@ Opener = Callable[[str], "AbstractContextManager[Any] | None"]
 
 
 class _Several:
-    """One region, heard by several listeners."""
+    """One region for several listeners."""
 
     __slots__ = ("_regions",)
 
@@ -69,7 +69,7 @@ def region(name: str) -> AbstractContextManager[Any]:
     >>> with region("interaction"):
     ...     pass
     """
-    # First of all: compiled code that looked at the openers would be compiled anew for each change.
+    # First of all: compiled code that looked at the openers would be compiled again for each change.
     if _is_compiling() or not _openers:
         return NOTHING
     regions = [opened for opener in _openers if (opened := opener(name)) is not None]

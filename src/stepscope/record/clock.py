@@ -1,6 +1,6 @@
-"""Two ways to say when something happened: the host's clock, and events on a device's streams.
+"""Two ways to time things: the host's clock, and events on a device's streams.
 
-A mark is a moment that a clock was told to remember. The host clock knows at once when that was; a
+A mark is a moment that a clock has remembered. The host clock knows at once when that was; a
 device reaches its mark later, so marks of a device are asked afterwards whether they are done, and
 nobody ever waits for one inside a step.
 """

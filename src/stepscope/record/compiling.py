@@ -3,7 +3,7 @@
 The compiler follows Python calls, ours too, and cannot follow clocks: a hook of ours inside a
 compiled function would split its graph, or raise with `fullgraph=True`. It replaces
 `torch.compiler.is_compiling()` by True while it traces, so what asks that first leaves no trace in
-the compiled code. What runs inside compiled code is therefore not heard.
+the compiled code. What runs inside compiled code is therefore not observed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def never() -> bool:
 
 
 def compiling_check() -> Callable[[], bool]:
-    """torch's own function that says whether it is tracing; `never` while torch is not imported."""
+    """torch's own function that returns whether it is tracing; `never` while torch is not imported."""
     torch: Any = sys.modules.get("torch")
     # The first torches with torch.compiler have the function in another place only.
     for place in ("compiler", "_utils"):
@@ -32,7 +32,7 @@ def compiling_check() -> Callable[[], bool]:
 
 
 def capturing_check() -> Callable[[], bool]:
-    """What says whether the current CUDA stream is being captured into a graph.
+    """A function that returns whether the current CUDA stream is being captured into a graph.
 
     Nothing may then be recorded, asked or waited for: the capture would fail. `never` in a torch that
     is built without CUDA and ROCm.

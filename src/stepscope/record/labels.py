@@ -139,7 +139,7 @@ def parse_label(text: str) -> Label:
 def label_in_layer(layer: str, direction: Direction, event: str) -> str:
     """The label of an event that a plan lists under a layer.
 
-    A plan of layers says `fc1: forward_events: [forward, aten::addmm, fprop]`, which are a module's
+    A plan of layers has `fc1: forward_events: [forward, aten::addmm, fprop]`, which are a module's
     forward, an operator inside it, and the region `fc1.fprop`.
 
     >>> label_in_layer("fc1", "forward", "aten::addmm")

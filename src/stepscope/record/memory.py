@@ -16,7 +16,7 @@ _STATM = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int | None:
-    """Memory of the process that is in RAM now (bytes); None where the system does not say."""
+    """Memory of the process that is in RAM now (bytes); None where the system does not report it."""
     try:
         return int(_STATM.read_bytes().split()[1]) * _PAGE_BYTES
     except (OSError, ValueError, IndexError):
@@ -24,7 +24,7 @@ def resident_bytes() -> int | None:
 
 
 def peak_resident_bytes() -> int | None:
-    """The most the process ever had in RAM (bytes); None where the system does not say."""
+    """The most the process ever had in RAM (bytes); None where the system does not report it."""
     try:
         import resource
     except ImportError:

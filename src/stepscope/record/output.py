@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from stepscope.floor.complete_file import complete_file
-from stepscope.record.trouble import Guard, say_once
+from stepscope.record.trouble import Guard, warn_once
 
 
 def write_complete(
@@ -62,7 +62,7 @@ def keep(
         except FileExistsError:
             if other_name is None:
                 raise
-            say_once(f"another process has written {directory / name}; {what} is {other_name}")
+            warn_once(f"another process has written {directory / name}; {what} is {other_name}")
             name = other_name
             write_complete(directory / name, write)
         return directory / name
@@ -73,9 +73,9 @@ def keep(
         spare = Path(tempfile.mkdtemp(prefix="stepscope-"))
         write_complete(spare / name, write)
     except Exception as error:
-        say_once(f"{what} could not be written to {directory} ({reason}), nor elsewhere: {error}")
+        warn_once(f"{what} could not be written to {directory} ({reason}), nor elsewhere: {error}")
         return None
-    say_once(f"{what} could not be written to {directory} ({reason}); it is at {spare / name}")
+    warn_once(f"{what} could not be written to {directory} ({reason}); it is at {spare / name}")
     return spare / name
 
 

@@ -101,7 +101,7 @@ class _Reader:
         return self.source if line is None else f"{self.source}, line {line}"
 
     def line_of(self, text: str, after: str | None = None) -> int | None:
-        """The line that quotes `text` (bare for a TOML key), behind the line that names `after`."""
+        """The line that quotes `text` (bare for a TOML key), after the line that names `after`."""
         if self.named is None:
             self.named = {}
             for number, line in enumerate(self.lines, 1):
@@ -218,7 +218,7 @@ def read_plan(path: str | Path) -> Plan:
     path = Path(path)
     source = path.name
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
+        text = path.read_text(encoding="utf-8-sig")  # some editors put a mark first
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(
             f"cannot read the plan {path}: {getattr(error, 'strerror', None) or error}",

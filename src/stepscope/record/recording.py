@@ -46,7 +46,7 @@ class Recording(ABC):
         """Starts the recording, once, before any other call.
 
         Args:
-            lead_in: what runs until the first `begin` is the job's beginning and no iteration; without
+            lead_in: what runs until the first `begin` is the job's start-up and no iteration; without
                 it the first iteration starts now.
         """
 
@@ -81,7 +81,7 @@ class Recording(ABC):
         """The running iteration does not count: an epoch started in it, or a validation ran."""
 
     def missed(self, iterations: int) -> None:
-        """So many iterations ran before the loop was found; called before `begin`."""
+        """This many iterations ran before the loop was found; called before `begin`."""
 
     def input_begins(self) -> Any:
         """The wait for a batch starts, perhaps outside any iteration; `input_ends` takes the result."""

@@ -77,7 +77,7 @@ class Ring:
     def read(self) -> Iterator[tuple[int, Sample]]:
         """Takes out, oldest first and with its key, what the clocks have reached; stops at the first they have not.
 
-        Marks are reached nearly in the order they were made, so nothing behind is asked.
+        Marks are reached nearly in the order they were made, so later ones are not asked.
         """
         while self._queue and self._queue[0].done():
             pending = self._queue.popleft()

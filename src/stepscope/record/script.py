@@ -11,7 +11,7 @@ from stepscope.record.after_import import AfterImport
 from stepscope.record.job.as_main import MainProgram
 from stepscope.record.job.loop import LoopFinder
 from stepscope.record.recording import Recording
-from stepscope.record.trouble import say_once
+from stepscope.record.trouble import warn_once
 
 ERRORS = {
     "no-script": "The script to run under StepScope is missing, or none was given.",
@@ -34,7 +34,7 @@ class _Recorded:
             self._finder = LoopFinder(self._recording)
             self._finder.install()
         except Exception as error:
-            say_once(f"the script runs without being recorded: {type(error).__name__}: {error}")
+            warn_once(f"the script runs without being recorded: {type(error).__name__}: {error}")
 
     def stop(self) -> list[Path]:
         if os.getpid() != self._pid:
@@ -51,7 +51,7 @@ def run(
     module: bool = False,
     stay_main: bool = False,
 ) -> list[Path]:
-    """Runs a script, recorded, and says which files this process has written.
+    """Runs a script, recorded, and returns the files that this process has written.
 
     Iterations are found from the optimizer's step, the model from the outermost module called,
     batches from the DataLoader. The script sees its own `sys.argv`, `sys.path[0]` and `__main__`;

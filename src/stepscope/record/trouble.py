@@ -1,7 +1,7 @@
 """What happens when recording itself goes wrong: one warning, and the job goes on unprofiled.
 
 Everything that the recorder installs in a training job runs through a `Guard`. The first exception
-of ours stops the recording, is said once, and never reaches the job. What is installed is taken out
+of ours stops the recording with one warning, and never reaches the job. What is installed is taken out
 at the next boundary between iterations, not at once: torch may be walking through the very hooks.
 """
 
@@ -20,7 +20,7 @@ class RecordingWarning(RuntimeWarning):
     """StepScope could not record, or not everything; the training job goes on."""
 
 
-def say_once(message: str) -> None:
+def warn_once(message: str) -> None:
     """Warns without ever raising, also where warnings are turned into errors (`python -W error`)."""
     try:
         warnings.warn(message, RecordingWarning, stacklevel=3)
@@ -46,11 +46,11 @@ class Guard:
         return self.error is not None
 
     def trip(self, error: BaseException) -> None:
-        """Stops the recording because of `error` and says so; later calls do nothing."""
+        """Stops the recording because of `error`, with a warning; later calls do nothing."""
         if self.error is not None:
             return
         self.error = error
-        say_once(
+        warn_once(
             f"{self.what} stopped, training goes on without it: "
             f"{type(error).__name__}: {error}. What was measured until now is kept."
         )

@@ -9,28 +9,28 @@ import pytest
 from tests.record.small_job import batches, make_model, train, untouched
 
 from stepscope.record import inline
-from stepscope.record.job.trained_model import UnheardForward
+from stepscope.record.job.trained_model import MissingForward
 
 pytestmark = pytest.mark.torch
 
 
 def test_steps_without_a_forward_make_it_look_again_and_ever_less_often() -> None:
-    unheard = UnheardForward()
-    assert not unheard.look_again(4, 4)
-    looks = [look for look in range(50) if unheard.look_again(4, 5 + look)]
+    missing = MissingForward()
+    assert not missing.look_again(4, 4)
+    looks = [look for look in range(50) if missing.look_again(4, 5 + look)]
     assert looks == [1, 9, 41]
 
 
 def test_what_was_never_heard_is_not_looked_for() -> None:
     # Compiled as a whole, say: its calls run no hooks of ours.
-    unheard = UnheardForward()
-    assert not any(unheard.look_again(0, backwards) for backwards in range(50))
+    missing = MissingForward()
+    assert not any(missing.look_again(0, backwards) for backwards in range(50))
 
 
 def test_steps_that_train_nothing_are_not_counted() -> None:
-    unheard = UnheardForward()
-    unheard.look_again(4, 4)
-    assert not any(unheard.look_again(4, 4) for _ in range(50))
+    missing = MissingForward()
+    missing.look_again(4, 4)
+    assert not any(missing.look_again(4, 4) for _ in range(50))
 
 
 @pytest.mark.parametrize("given", [False, True])

@@ -132,7 +132,7 @@ def test_when_nobody_answers_a_job_that_has_ended_is_named(tmp_path: Path, gone:
 
 @pytest.mark.parametrize(
     ("ranks", "said"),
-    [((), "no rank has said"), ((0,), "rank 1 silent")],
+    [((), "no rank has reported"), ((0,), "rank 1 did not report")],
 )
 def test_a_rank_that_says_no_more_is_no_success(
     ranks: tuple[int, ...],

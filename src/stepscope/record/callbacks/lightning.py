@@ -37,13 +37,13 @@ class StepScopeCallback(Callback):
 
     @never_raises
     def on_train_batch_end(self, trainer: Any, *_args: Any) -> None:
-        """The batch is through; whether the optimizer stepped shows in the number."""
+        """The batch is done; whether the optimizer stepped shows in the number."""
         self.recordings.micro_step_ends()
         self.recordings.step(trainer.global_step)
 
     @never_raises
     def on_validation_start(self, *_args: Any) -> None:
-        """A validation runs between two steps, and lies in the time of the second."""
+        """A validation runs between two steps, and is in the time of the second."""
         self.recordings.not_this_one()
 
     @never_raises

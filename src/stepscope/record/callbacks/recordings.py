@@ -15,9 +15,9 @@ from stepscope.record.on_demand.listener import OnDemand
 from stepscope.record.plan import as_plan
 from stepscope.record.recording import Recording
 from stepscope.record.traces.tracing import Tracer
-from stepscope.record.trouble import Guard, say_once
+from stepscope.record.trouble import Guard, warn_once
 
-Told = TypeVar("Told", bound=Callable[..., None])
+Method = TypeVar("Method", bound=Callable[..., None])
 
 MICRO_STEP = "micro_step"
 """The range, and the region for inline plans, of one batch where an optimizer step takes several."""
@@ -38,7 +38,7 @@ class Recordings:
         name: of the trace; by default the script's.
         plan: events to measure inline, as for `inline.start`. It takes many steps, and would measure
             the profiler in those of the trace, so give `steps=0` with it.
-        phases: whether the phases of every step are timed, for the whole run.
+        phases: whether the phases of every step are timed, for the entire run.
         trigger: a directory to listen to for `stepscope trigger`.
     """
 
@@ -89,7 +89,7 @@ class Recordings:
         optimizers: Any = None,
         roots: Sequence[Any] | None = None,
     ) -> None:
-        """Training begins, with the step of this number; `roots` as for `Session`."""
+        """Training starts, with the step of this number; `roots` as for `Session`."""
         if self._running:
             return
         self._running = True
@@ -109,12 +109,12 @@ class Recordings:
             self._guarded(part, self._begin, recording)
 
     def micro_step_begins(self) -> None:
-        """One of several batches of an optimizer step begins."""
+        """One of several batches of an optimizer step starts."""
         if self._running and self._micro is None:
             self._guarded("micro-steps", self._open_micro_step)
 
     def micro_step_ends(self) -> None:
-        """That batch is through."""
+        """That batch is done."""
         opened, self._micro = self._micro, None
         if opened is not None:
             self._guarded("micro-steps", opened.__exit__, None, None, None)
@@ -151,7 +151,7 @@ class Recordings:
                 phases=self._phases,
             )
         except StepScopeError as error:
-            say_once(f"training goes on without inline recording: {error.message}")
+            warn_once(f"training goes on without inline recording: {error.message}")
             return
         self._start("inline", session)
 
@@ -202,16 +202,16 @@ class Recordings:
         guard.ask(what, *args)
 
 
-def never_raises(told: Told) -> Told:
-    """A callback's method, of whose own exceptions the trainer hears nothing.
+def never_raises(method: Method) -> Method:
+    """A callback's method whose own exceptions do not reach the trainer.
 
     A trainer of another version may lack what the method asks it for.
     """
 
-    @functools.wraps(told)
+    @functools.wraps(method)
     def guarded(callback: Any, *args: Any, **kwargs: Any) -> None:
         try:
-            told(callback, *args, **kwargs)
+            method(callback, *args, **kwargs)
         except Exception as error:
             callback.recordings.guard.trip(error)
 

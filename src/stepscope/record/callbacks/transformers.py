@@ -26,19 +26,19 @@ class StepScopeCallback(TrainerCallback):
 
     @never_raises
     def on_step_begin(self, args: Any, *_: Any, **_known: Any) -> None:
-        """The first batch of an optimizer step begins."""
+        """The first batch of an optimizer step starts."""
         if args.gradient_accumulation_steps > 1:
             self.recordings.micro_step_begins()
 
     @never_raises
     def on_substep_end(self, *_: Any, **_known: Any) -> None:
-        """A batch is through, and the optimizer does not step yet: the next batch begins."""
+        """A batch is done, and the optimizer does not step yet: the next batch starts."""
         self.recordings.micro_step_ends()
         self.recordings.micro_step_begins()
 
     @never_raises
     def on_pre_optimizer_step(self, *_: Any, **_known: Any) -> None:
-        """The last batch is through."""
+        """The last batch is done."""
         self.recordings.micro_step_ends()
 
     @never_raises
@@ -48,7 +48,7 @@ class StepScopeCallback(TrainerCallback):
 
     @never_raises
     def on_evaluate(self, *_: Any, **_known: Any) -> None:
-        """An evaluation ran between two steps, and lies in the time of the second."""
+        """An evaluation ran between two steps, and is in the time of the second."""
         self.recordings.not_this_one()
 
     @never_raises

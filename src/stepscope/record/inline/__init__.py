@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from stepscope.floor.errors import StepScopeError
 from stepscope.record.annotate import NOTHING
 from stepscope.record.recording import Recording
-from stepscope.record.trouble import say_once
+from stepscope.record.trouble import warn_once
 
 # A session and all that it stands on is imported when one is started: loops of jobs that are not recorded
 # come here too, and so does whoever imports one module of this room.
@@ -49,7 +49,7 @@ def start(
 ) -> None:
     """Starts inline recording in this process.
 
-    It never raises: a plan that cannot be used is said once, and the job runs unprofiled.
+    It never raises: a plan that cannot be used is one warning, and the job runs unprofiled.
 
     Args:
         plan: what to measure one event at a time: a file, a dict or a `Plan`; None for phases only.
@@ -74,9 +74,9 @@ def start(
         session.start(lead_in=True)
     except StepScopeError as error:
         hint = f" ({error.hint})" if error.hint else ""
-        say_once(f"training goes on without inline recording: {error.message}{hint}")
+        warn_once(f"training goes on without inline recording: {error.message}{hint}")
     except Exception as error:
-        say_once(f"training goes on without inline recording: {type(error).__name__}: {error}")
+        warn_once(f"training goes on without inline recording: {type(error).__name__}: {error}")
 
 
 def begin(plan: Plan | None, **options: Any) -> Session:
@@ -134,7 +134,7 @@ def recapture() -> bool:
 
 
 def stop() -> list[Path]:
-    """Ends the recording, writes what was measured and says where. Also done at exit."""
+    """Ends the recording, writes what was measured and returns the files. Also done at exit."""
     global _session
     session, _session = _session, None
     return [] if session is None else session.stop()
@@ -201,7 +201,7 @@ class _Iterate(Generic[T]):
                 yield batch
                 recording.end()
         finally:
-            # A break or an exception in the loop's body: the iteration is not whole. Python may
+            # A break or an exception in the loop's body: the iteration is incomplete. Python may
             # close this generator late, when another loop is already running.
             recording.abandon(running)
 

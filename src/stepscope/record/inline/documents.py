@@ -151,7 +151,7 @@ def phases_document(
         process: who measured it.
         started_epoch_ns: Unix time at which recording began (ns).
         communication: as `communication.ddp_timing` gives it; None where it was not measured.
-        copied: to the device, in all steps; None where nobody listened.
+        copied: to the device, in all steps; None where copies were not observed.
         samples: with all kept steps; a file written while the job still runs has some of them.
     """
     history = phases.history

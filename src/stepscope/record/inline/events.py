@@ -40,7 +40,7 @@ class Measured:
         events: the planned events that the job runs, in their order.
         not_measured: planned events that the job does not run.
         iterations: (iteration, armed, time in ns) of those that count towards the overhead.
-        iterations_run: how many began.
+        iterations_run: how many started.
         bookkeeping_ns: host time spent between iterations, in all of them.
         in_graph: whether something was measured inside a captured graph.
         observed: whether it is known what the job runs.

@@ -13,7 +13,7 @@ from stepscope.record.output import Background, keep_json
 from stepscope.record.phases.communication import ddp_timing
 from stepscope.record.phases.phases import Phases
 from stepscope.record.targets.copies import Copied
-from stepscope.record.trouble import Guard, say_once
+from stepscope.record.trouble import Guard, warn_once
 
 _PATIENCE_SECONDS = 30.0
 
@@ -23,7 +23,7 @@ class RankFiles:
 
     Args:
         out: directory of the files.
-        guard: hears what goes wrong in the background.
+        guard: gets what goes wrong in the background.
     """
 
     def __init__(self, out: Path, guard: Guard) -> None:
@@ -35,7 +35,7 @@ class RankFiles:
         self._ddp: dict[str, Any] | None = None
 
     def process(self) -> Process:
-        """This process; asked again until torch.distributed has said who it is."""
+        """This process; asked again until torch.distributed has set the rank."""
         if self._process is None or self._process.rule != "torch.distributed":
             self._process = this_process()
         return self._process
@@ -44,7 +44,7 @@ class RankFiles:
         """Waits for the background; False, with a warning, when it hangs, as writing more would."""
         settled = self.background.wait(_PATIENCE_SECONDS)
         if not settled:
-            say_once(
+            warn_once(
                 f"{self.out} takes no file within {_PATIENCE_SECONDS:.0f} s: "
                 "what was measured last is not written"
             )
@@ -72,7 +72,7 @@ class RankFiles:
             phases: what was measured.
             model: the outermost module, for DDP's own timings; None where it is not known, or is no
                 more: then the timings are those that it had when it was asked last.
-            copied: to the device; None where nobody listened.
+            copied: to the device; None where copies were not observed.
             samples: with all kept steps, not only some.
         """
         self.ask_ddp(model)

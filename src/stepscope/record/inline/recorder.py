@@ -1,6 +1,6 @@
-"""Inline recording: what happens at the beginning and end of every iteration of a plan's schedule.
+"""Inline recording: what happens at the start and end of every iteration of a plan's schedule.
 
-The recorder is told where iterations begin and end (by `session`), arms what the schedule says, and
+`session` calls the recorder where iterations start and end; it arms what the schedule orders, and
 reads later what the clocks have reached. It knows no loop, no file and no command line.
 """
 
@@ -23,7 +23,7 @@ from stepscope.record.targets import Target
 from stepscope.record.targets.copies import Copies
 from stepscope.record.targets.find import Finder, why_not_seen
 from stepscope.record.targets.watch import ArmedWatch, ObservingWatch, WatchedRegion
-from stepscope.record.trouble import Guard, say_once
+from stepscope.record.trouble import Guard, warn_once
 
 _DRAIN_SECONDS = 5.0
 _REPLAY_SECONDS = 1.0
@@ -104,12 +104,12 @@ class Recorder:
         )
 
     def read(self) -> bool:
-        """Reads what the clocks have reached; says whether anything is still in flight."""
+        """Reads what the clocks have reached; returns whether anything is still in flight."""
         self._read()
         return len(self._ring) > 0
 
     def begin(self, now_ns: int, *, fresh: bool = False) -> None:
-        """An iteration begins.
+        """An iteration starts.
 
         Args:
             now_ns: when, by the host's clock.
@@ -134,7 +134,7 @@ class Recorder:
             watch.begin()
 
     def not_this_one(self) -> None:
-        """The running iteration turns out not to count: an epoch began or a validation ran in it."""
+        """The running iteration turns out not to count: an epoch started or a validation ran in it."""
         self._fresh = True
 
     def end(self, now_ns: int) -> bool:
@@ -241,7 +241,7 @@ class Recorder:
             if any(entry.label.matches(event.label, event.occurrence) for event in ended):
                 continue
             if any(entry.label.matches(event.label, event.occurrence) for event in watch.events):
-                reason = "it began in the observed iteration but did not end in it"
+                reason = "it started in the observed iteration but did not end in it"
             elif any(entry.label.matches(*event) for event in watch.in_graph):
                 reason = (
                     "it runs inside a captured graph, where this torch's events keep no time; those "
@@ -255,7 +255,7 @@ class Recorder:
                 reason = why_not_seen(entry, finder, watch.seen)
             self.not_measured.append(NotMeasured(entry, reason))
         if self.not_measured:
-            say_once(not_measured_words(self.plan, self.not_measured))
+            warn_once(not_measured_words(self.plan, self.not_measured))
 
     def _keys(self, turn: Turn) -> range:
         return range(len(self.events)) if turn.event is None else range(turn.event, turn.event + 1)
@@ -274,7 +274,7 @@ class Recorder:
             target, clock = self._armed[key]
             armed[(event.label, event.occurrence)] = (key, clock)
             if target is None:
-                self._regions = True  # or an input wait, which the session tells
+                self._regions = True  # or an input wait, which the session observes
             else:
                 targets[id(target)] = target
         self._targets = list(targets.values())
@@ -298,7 +298,7 @@ class Recorder:
             target.remove()
 
     def _collect(self, watch: ArmedWatch, turn: Turn) -> bool:
-        """Puts an armed iteration's marks into the ring; says whether it ran what was armed."""
+        """Puts an armed iteration's marks into the ring; returns whether it ran what was armed."""
         ran: list[Marked] = []
         for pending in watch.end(self.iteration):
             ran += pending.measured

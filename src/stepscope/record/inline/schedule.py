@@ -2,7 +2,7 @@
 
 After the warm-up, one iteration is observed: everything the plan names is watched without a clock,
 to learn what really runs, how often and in what order. Then each event is alone for R + 1
-iterations, of which the first is thrown away (new hooks, a captured graph made anew, caches). Every
+iterations, of which the first is thrown away (new hooks, a captured graph made again, caches). Every
 few armed iterations one runs without any hook, so that the cost of measuring is measured too.
 
 Nothing here knows torch, clocks or hooks: an iteration goes in, what to do in it comes out.
@@ -74,7 +74,7 @@ class Schedule:
         self.turn = self._decide()
 
     def observed(self, events: int) -> None:
-        """Tells how many events the observed iteration ran, before `advance` leaves it."""
+        """Takes how many events the observed iteration ran, before `advance` leaves it."""
         self._events = min(events, 1) if self._one_shot else events
 
     def advance(self, *, measured: bool) -> Turn:
@@ -103,7 +103,7 @@ class Schedule:
 
     @property
     def has_observed(self) -> bool:
-        """Whether the observed iteration has told how many events there are."""
+        """Whether it is known how many events the job runs."""
         return self._events is not None
 
     def _decide(self) -> Turn:

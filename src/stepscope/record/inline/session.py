@@ -20,7 +20,7 @@ from stepscope.record.phases.listeners import PhaseListeners
 from stepscope.record.phases.phases import Phases
 from stepscope.record.plan import Plan
 from stepscope.record.recording import Recording
-from stepscope.record.trouble import Guard, say_once
+from stepscope.record.trouble import Guard, warn_once
 
 _SAVE_EVERY_SECONDS = 60.0
 _ASK_DDP_FIRST, _ASK_DDP_EVERY = 16, 128
@@ -161,7 +161,7 @@ class Session(Recording):
         # Ranks may need different numbers of iterations; one that leaves early hangs the others.
         if plan.stop_after is None and not self._said_stop:
             self._said_stop = True
-            say_once(
+            warn_once(
                 "stop_when_done is ignored with several ranks, which would wait for each other; "
                 "give the plan stop_after, which all ranks share"
             )
@@ -235,7 +235,7 @@ class Session(Recording):
                 self._reads_left -= 1
         if self._phases is not None:
             self._phases.end(now_ns)
-            self._trained.end(self._iterations, self._phases.heard)
+            self._trained.end(self._iterations, self._phases.occurrences)
             # The model may be gone when the recording ends: a script's main() has returned by then.
             if self._phases.steps % _ASK_DDP_EVERY == _ASK_DDP_FIRST:
                 self._files.ask_ddp(self._trained.model)

@@ -32,22 +32,22 @@ class MainProgram:
     def run_script(self, path: str, arguments: Sequence[str]) -> None:
         """Runs a Python file, or a folder or archive that has a `__main__`; what it raises is its own."""
         sys.argv = [path, *arguments]
-        whole = path if Path(path).is_absolute() else f"{Path.cwd()}/{path}"
+        absolute = path if Path(path).is_absolute() else f"{Path.cwd()}/{path}"
         if pkgutil.get_importer(path) is not None:
-            _replace_first_path(whole)
-            spec = PathFinder.find_spec("__main__", [whole])
+            _replace_first_path(absolute)
+            spec = PathFinder.find_spec("__main__", [absolute])
             if spec is None:
                 raise SystemExit(f"{sys.executable}: can't find '__main__' module in {path!r}")
             _run_found(spec)
             return
-        _replace_first_path(str(Path(whole).resolve().parent))
-        _run(_code(whole), whole, SourceFileLoader("__main__", whole), None)
+        _replace_first_path(str(Path(absolute).resolve().parent))
+        _run(_code(absolute), absolute, SourceFileLoader("__main__", absolute), None)
 
     def run_module(self, name: str, arguments: Sequence[str]) -> None:
         """Runs a module, or a package's `__main__`; what it raises is its own.
 
         Raises:
-            SystemExit: there is no such module; its code is what Python says.
+            SystemExit: there is no such module; the message is Python's.
         """
         sys.argv = ["-m", *arguments]
         _replace_first_path(str(Path.cwd()))

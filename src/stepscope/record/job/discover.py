@@ -37,7 +37,7 @@ class Discovery:
         self._depth = 0
         self._thread = threading.get_ident()
         self._filter: Any = None
-        self._unheard = False
+        self._without_hooks = False
         self._in_backward: Callable[[], bool] = lambda: False
 
     @property
@@ -56,8 +56,8 @@ class Discovery:
         steps.install()
         self._handles = [steps]
         self._in_backward = _backward_check()
-        self._unheard = self.modules and _compiles_anew_for_hooks()
-        if not self.modules or self._unheard:
+        self._without_hooks = self.modules and _compiles_anew_for_hooks()
+        if not self.modules or self._without_hooks:
             return
         # torch warns of global hooks beside compiled modules; these are gone after an iteration.
         with warnings.catch_warnings():
@@ -77,7 +77,7 @@ class Discovery:
         if self._filter in warnings.filters:
             warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
         if self.modules and not any(_has_parameters(root) for root in self.roots):
-            compiled_only = not self._unheard
+            compiled_only = not self._without_hooks
             self.roots = [*_trained(self.optimizers, compiled_only=compiled_only), *self.roots]
 
     def _begins(self, module: Any, _args: Any) -> None:
@@ -99,7 +99,7 @@ class Discovery:
 
 
 def _backward_check() -> Callable[[], bool]:
-    """A function that says whether autograd is running a backward in this thread."""
+    """A function that returns whether autograd is running a backward in this thread."""
     import torch
 
     running: Callable[[], int] = torch._C._current_graph_task_id
@@ -114,7 +114,7 @@ def _has_parameters(root: Any) -> bool:
 def _compiles_anew_for_hooks() -> bool:
     """Whether hooks on all modules would have torch compile something once more.
 
-    Torches before 2.8 take them for a change of the model. In 2.1 what is compiled as a whole fails.
+    Torches before 2.8 take them for a change of the model. In 2.1 what is compiled with fullgraph=True fails.
     """
     import torch
 

@@ -2,7 +2,7 @@
 
 An iteration ends where `optimizer.step()` returns. With gradient accumulation that is one iteration
 for several batches, which the phases tell apart by counting backwards. Where a DataLoader starts
-over, an epoch began or a validation ran, so that iteration does not count; unless one starts over in
+over, an epoch started or a validation ran, so that iteration does not count; unless one starts over in
 every iteration (`next(iter(loader))`), which is then how the job works.
 
 With several optimizers the first that steps is the one. When it has gone quiet while another steps on,
@@ -28,11 +28,11 @@ A generator may wait for a few steps of its critic."""
 
 
 class LoopFinder:
-    """Tells a recording about the iterations of a process.
+    """Drives a recording by the iterations of a process.
 
     Args:
         recording: what is driven. While its `driver` says that the script drives it itself (by
-            `inline.iterate`), nothing is told twice.
+            `inline.iterate`), this makes no calls.
         steps: whether optimizers' steps are listened to; without, only the batches are.
     """
 
@@ -74,7 +74,7 @@ class LoopFinder:
     def _adopt(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         # The boundary cannot be torch's own hook: hooks are put in and taken out at boundaries, and
         # torch would be walking through them. So the first optimizer's `step` is replaced; its
-        # call that is running now is the last that goes unheard.
+        # call that is running now is the last that goes unnoticed.
         adopted = self._optimizer()
         if optimizer is adopted:
             self._others.clear()

@@ -17,7 +17,7 @@ _LESS_OFTEN = 4
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """What has become known when an iteration begins. Not to be kept: the job may free it.
+    """What has become known when an iteration starts. Not to be kept: the job may free it.
 
     Args:
         model: the outermost module; None where no module was called.
@@ -37,7 +37,7 @@ class TrainedModel:
     not given is found in the second.
 
     Args:
-        guard: hears what goes wrong in the hooks.
+        guard: gets what goes wrong in the hooks.
         model: the outermost module; None to find it.
         roots: the modules whose calls are the forward, where the model itself is not called.
         optimizers: whether optimizers are looked for.
@@ -54,7 +54,7 @@ class TrainedModel:
         self._discovery: Discovery | None = None
         if model is None or optimizers:
             self._discovery = Discovery(modules=model is None)
-        self._unheard = UnheardForward() if model is None else None
+        self._missing = MissingForward() if model is None else None
         self._looks_again = False
 
     @property
@@ -63,7 +63,7 @@ class TrainedModel:
         return self._model()
 
     def begin(self, iterations: int) -> FoundModel | None:
-        """An iteration begins; what is known from now on, or None.
+        """An iteration starts; what is known from now on, or None.
 
         Args:
             iterations: how many there were before.
@@ -81,15 +81,17 @@ class TrainedModel:
             self._discovery.install(self._guard)
         return None
 
-    def end(self, iterations: int, heard: Callable[[str], int]) -> None:
-        """An iteration has ended; looks for the model in the next one when its forward is not heard.
+    def end(self, iterations: int, occurrences: Callable[[str], int]) -> None:
+        """An iteration has ended; looks for the model in the next one when its forward does not run.
 
         Args:
             iterations: how many there were.
-            heard: how often a phase was heard, in all of them.
+            occurrences: how often a phase ran, in all of them.
         """
-        if self._unheard is not None and iterations % _LOOK_EVERY == 0:
-            self._looks_again = self._unheard.look_again(heard("forward"), heard("backward"))
+        if self._missing is not None and iterations % _LOOK_EVERY == 0:
+            self._looks_again = self._missing.look_again(
+                occurrences("forward"), occurrences("backward")
+            )
 
     def close(self) -> None:
         """Looks no more."""
@@ -110,17 +112,17 @@ class TrainedModel:
         return FoundModel(model, discovery.roots, discovery.optimizers)
 
 
-class UnheardForward:
+class MissingForward:
     """Asked every few steps whether the model should be looked for again.
 
-    Steps are unheard when they run a backward and no forward. Many of those in a row are another
-    model's: the next fold's, or the one that is tuned after it has been trained. A look costs the
-    hooks on all modules for one step, so each makes the next one come later.
+    A step misses its forward when it runs a backward and no forward of the model. Many of those in
+    a row are another model's: the next fold's, or the one that is tuned after it has been trained. A
+    look costs the hooks on all modules for one step, so each makes the next one come later.
     """
 
     def __init__(self) -> None:
         self._patience = _PATIENCE_LOOKS
-        self._unheard = 0
+        self._missed = 0
         self._forwards = 0
         self._backwards = 0
 
@@ -128,17 +130,17 @@ class UnheardForward:
         """Whether to look for the model in the next step.
 
         Args:
-            forwards: how many were heard, in all steps.
-            backwards: how many were heard, in all steps.
+            forwards: how many ran, in all steps.
+            backwards: how many ran, in all steps.
         """
         if forwards != self._forwards or not forwards:
-            self._unheard = 0
+            self._missed = 0
         elif backwards != self._backwards:
-            self._unheard += 1
+            self._missed += 1
         self._forwards, self._backwards = forwards, backwards
-        if self._unheard < self._patience:
+        if self._missed < self._patience:
             return False
-        self._unheard = 0
+        self._missed = 0
         self._patience *= _LESS_OFTEN
         return True
 
@@ -148,7 +150,7 @@ class ModelSearch:
 
     Args:
         model: the outermost module; None to look for it.
-        guard: hears what goes wrong in the hooks.
+        guard: gets what goes wrong in the hooks.
     """
 
     def __init__(self, model: Any, guard: Guard) -> None:
@@ -158,7 +160,7 @@ class ModelSearch:
         self._discovery: Discovery | None = None
 
     def step_begins(self, index: int, *, first_recorded: int) -> None:
-        """A step begins: looks in it when it is the one for that, or takes what has been found.
+        """A step starts: looks in it when it is the one for that, or takes what has been found.
 
         That is the second step where it is not recorded yet: code is compiled in the first, and would
         be compiled again without our hooks.

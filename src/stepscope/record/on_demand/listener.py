@@ -41,7 +41,7 @@ from stepscope.record.on_demand.request import (
 from stepscope.record.on_demand.trigger import agree
 from stepscope.record.recording import EveryStep
 from stepscope.record.traces.tracing import Tracer
-from stepscope.record.trouble import Guard, say_once
+from stepscope.record.trouble import Guard, warn_once
 
 
 class OnDemand(EveryStep):
@@ -91,7 +91,7 @@ class OnDemand(EveryStep):
         self._finished: Tracer | None = None
         self._state = ("here", "")
         self._files: tuple[str, ...] = ()
-        self._said: tuple[Any, ...] = ()
+        self._answered: tuple[Any, ...] = ()
         self._seen: tuple[int, ...] | None = None
         self._signalled = False
         self._complained = False
@@ -101,7 +101,7 @@ class OnDemand(EveryStep):
 
     @property
     def over(self) -> bool:
-        """Whether nobody listens any more."""
+        """Whether the listening has ended."""
         return self.stopped or self.guard.tripped
 
     def start(self, *, lead_in: bool = False) -> None:  # noqa: ARG002 - what is recorded lies ahead
@@ -119,7 +119,7 @@ class OnDemand(EveryStep):
             self.guard.trip(error)
 
     def step(self, number: int | None = None) -> None:
-        """A step has ended and the next begins."""
+        """A step has ended and the next starts."""
         now = time.perf_counter()
         self._seconds.append(now - self._began)
         self._began = now
@@ -197,7 +197,7 @@ class OnDemand(EveryStep):
     def _skip(self, order: Request) -> None:
         why = f"it was in step {self._number} already when step {order.at_step} was asked for"
         self._state = ("skipped", why)
-        say_once(f"rank {this_process().rank} is not in the trace on demand: {why}")
+        warn_once(f"rank {this_process().rank} is not in the trace on demand: {why}")
 
     # What runs in the listening thread.
 
@@ -221,7 +221,7 @@ class OnDemand(EveryStep):
             try:
                 request = read_request(self.directory)
             except ValueError as error:
-                say_once(f"{self.directory / REQUEST} is not answered: {error}")
+                warn_once(f"{self.directory / REQUEST} is not answered: {error}")
             else:
                 self._receive(request)
         self._take_up_finished()
@@ -229,9 +229,9 @@ class OnDemand(EveryStep):
 
     def _receive(self, request: Request) -> None:
         if self._tracer is not None or self._finished is not None:
-            say_once("a trace on demand is not recorded: another is still running")
+            warn_once("a trace on demand is not recorded: another is still running")
             self._write(request.id, BUSY, "it records for another request", ())
-            self._said = ()
+            self._answered = ()
             return
         process = this_process()
         self._request = request
@@ -267,15 +267,15 @@ class OnDemand(EveryStep):
     def _answer(self) -> None:
         request = self._request
         seconds = list(self._seconds)
-        # Without steps nobody can tell how far ahead the others' step may be.
+        # Without times of steps it cannot be known how far ahead the others' step may be.
         if request is None or len(seconds) < 2:
             return
         state, why = self._state
-        said = (request.id, request.at_step, state, why, self._files)
-        if said == self._said:
+        answer = (request.id, request.at_step, state, why, self._files)
+        if answer == self._answered:
             return
         self._write(request.id, state, why, self._files)
-        self._said = said
+        self._answered = answer
 
     def _write(self, request: str, state: str, why: str, files: tuple[str, ...]) -> None:
         process = this_process()
@@ -299,12 +299,12 @@ class OnDemand(EveryStep):
         try:
             agree(self.directory, new_request())
         except StepScopeError as error:
-            say_once(f"no trace on demand: {error.message}")
+            warn_once(f"no trace on demand: {error.message}")
         except Exception as error:
-            say_once(f"no trace on demand: {type(error).__name__}: {error}")
+            warn_once(f"no trace on demand: {type(error).__name__}: {error}")
 
     def _from_before(self) -> tuple[int, ...] | None:
-        """What lies in the directory and must be left; a call may be waiting for this job to start."""
+        """The request in the directory that is not for this job; a call may be waiting for it to start."""
         signature = self._signature()
         with contextlib.suppress(ValueError):
             if signature is not None and read_request(self.directory).at_step is None:
@@ -321,7 +321,7 @@ class OnDemand(EveryStep):
     def _complain(self, error: OSError) -> None:
         if not self._complained:
             self._complained = True
-            say_once(f"{self.directory} cannot be used for traces on demand just now: {error}")
+            warn_once(f"{self.directory} cannot be used for traces on demand just now: {error}")
 
     # SIGUSR2
 
@@ -331,7 +331,7 @@ class OnDemand(EveryStep):
         if threading.current_thread() is not threading.main_thread() or (
             signal.getsignal(signal.SIGUSR2) is not signal.SIG_DFL
         ):
-            say_once("SIGUSR2 does not start a trace: the job handles it itself, or has threads")
+            warn_once("SIGUSR2 does not start a trace: the job handles it itself, or has threads")
             return
         signal.signal(signal.SIGUSR2, self._on_usr2)
         signal.siginterrupt(signal.SIGUSR2, False)

@@ -3,11 +3,11 @@
 1. Whoever asks writes `request.json` with a new id and without a step: the call.
 2. Every rank answers with a file of its own, `rank=00003.json`: which step it is in, and how long its
    steps take.
-3. When all have answered, the request is written again, now with a step that lies ahead of all of
-   them: the order. Each rank starts when it gets there.
+3. When all have answered, the request is written again, now with a step that none of them has
+   reached: the order. Each rank starts when it gets there.
 
 So the ranks agree without comparing clocks and without a message of ours in the job's own
-communication. Nothing is written while nobody asks.
+communication. Without a request nothing is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WARMUP = 1
 """Steps before the first recorded one in which the profiler already runs."""
 MOST_STEPS = 100
 FINAL = frozenset({"written", "skipped", "not-chosen", "failed", "ended", "busy"})
-"""States after which a rank says no more about a request."""
+"""States of a rank's final answer to a request."""
 BUSY = "busy"
 """State of a rank that records for another request."""
 
@@ -41,9 +41,9 @@ class Request:
     """What is asked of a job.
 
     Args:
-        id: tells requests apart.
+        id: distinguishes requests.
         steps: how many are recorded.
-        at_step: the first recorded step; None while the ranks have not said where they are.
+        at_step: the first recorded step; None until the ranks have answered.
         ranks: who records, as in `ranks.chosen`; None for all.
         memory: whether allocations are recorded.
         stack: whether call stacks are recorded.
@@ -62,9 +62,9 @@ class Request:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not 0 < len(self.id) <= 64:
             raise ValueError("id is a text of at most 64 characters")
-        if not _whole(self.steps) or not 1 <= self.steps <= MOST_STEPS:
+        if not _is_integer(self.steps) or not 1 <= self.steps <= MOST_STEPS:
             raise ValueError(f"steps is a number from 1 to {MOST_STEPS}")
-        if self.at_step is not None and (not _whole(self.at_step) or self.at_step < 1):
+        if self.at_step is not None and (not _is_integer(self.at_step) or self.at_step < 1):
             raise ValueError("at_step is the number of a step, from 1")
         if self.ranks is not None and not isinstance(self.ranks, str):
             raise ValueError('ranks is a text like "0,8"')
@@ -74,7 +74,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a rank says about a request.
+    """What a rank answers to a request.
 
     Args:
         id: of the request.
@@ -103,8 +103,8 @@ class Answer:
     def __post_init__(self) -> None:
         texts = (self.id, self.host, self.state, self.why, *self.files)
         numbers = (self.rank, self.world_size, self.pid, self.step)
-        if not all(isinstance(text, str) for text in texts) or not all(map(_whole, numbers)):
-            raise ValueError("an answer's texts are texts and its numbers are whole")
+        if not all(isinstance(text, str) for text in texts) or not all(map(_is_integer, numbers)):
+            raise ValueError("an answer's texts are texts and its numbers are integers")
         if not 0 <= self.rank < self.world_size <= _MOST_RANKS:
             raise ValueError("rank is a number below world_size")
         seconds = self.step_seconds
@@ -122,7 +122,7 @@ def new_request(**wanted: Any) -> Request:
 
 
 def read_request(directory: Path) -> Request:
-    """The request that lies in a directory.
+    """The request in a directory.
 
     Raises:
         OSError: there is none, or it cannot be read.
@@ -164,12 +164,12 @@ def all_answers(directory: Path) -> list[Answer]:
     return answers
 
 
-def _whole(number: object) -> bool:
+def _is_integer(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
 
 
 def _read_json(path: Path) -> Any:
-    # Whatever lies there: a pipe would block, and a huge file is not ours.
+    # Whatever is there: a pipe would block, and a huge file is not ours.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -1,6 +1,6 @@
-"""Whoever asks a running job for a trace: calls its ranks, orders a step, waits for their last words.
+"""Whoever asks a running job for a trace: calls its ranks, orders a step, waits for their final answers.
 
-What is said, and where it lies, is in `request`.
+The files are described in `request`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def agree(
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> Request:
-    """Calls the ranks, and orders a step that lies ahead of all of them.
+    """Calls the ranks, and orders a step that none of them has reached.
 
     Args:
         directory: the one the job listens to.
-        request: what is wanted; a step in it is taken when it lies far enough ahead.
+        request: what is wanted; a step in it is taken when it is far enough ahead.
         lead_seconds: how long the order may take to get to the slowest rank.
         timeout_seconds: how long the ranks have to answer.
         sleep, now: tests give their own.
@@ -109,9 +109,9 @@ def wait_until_done(
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> list[Answer]:
-    """The ranks' last words about an order, as far as they have come when the time is over.
+    """The ranks' final answers to an order, as far as they have come when the time is over.
 
-    A rank whose process has gone from this host says no more either.
+    A rank whose process has gone from this host counts as ended.
 
     Raises:
         StepScopeError: another request took this one's place before it was recorded.

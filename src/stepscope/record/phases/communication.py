@@ -13,7 +13,7 @@ def ddp_timing(model: Any) -> dict[str, Any] | None:
 
     Returns:
         `source`, `communication_ns`, `overlap_ns`, `exposed_ns`, `backward_ns` (from the backward's
-        begin to the end of its all-reduce), `bytes`, and `forward_waits`: whether ranks wait for
+        start to the end of its all-reduce), `bytes`, and `forward_waits`: whether ranks wait for
         each other in forward too, because rank 0's buffers are sent to all there. None when the
         model is not DDP's or has not been timed.
     """

@@ -1,4 +1,4 @@
-"""A whole run's steps in bounded memory: evenly spaced ones are kept, the sums are exact."""
+"""An entire run's steps in bounded memory: evenly spaced ones are kept, the sums are exact."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class History:
 
     @property
     def keeps_next(self) -> bool:
-        """Whether the next row is one of those that are kept, as far as can be said without it."""
+        """Whether the next row is one of those that are kept, as far as can be known without it."""
         return self.count % self.stride == 0
 
     def thinned(self, most: int) -> tuple[list[Sequence[int]], int]:

@@ -1,4 +1,4 @@
-"""What stays installed for a whole recording: whatever tells the phases, and copies to a device."""
+"""What stays installed for an entire recording: for the phases, and for copies to a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PhaseListeners:
     """Listens to a job for its phases.
 
     Args:
-        phases: what is told; None when only copies are listened to.
+        phases: what is timed; None when only copies are listened to.
         guard: keeps our exceptions out of the job.
     """
 
@@ -34,7 +34,7 @@ class PhaseListeners:
         """Listens from now on.
 
         Args:
-            model: the outermost module, which says what device it is on; None where none is known.
+            model: the outermost module, whose device counts; None where none is known.
             roots: the modules whose calls are the forward. Called again, they take the place of the
                 first ones, and all else stays.
         """
@@ -45,7 +45,7 @@ class PhaseListeners:
             target.remove()
         self._forwards = [ModuleForward(root, "forward") for root in roots]
         for target in self._forwards:
-            self._hear("forward", target)
+            self._listen_to("forward", target)
 
     def remove(self) -> None:
         """Takes everything out of the job."""
@@ -70,10 +70,10 @@ class PhaseListeners:
             self._time_on(self._phases, device, clock)
         self._others = [whole_backward(), OptimizerStep()]
         for phase, target in zip(("backward", "optimizer"), self._others, strict=True):
-            self._hear(phase, target)
+            self._listen_to(phase, target)
         if self.copies is not None:
             self._others.append(HostToDevice(self.copies))
-            self._hear("host_to_device", self._others[-1])
+            self._listen_to("host_to_device", self._others[-1])
 
     def _time_on(self, phases: Phases, device: Any, clock: Clock) -> None:
         import torch
@@ -83,7 +83,7 @@ class PhaseListeners:
         if device is not None and hasattr(backend, "memory_stats"):
             phases.memory = MemoryReader(backend, device.index)
 
-    def _hear(self, phase: str, target: Target) -> None:
+    def _listen_to(self, phase: str, target: Target) -> None:
         if self._phases is not None:
             self._phases.installed.add(phase)
             target.install(self._phases, self._guard)

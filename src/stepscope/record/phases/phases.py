@@ -42,7 +42,7 @@ _MOST_MARKS = 32
 
 
 class Phases:
-    """Times the phases of one process. It is a `Watch`: targets tell it what begins and ends.
+    """Times the phases of one process. It is a `Watch`: targets call it when something starts and ends.
 
     Args:
         now: the host's clock (ns); tests give their own.
@@ -63,10 +63,10 @@ class Phases:
     ) -> None:
         self.history = History(len(COLUMNS))
         self.installed: set[str] = set()
-        """Phases that somebody listens to; the others are not measured, which is not 0."""
+        """Phases that are listened to; the others are not measured, which is not 0."""
         self.steps = 0
         self.opened = [0] * len(PHASES)
-        """How often each phase began, in all steps."""
+        """How often each phase started, in all steps."""
         self.first_batch_ns: list[int] = []
         self.peak_bytes: int | None = None
         self.device_ns = [0] * len(PHASES)
@@ -99,7 +99,7 @@ class Phases:
         self._memory_step = 0
 
     def begin(self, now_ns: int, *, fresh: bool = False) -> None:
-        """A step begins; `fresh` when it is the first of an epoch, which does not count."""
+        """A step starts; `fresh` when it is the first of an epoch, which does not count."""
         self._times = [0] * (len(PHASES) + 1)
         self._open = [_RESIDUAL]
         self._began_ns = self._last_ns = now_ns
@@ -143,7 +143,7 @@ class Phases:
         self._give_back()
 
     def open(self, label: str) -> int | None:
-        """A phase begins; the token is how deep it lies."""
+        """A phase starts; the token is its depth."""
         if self._began_ns is None or threading.get_ident() != self._thread:
             return None
         now_ns = self._now()
@@ -192,15 +192,15 @@ class Phases:
     def measured(self, phase: str) -> bool:
         """Whether a phase's time is known.
 
-        A forward, backward or optimizer that was never heard ran where hooks do not: in compiled
+        A forward, backward or optimizer that was never observed ran where hooks do not: in compiled
         code or a captured graph. Its time is then in the residual.
         """
         if phase not in self.installed:
             return False
-        return phase in ("input_wait", "host_to_device") or self.heard(phase) > 0
+        return phase in ("input_wait", "host_to_device") or self.occurrences(phase) > 0
 
-    def heard(self, phase: str) -> int:
-        """How often a phase has begun, in all steps."""
+    def occurrences(self, phase: str) -> int:
+        """How often a phase has started, in all steps."""
         return self.opened[_NUMBER[phase]]
 
     def drain(self) -> None:

@@ -127,19 +127,19 @@ def _longest(operators: tuple[Listed, ...]) -> list[Listed]:
 
 
 def _named(one: Listed) -> str:
-    """What a plan says: what runs very often is measured the first time only."""
+    """The label in the plan: what runs very often is measured the first time only."""
     return f"{one.label}#0" if one.times > MOST_OCCURRENCES else one.label
 
 
 def _line(one: Listed, *, commented: bool = False) -> str:
     text = f"    {'# ' if commented or one.note else ''}{toml_string(_named(one))},"
-    says = []
+    remarks = []
     if one.times > MOST_OCCURRENCES:
-        says.append(f"the first of {one.times}")
+        remarks.append(f"the first of {one.times}")
     elif one.times > 1:
-        says.append(f"{one.times} times")
+        remarks.append(f"{one.times} times")
     if one.time_ns is not None:
-        says.append(time_text(one.time_ns) + (" in all" if one.times > 1 else ""))
+        remarks.append(time_text(one.time_ns) + (" in all" if one.times > 1 else ""))
     if one.note:
-        says.append(one.note)
-    return f"{text:<{_COMMENTS_AT - 1}} # {', '.join(says)}" if says else text
+        remarks.append(one.note)
+    return f"{text:<{_COMMENTS_AT - 1}} # {', '.join(remarks)}" if remarks else text

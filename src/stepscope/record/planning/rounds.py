@@ -45,24 +45,24 @@ class Listed:
 def listed(rounds: Iterable[Round]) -> list[Listed]:
     """What the watched iterations ran, each label once, in the order of its first start."""
     rounds = list(rounds)
-    whole = _counted(rounds, "all")
-    if not whole:
+    complete = _counted(rounds, "all")
+    if not complete:
         return []
-    light = _counted(rounds, "forwards") or whole
+    light = _counted(rounds, "forwards") or complete
     counts: dict[str, list[int]] = {}
-    for place, one in enumerate(whole):
+    for place, one in enumerate(complete):
         for event in one.watch.ended():
-            counts.setdefault(event.label, [0] * len(whole))[place] += 1
+            counts.setdefault(event.label, [0] * len(complete))[place] += 1
     inside = _operators(
         _counted(rounds, "operators"), {label: max(each) for label, each in counts.items()}
     )
-    times_ns = {id(one): _times_ns(one) for one in (*whole, *light)}
+    times_ns = {id(one): _times_ns(one) for one in (*complete, *light)}
     own_ns = {key: _own_ns(times) for key, times in times_ns.items()}
     found = []
     for label, each in counts.items():
         taken = parse_label(label)
-        timed = whole if taken.kind == "module" and taken.direction == "backward" else light
-        is_region = any(label in one.watch.regions for one in whole)
+        timed = complete if taken.kind == "module" and taken.direction == "backward" else light
+        is_region = any(label in one.watch.regions for one in complete)
         found.append(
             Listed(
                 label,
@@ -203,9 +203,9 @@ def _operators(rounds: list[Round], times: Mapping[str, int]) -> dict[str, list[
 
 
 def _owned(one: Round) -> dict[tuple[str, int], Observed]:
-    """The operators' events, each given to the innermost module that heard it.
+    """The operators' events, each given to the innermost module that noted it.
 
-    A call is heard by every module around it, so that its events lie one inside the other.
+    A call is noted by every module around it, so that its events lie one inside the other.
     """
     owned: dict[tuple[str, int], Observed] = {}
     call: list[Observed] = []

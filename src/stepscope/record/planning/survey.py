@@ -60,7 +60,7 @@ class Survey(Recording):
     ) -> None:
         self.guard = Guard("the survey")
         self.ended = False
-        """Whether everything is known, and the script is told to end."""
+        """Whether everything is known, and the script is to end."""
         self.found: list[Listed] = []
         """What can be measured, once it has ended; empty when no iteration was watched."""
         self.modules = 0
@@ -100,7 +100,7 @@ class Survey(Recording):
 
     @property
     def over(self) -> bool:
-        """Never: iterations are to be told until the script ends, and a loop that asks should go on."""
+        """Never: the loop is to drive the survey until the script ends."""
         return False
 
     @property
@@ -196,7 +196,7 @@ class Survey(Recording):
             watch.close(opened)
 
     def recapture(self) -> bool:
-        """In watched iterations a CUDA graph is captured again, to hear what is in it."""
+        """In watched iterations a CUDA graph is captured again, to see what is in it."""
         return self._watch is not None
 
     def stop(self) -> list[Path]:

@@ -2,10 +2,10 @@
 
 Watching costs time itself, and what contains much pays for all of it. So an iteration is of one kind:
 
-| kind        | what is heard                                                                       |
+| kind        | what is watched                                                                     |
 | ----------- | ----------------------------------------------------------------------------------- |
 | `all`       | everything but operators; finding a module's backward makes its forward longer      |
-| `forwards`  | the same without modules' backwards: what it says of everything else is nearer      |
+| `forwards`  | the same without modules' backwards: its times of everything else are more accurate |
 | `operators` | the operators inside the modules that it is given                                   |
 """
 
@@ -59,7 +59,7 @@ _COLLECTIVES = frozenset(
 
 
 class TimedWatch(ObservingWatch):
-    """A survey that also times what it hears; nothing waits for a device meanwhile."""
+    """Also times what it observes; nothing waits for a device meanwhile."""
 
     def __init__(self, plan: Plan, clock_of: Callable[[str], Clock]) -> None:
         super().__init__(plan, clock_of)
@@ -109,7 +109,7 @@ class TimedWatch(ObservingWatch):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One watched iteration; `fresh` when an epoch began or a validation ran in it."""
+    """One watched iteration; `fresh` when an epoch started or a validation ran in it."""
 
     kind: Kind
     watch: TimedWatch
@@ -141,7 +141,7 @@ class Surveyor:
 
         Args:
             kind: to what.
-            modules: paths of the modules whose operators are heard ("" for the model itself).
+            modules: paths of the modules whose operators are watched ("" for the model itself).
         """
         self._kind = kind
         plan = _plan(kind, modules)

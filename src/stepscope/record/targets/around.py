@@ -117,13 +117,13 @@ class AroundCalls(Target):
         self._around.install()
 
     def remove(self) -> None:
-        """Listens no more; a call that is still running ends unheard."""
+        """Listens no more; a call that is still running ends unobserved."""
         self._watch = self._guard = None
         self._around.remove()
 
     @abstractmethod
     def _call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Calls `call` and returns or raises what it does, unheard where there is no watch."""
+        """Calls `call` and returns or raises what it does."""
 
 
 def is_compiled(module: Any) -> bool:

@@ -13,7 +13,7 @@ from stepscope.record.trouble import Guard
 
 
 def backward_number() -> Callable[[], int]:
-    """What tells one run of the autograd engine from another, asked inside of it."""
+    """A function that returns the number of the running backward, called inside of it."""
     import torch
 
     asks: Callable[[], int] | None = getattr(torch._C, "_current_graph_task_id", None)
@@ -21,7 +21,7 @@ def backward_number() -> Callable[[], int]:
 
 
 class NodeHooks(Target):
-    """Hooks on the autograd nodes that a module's forward makes, while somebody listens."""
+    """Hooks on the autograd nodes that a module's forward makes, while a watch listens."""
 
     def __init__(self, module: Any) -> None:
         self._capture = ForwardCapture(module, self._hook)
@@ -57,7 +57,7 @@ class ModuleBackward(NodeHooks):
 
     Args:
         module: the module.
-        label: what the watch is told.
+        label: what the watch gets.
     """
 
     def __init__(self, module: Any, label: str) -> None:
@@ -69,17 +69,17 @@ class ModuleBackward(NodeHooks):
         if watch is None or guard is None:
             return
         task = backward_number()
-        # One call's begin and end belong together, also when a module runs several times; and each
+        # One call's start and end belong together, also when a module runs several times; and each
         # backward is one of its own when a job goes back through a graph that it has kept.
-        begun: dict[int, Any] = {}
+        opened: dict[int, Any] = {}
 
         def begins(_gradients: Any) -> None:
             number = task()
-            if number not in begun:
-                begun[number] = watch.open(self._label)
+            if number not in opened:
+                opened[number] = watch.open(self._label)
 
         def ends(_inputs: Any, _outputs: Any) -> None:
-            token = begun.get(task())
+            token = opened.get(task())
             if token is not None:
                 watch.close(token)
 
@@ -92,7 +92,7 @@ class NodeBackward(NodeHooks):
 
     Args:
         module: the module.
-        prefix: `<module>.backward`; the watch is told `<prefix>.<node>`.
+        prefix: `<module>.backward`; the watch gets `<prefix>.<node>`.
         wanted: the node's name; None for every node.
     """
 
@@ -111,14 +111,14 @@ class NodeBackward(NodeHooks):
         watch, guard = self._watch, self._guard
         if watch is None or guard is None:
             return
-        begun: list[Any] = []
+        opened: list[Any] = []
 
         def begins(_gradients: Any) -> None:
-            begun.append(watch.open(label))
+            opened.append(watch.open(label))
 
         def ends(_inputs: Any, _outputs: Any) -> None:
-            if begun:
-                watch.close(begun.pop())
+            if opened:
+                watch.close(opened.pop())
 
         self._handles.append(node.register_prehook(guard.wrap(begins)))
         self._handles.append(node.register_hook(guard.wrap(ends)))

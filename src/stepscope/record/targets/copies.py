@@ -1,7 +1,7 @@
 """Copies of tensors from the host to a device, as `tensor.to(device)` and `tensor.cuda()` make them.
 
-Both are methods of a class, so they are replaced once for a whole recording and not per iteration,
-and only where there is a device to copy to. While nobody listens a call costs one comparison more.
+Both are methods of a class, so they are replaced once for a recording and not per iteration,
+and only where there is a device to copy to. Without a listener a call costs one comparison more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stepscope.record.trouble import Guard
 
 @dataclass(slots=True)
 class Copied:
-    """What was copied while somebody listened; pageable memory holds the host up until it is through."""
+    """What was copied; a copy from pageable memory holds the host up until it has ended."""
 
     copies: int = 0
     bytes: int = 0
@@ -29,7 +29,7 @@ class Copied:
 
 
 class Copies:
-    """The copies of a process, told to every listener between `attach` and `detach`."""
+    """The copies of a process, for every listener between `attach` and `detach`."""
 
     def __init__(self) -> None:
         import torch
@@ -39,8 +39,8 @@ class Copies:
         self._copying: int | None = None
         self._torch: Any = torch
         self._patches = [
-            Patch(torch.Tensor, "to", lambda original: self._heard(original, default=None)),
-            Patch(torch.Tensor, "cuda", lambda original: self._heard(original, default="cuda")),
+            Patch(torch.Tensor, "to", lambda original: self._listening(original, default=None)),
+            Patch(torch.Tensor, "cuda", lambda original: self._listening(original, default="cuda")),
         ]
 
     def attach(self) -> None:
@@ -54,7 +54,7 @@ class Copies:
         for patch in self._patches:
             patch.remove()
 
-    def _heard(self, original: Callable[..., Any], default: str | None) -> Callable[..., Any]:
+    def _listening(self, original: Callable[..., Any], default: str | None) -> Callable[..., Any]:
         is_compiling = compiling_check()
 
         def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -114,7 +114,7 @@ class HostToDevice(Target):
     """Listens to the copies of a process.
 
     Args:
-        copies: attached for the whole recording.
+        copies: attached for the entire recording.
     """
 
     def __init__(self, copies: Copies) -> None:

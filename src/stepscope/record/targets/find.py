@@ -1,4 +1,4 @@
-"""From a plan's labels to what has to be installed in this model to hear them."""
+"""From a plan's labels to what has to be installed in this model to observe them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PARALLEL = ("DistributedDataParallel", "DataParallel")
 
 @dataclass(frozen=True, slots=True)
 class FoundModule:
-    """A module and, when it lies inside compiled code, the path of what is compiled."""
+    """A module and, when it is inside compiled code, the path of what is compiled."""
 
     module: Any
     compiled_by: str | None
@@ -94,7 +94,7 @@ class Finder:
         self._clock_on = functools.cache(clock_for)
 
     def everything(self, plan: Plan) -> list[Target]:
-        """Everything that has to be listened to, to hear each event that the plan names once."""
+        """Everything that has to be installed to observe each event that the plan names once."""
         wanted: dict[tuple[str, ...], Label] = {}
         for entry in plan.entries:
             label = entry.label
@@ -112,7 +112,7 @@ class Finder:
         return targets
 
     def armed(self, label: Label) -> Target | None:
-        """What has to be installed to hear one label without wildcards; None for a region."""
+        """What has to be installed to observe one label without wildcards; None for a region."""
         return self._target(label, path=label.module or "", everything=False)
 
     def not_measurable(self, entry: Entry) -> str | None:
@@ -142,14 +142,14 @@ class Finder:
             )
         if label.kind != "module" and is_compiled(self.modules[paths[0]].module):
             return "operators inside compiled code have no calls of their own; take a trace"
-        if label.kind == "operator" and not any(self._hears_operators(path) for path in paths):
+        if label.kind == "operator" and not any(self._operators_observable(path) for path in paths):
             return (
                 "a part of it is compiled, which this torch would not run while it is listened to"
             )
         return None
 
-    def _hears_operators(self, path: str) -> bool:
-        """Whether operators in a module can be heard, and what is compiled in it stays compiled."""
+    def _operators_observable(self, path: str) -> bool:
+        """Whether operators in a module can be observed, and what is compiled in it stays compiled."""
         if is_compiled(self.modules[path].module):
             return False
         return compiles_beside_modes() or not any(
@@ -196,7 +196,7 @@ class Finder:
             prefix = f"{path}.{label.direction}".lstrip(".")
             wanted = None if everything else label.name
             if label.kind == "operator":
-                if not self._hears_operators(path):
+                if not self._operators_observable(path):
                     return None
                 if label.direction == "forward":
                     return OperatorsInForward(found.module, prefix, wanted)

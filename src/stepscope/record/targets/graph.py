@@ -26,7 +26,7 @@ class Nodes:
     Args:
         all: every node, without the accumulation into `.grad`, which belongs to the parameters.
         first: those of the outputs, one of which runs first in backward.
-        last: those with none of the others behind them, one of which runs last.
+        last: those that lead to none of the others, one of which runs last.
     """
 
     all: list[Any]
@@ -57,13 +57,13 @@ def nodes_between(input_nodes: list[Any], outputs: list[Any], since: int = 0) ->
             return Nodes([], [], [])
         node = waiting.pop()
         ends = True
-        for behind, _ in node.next_functions:
-            if elsewhere(behind):
+        for following, _ in node.next_functions:
+            if elsewhere(following):
                 continue
             ends = False
-            if behind not in found:
-                found[behind] = None
-                waiting.append(behind)
+            if following not in found:
+                found[following] = None
+                waiting.append(following)
         if ends:
             last.append(node)
     return Nodes(list(found), list(first), last)

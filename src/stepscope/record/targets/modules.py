@@ -1,7 +1,7 @@
 """A module's forward: the calls of that one module, from outside.
 
 A module inside a compiled one has no call of its own any more; the compiled module is measured at
-its boundary, from outside the compiled code, so that nothing is compiled anew.
+its boundary, from outside the compiled code, so that nothing is compiled again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ModuleForward(AroundCalls):
 
     Args:
         module: the module; it is not kept alive.
-        label: what the watch is told.
+        label: what the watch gets.
     """
 
     def __init__(self, module: Any, label: str) -> None:

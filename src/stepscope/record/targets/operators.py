@@ -77,7 +77,7 @@ class OperatorsInForward(AroundCalls):
 
     Args:
         module: the module.
-        prefix: `<module>.forward`; the watch is told `<prefix>.<operator>`.
+        prefix: `<module>.forward`; the watch gets `<prefix>.<operator>`.
         wanted: the operator (`aten::addmm`); None for every one.
     """
 
@@ -103,7 +103,7 @@ class OperatorsInBackward(NodeHooks):
 
     Args:
         module: the module.
-        prefix: `<module>.backward`; the watch is told `<prefix>.<operator>`.
+        prefix: `<module>.backward`; the watch gets `<prefix>.<operator>`.
         wanted: the operator (`aten::mm`); None for every one.
     """
 

@@ -1,9 +1,9 @@
-"""Hearing the steps of every optimizer, also in torches that take their own hooks off them.
+"""Listening to the steps of every optimizer, also in torches that take their own hooks off them.
 
 torch calls its global hooks from a wrapper around each optimizer class's `step`. The first torches
 with torch.compile take that wrapper off their own classes, once per process, when something is
 compiled, and no hook is called any more. Such a class is "deaf", and gets a wrapper of ours instead
-for as long as somebody listens.
+while anything listens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stepscope.record.after_import import AfterImport
 from stepscope.record.compiling import compiling_check
 from stepscope.record.targets.patches import Patch
 
-Heard = Callable[[Any, Any, Any], None]
+StepHook = Callable[[Any, Any, Any], None]
 
 _COMPILER = "torch._dynamo.eval_frame"
 
@@ -36,7 +36,7 @@ class OptimizerSteps:
         after: the same, after the step.
     """
 
-    def __init__(self, before: Heard, after: Heard | None = None) -> None:
+    def __init__(self, before: StepHook, after: StepHook | None = None) -> None:
         self._before = before
         self._after = after
         self._handles: list[Any] = []
@@ -86,7 +86,7 @@ class OptimizerSteps:
 def _may_go_deaf() -> bool:
     """Whether this torch's compiler could take hooks off optimizers.
 
-    Its source says so: importing the compiler would take seconds, and waiting for the job to import it
+    Known from its source: importing the compiler would take seconds, and waiting for the job to import it
     costs every armed iteration.
     """
     import torch
@@ -115,7 +115,7 @@ def _put_in() -> None:
         if isinstance(one, type) and issubclass(one, torch.optim.Optimizer):
             if one not in _layers and _is_deaf(one):
                 before = vars(one)["step"]
-                _layers[one] = before, _hearing(before)
+                _layers[one] = before, _listening_step(before)
             before, ours = _layers.get(one, (None, None))
             if ours is not None and vars(one).get("step") is before:
                 setattr(one, "step", ours)  # noqa: B010 - mypy: a method
@@ -136,7 +136,7 @@ def _is_deaf(owner: type) -> bool:
     return marked and "_global_optimizer_pre_hooks" not in asks
 
 
-def _hearing(original: Callable[..., Any]) -> Callable[..., Any]:
+def _listening_step(original: Callable[..., Any]) -> Callable[..., Any]:
     is_compiling = compiling_check()
 
     @functools.wraps(original)

@@ -2,7 +2,7 @@
 
 Only attributes of single objects and modules are replaced. A class such as `torch.Tensor` is changed
 once per recording at most, never per iteration: CPython stops caching a type's attributes after it
-has been changed a thousand times, which would slow the whole job.
+has been changed a thousand times, which would slow the job.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ class _Method:
 
 
 class Calls(Target):
-    """The calls of functions that are attributes of something, heard under one label.
+    """The calls of functions that are attributes of something, all under one label.
 
     Args:
-        label: what the watch is told.
-        places: (owner, attribute) pairs; all of them are heard.
+        label: what the watch gets.
+        places: (owner, attribute) pairs; all of them count.
         finished: whether a call that returned this value is over (an asynchronous one is not).
     """
 
@@ -121,22 +121,22 @@ class Calls(Target):
             patch.install()
 
     def remove(self) -> None:
-        """Puts them back; a call that is still running ends unheard."""
+        """Puts them back; a call that is still running ends unobserved."""
         self._watch = None
         for patch in self._patches:
             patch.remove()
 
     def _maker(self, owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         if isinstance(owner, ModuleType):
-            return self._heard
-        return lambda original: _Method(self._heard(original), owner, name)
+            return self._listening
+        return lambda original: _Method(self._listening(original), owner, name)
 
-    def _heard(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _listening(self, original: Callable[..., Any]) -> Callable[..., Any]:
         is_compiling = compiling_check()
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            # Asked first: compiled code that looked at ours would be compiled anew for each change.
+            # Asked first: compiled code that looked at ours would be compiled again for each change.
             if is_compiling():
                 return original(*args, **kwargs)
             watch, guard = self._watch, self._guard

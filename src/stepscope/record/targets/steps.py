@@ -39,7 +39,7 @@ def collectives() -> list[str]:
 def collective(name: str) -> Calls:
     """A function of torch.distributed that the job itself calls; see `collectives`.
 
-    DDP's own all-reduce is called in C++ and not heard. An asynchronous collective returns a handle
+    DDP's own all-reduce is called in C++ and not observed. An asynchronous collective returns a handle
     and has not ended, so it is not measured.
     """
     distributed: Any = sys.modules["torch.distributed"]

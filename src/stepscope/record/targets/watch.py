@@ -1,7 +1,7 @@
 """Who listens while an iteration runs: an observing watch to everything, an armed one to one event.
 
-Whatever is installed in the job (see `targets`) says `open(label)` when something begins and hands
-the returned token to `close` when it ends. A token of None means that nobody asked. Closing again
+Whatever is installed in the job (see `targets`) calls `open(label)` when something starts and hands
+the returned token to `close` when it ends. A token of None means that it is not wanted. Closing again
 moves the end: a module's backward is over when the last of its nodes is, and which one that is
 shows only afterwards.
 """
@@ -21,22 +21,22 @@ from stepscope.record.trouble import Guard
 
 
 class Watch(Protocol):
-    """Listens to what the installed targets say."""
+    """What targets call when something starts and ends."""
 
     @property
     def resting(self) -> bool:
-        """Whether nothing would be heard now, so that a target need not prepare anything."""
+        """Whether calls do nothing now, so that a target need not prepare anything."""
 
     def open(self, label: str) -> Any:
-        """Something of this label begins; the token is None when nobody asked for it."""
+        """Something of this label starts; the token is None when it is not wanted."""
 
     def close(self, token: Any) -> None:
-        """What `open` answered with `token` has ended, or has ended later than was said before."""
+        """What `open` answered with `token` has ended, or ended later than at the last call."""
 
 
 @dataclass(slots=True)
 class Observed:
-    """An event that the observed iteration ran; `end_index` is None when it began but did not end."""
+    """An event that the observed iteration ran; `end_index` is None when it started and did not end."""
 
     label: str
     occurrence: int
@@ -51,8 +51,8 @@ class ObservingWatch:
     """Learns which planned events an iteration runs, in what order, on which device and stream.
 
     Args:
-        plan: whose events are kept. Other labels are only counted, so that a wrong one in the plan
-            can be told its nearest neighbours.
+        plan: whose events are kept. Other labels are only counted, so that the nearest ones can
+            be named for a wrong one in the plan.
         clock_of: the clock that a label is measured with.
     """
 
@@ -64,7 +64,7 @@ class ObservingWatch:
         self.in_graph: set[tuple[str, int]] = set()
         """Planned (label, occurrence) inside a captured graph whose clock makes no marks there."""
         self.elsewhere: set[str] = set()
-        """Labels of the training loop's thread that were heard in another one."""
+        """Labels of the training loop's thread that occurred in another one."""
         self._thread = get_ident()
         self._plan = plan
         self._clock_of = clock_of
@@ -116,9 +116,9 @@ class _Open:
 
 
 class ArmedWatch:
-    """Marks the beginning and end of the events it was armed with, in one iteration after the other.
+    """Marks the start and end of the events it was armed with, in one iteration after the other.
 
-    Between `end` and the next `begin` it hears nothing, and what an earlier iteration left open stays
+    Between `end` and the next `begin` it marks nothing, and what an earlier iteration left open stays
     open.
 
     Args:
@@ -139,7 +139,7 @@ class ArmedWatch:
         self._capturing = False
 
     def begin(self) -> None:
-        """An iteration begins: it is marked by every clock, and its events are from now on."""
+        """An iteration starts: every clock marks it, and its events from now on."""
         self._thread = get_ident()
         self._counts = self._labels.copy()
         self._opened = []
@@ -156,7 +156,7 @@ class ArmedWatch:
         return label in self._counts
 
     def open(self, label: str) -> _Open | None:
-        """Marks the beginning when this label's next occurrence is armed."""
+        """Marks the start when this label's next occurrence is armed."""
         occurrence = self._counts.get(label)
         if occurrence is None or (label in self._loops_own and get_ident() != self._thread):
             return None

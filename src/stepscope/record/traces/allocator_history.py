@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stepscope.record.traces.file import write_snapshot
-from stepscope.record.trouble import say_once
+from stepscope.record.trouble import warn_once
 
 
 class AllocatorHistory:
@@ -15,7 +15,7 @@ class AllocatorHistory:
         self._there = True
 
     def begin(self) -> None:
-        """From now on the allocator remembers; that there is no CUDA is said once."""
+        """From now on the allocator remembers; without CUDA there is a warning."""
         if not self._there:
             return
         import torch
@@ -24,12 +24,12 @@ class AllocatorHistory:
         if self._there:
             torch.cuda.memory._record_memory_history(enabled="all")
         else:
-            say_once(
-                "there is no memory snapshot: it is the CUDA allocator's, and CUDA is not there"
+            warn_once(
+                "there is no memory snapshot: it is made by CUDA's allocator, and there is no CUDA here"
             )
 
     def keep(self, out: Path, name: str) -> Path | None:
-        """Writes what it remembers, and says where; None where there is nothing, or that failed."""
+        """Writes what it remembers and returns the path; None where there is nothing, or that failed."""
         if not self._there:
             return None
         import torch
@@ -41,5 +41,5 @@ class AllocatorHistory:
             finally:
                 torch.cuda.memory._record_memory_history(enabled=None)
         except Exception as error:
-            say_once(f"there is no memory snapshot: {type(error).__name__}: {error}")
+            warn_once(f"there is no memory snapshot: {type(error).__name__}: {error}")
         return path

@@ -12,7 +12,7 @@ from typing import Literal
 Action = Literal["off", "warmup", "record"]
 
 MOST_ACTIVE = 5
-"""Recorded steps by default at most: a trace of a whole run helps nobody."""
+"""Recorded steps by default at most: a trace of an entire run is too large to work with."""
 
 
 @dataclass(frozen=True, slots=True)

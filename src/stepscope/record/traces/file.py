@@ -1,4 +1,4 @@
-"""The file of a trace: its name, and how it comes to be whole.
+"""The file of a trace: its name, and how it gets to its place complete.
 
 torch writes the text of a trace where it is told to, and only once. That place is temporary, and the
 directory of the traces when there is more room in it; what a killed process left there is taken away
@@ -21,14 +21,14 @@ from typing import BinaryIO
 
 from stepscope.floor.ranks import Process, host_name, is_alive
 from stepscope.record.output import keep
-from stepscope.record.trouble import say_once
+from stepscope.record.trouble import warn_once
 
 _COMPRESSION = 3  # twice the size of level 9's effort would save a tenth
 _BLOCK = 1 << 20
 _LONGEST_NAME = 160  # bytes; a file name may have 255, and more is added to this
 _ABANDONED_SECONDS = 600.0
 AFTER_LAST_STEP = "after the last step"
-"""Range of what ran in a trace behind its last whole step."""
+"""Range of what ran in a trace after its last complete step."""
 
 
 def file_safe(name: str) -> str:
@@ -68,12 +68,12 @@ def write_trace(
         out: the directory.
         name: the file's name without `.json.gz`.
         max_bytes: text larger than this is not written.
-        unfinished_step: a step that was begun only; its range gets the name `AFTER_LAST_STEP`.
+        unfinished_step: a step that started and did not end; its range gets the name `AFTER_LAST_STEP`.
         since_epoch_s: a file of this name that another process has made since then is not replaced;
             the trace then has the process's number in its name.
 
     Returns:
-        Where it is; None when it could not be written, which has been said.
+        Where it is; None when it could not be written, with a warning.
 
     Raises:
         OSError: torch could not write the text.
@@ -81,12 +81,12 @@ def write_trace(
     with _space(out, max_bytes) as space:
         raw = space / "trace.json"
         export(str(raw))
-        if not _whole(raw):
-            # torch does not say so, and leaves nothing or half a file.
+        if not _complete(raw):
+            # torch does not report it, and leaves nothing or half a file.
             raise OSError(f"torch could not write the trace's text to {space.parent}: is it full?")
         size = raw.stat().st_size
         if size > max_bytes:
-            say_once(
+            warn_once(
                 f"the trace {name} is not written: its text has {size >> 20} MiB, more than max_mb; "
                 "record fewer steps, or without stacks"
             )
@@ -138,14 +138,14 @@ def _copy_renamed(text: BinaryIO, packed: gzip.GzipFile, step: int) -> None:
     rest = b""
     while block := text.read(_BLOCK):
         block = (rest + block).replace(old, new)
-        # What may be the beginning of the name waits for the next block.
+        # What may be the first part of the name waits for the next block.
         keep_back = min(len(old) - 1, len(block))
         rest = block[len(block) - keep_back :]
         packed.write(block[: len(block) - keep_back])
     packed.write(rest)
 
 
-def _whole(raw: Path) -> bool:
+def _complete(raw: Path) -> bool:
     try:
         with raw.open("rb") as file:
             file.seek(-min(64, raw.stat().st_size), os.SEEK_END)

@@ -4,7 +4,7 @@ gloo writes the end of a collective into the profiler's records from a thread of
 whoever waits for it, and torch frees those records when the profiler stops. A collective that ends
 later therefore writes into memory that is the job's again (seen with torch 2.13: in one of ten stops
 under DistributedDataParallel, in each stop with an `isend` that is waited for in the next step). So
-the profiler stops when gloo's threads rest and what was begun has ended.
+the profiler stops when gloo's threads rest and what was started has ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepscope.record.trouble import Guard
 _TASKS = Path("/proc/self/task")
 _LOOK_SECONDS = 0.002
 _QUIET_LOOKS = 5  # one after the other: a thread may wait for a lock just when it is looked at
-_BLIND_SECONDS = 0.02  # where no thread says what it is
+_BLIND_SECONDS = 0.02  # where threads have no names
 _PATIENCE_SECONDS = 1.0
 
 # Methods of a process group. What the second ones return ends only when somebody waits for it, and
@@ -37,10 +37,10 @@ _MESSAGES = ("send", "recv", "recv_anysource")
 
 
 class InFlight:
-    """Knows what was begun over gloo and has not ended.
+    """Knows what was started over gloo and has not ended.
 
     Args:
-        guard: hears what goes wrong.
+        guard: gets what goes wrong.
     """
 
     def __init__(self, guard: Guard) -> None:
@@ -63,18 +63,18 @@ class InFlight:
                     self._patches.append(patch)
 
     def stop_listening(self) -> None:
-        """Hears of nothing new; what has been heard of goes on to count."""
+        """Takes up nothing new; what has been taken up goes on to count."""
         for patch in reversed(self._patches):
             patch.remove()
         self._patches = []
 
     def forget(self) -> None:
-        """Lets go of all that was begun."""
+        """Lets go of everything."""
         self.stop_listening()
         self._works = []
 
     def any(self) -> bool:
-        """Whether something that the job began from Python has not ended."""
+        """Whether something that the job started from Python has not ended."""
         self._works = [work for work in self._works if _runs(work())]
         return bool(self._works)
 

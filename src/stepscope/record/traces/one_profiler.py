@@ -2,8 +2,8 @@
 
 torch has one profiling session per process. Where a second one warms up or starts beside it, the
 first comes back empty, or the process crashes. So while a trace of ours may run, the functions with
-which torch prepares and enables a session are replaced: when the job begins one of its own, ours ends
-before.
+which torch prepares and enables a session are replaced: when the job starts one of its own, ours ends
+first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ JOBS_OWN = "the job already runs a profiler of its own, and only one can record"
 
 
 class OneProfiler:
-    """Hears the job begin and end profilers of its own.
+    """Notices when the job starts and ends profilers of its own.
 
     Args:
         give_way: ends the recording of ours at once; it must not raise.
@@ -57,10 +57,10 @@ class OneProfiler:
         self.release()
 
     def take(self) -> None:
-        """Says that a recording of ours begins.
+        """Claims the process's one session for a recording of ours.
 
         Raises:
-            RuntimeError: somebody else records, and beginning would end that.
+            RuntimeError: another profiler records, and starting ours would end it.
         """
         if self._theirs or _enabled():
             raise RuntimeError(JOBS_OWN)
@@ -69,7 +69,7 @@ class OneProfiler:
         OneProfiler._holder = self
 
     def release(self) -> None:
-        """Says that our recording is over."""
+        """Gives the session back."""
         if OneProfiler._holder is self:
             OneProfiler._holder = None
 
@@ -127,10 +127,10 @@ def _enabled() -> bool:
 def _prepare_again(args: tuple[Any, ...]) -> None:
     from torch.autograd import profiler
 
-    # Ending ours has said that no profiler is on; the job's had said that its own is.
-    says: Any = getattr(profiler, "_set_is_profiler_enabled", None)
-    if says is not None:
-        says(True)
+    # Ending ours has marked the profiler as off; the job's had marked it as on.
+    set_enabled: Any = getattr(profiler, "_set_is_profiler_enabled", None)
+    if set_enabled is not None:
+        set_enabled(True)
     # Older torches refuse where the job's own still is prepared, which is then all it needs.
     with contextlib.suppress(RuntimeError):
         profiler._prepare_profiler(*args[:2])

@@ -1,7 +1,7 @@
 """One session of torch's profiler: it warms up, records, and stops when nothing writes into it any more.
 
 torch has one session per process (`one_profiler`). What gloo was given in a recorded step ends in the
-session's records, so until all has ended it runs on, but hears nothing new (`in_flight`).
+session's records, so until all has ended it runs on, but records nothing new (`in_flight`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Profiling:
 
     Args:
         one: knows whose profiler runs in this process.
-        guard: hears what goes wrong in what listens while it records.
+        guard: gets what goes wrong in hooks and ranges while it records.
         options: of `torch.profiler.profile`.
 
     Raises:
-        RuntimeError: somebody else records.
+        RuntimeError: another profiler records.
     """
 
     def __init__(self, one: OneProfiler, guard: Guard, options: Mapping[str, Any]) -> None:
@@ -69,7 +69,7 @@ class Profiling:
 
         Args:
             model: the outermost module, whose modules get ranges; None for none.
-            about: what the file says of itself, beside the classes of the model's modules.
+            about: what the file has about itself, beside the classes of the model's modules.
         """
         self._grown_from = resident_bytes()
         with self._one.ours():
@@ -101,15 +101,15 @@ class Profiling:
 
     @property
     def grown_bytes(self) -> int | None:
-        """Memory that the process has taken since recording began; None where nobody says."""
+        """Memory that the process has taken since recording started; None where the system does not report it."""
         if not self.recording or self._grown_from is None:
             return None
         return (resident_bytes() or 0) - self._grown_from
 
     def must_run_on(self) -> bool:
-        """Whether it cannot stop yet: what a recorded step began has not ended.
+        """Whether it cannot stop yet: what a recorded step started has not ended.
 
-        From then on it hears nothing new.
+        From then on it records nothing new.
         """
         if not self._in_flight.any():
             return False
@@ -131,7 +131,7 @@ class Profiling:
             self._thread_muted = True
 
     def quieten(self) -> bool:
-        """Takes out what listens; True when a recorded step has begun and not ended."""
+        """Takes hooks and ranges out; True when a recorded step has started and not ended."""
         try:
             return self.end_step()
         finally:
@@ -164,7 +164,7 @@ class Profiling:
                 profiler.stop_trace()
         finally:
             if self._thread_muted:
-                _hear_this_thread()
+                _unmute_this_thread()
             self._in_flight.forget()
             self._one.release()
         self.stop_seconds = time.monotonic() - began
@@ -177,7 +177,7 @@ def _record_function(name: str) -> Any:
     return record_function(name)
 
 
-def _hear_this_thread() -> None:
+def _unmute_this_thread() -> None:
     import torch
 
     torch.autograd._enable_record_function(True)
@@ -186,6 +186,6 @@ def _hear_this_thread() -> None:
 def quieten_profiler() -> None:
     """Keeps the profiler's library from announcing on stderr that it starts and stops.
 
-    To be called before the first profiler. What somebody has set in the environment stays.
+    To be called before the first profiler. What is set in the environment stays.
     """
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")

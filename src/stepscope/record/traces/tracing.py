@@ -5,8 +5,8 @@
             ...
             tracer.step()
 
-Stopping the profiler takes time that nobody can save; exporting, compressing and writing happen in
-the background, in temporary space, and the file gets its name when it is whole.
+Stopping the profiler holds the job up, which cannot be avoided; exporting, compressing and writing happen in
+the background, in temporary space, and the file gets its name when it is complete.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stepscope.record.traces.cycles import Cycles
 from stepscope.record.traces.file import trace_name, write_trace
 from stepscope.record.traces.one_profiler import OneProfiler
 from stepscope.record.traces.profiling import Profiling
-from stepscope.record.trouble import Guard, say_once
+from stepscope.record.trouble import Guard, warn_once
 
 _MIB = 1 << 20
 
@@ -36,7 +36,7 @@ _MIB = 1 << 20
 class Tracer(EveryStep):
     """Records the steps that a schedule names, on the ranks that were chosen.
 
-    It never raises into the job: what goes wrong is said once, and the job runs untraced.
+    It never raises into the job: what goes wrong is one warning, and the job runs untraced.
 
     Args:
         out: directory of the files `{name}-{rank}-of-{world_size}.json.gz`.
@@ -138,7 +138,7 @@ class Tracer(EveryStep):
             self._give_up(error)
 
     def step(self, number: int | None = None) -> None:
-        """A step has ended and the next begins."""
+        """A step has ended and the next starts."""
         if self._over or os.getpid() != self._pid:
             return
         if self.guard.error is not None:
@@ -164,7 +164,7 @@ class Tracer(EveryStep):
                 self._give_up(error)
             self._finish()
         if not self._background.wait(wait_seconds):
-            say_once(f"a trace is not written after {wait_seconds:.0f} s; it may get lost")
+            warn_once(f"a trace is not written after {wait_seconds:.0f} s; it may get lost")
         self._forget_exit()
         return self.written
 
@@ -219,7 +219,7 @@ class Tracer(EveryStep):
         profiling.begin_step(self._number)
 
     def _about(self) -> dict[str, Any]:
-        """What a file's name and its rows do not say."""
+        """What a file's name and its rows do not have."""
         return {**self._who().fields(), "first_step": self._number}
 
     def _leave_step(self) -> None:
@@ -231,7 +231,7 @@ class Tracer(EveryStep):
         grown = profiling.grown_bytes
         if grown is not None and grown > self._max_bytes:
             self._skip_cycle = self._cycles.cycle(self._index)
-            say_once(
+            warn_once(
                 f"the trace ends after {len(self._recorded)} of {self._cycles.active} steps: "
                 f"it has taken {grown // _MIB} MiB of memory (max_mb)"
             )
@@ -244,11 +244,11 @@ class Tracer(EveryStep):
             return
         done = self._index + self._lead_in
         if self._lead_in and done < 2:
-            say_once(
+            warn_once(
                 "nothing was traced: an optimizer's steps are the steps, and none has stepped twice"
             )
             return
-        say_once(
+        warn_once(
             f"nothing was traced: the job was over after {done} step{'s'[: done != 1]}, and those to "
             f"record come after wait={cycles.wait} and warmup={cycles.warmup}"
         )
@@ -286,7 +286,7 @@ class Tracer(EveryStep):
 
             self._background.run(write)
         elif self._skip_cycle is None and not self.guard.tripped:
-            say_once(
+            warn_once(
                 f"no trace: the job ended within step {self._number}, the first to be recorded"
             )
 
@@ -295,7 +295,7 @@ class Tracer(EveryStep):
             self.written.append(path)
 
     def _give_way(self) -> None:
-        """The job begins a profiler of its own, which only works when ours has ended."""
+        """The job starts a profiler of its own, which only works when ours has ended."""
         if self._over or self._profiling is None or os.getpid() != self._pid:
             return
         self._give_up(RuntimeError("the job starts a profiler of its own, and only one can record"))
