@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,53 +15,59 @@ from stepscope.store.open import Store
 MINE, THEIRS = Path("out/node.a.0.phases.json"), Path("out/node.b.1.phases.json")
 
 
-def _wrote(folders, ranks=2, before=None):
+@pytest.fixture
+def wrote(monkeypatch):
     """Whether the ranks are there, in a folder that looks different every time it is looked at."""
-    looks = iter(folders)
-    seen = []
-    now = [0.0]
 
-    def files():
-        seen.append(next(looks, folders[-1]))
-        return dict.fromkeys(seen[-1], 5)
+    def found(folders, ranks=2, before=None):
+        looks = iter(folders)
+        seen = []
+        now = [0.0]
 
-    def wait(seconds):
-        now[0] += seconds
+        def files():
+            seen.append(next(looks, folders[-1]))
+            return dict.fromkeys(seen[-1], 5)
 
-    found = wrote_phases(files, before or {}, ranks, clock=lambda: now[0], wait=wait)
-    return found, len(seen)
+        def sleep(seconds):
+            now[0] += seconds
+
+        fake = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+        monkeypatch.setattr("stepscope.cli.all_ranks.time", fake)
+        return wrote_phases(files, before or {}, ranks), len(seen)
+
+    return found
 
 
-def test_it_waits_for_ranks_that_write_a_moment_later():
-    assert _wrote([[MINE], [MINE], [MINE, THEIRS]]) == (True, 3)
+def test_it_waits_for_ranks_that_write_a_moment_later(wrote):
+    assert wrote([[MINE], [MINE], [MINE, THEIRS]]) == (True, 3)
 
 
-def test_it_does_not_wait_long_for_ranks_that_write_elsewhere():
-    found, looks = _wrote([[MINE]])
+def test_it_does_not_wait_long_for_ranks_that_write_elsewhere(wrote):
+    found, looks = wrote([[MINE]])
     assert found is False
     assert looks <= 63
 
 
-def test_files_of_an_earlier_run_are_not_this_runs():
-    assert _wrote([[MINE, THEIRS]], before={THEIRS: 5})[0] is False
-    assert _wrote([[MINE, THEIRS]], before={THEIRS: 4})[0] is True
+def test_files_of_an_earlier_run_are_not_this_runs(wrote):
+    assert wrote([[MINE, THEIRS]], before={THEIRS: 5})[0] is False
+    assert wrote([[MINE, THEIRS]], before={THEIRS: 4})[0] is True
 
 
 @pytest.mark.parametrize("old", ["old.7.phases.json", "trace-0-of-1.json.gz"])
-def test_what_else_lies_there_is_not_mixed_with_it(old):
-    assert _wrote([[MINE, THEIRS, Path("out", old)]], before={Path("out", old): 5})[0] is False
+def test_what_else_lies_there_is_not_mixed_with_it(old, wrote):
+    assert wrote([[MINE, THEIRS, Path("out", old)]], before={Path("out", old): 5})[0] is False
 
 
-def test_inline_profiles_of_the_same_run_do_not_disturb():
-    assert _wrote([[MINE, THEIRS, Path("out/node.a.0.prof.json")]])[0] is True
+def test_inline_profiles_of_the_same_run_do_not_disturb(wrote):
+    assert wrote([[MINE, THEIRS, Path("out/node.a.0.prof.json")]])[0] is True
 
 
 @pytest.mark.parametrize("ranks", [1, MOST_RANKS + 1])
-def test_one_rank_and_very_many_speak_for_themselves(ranks):
-    assert _wrote([[MINE]], ranks=ranks) == (False, 0)
+def test_one_rank_and_very_many_speak_for_themselves(ranks, wrote):
+    assert wrote([[MINE]], ranks=ranks) == (False, 0)
 
 
-def test_one_ranks_rows_keep_the_words_about_all():
+def test_one_ranks_rows_keep_the_words_about_all(wrote):
     phases = [
         {"rank": rank, "phase": phase, "mean_ns": 5.0}
         for rank in range(3)

@@ -18,12 +18,7 @@ PATIENCE_S = 3.0
 
 
 def wrote_phases(
-    files: Callable[[], Mapping[Path, int]],
-    before: Mapping[Path, int],
-    ranks: int,
-    *,
-    clock: Callable[[], float] = time.monotonic,
-    wait: Callable[[float], None] = time.sleep,
+    files: Callable[[], Mapping[Path, int]], before: Mapping[Path, int], ranks: int
 ) -> bool:
     """Whether the folder holds fresh phases of every rank, and no older recording to mix them with.
 
@@ -31,20 +26,18 @@ def wrote_phases(
         files: the recordings in the folder, and when each was written.
         before: the same, before the job began.
         ranks: how many processes the job has; it waits a moment for those that have not yet written.
-        clock: seconds that pass.
-        wait: lets seconds pass.
     """
     if not 1 < ranks <= MOST_RANKS:
         return False
-    until = clock() + PATIENCE_S
+    until = time.monotonic() + PATIENCE_S
     while True:
         there = files()
         fresh = {path for path, when in there.items() if before.get(path) != when}
         if {_rank(path) for path in fresh} >= set(range(ranks)):
             return fresh == set(there)
-        if clock() >= until:
+        if time.monotonic() >= until:
             return False
-        wait(0.05)
+        time.sleep(0.05)
 
 
 def of_one_rank(answer: Table) -> Table:

@@ -20,6 +20,7 @@ occurrence is an event of its own. `*` stands for any characters but a dot, `**`
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -81,19 +82,12 @@ class Label:
         return pattern(self.text).fullmatch(label) is not None
 
 
-_patterns: dict[str, re.Pattern[str]] = {}
-
-
+@functools.cache
 def pattern(text: str) -> re.Pattern[str]:
     """A label with wildcards as a regular expression (kept: the same few are asked over and over)."""
-    known = _patterns.get(text)
-    if known is None:
-        parts = re.split(r"(\*\*|\*)", text)
-        expression = "".join(
-            ".*" if part == "**" else "[^.]*" if part == "*" else re.escape(part) for part in parts
-        )
-        known = _patterns[text] = re.compile(expression)
-    return known
+    wild = {"**": ".*", "*": "[^.]*"}
+    parts = re.split(r"(\*\*|\*)", text)
+    return re.compile("".join(wild.get(part) or re.escape(part) for part in parts))
 
 
 def parse_label(text: str) -> Label:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import itertools
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,40 +46,46 @@ def _answer(request: Request, rank: int, step: int, of: int = 2, **other: Any) -
     return Answer(request.id, rank, of, "host", 1, step, other.pop("seconds", 0.5), "here", **other)
 
 
-def _no_sleep(_seconds: float) -> None:
-    raise AssertionError("everybody has answered; nothing to wait for")
+def _stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No time passes, and nothing may wait: everybody has answered."""
+    fake = SimpleNamespace(monotonic=lambda: 50.0)
+    monkeypatch.setattr("stepscope.record.on_demand.trigger.time", fake)
 
 
-def test_the_ordered_step_lies_ahead_of_the_rank_that_is_furthest(tmp_path: Path) -> None:
+def test_the_ordered_step_is_ahead_of_the_rank_that_is_furthest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _stand_still(monkeypatch)
     request = new_request(steps=2)
     write_answer(tmp_path, _answer(request, 0, step=100))
     write_answer(tmp_path, _answer(request, 1, step=103))
-    order = agree(tmp_path, request, lead_seconds=3, sleep=_no_sleep, now=lambda: 50.0)
+    order = agree(tmp_path, request, lead_seconds=3)
     # 3 s are 6 steps of 0.5 s after 103; then one of warm-up, and one for the boundary.
     assert order.at_step == 111
     assert read_request(tmp_path) == order
 
 
-def test_a_step_that_is_too_near_is_refused_and_never_ordered(tmp_path: Path) -> None:
+def test_a_step_that_is_too_near_is_refused_and_never_ordered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _stand_still(monkeypatch)
     request = new_request(at_step=105)
     write_answer(tmp_path, _answer(request, 0, step=100, of=1))
     with pytest.raises(StepScopeError, match="step 105 is too near"):
-        agree(tmp_path, request, lead_seconds=3, sleep=_no_sleep, now=lambda: 50.0)
+        agree(tmp_path, request, lead_seconds=3)
     assert read_request(tmp_path).at_step is None
 
 
-def test_nothing_is_ordered_unless_all_ranks_answer(tmp_path: Path) -> None:
+def test_nothing_is_ordered_unless_all_ranks_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     request = new_request()
     write_answer(tmp_path, _answer(request, 1, step=100, of=3))
-    clock = iter(range(100))
+    clock = itertools.count(0.0)
+    fake = SimpleNamespace(sleep=lambda _: None, monotonic=lambda: next(clock))
+    monkeypatch.setattr("stepscope.record.on_demand.trigger.time", fake)
     with pytest.raises(StepScopeError, match="2 of 3 ranks did not answer: 0, 2"):
-        agree(
-            tmp_path,
-            request,
-            timeout_seconds=5,
-            sleep=lambda _: None,
-            now=lambda: float(next(clock)),
-        )
+        agree(tmp_path, request, timeout_seconds=5)
     assert read_request(tmp_path).at_step is None
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,42 +39,63 @@ def _never(_seconds: float) -> None:
     raise AssertionError("there is nothing to wait for")
 
 
-def test_a_rank_that_records_for_another_request_is_named(tmp_path: Path) -> None:
+@pytest.fixture
+def sleeps(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[float], None]], None]:
+    """Has what waits call the given function instead, while no time passes."""
+
+    def instead(sleep: Callable[[float], None]) -> None:
+        fake = SimpleNamespace(sleep=sleep, monotonic=lambda: 0.0)
+        monkeypatch.setattr("stepscope.record.on_demand.trigger.time", fake)
+
+    return instead
+
+
+def test_a_rank_that_records_for_another_request_is_named(
+    tmp_path: Path, sleeps: Callable[[Callable[[float], None]], None]
+) -> None:
     request = new_request()
     write_answer(tmp_path, _answer(request, state=BUSY))
+    sleeps(_never)
     with pytest.raises(StepScopeError, match="rank 0 still records for another request"):
-        agree(tmp_path, request, sleep=_never)
+        agree(tmp_path, request)
     assert read_request(tmp_path).at_step is None
 
 
 def test_ranks_that_the_job_does_not_have_are_told_before_anything_is_ordered(
-    tmp_path: Path,
+    tmp_path: Path, sleeps: Callable[[Callable[[float], None]], None]
 ) -> None:
     request = new_request(ranks="4-7")
     write_answer(tmp_path, _answer(request))
+    sleeps(_never)
     with pytest.raises(StepScopeError, match="no rank of the job is among"):
-        agree(tmp_path, request, sleep=_never)
+        agree(tmp_path, request)
     assert read_request(tmp_path).at_step is None
 
 
-def test_of_two_calls_at_once_the_first_is_told_that_it_was_replaced(tmp_path: Path) -> None:
+def test_of_two_calls_at_once_the_first_is_told_that_it_was_replaced(
+    tmp_path: Path, sleeps: Callable[[Callable[[float], None]], None]
+) -> None:
     def another(_seconds: float) -> None:
         write_request(tmp_path, new_request())
 
+    sleeps(another)
     with pytest.raises(StepScopeError, match="another request has taken the place"):
-        agree(tmp_path, new_request(), sleep=another, now=lambda: 0.0)
+        agree(tmp_path, new_request())
 
 
-def test_an_order_that_another_request_replaced_is_not_waited_for(tmp_path: Path) -> None:
+def test_an_order_that_another_request_replaced_is_not_waited_for(
+    tmp_path: Path, sleeps: Callable[[Callable[[float], None]], None]
+) -> None:
     mine, theirs = replace(new_request(), at_step=9), new_request()
     write_request(tmp_path, theirs)
     write_answer(tmp_path, _answer(theirs))
+    sleeps(_never)
     with pytest.raises(StepScopeError, match="another request has taken the place"):
-        wait_until_done(tmp_path, mine, timeout_seconds=600, sleep=_never)
+        wait_until_done(tmp_path, mine, timeout_seconds=600)
 
 
 def test_an_order_that_is_being_recorded_is_waited_for_although_somebody_calls(
-    tmp_path: Path,
+    tmp_path: Path, sleeps: Callable[[Callable[[float], None]], None]
 ) -> None:
     mine, theirs = replace(new_request(), at_step=9), new_request()
     write_request(tmp_path, theirs)
@@ -81,7 +104,8 @@ def test_an_order_that_is_being_recorded_is_waited_for_although_somebody_calls(
     def finished(_seconds: float) -> None:
         write_answer(tmp_path, _answer(mine, state="written", files=("trace",)))
 
-    (answer,) = wait_until_done(tmp_path, mine, timeout_seconds=600, sleep=finished)
+    sleeps(finished)
+    (answer,) = wait_until_done(tmp_path, mine, timeout_seconds=600)
     assert answer.files == ("trace",)
 
 
@@ -114,12 +138,13 @@ def gone() -> int:
 
 
 def test_a_rank_that_was_killed_while_it_recorded_is_not_waited_for(
-    tmp_path: Path, gone: int
+    tmp_path: Path, gone: int, sleeps: Callable[[Callable[[float], None]], None]
 ) -> None:
     order = replace(new_request(), at_step=9)
     write_request(tmp_path, order)
     write_answer(tmp_path, _answer(order, host=host_name(), pid=gone, state="recording"))
-    (answer,) = wait_until_done(tmp_path, order, timeout_seconds=600, sleep=_never)
+    sleeps(_never)
+    (answer,) = wait_until_done(tmp_path, order, timeout_seconds=600)
     assert (answer.state, answer.why) == ("ended", "its process has gone")
 
 

@@ -13,9 +13,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from stepscope.record.targets.backward import backward_number
 from stepscope.record.targets.optimizers import OptimizerSteps
 from stepscope.record.trouble import Guard
 
+_NO_BACKWARD = -1
 _COMPILE_WARNING = "Using `torch.compile"
 
 
@@ -38,7 +40,7 @@ class Discovery:
         self._thread = threading.get_ident()
         self._filter: Any = None
         self._without_hooks = False
-        self._in_backward: Callable[[], bool] = lambda: False
+        self._backward_number: Callable[[], int] = lambda: _NO_BACKWARD
 
     @property
     def model(self) -> Any:
@@ -55,7 +57,7 @@ class Discovery:
         steps = OptimizerSteps(guard.wrap(self._steps))
         steps.install()
         self._handles = [steps]
-        self._in_backward = _backward_check()
+        self._backward_number = backward_number()
         self._without_hooks = self.modules and _compiles_anew_for_hooks()
         if not self.modules or self._without_hooks:
             return
@@ -86,7 +88,7 @@ class Discovery:
         self._depth += 1
         # What checkpointing computes again within backward has no module around it.
         known = self._depth > 1 or any(module is root for root in self.roots)
-        if not known and not self._in_backward():
+        if not known and self._backward_number() == _NO_BACKWARD:
             self.roots.append(module)
 
     def _ends(self, _module: Any, _args: Any, _output: Any) -> None:
@@ -96,14 +98,6 @@ class Discovery:
     def _steps(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if not any(optimizer is known for known in self.optimizers):
             self.optimizers.append(optimizer)
-
-
-def _backward_check() -> Callable[[], bool]:
-    """A function that returns whether autograd is running a backward in this thread."""
-    import torch
-
-    running: Callable[[], int] = torch._C._current_graph_task_id
-    return lambda: running() != -1
 
 
 def _has_parameters(root: Any) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,8 +41,6 @@ def agree(
     *,
     lead_seconds: float = 3.0,
     timeout_seconds: float = 60.0,
-    sleep: Callable[[float], None] = time.sleep,
-    now: Callable[[], float] = time.monotonic,
 ) -> Request:
     """Calls the ranks, and orders a step that none of them has reached.
 
@@ -51,7 +49,6 @@ def agree(
         request: what is wanted; a step in it is taken when it is far enough ahead.
         lead_seconds: how long the order may take to get to the slowest rank.
         timeout_seconds: how long the ranks have to answer.
-        sleep, now: tests give their own.
 
     Returns:
         The request with its step.
@@ -67,9 +64,9 @@ def agree(
             hint="give the one that the job listens to; it makes it when it starts",
             slug="no-answer",
         )
-    called = now()
+    called = time.monotonic()
     write_request(directory, replace(request, at_step=None))
-    answers = _everybody(directory, request, called + timeout_seconds, sleep, now)
+    answers = _everybody(directory, request, called + timeout_seconds)
     busy = [str(answer.rank) for answer in answers if answer.state == BUSY]
     if busy:
         raise StepScopeError(
@@ -85,7 +82,8 @@ def agree(
         )
     # An answer is at most as old as the call.
     away = max(
-        answer.step + math.ceil((now() - called + lead_seconds) / max(answer.step_seconds, 1e-6))
+        answer.step
+        + math.ceil((time.monotonic() - called + lead_seconds) / max(answer.step_seconds, 1e-6))
         for answer in answers
     )
     earliest = away + WARMUP + 1
@@ -101,14 +99,7 @@ def agree(
     return order
 
 
-def wait_until_done(
-    directory: Path,
-    request: Request,
-    *,
-    timeout_seconds: float,
-    sleep: Callable[[float], None] = time.sleep,
-    now: Callable[[], float] = time.monotonic,
-) -> list[Answer]:
+def wait_until_done(directory: Path, request: Request, *, timeout_seconds: float) -> list[Answer]:
     """The ranks' final answers to an order, as far as they have come when the time is over.
 
     A rank whose process has gone from this host counts as ended.
@@ -116,16 +107,16 @@ def wait_until_done(
     Raises:
         StepScopeError: another request took this one's place before it was recorded.
     """
-    deadline = now() + timeout_seconds
+    deadline = time.monotonic() + timeout_seconds
     while True:
         answers = [_if_alive(one) for one in read_answers(directory, request).values()]
         size = max((answer.world_size for answer in answers), default=1)
         done = len(answers) >= size and all(one.state in FINAL for one in answers)
-        if done or now() >= deadline:
+        if done or time.monotonic() >= deadline:
             return sorted(answers, key=lambda one: one.rank)
         if not answers and not any(one.state == BUSY for one in all_answers(directory)):
             _refuse_replaced(directory, request)
-        sleep(0.2)
+        time.sleep(0.2)
 
 
 def _may_record(ranks: str | None, answer: Answer) -> bool:
@@ -158,22 +149,16 @@ def _refuse_replaced(directory: Path, request: Request) -> None:
         )
 
 
-def _everybody(
-    directory: Path,
-    request: Request,
-    deadline: float,
-    sleep: Callable[[float], None],
-    now: Callable[[], float],
-) -> list[Answer]:
+def _everybody(directory: Path, request: Request, deadline: float) -> list[Answer]:
     while True:
         answers = read_answers(directory, request)
         size = max((answer.world_size for answer in answers.values()), default=0)
         if answers and len(answers) >= size:
             return list(answers.values())
-        if now() >= deadline:
+        if time.monotonic() >= deadline:
             break
         _refuse_replaced(directory, request)
-        sleep(0.1)
+        time.sleep(0.1)
     if not answers:
         gone = [one for one in map(_if_alive, _unfinished(directory)) if one.state in FINAL]
         raise StepScopeError(

@@ -13,11 +13,11 @@ from stepscope.record.trouble import Guard
 
 
 def backward_number() -> Callable[[], int]:
-    """A function that returns the number of the running backward, called inside of it."""
+    """torch's function for the number of the backward that runs in this thread; -1 without one."""
     import torch
 
-    asks: Callable[[], int] | None = getattr(torch._C, "_current_graph_task_id", None)
-    return asks or (lambda: 0)
+    number: Callable[[], int] = torch._C._current_graph_task_id
+    return number
 
 
 class NodeHooks(Target):

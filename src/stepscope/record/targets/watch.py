@@ -8,6 +8,7 @@ shows only afterwards.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import get_ident
@@ -68,7 +69,7 @@ class ObservingWatch:
         self._thread = get_ident()
         self._plan = plan
         self._clock_of = clock_of
-        self._index = 0
+        self._indices = itertools.count()
         self._in_graph = False
 
     def open(self, label: str) -> Observed | None:
@@ -82,7 +83,7 @@ class ObservingWatch:
             self._in_graph = True
             self.events.clear()
             self.seen.clear()
-            self._index = 0
+            self._indices = itertools.count()
         occurrence = self.seen.get(label, 0)
         self.seen[label] = occurrence + 1
         if not self._plan.names(label, occurrence):
@@ -91,18 +92,14 @@ class ObservingWatch:
             self.in_graph.add((label, occurrence))
             return None
         device, stream = clock.place()
-        event = Observed(label, occurrence, device, stream, clock.kind, self._next_index())
+        event = Observed(label, occurrence, device, stream, clock.kind, next(self._indices))
         self.events.append(event)
         return event
 
     def close(self, token: Observed | None) -> None:
         """Notes the event's end."""
         if token is not None:
-            token.end_index = self._next_index()
-
-    def _next_index(self) -> int:
-        self._index += 1
-        return self._index - 1
+            token.end_index = next(self._indices)
 
 
 @dataclass(slots=True)
