@@ -222,7 +222,6 @@ def open_trace(
     directory = open_source(
         path,
         ranks=ranks,
-        steps=steps,
         window=window,
         python_stack=python_stack,
         cache=cache,

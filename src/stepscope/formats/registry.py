@@ -6,7 +6,7 @@ it here, or in the entry points of a package (docs/plugins.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -97,27 +97,15 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
-def head_of(member: Member) -> bytes:
-    """A file's first bytes.
-
-    Raises:
-        SourceError: it cannot be opened.
-    """
-    with member.open() as stream:
-        return stream.read(SNIFFED_BYTES)
-
-
 def format_of(member: Member) -> Format:
     """The format of a file.
 
     Raises:
         SourceError: it cannot be opened, is empty, or is of no known format; the error says what it is.
     """
-    head = head_of(member)
-    for known in FORMATS:
-        if known.sniff(head):
-            return known
-    for known in _added():
+    with member.open() as stream:
+        head = stream.read(SNIFFED_BYTES)
+    for known in _all():
         if known.sniff(head):
             return known
     for known in FORMATS:
@@ -135,10 +123,7 @@ def format_named(name: str) -> Format:
     Raises:
         SourceError: there is none of that name: a plug-in's that is not installed here.
     """
-    for known in FORMATS:
-        if known.name == name:
-            return known
-    for known in _added():
+    for known in _all():
         if known.name == name:
             return known
     raise SourceError(
@@ -147,6 +132,12 @@ def format_named(name: str) -> Format:
         "sys.path itself is not found by the processes that read several ranks",
         slug="unknown-format",
     )
+
+
+def _all() -> Iterator[Format]:
+    """Ours, and after them, looked for only then, those of plug-ins."""
+    yield from FORMATS
+    yield from _added()
 
 
 @cache

@@ -1,6 +1,6 @@
 """Makes stores: imports a source's recordings, rank by rank, into a directory of Parquet files.
 
-A store is made under another name and renamed when it is whole, so that a store that can be seen is
+A store is made under another name and renamed when it is complete, so that a store that can be seen is
 a store that can be used, whatever stops the import.
 """
 
@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from stepscope.floor.plugins import versions
 from stepscope.schema.tables import STORE_VERSION
 from stepscope.store.cache import cache_directory, cache_key, locked, mark_used, trim
 from stepscope.store.open import STORE_FILE, Store, is_store
-from stepscope.store.progress import SILENT, Progress
+from stepscope.store.progress import SILENT, Progress, advancing
 
 if TYPE_CHECKING:
     from stepscope.formats.runs import Recording, Run
@@ -126,7 +126,6 @@ def open_source(
     source: str | os.PathLike[str],
     *,
     ranks: Iterable[int] | None = None,
-    steps: Iterable[int] | None = None,
     window: tuple[int, int] | None = None,
     python_stack: bool = True,
     cache: bool = True,
@@ -135,10 +134,11 @@ def open_source(
 ) -> Path:
     """The store of a source: the cached one when the source is as it was, else one made now.
 
+    It has all steps: narrowing to some is quick on a complete store, which then serves every other.
+
     Args:
         source: a file or folder with recordings.
         ranks: ranks that are needed; all by default.
-        steps: steps that are needed; the store has the others too.
         window: stretch of each recording that is needed (ns from its start).
         python_stack: whether Python frames are needed.
         cache: False makes a store in a temporary directory, which the caller deletes.
@@ -148,7 +148,6 @@ def open_source(
     Raises:
         SourceError, DamagedSourceError, StoreError: as for `import_source`.
     """
-    del steps  # narrowing to steps is quick on a whole store, which then serves every other step
     path = Path(source)
     options = ImportOptions(
         None if ranks is None else tuple(sorted(set(ranks))), None, window, python_stack, strict
@@ -220,7 +219,7 @@ def _build(source: Path, directory: Path, options: ImportOptions, progress: Prog
     if workers > 1 and size >= PARALLEL_BYTES:
         ranks = run_jobs(jobs, workers, progress)
     else:
-        ranks = [run_job(job, _advancing(progress)) for job in jobs]
+        ranks = [run_job(job, advancing(progress)) for job in jobs]
     progress.finish()
     for rank in ranks:
         merge_spans(directory, rank)
@@ -235,18 +234,6 @@ def _build(source: Path, directory: Path, options: ImportOptions, progress: Prog
     if run.skipped or any(recording.format not in FORMATS for recording in run.recordings):
         facts["plug_ins"] = versions("formats")
     (directory / STORE_FILE).write_text(json.dumps(facts, indent=1), encoding="utf-8")
-
-
-def _advancing(progress: Progress) -> Callable[[int], None]:
-    """Turns how much was read in all, which begins anew with each file, into progress."""
-    seen = 0
-
-    def advance(total: int) -> None:
-        nonlocal seen
-        progress.advance(total - seen if total >= seen else total)
-        seen = total
-
-    return advance
 
 
 def _chosen(run: Run, ranks: tuple[int, ...] | None, source: Path) -> list[Recording]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from stepscope.formats.container import members
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import format_named
 from stepscope.formats.runs import rank_of_single
-from stepscope.formats.tables import Facts, RankTables
+from stepscope.formats.tables import Facts, RankTables, ReadReport
 from stepscope.link.rank import link_rank
 from stepscope.schema.tables import TABLES
 from stepscope.store.narrow import narrowed
@@ -44,10 +44,10 @@ class Job:
     """
 
     directory: str
-    sources: tuple[tuple[str, str | None, str], ...]
+    sources: Sequence[tuple[str, str | None, str]]
     rank: int
     rule: str
-    steps: tuple[int, ...] | None = None
+    steps: Sequence[int] | None = None
     window: tuple[int, int] | None = None
     python_stack: bool = True
     strict: bool = False
@@ -115,20 +115,13 @@ def _end(tables: RankTables) -> int:
 
 
 def _rank_row(facts: Facts, rule: str) -> pa.Table:
-    row = {
-        "world_size": facts.world_size,
-        "local_rank": facts.local_rank,
-        "host": facts.host,
-        "pid": facts.pid,
-        "backend": facts.backend,
-        "start_epoch_ns": facts.start_epoch_ns,
-        "resolution_ns": facts.resolution_ns,
-        "rank_rule": rule,
-    }
-    return _one_row("rank", row)
+    said = {one.name: getattr(facts, one.name) for one in fields(facts)}
+    return _one_row("rank", said | {"rank_rule": rule})
 
 
-def _source_row(label: str, size: int, format_name: str, facts: Facts, report: Any) -> pa.Table:
+def _source_row(
+    label: str, size: int, format_name: str, facts: Facts, report: ReadReport
+) -> pa.Table:
     row = {
         "path": label,
         "format": format_name,
@@ -139,15 +132,17 @@ def _source_row(label: str, size: int, format_name: str, facts: Facts, report: A
         "events_repaired": report.repaired,
         "events_dropped": report.dropped,
         "damage_offset": report.damage_offset,
-        "damage": json.dumps(report.damage) if report.damage else None,
+        "damage": _json(report.damage),
         "truncated": report.truncated,
-        "unknown_categories": json.dumps(report.unknown_categories)
-        if report.unknown_categories
-        else None,
-        "unknown_fields": json.dumps(report.unknown_fields) if report.unknown_fields else None,
-        "metadata": json.dumps(facts.metadata, default=str) if facts.metadata else None,
+        "unknown_categories": _json(report.unknown_categories),
+        "unknown_fields": _json(report.unknown_fields),
+        "metadata": _json(facts.metadata),
     }
     return _one_row("source", row)
+
+
+def _json(values: dict[str, Any]) -> str | None:
+    return json.dumps(values, default=str) if values else None
 
 
 def _one_row(table: str, row: dict[str, Any]) -> pa.Table:
@@ -155,44 +150,26 @@ def _one_row(table: str, row: dict[str, Any]) -> pa.Table:
     return pa.Table.from_pylist([row], schema=schema)
 
 
-def _text(message: dict[str, Any]) -> str:
-    return json.dumps(message) + "\n"
-
-
 def main() -> int:
     """Runs the job on stdin; tells progress and the outcome on stdout, a JSON object per line."""
     leave_out_pandas()
-    described = json.load(sys.stdin)
-    described["sources"] = tuple(tuple(source) for source in described["sources"])
-    for name in ("steps", "window"):
-        if described[name] is not None:
-            described[name] = tuple(described[name])
-
+    job = Job(**json.load(sys.stdin))
     # What a plug-in prints must not be read as a message.
     messages, sys.stdout = sys.stdout, sys.stderr
 
-    def tell(done: int) -> None:
-        messages.write(_text({"read": done}))
+    def tell(**message: Any) -> None:
+        messages.write(json.dumps(message) + "\n")
         messages.flush()
 
     try:
-        rank = run_job(Job(**described), tell)
+        rank = run_job(job, lambda done: tell(read=done))
     except StepScopeError as error:
-        messages.write(
-            _text(
-                {
-                    "error": type(error).__name__,
-                    "message": error.message,
-                    "hint": error.hint,
-                    "slug": error.slug,
-                }
-            )
-        )
+        tell(error=type(error).__name__, message=error.message, hint=error.hint, slug=error.slug)
         return 1
     except OSError as error:
-        messages.write(_text({"oserror": error.errno, "message": str(error)}))
+        tell(oserror=error.errno, message=str(error))
         return 1
-    messages.write(_text({"rank": rank}))
+    tell(rank=rank)
     return 0
 
 

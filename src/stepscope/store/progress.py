@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 Unit = Literal["", "bytes"]
@@ -20,10 +21,10 @@ class Progress:
     """
 
     def start(self, what: str, total: int | None = None, unit: Unit = "") -> None:
-        """Begins a task of so many steps or bytes; None when nobody knows how many."""
+        """Starts a task of so many steps or bytes; None when nobody knows how many."""
 
     def advance(self, amount: int = 1) -> None:
-        """Says that the task got further by so many steps or bytes."""
+        """Reports that the task got further by so many steps or bytes."""
 
     def finish(self) -> None:
         """Ends the task and takes its line off the terminal."""
@@ -38,3 +39,15 @@ class Progress:
 
 
 SILENT = Progress()
+
+
+def advancing(progress: Progress) -> Callable[[int], None]:
+    """Turns how much was read in all, which starts anew with each file, into progress."""
+    seen = 0
+
+    def advance(total: int) -> None:
+        nonlocal seen
+        progress.advance(total - seen if total >= seen else total)
+        seen = total
+
+    return advance

@@ -14,7 +14,7 @@ from pathlib import Path
 from stepscope.floor import errors
 from stepscope.floor.errors import StepScopeError, StoreError
 from stepscope.store.job import Job, described
-from stepscope.store.progress import Progress
+from stepscope.store.progress import Progress, advancing
 
 ERRORS = {
     "stopped": "The import was stopped before it was complete. Nothing is left behind.",
@@ -95,7 +95,7 @@ def _ending(
 def _outcome(
     process: subprocess.Popen[str], job: Job, progress: Progress, guard: threading.Lock
 ) -> int:
-    read = 0
+    advance = advancing(progress)
     rank: int | None = None
     with process:
         assert process.stdin is not None  # noqa: S101 - PIPE was asked for
@@ -107,8 +107,7 @@ def _outcome(
             message = json.loads(line)
             if "read" in message:
                 with guard:
-                    progress.advance(max(0, message["read"] - read))
-                read = message["read"]
+                    advance(message["read"])
             elif "rank" in message:
                 rank = message["rank"]
             elif "oserror" in message:
