@@ -12,14 +12,12 @@ class ReadOptions:
 
     Args:
         python_stack: whether Python frames are kept.
-        strict: whether damage is an error.
         threads: DuckDB's threads; None for its default.
         slice_bytes: text per slice, for formats that are read in slices; None for their default.
         progress: told how many bytes were read so far.
     """
 
     python_stack: bool = True
-    strict: bool = False
     threads: int | None = None
     slice_bytes: int | None = None
     progress: Callable[[int], None] | None = None

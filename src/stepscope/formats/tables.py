@@ -35,6 +35,11 @@ class ReadReport:
     unknown_categories: dict[str, int] = field(default_factory=dict)
     unknown_fields: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def lost(self) -> bool:
+        """Whether events were repaired or dropped, or the file ends too early."""
+        return bool(self.repaired or self.dropped or self.truncated)
+
     def add(self, other: ReadReport) -> None:
         """Adds what another part of the reader counted."""
         self.kept += other.kept

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.formats.container import members
+from stepscope.formats.damage import check_strict
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import format_named
 from stepscope.formats.runs import rank_of_single
@@ -59,6 +60,7 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> int:
 
     Raises:
         SourceError: a recording cannot be read.
+        DamagedSourceError: one is damaged and `job.strict` is set.
         UsageError: none of the recordings has one of the steps.
         OSError: the store cannot be written.
     """
@@ -71,11 +73,12 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> int:
             member,
             ReadOptions(
                 python_stack=job.python_stack,
-                strict=job.strict,
                 threads=job.threads,
                 progress=progress,
             ),
         )
+        if job.strict:
+            check_strict(member.label, tables.report.damage, lost=tables.report.lost)
         if rank < 0:
             rank, rule = rank_of_single(tables.facts)
         facts, report, lasted = tables.facts, tables.report, _end(tables)

@@ -7,7 +7,7 @@ import pytest
 from stepscope.answers.ask import ask
 from stepscope.api.trace import open_trace
 from stepscope.floor.errors import DamagedSourceError
-from stepscope.formats.options import ReadOptions
+from stepscope.formats.damage import check_strict
 from stepscope.questions.invariants import invariants
 
 COLUMNS = ["step", "time_ns", "input_wait_ns", "forward_ns", "backward_ns", "residual_ns"]
@@ -68,7 +68,7 @@ def test_a_step_that_cannot_be_one_is_dropped_and_counted(read, bad):
     assert {row[0] for row in _rows(tables)} == {6, 8}
     assert (tables.report.dropped, tables.report.damage) == (1, {"bad_step": 1})
     with pytest.raises(DamagedSourceError, match="bad_step"):
-        read(_summary([good, bad]), ReadOptions(strict=True))
+        check_strict("a file", tables.report.damage, lost=tables.report.lost)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from stepscope.floor.errors import DamagedSourceError, SourceError
-from stepscope.formats.options import ReadOptions
+from stepscope.formats.damage import check_strict
 
 OURS = {
     "format": "stepscope.inline",
@@ -200,7 +200,7 @@ def test_what_has_a_wrong_type_is_counted_and_the_rest_is_kept(read):
     assert tables.report.damage == {"wrong_type": 9}
     assert tables.facts.rank is None
     with pytest.raises(DamagedSourceError, match="wrong_type"):
-        read(document, ReadOptions(strict=True))
+        check_strict("a file", tables.report.damage, lost=tables.report.lost)
 
 
 @pytest.mark.parametrize(

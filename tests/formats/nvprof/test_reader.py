@@ -16,6 +16,7 @@ from tests.formats.nvprof.databases import (
 
 from stepscope.floor.errors import DamagedSourceError, SourceError
 from stepscope.formats.container import members
+from stepscope.formats.damage import check_strict
 from stepscope.formats.nvprof.reader import peek
 from stepscope.formats.registry import format_of
 
@@ -266,7 +267,7 @@ def test_a_range_that_never_ends_is_counted_and_ends_with_its_thread(nvprof):
     assert host(tables, "name", "start_ns", "dur_ns") == [("epoch", 0, 45), ("cut", 15, 30)]
     assert tables.report.damage == {"unfinished": 1}
     with pytest.raises(DamagedSourceError, match="unfinished"):
-        read_file(path, strict=True)
+        check_strict("a file", tables.report.damage, lost=tables.report.lost)
 
 
 def test_thread_ids_with_and_without_a_sign_are_one_thread(nvprof):

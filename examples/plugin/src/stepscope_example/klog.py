@@ -18,7 +18,6 @@ from typing import Any
 import pyarrow as pa
 
 from stepscope.formats.container import Member
-from stepscope.formats.damage import check_strict
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import Format
 from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
@@ -37,7 +36,7 @@ def peek(_: Member) -> Facts | None:
     return Facts(tool="klog")
 
 
-def read(member: Member, options: ReadOptions) -> RankTables:
+def read(member: Member, _: ReadOptions) -> RankTables:
     report = ReadReport()
     with member.open() as stream:
         text = io.StringIO(stream.read().decode("utf-8", "replace"))
@@ -50,8 +49,6 @@ def read(member: Member, options: ReadOptions) -> RankTables:
         row["input_id"] = inputs.setdefault(given, len(inputs)) if all(given) else None
         (work if row["kind"] == "computation" else host).append(row)
     report.kept = len(host) + len(work)
-    if options.strict:
-        check_strict(member.label, report.damage, lost=report.dropped > 0)
     return RankTables(
         Facts(tool="klog"),
         report,

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
-from stepscope.formats.damage import check_strict
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import MOST_NS, number, whole
 from stepscope.formats.inline.phase_steps import WHOLE_STEP, read_steps
@@ -39,12 +38,11 @@ def peek(member: Member) -> Facts | None:
     return _facts(loaded)
 
 
-def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file as the recording of one rank.
 
     Raises:
         SourceError: it is no whole JSON document, or no step was counted in it.
-        DamagedSourceError: parts of it could not be used and `options.strict` is set.
     """
     loaded = document.load(member)
     report = ReadReport()
@@ -52,8 +50,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     if not rows:
         raise _none_counted(member)
     steps = read_steps(loaded, {row["phase"] for row in rows}, report)
-    if options is not None and options.strict:
-        check_strict(member.label, report.damage, lost=False)
     report.kept = len(rows) + steps.num_rows
     return RankTables(
         facts=_facts(loaded),

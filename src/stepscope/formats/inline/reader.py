@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
-from stepscope.formats.damage import check_strict
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import index, milliseconds, whole
 from stepscope.formats.options import ReadOptions
@@ -60,17 +59,13 @@ def peek(member: Member) -> Facts | None:
     return _facts(document.load(member))
 
 
-def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file as the recording of one rank.
 
     Raises:
         SourceError: it is no whole JSON document, or holds no measurements.
-        DamagedSourceError: parts of it could not be used and `options.strict` is set.
     """
-    tables = tables_of(document.load(member), member.label)
-    if options is not None and options.strict:
-        check_strict(member.label, tables.report.damage, lost=False)
-    return tables
+    return tables_of(document.load(member), member.label)
 
 
 def tables_of(loaded: Any, label: str) -> RankTables:

@@ -14,7 +14,6 @@ from itertools import islice
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
-from stepscope.formats.damage import check_strict
 from stepscope.formats.kineto import metadata as trace_metadata
 from stepscope.formats.kineto.assemble import assemble
 from stepscope.formats.kineto.keys import KnownKeys
@@ -45,7 +44,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
     Raises:
         SourceError: it cannot be opened, or holds no trace.
-        DamagedSourceError: it needed repair and `options.strict` is set.
     """
     options = options or ReadOptions()
     report = ReadReport()
@@ -97,10 +95,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         report.truncated = True
         if "truncated" not in report.damage:
             report.note("truncated", slices.size)
-    tables = assemble(rows, metadata, report, member)
-    if options.strict:
-        check_strict(member.label, report.damage, lost=bool(report.dropped or report.repaired))
-    return tables
+    return assemble(rows, metadata, report, member)
 
 
 def _take_all(rows: EventRows, loaded: list[LoadedGroup]) -> None:

@@ -278,7 +278,7 @@ class EventScanner:
         pending, report = self._pending, self._report
         report.add(pending)
         if self._loose:
-            wrong = int(self._one(f"SELECT coalesce(sum(wrong), 0) FROM {self._table}"))
+            (wrong,) = self._column(f"SELECT coalesce(sum(wrong), 0)::BIGINT FROM {self._table}")
             if wrong:
                 report.note("wrong_type", count=wrong)
         for piece in group:
@@ -460,10 +460,10 @@ class EventScanner:
             )
             try:
                 events.update(
-                    self._texts(f"SELECT DISTINCT unnest(json_keys(event)) FROM {source}")
+                    self._column(f"SELECT DISTINCT unnest(json_keys(event)) FROM {source}")
                 )
                 args.update(
-                    self._texts(
+                    self._column(
                         "SELECT DISTINCT unnest(json_keys(event, '$.args')) FROM "
                         f"{source} WHERE json_type(event, '$.args') = 'OBJECT'"
                     )
@@ -478,25 +478,14 @@ class EventScanner:
         before = self._known_keys()
         for raw in sorted(args):
             known = fields.KNOWN_ARGS.get(raw.lower())
-            if known is not None and known in fields.ARGS_DERIVABLE:
+            if known in fields.ARGS_DERIVABLE:
                 continue
             if known is not None:
                 self.keys[known] = None
-                self._respell_as(raw, known)
-            elif len(self.extras) < MOST_EXTRAS:
-                twin = next((key for key in self.extras if key.lower() == raw.lower()), None)
-                self.extras[twin or raw] = None
-                self._respell_as(raw, twin or raw)
+            self._respell_as(raw, known or _kept_as(raw, self.extras))
         for raw in sorted(events):
             known = fields.KNOWN_EVENT.get(raw.lower())
-            if known is None:
-                twin = next((key for key in self._event_extras if key.lower() == raw.lower()), None)
-                if twin is not None:
-                    self._respell_as(raw, twin)
-                elif len(self._event_extras) < MOST_EXTRAS:
-                    self._event_extras[raw] = None
-            else:
-                self._respell_as(raw, known)
+            self._respell_as(raw, known or _kept_as(raw, self._event_extras))
         return before != self._known_keys()
 
     def _known_keys(self) -> tuple[int, ...]:
@@ -516,12 +505,8 @@ class EventScanner:
         ).fetchall()[0]
         return int(found[0]), bool(found[1])
 
-    def _texts(self, query: str) -> list[str]:
+    def _column(self, query: str) -> list[Any]:
         return [row[0] for row in self.connection.execute(query).fetchall()]
-
-    def _one(self, query: str) -> Any:
-        row = self.connection.execute(query).fetchone()
-        return row[0] if row else None
 
 
 def default_threads() -> int:
@@ -554,6 +539,14 @@ def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
     rest = f"CAST(round(({column} - floor({column})) * 1000) AS BIGINT)"
     ns = f"CASE WHEN abs({column}) < {MOST_US} THEN {whole} + {rest} WHEN isfinite({column}) THEN {beyond} END"
     return ns, f"{column} = floor({column})"
+
+
+def _kept_as(raw: str, extras: dict[str, None]) -> str:
+    """How an unknown key is spelled among the others, to which it is added while there is room."""
+    twin = next((key for key in extras if key.lower() == raw.lower()), raw)
+    if len(extras) < MOST_EXTRAS:
+        extras[twin] = None
+    return twin
 
 
 def _without_edges(text: bytes) -> memoryview:

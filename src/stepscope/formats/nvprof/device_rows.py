@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from stepscope.formats import vocabulary
@@ -93,33 +94,38 @@ def _volume(sizes: list[int | None]) -> int | None:
     return math.prod(known) if len(known) == len(sizes) else None
 
 
-def _base(start: int | None, end: int | None, device: int | None, stream: int | None) -> Row:
-    return {
-        "start_ns": start,
-        "end_ns": end,
-        "device": _small(device) or 0,
-        "stream": -1 if stream is None else stream,
-    }
+def _events(
+    database: Database, table: str, category: str, columns: tuple[str, ...] = ()
+) -> Iterator[tuple[Row, list[Any]]]:
+    """What all that runs on a stream has, and the values of further columns."""
+    shared = ("start", "end", "deviceId", "streamId", "contextId", "correlationId")
+    for values in database.rows(table, shared + columns):
+        start, end, device, stream, context, correlation, *others = values
+        row = {
+            "category": category,
+            "kind": vocabulary.CATEGORIES[category].kind,
+            "start_ns": start,
+            "end_ns": end,
+            "device": _small(device) or 0,
+            "stream": -1 if stream is None else stream,
+            "correlation": correlation,
+            "context": context,
+        }
+        yield row, others
 
 
-def _kernels(database: Database, table: str, processors: dict[int, Row]) -> list[Row]:
+def _kernels(database: Database, table: str, processors: dict[int, Row]) -> Iterator[Row]:
     columns = (
-        "name", "start", "end", "deviceId", "streamId", "contextId", "correlationId",
-        "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ",
+        "name", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ",
         "registersPerThread", "staticSharedMemory", "dynamicSharedMemory",
     )  # fmt: skip
-    rows = []
-    for values in database.rows(table, columns):
-        name, start, end, device, stream, context, correlation, *launch = values
+    for row, (name, *launch) in _events(database, table, "kernel", columns):
         grid, block = [_small(v) for v in launch[:3]], [_small(v) for v in launch[3:6]]
         registers, fixed, dynamic = launch[6:]
         spelled = demangled(database.string(name)) or "(kernel without a name)"
-        row = _base(start, end, device, stream) | {
-            "category": "kernel",
+        row |= {
             "kind": vocabulary.device_kind("computation", spelled),
             "name": spelled,
-            "correlation": correlation,
-            "context": context,
             "registers_per_thread": _small(registers),
             "shared_memory_bytes": None if fixed is None and dynamic is None
             else (fixed or 0) + (dynamic or 0),
@@ -133,69 +139,28 @@ def _kernels(database: Database, table: str, processors: dict[int, Row]) -> list
             if processor["warp_size"] and threads_per_block is not None:
                 warps = -(-threads_per_block // processor["warp_size"])
                 row["warps_per_sm"] = row["blocks_per_sm"] * warps
-        rows.append(row)
-    return rows
+        yield row
 
 
-def _copies(database: Database, table: str) -> list[Row]:
-    columns = (
-        "start", "end", "deviceId", "streamId", "contextId", "correlationId", "bytes", "copyKind",
-        "srcKind", "dstKind",
-    )  # fmt: skip
-    rows = []
-    for start, end, device, stream, context, correlation, size, kind, *ends in database.rows(
-        table, columns
-    ):
+def _copies(database: Database, table: str) -> Iterator[Row]:
+    columns = ("bytes", "copyKind", "srcKind", "dstKind")
+    for row, (size, kind, *ends) in _events(database, table, "gpu_memcpy", columns):
         direction = _COPY_KINDS.get(kind, "unknown")
         source, target = (_MEMORY_KINDS.get(memory, "Unknown") for memory in ends)
         name = f"Memcpy {direction} ({source} -> {target})"
-        rows.append(
-            _base(start, end, device, stream)
-            | {
-                "category": "gpu_memcpy",
-                "kind": "copy",
-                "name": name,
-                "correlation": correlation,
-                "context": context,
-                "bytes": size,
-                "copy_kind": direction,
-                "memory_kind": vocabulary.memory_kind(name),
-            }
-        )
-    return rows
+        memory_kind = vocabulary.memory_kind(name)
+        row |= {"name": name, "bytes": size, "copy_kind": direction, "memory_kind": memory_kind}
+        yield row
 
 
-def _fills(database: Database) -> list[Row]:
-    columns = ("start", "end", "deviceId", "streamId", "contextId", "correlationId", "bytes")
-    return [
-        _base(start, end, device, stream)
-        | {
-            "category": "gpu_memset",
-            "kind": "fill",
-            "name": "Memset (Device)",
-            "correlation": correlation,
-            "context": context,
-            "bytes": size,
-        }
-        for start, end, device, stream, context, correlation, size in database.rows(
-            "CUPTI_ACTIVITY_KIND_MEMSET", columns
-        )
-    ]
+def _fills(database: Database) -> Iterator[Row]:
+    for row, (size,) in _events(database, "CUPTI_ACTIVITY_KIND_MEMSET", "gpu_memset", ("bytes",)):
+        yield row | {"name": "Memset (Device)", "bytes": size}
 
 
-def _waits(database: Database) -> list[Row]:
-    columns = ("type", "start", "end", "streamId", "contextId", "correlationId")
+def _waits(database: Database) -> Iterator[Row]:
     device_of = dict(database.rows("CUPTI_ACTIVITY_KIND_CONTEXT", ("contextId", "deviceId")))
-    return [
-        _base(start, end, device_of.get(context), stream)
-        | {
-            "category": "cuda_sync",
-            "kind": "sync",
-            "name": _WAITS.get(kind, "Sync"),
-            "correlation": correlation,
-            "context": context,
-        }
-        for kind, start, end, stream, context, correlation in database.rows(
-            "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", columns
-        )
-    ]
+    table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+    for row, (kind,) in _events(database, table, "cuda_sync", ("type",)):
+        device = _small(device_of.get(row["context"])) or 0
+        yield row | {"name": _WAITS.get(kind, "Sync"), "device": device}

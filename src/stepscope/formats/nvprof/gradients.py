@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from stepscope.formats.nvprof.calls import (
     Inputs,
@@ -24,6 +25,9 @@ from stepscope.formats.nvprof.markers import base_name
 from stepscope.formats.nvprof.ranges import Range
 
 Shape = tuple[int, ...]
+Tensor = tuple[Shape, str, Any]
+"""Shape, type and value of an input, as `made_inputs` takes them."""
+_SCALAR: Tensor = ((), "Scalar", None)
 Calls = dict[str, list[Inputs]]
 """Name of an operator within a node → inputs of its calls, in order."""
 
@@ -161,7 +165,7 @@ def _of_result(*operators: str) -> Callable[[Inputs], Calls | None]:
             return None
         other = tensor_shape(known, 1)
         if other is None:
-            value = made_inputs((result, kind, None), ((), "Scalar", None))
+            value = made_inputs((result, kind, None), _SCALAR)
             return {name: [value] for name in operators}
         pair = _pair(result, result, kind)
         return {name: [pair, pair] for name in operators}
@@ -169,31 +173,16 @@ def _of_result(*operators: str) -> Callable[[Inputs], Calls | None]:
     return rule
 
 
-def _threshold(known: Inputs) -> Calls | None:
-    shape, kind = tensor_shape(known, 0), tensor_type(known, 0)
-    if shape is None:
-        return None
-    tensor = (shape, kind, None)
-    return {"threshold_backward": [made_inputs(tensor, tensor, ((), "Scalar", 0))]}
+def _like_input(
+    operator: str, given: Callable[[Tensor], tuple[Tensor, ...]]
+) -> Callable[[Inputs], Calls | None]:
+    """Gradients that are one call, on tensors like the first input."""
 
-
-def _softmax(operator: str) -> Callable[[Inputs], Calls | None]:
     def rule(known: Inputs) -> Calls | None:
         shape, kind = tensor_shape(known, 0), tensor_type(known, 0)
-        if shape is None:
-            return None
-        tensor = (shape, kind, None)
-        return {operator: [made_inputs(tensor, tensor, ((), "Scalar", None), tensor)]}
+        return None if shape is None else {operator: [made_inputs(*given((shape, kind, None)))]}
 
     return rule
-
-
-def _dropout(known: Inputs) -> Calls | None:
-    shape, kind = tensor_shape(known, 0), tensor_type(known, 0)
-    if shape is None:
-        return None
-    mask = (shape, "unsigned char", None)
-    return {"_masked_scale": [made_inputs((shape, kind, None), mask, ((), "Scalar", None))]}
 
 
 def _layer_norm(known: Inputs) -> Calls | None:
@@ -282,10 +271,12 @@ _RULES: dict[str, Callable[[Inputs], Calls | None]] = {
     "Baddbmm": lambda known: _batched_products(known, 1),
     "Mul": _of_result("mul"),
     "Div": _of_result("div", "mul"),
-    "Relu": _threshold,
-    "Softmax": _softmax("_softmax_backward_data"),
-    "LogSoftmax": _softmax("_log_softmax_backward_data"),
-    "FusedDropout": _dropout,
+    "Relu": _like_input("threshold_backward", lambda x: (x, x, ((), "Scalar", 0))),
+    "Softmax": _like_input("_softmax_backward_data", lambda x: (x, x, _SCALAR, x)),
+    "LogSoftmax": _like_input("_log_softmax_backward_data", lambda x: (x, x, _SCALAR, x)),
+    "FusedDropout": _like_input(
+        "_masked_scale", lambda x: (x, (x[0], "unsigned char", None), _SCALAR)
+    ),
     "NativeLayerNorm": _layer_norm,
     "Embedding": _embedding,
     "NllLoss": _nll,

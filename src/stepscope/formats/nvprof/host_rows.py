@@ -104,8 +104,7 @@ def host_rows(database: Database, report: ReadReport, *, python_stack: bool = Tr
         row = _of_range(one, rows, python_stack=python_stack)
         if row is not None:
             rows.events.append(row)
-    _add_calls(database, report, rows, "CUPTI_ACTIVITY_KIND_RUNTIME", "cuda_runtime")
-    _add_calls(database, report, rows, "CUPTI_ACTIVITY_KIND_DRIVER", "cuda_driver")
+    _add_calls(database, report, rows)
     _add_overhead(database, report, rows)
     return rows
 
@@ -224,27 +223,20 @@ def _frames(frames: tuple[str, ...]) -> str | None:
     return ";".join(os.path.normpath(frame) if frame else frame for frame in reversed(frames))
 
 
-def _add_calls(
-    database: Database, report: ReadReport, rows: HostRows, table: str, category: str
-) -> None:
-    names = callbacks.RUNTIME if category == "cuda_runtime" else callbacks.DRIVER
+def _add_calls(database: Database, report: ReadReport, rows: HostRows) -> None:
     columns = ("cbid", "start", "end", "processId", "threadId", "correlationId")
-    for number, start, end, pid, tid, correlation in database.rows(table, columns):
-        if not _in_order(start, end, report):
-            continue
-        name = names.get(number, f"{category} call {number}")
-        rows.events.append(
-            {
-                "category": category,
-                "kind": "runtime",
-                "name": name,
-                "role": _role("runtime", name),
-                "thread": rows.threads.number(pid, tid or 0),
-                "start_ns": start,
-                "dur_ns": end - start,
-                "correlation": correlation,
-            }
-        )
+    for table, category, names in (
+        ("CUPTI_ACTIVITY_KIND_RUNTIME", "cuda_runtime", callbacks.RUNTIME),
+        ("CUPTI_ACTIVITY_KIND_DRIVER", "cuda_driver", callbacks.DRIVER),
+    ):
+        for number, start, end, pid, tid, correlation in database.rows(table, columns):
+            if not _in_order(start, end, report):
+                continue
+            name = names.get(number, f"{category} call {number}")
+            row: Row = {"category": category, "kind": "runtime", "name": name}
+            row |= {"role": _role("runtime", name), "correlation": correlation}
+            row |= {"start_ns": start, "dur_ns": end - start}
+            rows.events.append(row | {"thread": rows.threads.number(pid, tid or 0)})
 
 
 def _add_overhead(database: Database, report: ReadReport, rows: HostRows) -> None:

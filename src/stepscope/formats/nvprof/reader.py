@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
-from stepscope.formats.damage import check_strict
 from stepscope.formats.nvprof.device_rows import device_events, devices
 from stepscope.formats.nvprof.host_rows import OVERHEAD, HostRows, host_rows, input_rows
 from stepscope.formats.options import ReadOptions
@@ -39,7 +38,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
     Raises:
         SourceError: it cannot be opened, is damaged, or holds no activity.
-        DamagedSourceError: it needed repair and `options.strict` is set.
     """
     options = options or ReadOptions()
     report = ReadReport()
@@ -59,8 +57,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     starts = [row["start_ns"] for row in device_rows] + [row["start_ns"] for row in host.events]
     origin = min(starts)
     report.kept = len(device_rows) + len(host.events) + len(host.instants)
-    if options.strict:
-        check_strict(member.label, report.damage, lost=False)
     for row in (*device_rows, *host.events):
         row["start_ns"] -= origin
     for row in host.instants:
