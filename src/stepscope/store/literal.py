@@ -95,6 +95,7 @@ def _fill_events(rows: Rows) -> None:
             known = vocabulary.category(row["category"])
             row.setdefault("kind", known.kind if known else "other")
             row.setdefault("name", row["category"])
+            row.setdefault("start_ns", 0)
             row.setdefault("dur_ns", 0)
 
 
