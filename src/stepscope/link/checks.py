@@ -28,6 +28,7 @@ from stepscope.link.columns import run_starts
 from stepscope.link.device import Device
 from stepscope.link.host import GRAPH_LAUNCH, LAUNCH, Host
 from stepscope.link.steps import OPTIMIZER_CALLS, WHOLE, Steps
+from stepscope.schema.tables import TABLES
 
 Int32s = NDArray[np.int32]
 
@@ -126,17 +127,9 @@ def check_recording(recording: Recording, *, events: bool = True) -> pa.Table:
             only the checks of the file itself apply to it.
     """
     looked_at = ("events", "file") if events else ("file",)
-    schema = pa.schema(
-        {
-            "check": pa.string(),
-            "severity": pa.string(),
-            "count": pa.int64(),
-            "affects": pa.string(),
-            "explanation": pa.string(),
-        }
-    )
+    declared = TABLES["data_check"]
     rows = [one.row(recording) for one in CHECKS if one.looks_at in looked_at]
-    return pa.Table.from_pylist(rows, schema=schema)
+    return pa.Table.from_pylist(rows, schema=declared.arrow(declared.linked_names))
 
 
 def _percent(part: float, whole: float) -> str:
@@ -318,7 +311,7 @@ def no_steps(recording: Recording) -> Found:
         int(missing),
         "No range marks steps; they were taken to run from one call of the optimizer to the next."
         if rule == OPTIMIZER_CALLS
-        else "No range marks steps and no optimizer was called; the whole recording counts as one.",
+        else "No range marks steps and no optimizer was called; the complete recording counts as one.",
     )
 
 

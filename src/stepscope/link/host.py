@@ -12,7 +12,7 @@ from stepscope.link.columns import codes, numbers, run_starts, small_numbers, ti
 from stepscope.link.nesting import Nesting, climb, nest
 
 PYTHON, ANNOTATION, OPERATOR, OTHER, RUNTIME = range(5)
-"""Kinds, outermost first: what is written with equal begin and end nests in this order."""
+"""Kinds, outermost first: what is written with equal start and end nests in this order."""
 
 KINDS = {
     "python": PYTHON,

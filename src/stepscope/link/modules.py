@@ -8,7 +8,7 @@ forward operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.formats.vocabulary import module_name
 from stepscope.link.backward import BACKWARD_PASS, Directions
-from stepscope.link.columns import integers, run_starts, small_numbers, words
+from stepscope.link.columns import run_starts, small_numbers, words
 from stepscope.link.host import (
     ANNOTATION,
     BACKWARD,
@@ -28,6 +29,7 @@ from stepscope.link.host import (
 )
 from stepscope.link.module_names import ModuleName, hierarchy_module, model_path, range_module
 from stepscope.link.nesting import climb
+from stepscope.schema.tables import TABLES
 
 Int32s = NDArray[np.int32]
 
@@ -41,54 +43,41 @@ class Modules:
     """The nodes of the model, parents before children."""
 
     rule: str
-    parent: list[int] = field(default_factory=list)
-    path: list[str] = field(default_factory=list)
-    name: list[str] = field(default_factory=list)
-    class_name: list[str | None] = field(default_factory=list)
-    depth: list[int] = field(default_factory=list)
-    calls: list[int] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, parent: int, name: str, class_name: str | None) -> int:
         """Adds a node and returns its number."""
-        self.parent.append(parent)
-        self.path.append(name if parent < 0 else f"{self.path[parent]}.{name}")
-        self.name.append(name)
-        self.class_name.append(class_name)
-        self.depth.append(0 if parent < 0 else self.depth[parent] + 1)
-        self.calls.append(0)
-        return len(self.parent) - 1
+        above = self.rows[parent] if parent >= 0 else None
+        self.rows.append(
+            {
+                "module_id": len(self.rows),
+                "parent_id": above and parent,
+                "path": f"{above['path']}.{name}" if above else name,
+                "name": name,
+                "class": class_name,
+                "depth": above["depth"] + 1 if above else 0,
+                "calls": 0,
+                "rule": self.rule,
+            }
+        )
+        return len(self.rows) - 1
 
     def table(self) -> pa.Table:
         """The nodes as a table."""
-        return pa.table(
-            {
-                "module_id": pa.array(range(len(self.parent)), pa.int32()),
-                "parent_id": integers(np.array(self.parent, np.int32), type=pa.int32()),
-                "path": pa.array(self.path, pa.string()),
-                "name": pa.array(self.name, pa.string()),
-                "class": pa.array(self.class_name, pa.string()),
-                "depth": pa.array(self.depth, pa.int16()),
-                "calls": pa.array(self.calls, pa.int64()),
-                "rule": pa.array([self.rule] * len(self.parent), pa.string()),
-            }
-        )
+        declared = TABLES["module"]
+        return pa.Table.from_pylist(self.rows, schema=declared.arrow(declared.linked_names))
 
 
-def find_modules(
-    host: Host,
-    module_name: Callable[[str], str | None],
-    classes: Mapping[str, str] | None = None,
-) -> tuple[Modules, Int32s]:
+def find_modules(host: Host, classes: Mapping[str, str] | None = None) -> tuple[Modules, Int32s]:
     """Finds the modules, and the positions that name one: its number there, -1 elsewhere.
 
     Args:
-        module_name: gives a module's name from the name of its Python frame.
         classes: class of each module of the model by its path, where the recorder lists them; the
             model's own path is "".
     """
     named = np.full(len(host), NO_MODULE, dtype=np.int32)
     modules = (
-        _from_python(host, named, module_name)
+        _from_python(host, named)
         or _from_hierarchy(host, named)
         or _from_ranges(host, named, classes or {})
     )
@@ -104,12 +93,14 @@ def spread_modules(
         named: the module that a position names, as `find_modules` gives it.
         forward: position of each backward operator's forward.
     """
-    if not modules.parent:
+    if not modules.rows:
         return named
     calls = named[(named >= 0) & (direction != BACKWARD_PASS)]
     if modules.rule == "hierarchy":
         calls = _runs(modules, calls)
-    modules.calls = np.bincount(calls, minlength=len(modules.parent)).tolist()
+    counts = np.bincount(calls, minlength=len(modules.rows)).tolist()
+    for row, count in zip(modules.rows, counts, strict=True):
+        row["calls"] = count
     inherited = host.nesting.inherit(named.copy())
     return _with_backward(host, forward, direction, named, inherited)
 
@@ -121,25 +112,21 @@ def _runs(modules: Modules, nodes: Int32s) -> Int32s:
     row shows as one.
     """
     found = [nodes[:0]]
-    for depth in range(max(modules.depth) + 1):
-        at_depth = np.array(
-            [_above_at(modules, node, depth) for node in range(len(modules.parent))], np.int32
-        )
+    for depth in range(max(row["depth"] for row in modules.rows) + 1):
+        at_depth = np.array([_above_at(modules, row, depth) for row in modules.rows], np.int32)
         row = at_depth[nodes]
         found.append(row[run_starts(row) & (row >= 0)])
     return np.concatenate(found)
 
 
-def _above_at(modules: Modules, node: int, depth: int) -> int:
+def _above_at(modules: Modules, row: dict[str, Any], depth: int) -> int:
     """The module at a depth that a module is or is part of; -1 where it lies less deep."""
-    while modules.depth[node] > depth:
-        node = modules.parent[node]
-    return node if modules.depth[node] == depth else NO_MODULE
+    while row["depth"] > depth:
+        row = modules.rows[row["parent_id"]]
+    return int(row["module_id"]) if row["depth"] == depth else NO_MODULE
 
 
-def _from_python(
-    host: Host, named: Int32s, module_name: Callable[[str], str | None]
-) -> Modules | None:
+def _from_python(host: Host, named: Int32s) -> Modules | None:
     """Nodes from Python frames; equal name and number under one parent are one module."""
     place = np.flatnonzero(host.role == MODULE).astype(np.int32)
     if not len(place):
@@ -253,12 +240,10 @@ def _from_ranges(host: Host, named: Int32s, classes: Mapping[str, str]) -> Modul
         elif name:
             node_of[which] = tree.node(name, top if name.path[0] in parts else NO_MODULE)
     modules = tree.modules
-    if not modules.parent:
+    if not modules.rows:
         return None
-    modules.class_name = [
-        known or _short(classes.get(path))
-        for known, path in zip(modules.class_name, modules.path, strict=True)
-    ]
+    for row in modules.rows:
+        row["class"] = row["class"] or _short(classes.get(row["path"]))
     named[ranges] = node_of[text]
     return modules
 
@@ -286,9 +271,10 @@ class _PathTree:
                 self._node_of[key] = self.modules.add(node, name.path[length - 1], None)
                 if top >= 0 and node == top:
                     # Paths speak of the parts of the model; its own name would only lengthen them.
-                    self.modules.path[self._node_of[key]] = name.path[0]
+                    self.modules.rows[self._node_of[key]]["path"] = name.path[0]
             node = self._node_of[key]
-        self.modules.class_name[node] = name.class_name or self.modules.class_name[node]
+        row = self.modules.rows[node]
+        row["class"] = name.class_name or row["class"]
         return node
 
 

@@ -5,7 +5,7 @@ nanosecond or two off, whole microseconds that cut a parent short, ranges that o
 opens and another closes. Here an event's parent is the innermost event that encloses it wholly. An
 event that crosses its neighbour's end belongs to the nearest one that does hold it, and none is lost.
 
-Events are put in the order (thread, begin, longest first, outermost kind first, order in the file).
+Events are put in the order (thread, start, longest first, outermost kind first, order in the file).
 In that order the parent is the nearest earlier event whose end is not before one's own, and
 everything below an event stands right after it.
 """
@@ -29,7 +29,7 @@ JITTER_NS = 2
 """How far apart two ends that mean the same moment are written: Kineto moves ranges by 1 or 2 ns."""
 
 _ROUNDS = 4
-"""How often ends are mended before what still crosses is taken for what it is."""
+"""How often ends are repaired before what still crosses is taken for what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Nesting:
         parent: int32, position of the parent, or -1.
         depth: int16 (int32 where that is too small), number of events above.
         by_depth: int32, positions ordered by depth.
-        level: int64, where each depth begins in `by_depth`, and its length at the end.
+        level: int64, where each depth starts in `by_depth`, and its length at the end.
         self_ns: int64, duration less the time that children cover.
     """
 
@@ -115,9 +115,9 @@ def nest(
 
     Args:
         thread: number of each event's thread, from 0.
-        start, dur: begin and duration (ns).
+        start, dur: start and duration (ns).
         outer: rank of each event's kind from 0 (outermost) to 7; it decides between events of equal
-            begin and duration, and whether an event of no duration lies in one whose end it touches.
+            start and duration, and whether an event of no duration lies in one whose end it touches.
         resolution_ns: smallest step of the times. Ends that miss each other by no more than it, or
             by no more than 2 ns, are taken as meant to be equal.
     """
@@ -137,7 +137,7 @@ def nest(
             break
         if rounds == 0:
             recorded = begin.copy(), end.copy()
-        if not _mend(overlaps, parent, begin, end, recorded, resolution_ns):
+        if not _repair(overlaps, parent, begin, end, recorded, resolution_ns):
             break
         again = _order(thread[row], begin, end - begin, rank)
         row, begin, end, rank = row[again], begin[again], end[again], rank[again]
@@ -149,7 +149,7 @@ def nest(
 
 
 def _order(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any]) -> Int32s:
-    """Rows by thread, begin, longest first, outermost first, and the order in which they stand."""
+    """Rows by thread, start, longest first, outermost first, and the order in which they stand."""
     if len(start) == 0:
         return np.empty(0, dtype=np.int32)
     first = int(start.min())
@@ -244,7 +244,7 @@ def _sibling_overlaps(
     begin: Int64s,
     end: Int64s,
 ) -> NDArray[np.int32]:
-    """Positions of siblings, two in a row, where the second begins before the first ends."""
+    """Positions of siblings, two in a row, where the second starts before the first ends."""
     found = []
     for low in range(0, len(by_depth) - 1, _BLOCK):
         left = by_depth[low : low + _BLOCK]
@@ -257,7 +257,7 @@ def _sibling_overlaps(
     return np.concatenate(found) if found else np.empty((0, 2), dtype=np.int32)
 
 
-def _mend(
+def _repair(
     overlaps: NDArray[np.int32],
     parent: Int32s,
     begin: Int64s,
@@ -265,7 +265,7 @@ def _mend(
     recorded: tuple[Int64s, Int64s],
     resolution_ns: int,
 ) -> bool:
-    """Moves, in place, ends and begins that were written a trifle off; says whether it did.
+    """Moves, in place, starts and ends that were written a trifle off; returns whether it did.
 
     None is moved further than a trifle from where it was recorded, however many rounds there are.
     """

@@ -1,11 +1,11 @@
 """Durations of device events that cannot be.
 
 Some recorders write, for a few rows of tens of thousands, an end that lies long after later work of
-the same stream has begun and ended (Hyperloom pull request 1116, TraceLens issue 669). A stream runs
-its work in order, so such a row is cut to the begin of the next event.
+the same stream has started and ended (Hyperloom pull request 1116, TraceLens issue 669). A stream runs
+its work in order, so such a row is cut to the start of the next event.
 
 Work of one stream may overlap for good reasons, which must stay as they are: the next kernel may
-begin before the last one ends (programmatic dependent launch), the nodes of one graph replay share a
+start before the last one ends (programmatic dependent launch), the nodes of one graph replay share a
 launch, a copy between devices may run beside a kernel, rows without a known stream mix several.
 Therefore a row counts as overrun only if later events of other launches lie wholly within it: three
 of them, or one when the row is longer than a second; and only where at most one row in ten of the

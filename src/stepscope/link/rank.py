@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stepscope.formats.tables import READ, RankTables
-from stepscope.formats.vocabulary import module_name, step_number
 from stepscope.link.backward import DIRECTIONS, find_directions, link_backward
 from stepscope.link.checks import Recording, check_recording
 from stepscope.link.collectives import find_collectives
@@ -58,10 +58,10 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
     device = read_device(tables.device_event)
     raw_dur = clip_overruns(device)
     launch, operator = link_launches(host, device, tables.flow, tables.thread)
-    steps = find_steps(host, device, launch, step_number, is_track=_tracks(tables.thread))
+    steps = find_steps(host, device, launch, tracks=_tracks(tables.thread))
     step_of_host, step_of_device = steps_of_events(steps, host, device, launch)
     forward = link_backward(host, tables.flow, tables.thread)
-    modules, named = find_modules(host, module_name, tables.facts.module_classes)
+    modules, named = find_modules(host, tables.facts.module_classes)
     direction = find_directions(host, forward, named >= 0)
     module = spread_modules(host, modules, named, forward, direction)
     if (forward >= 0).any():
@@ -76,7 +76,7 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
             columns={
                 "raw_dur_ns": integers(raw_dur, type=pa.int64()),
                 "launch_id": integers(host.rows(launch), type=pa.int64()),
-                "launch_ns": _begins(host, launch),
+                "launch_ns": _starts(host, launch),
                 "operator_id": integers(host.rows(operator), type=pa.int64()),
                 "operator_name": _names(host, operator),
                 "module_id": integers(device_module, type=pa.int32()),
@@ -119,15 +119,9 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
     return links, linked
 
 
-def _tracks(thread: pa.Table) -> NDArray[np.bool_]:
-    """For each thread number, whether it is a track and no thread."""
-    is_track = np.zeros(thread.num_rows, dtype=bool)
-    for number, kind in zip(
-        thread.column("thread").to_pylist(), thread.column("kind").to_pylist(), strict=True
-    ):
-        if 0 <= number < len(is_track):
-            is_track[number] = kind == "track"
-    return is_track
+def _tracks(thread: pa.Table) -> set[int]:
+    """Numbers of threads that are tracks and no threads."""
+    return set(thread.filter(pc.equal(thread["kind"], "track"))["thread"].to_pylist())
 
 
 def _through(
@@ -144,13 +138,10 @@ def _through(
     return result
 
 
-def _begins(host: Host, positions: Int32s) -> pa.Array:
-    """When the host events at some positions begin (ns), as recorded; NULL for -1."""
-    nowhere = positions < 0
-    if nowhere.all():
-        return pa.nulls(len(positions), pa.int64())
-    begins = numbers(host.table, "start_ns")[host.rows(positions)]
-    return pa.array(begins, mask=nowhere if nowhere.any() else None)
+def _starts(host: Host, positions: Int32s) -> pa.Array:
+    """When the host events at some positions start (ns), as recorded; NULL for -1."""
+    starts = np.append(numbers(host.table, "start_ns"), 0)[host.rows(positions)]
+    return pa.array(starts, mask=positions < 0)
 
 
 def _names(host: Host, positions: Int32s) -> pa.Array:
@@ -163,10 +154,7 @@ def _names(host: Host, positions: Int32s) -> pa.Array:
 
 def _step_numbers(numbers: NDArray[np.int64], index: Int32s) -> pa.Array:
     """The numbers of steps given by index; NULL for -1."""
-    if not len(numbers):
-        return pa.nulls(len(index), pa.int64())
-    outside = index < 0
-    return pa.array(numbers[index], mask=outside if outside.any() else None)
+    return pa.array(np.append(numbers, 0)[index], mask=index < 0)
 
 
 def _memory_events(host: Host, memory_event: pa.Table) -> pa.Table:

@@ -1,19 +1,20 @@
-"""Steps: where each begins and ends on the host, what device work belongs to it.
+"""Steps: where each starts and ends on the host, what device work belongs to it.
 
 Found by the ranges that mark steps; without them by the calls of the optimizer; without those the
-whole recording is one step. A step's end is moved to the end of the device work that it launched,
-and the next step begins no earlier (the rule of PyTorch's former TensorBoard plugin).
+complete recording is one step. A step's end is moved to the end of the device work that it launched,
+and the next step starts no earlier (the rule of PyTorch's former TensorBoard plugin).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.formats.vocabulary import step_number
 from stepscope.link.columns import texts_at, words
 from stepscope.link.device import Device
 from stepscope.link.host import BACKWARD, NOWHERE, OPTIMIZER, STEP, Host
@@ -77,33 +78,27 @@ def _inside(start: Int64s, end: Int64s, time: Int64s, *, whole: bool) -> NDArray
         return np.full(len(time), -1, dtype=np.int64)
     index = np.searchsorted(start, time, side="right") - 1
     known = np.maximum(index, 0)
-    # Nothing of a whole recording lies outside it, not even what begins at its very end.
+    # Nothing of a complete recording lies outside it, not even what starts at its very end.
     within = (time < end[known]) | (time == start[known]) | whole
     result: NDArray[np.int64] = np.where((index >= 0) & within, index, -1)
     return result
 
 
 def find_steps(
-    host: Host,
-    device: Device,
-    launch: NDArray[np.int32],
-    step_number: Callable[[str], int | None],
-    *,
-    is_track: NDArray[np.bool_],
+    host: Host, device: Device, launch: NDArray[np.int32], *, tracks: Collection[int] = ()
 ) -> Steps:
     """Finds the steps and extends them by their device work.
 
     Args:
         launch: position of each device event's launch, -1 for none.
-        step_number: gives the number of a step from the name of its range.
-        is_track: for each thread number, whether it is no thread: its rows do not bound a recording.
+        tracks: numbers of threads that are none: their rows do not bound a recording.
     """
-    marked = _marked(host, step_number)
+    marked = _marked(host)
     rule = PROFILER_STEP
     if marked is None:
         marked, rule = _between_optimizer_calls(host), OPTIMIZER_CALLS
     if marked is None:
-        marked, rule = _whole(host, device, is_track), WHOLE
+        marked, rule = _whole(host, device, tracks), WHOLE
     number, name, start, end = marked
     steps = Steps(
         number=number,
@@ -124,7 +119,7 @@ def find_steps(
 Marked = tuple[Int64s, list[str], Int64s, Int64s]
 
 
-def _marked(host: Host, step_number: Callable[[str], int | None]) -> Marked | None:
+def _marked(host: Host) -> Marked | None:
     """Steps that are marked by ranges; ranges of one number that overlap are one step."""
     place = np.flatnonzero(host.role == STEP)
     names = texts_at(host.table, "name", host.nesting.row[place])
@@ -193,12 +188,12 @@ def _between_optimizer_calls(host: Host) -> Marked | None:
     return number, [f"step {n}" for n in number.tolist()], start, np.maximum(end, start)
 
 
-def _whole(host: Host, device: Device, is_track: NDArray[np.bool_]) -> Marked:
+def _whole(host: Host, device: Device, tracks: Collection[int]) -> Marked:
     begins, ends = [device.start[device.work]], [(device.start + device.dur)[device.work]]
     for number, low, high in zip(
         host.thread_number, host.thread_start[:-1], host.thread_start[1:], strict=True
     ):
-        if not (0 <= number < len(is_track) and is_track[number]):
+        if int(number) not in tracks:
             begins.append(host.start[low:high])
             ends.append(host.end[low:high])
     begin, end = np.concatenate(begins), np.concatenate(ends)
@@ -211,7 +206,7 @@ def _whole(host: Host, device: Device, is_track: NDArray[np.bool_]) -> Marked:
 
 
 def _extend(steps: Steps, host: Host, device: Device, launch: NDArray[np.int32]) -> None:
-    """Moves ends to those of the device work, and begins behind them, in place."""
+    """Moves ends to those of the device work, and starts behind them, in place."""
     count = len(steps)
     work = np.flatnonzero(device.work)
     start = device.start[work]
@@ -258,8 +253,8 @@ def steps_of_events(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Index of the step of each host position and of each device event; -1 for none.
 
-    A host event belongs to the step in which it begins, on any thread. Device work belongs to the
-    step that launched it, and without a launch to the one during which it began.
+    A host event belongs to the step in which it starts, on any thread. Device work belongs to the
+    step that launched it, and without a launch to the one during which it started.
     """
     of_host = steps.at(host.start).astype(np.int32)
     of_device = steps.on_device_at(device.start).astype(np.int32)

@@ -6,6 +6,7 @@ from it: event ids and moments are shifted, numbers of rows are not, and each is
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -146,12 +147,16 @@ class SchemaTable:
         """The table of events of which each row describes one, under its `id`."""
         return next((column.of for column in self.columns if column.name == "id"), None)
 
-    def arrow(self) -> pa.Schema:
-        """The columns of a store; those that cannot be NULL are marked so."""
+    def arrow(self, names: Collection[str] | None = None) -> pa.Schema:
+        """The columns of a store, or some of them; those that cannot be NULL are marked so."""
         import pyarrow as pa
 
         return pa.schema(
-            [pa.field(c.name, c.arrow_type(), nullable=c.nullable) for c in self.columns]
+            [
+                pa.field(c.name, c.arrow_type(), nullable=c.nullable)
+                for c in self.columns
+                if names is None or c.name in names
+            ]
         )
 
     def read_schema(self) -> pa.Schema | None:

@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Result]) -> Result:
     """Does some work on a connection, and stops it when the process is interrupted meanwhile.
 
-    Python hears of Ctrl-C only between its own instructions, so a query that runs for minutes inside
+    Python notices Ctrl-C only between its own instructions, so a query that runs for minutes inside
     DuckDB would go on for minutes. The work is done in another thread while the main one waits,
     which a signal does end. Outside the main thread, where no signal arrives, it is simply done.
     """

@@ -149,8 +149,7 @@ def _json(values: dict[str, Any]) -> str | None:
 
 
 def _one_row(table: str, row: dict[str, Any]) -> pa.Table:
-    schema = pa.schema([field for field in TABLES[table].arrow() if field.name in row])
-    return pa.Table.from_pylist([row], schema=schema)
+    return pa.Table.from_pylist([row], schema=TABLES[table].arrow(row))
 
 
 def main() -> int:

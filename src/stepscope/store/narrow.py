@@ -1,6 +1,6 @@
 """Keeps some steps, or a stretch of time, of a recording that was read and linked.
 
-Narrowing comes after linking, so that what is kept is linked as it is in the whole. An event keeps
+Narrowing comes after linking, so that what is kept is linked as it is in the complete recording. An event keeps
 its numbers; a parent, launch or forward that is not kept is no longer named, and depth counts those
 that are kept.
 """

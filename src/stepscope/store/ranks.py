@@ -45,7 +45,7 @@ def merge_spans(directory: Path, rank: int) -> None:
 
 
 def add_check(directory: Path, rank: int, check: dict[str, Any]) -> None:
-    """Adds what was found in a whole folder to the checks of one of its ranks."""
+    """Adds what was found in a folder to the checks of one of its ranks."""
     file = rank_folder(directory, rank) / "data_check.0.parquet"
     rows = pq.ParquetFile(file).read()
     added = {"rank": rank, "span": 0, **check}

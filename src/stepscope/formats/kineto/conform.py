@@ -1,4 +1,4 @@
-"""Makes a mended event fit the types that its fields are read as.
+"""Makes a repaired event fit the types that its fields are read as.
 
 An event that was damaged may have a text where a number belongs. What cannot be taken for the right
 type becomes null and is counted, so that one strange value does not cost the event.

@@ -1,4 +1,4 @@
-"""Begin and end events become events with a duration.
+"""Start and end events become events with a duration.
 
 py-spy, viztracer and other writers of Chrome's format give a `B` and an `E` row instead of one `X`.
 An `E` closes the innermost open `B` of its thread. An `E` without a `B` is dropped and counted; a
