@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stepscope.costs.call import Call, Scalar, Tensor
-from stepscope.costs.dtype import accumulate_type, size_of
-from stepscope.costs.work import Conventions, Model, Work, aten, total
+from stepscope.costs.dtype import accumulate_type
+from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored, total
 
 Corner = Literal["top", "bottom"]
 
@@ -44,7 +44,7 @@ class _Layout:
     corner: Corner = "top"
     causal_type: bool = False
     log_sum: int | bool = True
-    out: tuple[int, int] | None = None
+    out: tuple[int, ...] = ()
 
 
 _FORWARD: dict[str, _Layout] = {
@@ -205,11 +205,10 @@ def _pairs(
     else:
         causal = call.flag(position)
     window = _window(call, layout)
+    note = None
     if causal is None and isinstance(call.argument(position), Scalar):
-        pairs = visible_pairs(
-            extent.queries, extent.keys, causal=True, corner=corner, left=window[0], right=window[1]
-        )
-        return pairs, "whether it is causal is not recorded: counted as causal, a lower bound"
+        causal = True
+        note = "whether it is causal is not recorded: counted as causal, a lower bound"
     pairs = visible_pairs(
         extent.queries,
         extent.keys,
@@ -218,7 +217,7 @@ def _pairs(
         left=window[0],
         right=window[1],
     )
-    return pairs, None
+    return pairs, note
 
 
 def _window(call: Call, layout: _Layout) -> tuple[int | None, int | None]:
@@ -232,9 +231,8 @@ def _window(call: Call, layout: _Layout) -> tuple[int | None, int | None]:
     )
 
 
-def _mask_bytes(call: Call, layout: _Layout) -> int | None:
-    mask = None if layout.mask is None else call.tensor(layout.mask)
-    return 0 if mask is None else mask.stored_bytes
+def _mask(call: Call, layout: _Layout) -> Tensor | None:
+    return None if layout.mask is None else call.tensor(layout.mask)
 
 
 def forward(call: Call, conventions: Conventions) -> Work | None:
@@ -245,9 +243,7 @@ def forward(call: Call, conventions: Conventions) -> Work | None:
     are not counted, since recorders do not write the lengths down.
     """
     layout = _FORWARD[call.name]
-    q, k, v = call.tensor(0), call.tensor(1), call.tensor(2)
-    if q is None or k is None or v is None:
-        return None
+    q, k, v = call.given(0, 1, 2)
     if call.name == "aten::_flash_attention_forward" and isinstance(call.argument(13), Tensor):
         return None  # the number of keys in use is data
     extent = _extent(call, layout, q, k, v)
@@ -256,17 +252,12 @@ def forward(call: Call, conventions: Conventions) -> Work | None:
     pairs, note = _pairs(call, layout, extent, conventions)
     rows = extent.heads * extent.queries
     keeps = layout.log_sum if isinstance(layout.log_sum, bool) else call.flag(layout.log_sum)
-    statistics = size_of(accumulate_type(q.dtype)) if keeps else 0
-    size = v.element_size
+    statistics = sized(rows, accumulate_type(q.dtype)) if keeps else 0
     return Work(
-        formula="attention.forward",
+        "attention.forward",
         flops=2 * extent.heads * pairs * (extent.width + extent.value_width),
-        bytes_read=total(q.stored_bytes, k.stored_bytes, v.stored_bytes, _mask_bytes(call, layout)),
-        bytes_written=(
-            None
-            if size is None or statistics is None
-            else rows * (extent.value_width * size + statistics)
-        ),
+        bytes_read=stored(q, k, v, _mask(call, layout)),
+        bytes_written=total(sized(rows * extent.value_width, v.dtype), statistics),
         dtype=q.dtype,
         unit="matrix",
         bound="exact" if note is None else "lower",
@@ -281,26 +272,17 @@ def backward(call: Call, conventions: Conventions) -> Work | None:
     writes the gradients of query, key and value.
     """
     layout = _BACKWARD[call.name]
-    grad, q, k, v = (call.tensor(position) for position in range(4))
-    if grad is None or q is None or k is None or v is None or layout.out is None:
-        return None
+    grad, q, k, v = call.given(0, 1, 2, 3)
     extent = _extent(call, layout, q, k, v)
     if extent is None:
         return None
     pairs, note = _pairs(call, layout, extent, conventions)
     kept = [call.tensor(position) for position in layout.out]
     return Work(
-        formula="attention.backward",
+        "attention.backward",
         flops=extent.heads * pairs * (6 * extent.width + 4 * extent.value_width),
-        bytes_read=total(
-            grad.stored_bytes,
-            q.stored_bytes,
-            k.stored_bytes,
-            v.stored_bytes,
-            *(tensor.stored_bytes for tensor in kept if tensor is not None),
-            _mask_bytes(call, layout),
-        ),
-        bytes_written=total(q.bytes, k.bytes, v.bytes),
+        bytes_read=stored(grad, q, k, v, *kept, _mask(call, layout)),
+        bytes_written=dense(q, k, v),
         dtype=q.dtype,
         unit="matrix",
         bound="exact" if note is None else "lower",

@@ -194,6 +194,17 @@ class Call:
         return None
 
 
+def spread(values: tuple[int, ...] | None, rank: int) -> tuple[int, ...] | None:
+    """One value for each of `rank` dimensions, where a single value serves all; None where they do not fit.
+
+    >>> spread((3,), 2), spread((3, 1), 2), spread((3, 1), 3)
+    ((3, 3), (3, 1), None)
+    """
+    if values is not None and len(values) == 1:
+        values = values * rank
+    return values if values is not None and len(values) == rank else None
+
+
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
     """Shape that shapes broadcast to, or None where they do not fit.
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from stepscope.costs.call import Call, Scalar, Tensor
+from stepscope.costs.call import Call, Scalar, Tensor, spread
 from stepscope.costs.dtype import is_complex, real_of
-from stepscope.costs.work import Conventions, Model, Work, aten, summed, total
+from stepscope.costs.work import Conventions, Model, Work, aten, sized, stored, summed
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +87,14 @@ def _layout(call: Call) -> _Layout | None:
     return _Layout(bias, first + 2, first, first + 3, output_padding=first + 1, transposed=True)
 
 
-def _spread(values: tuple[int, ...] | None, rank: int) -> tuple[int, ...] | None:
-    """One value for each dimension; a single value serves all."""
-    if values is None:
-        return None
-    if len(values) == 1:
-        values = values * rank
-    return values if len(values) == rank else None
-
-
 def _output_extent(call: Call, layout: _Layout, x: Tensor, w: Tensor) -> tuple[int, ...] | None:
     """Extent of the result by the usual formula, or None where an argument is not recorded."""
     rank = len(w.shape) - 2
     extent, kernel = x.shape[-rank:], w.shape[2:]
-    stride = _spread(call.integers(layout.stride or -1), rank)
+    stride = spread(call.integers(layout.stride or -1), rank)
     dilation = (1,) * rank
     if layout.dilation is not None:
-        given = _spread(call.integers(layout.dilation), rank)
+        given = spread(call.integers(layout.dilation), rank)
         if given is None:
             return None
         dilation = given
@@ -117,25 +108,21 @@ def _output_extent(call: Call, layout: _Layout, x: Tensor, w: Tensor) -> tuple[i
         if mode != "valid":
             return None
     else:
-        pads = _spread(call.integers(layout.padding or -1), rank)
+        pads = spread(call.integers(layout.padding or -1), rank)
         if pads is None:
             return None
         padding = pads
-    if _is_transposed(call, layout):
-        extra = _spread(call.integers(layout.output_padding or -1), rank)
-        if extra is None:
-            return None
-        sizes = tuple(
-            (n - 1) * s - 2 * p + d * (k - 1) + e + 1
-            for n, s, p, d, k, e in zip(
-                extent, stride, padding, dilation, kernel, extra, strict=True
-            )
-        )
-    else:
-        sizes = tuple(
-            (n + 2 * p - d * (k - 1) - 1) // s + 1
-            for n, s, p, d, k in zip(extent, stride, padding, dilation, kernel, strict=True)
-        )
+    transposed = _is_transposed(call, layout)
+    extra = spread(call.integers(layout.output_padding or -1) if transposed else (0,), rank)
+    if extra is None:
+        return None
+    axes = zip(extent, stride, padding, dilation, kernel, extra, strict=True)
+    sizes = tuple(
+        (n - 1) * s - 2 * p + d * (k - 1) + e + 1
+        if transposed
+        else (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, s, p, d, k, e in axes
+    )
     return sizes if all(size >= 1 for size in sizes) else None
 
 
@@ -171,9 +158,8 @@ def forward(call: Call, _: Conventions) -> Work | None:
     forms); writes the output in x's type. Where stride and padding were not recorded, the extent
     of the output is taken from the gradient that comes back for it.
     """
-    layout = _layout(call)
-    x, w = call.tensor(0), call.tensor(1)
-    if layout is None or x is None or w is None or not 3 <= len(w.shape) <= 5:
+    layout, (x, w) = _layout(call), call.given(0, 1)
+    if layout is None or not 3 <= len(w.shape) <= 5:
         return None
     rank = len(w.shape) - 2
     if len(x.shape) not in (rank + 1, rank + 2):
@@ -204,18 +190,12 @@ def forward(call: Call, _: Conventions) -> Work | None:
         if w.shape[1] == 0 or channels % w.shape[1]:
             return None
         positions, out_channels = math.prod(extent), w.shape[0]
-    outs = batch * out_channels * math.prod(extent)
-    size = x.element_size
+    others = [call.tensor(-1 if place is None else place) for place in (layout.bias, layout.addend)]
     return Work(
-        formula="convolution.forward",
+        "convolution.forward",
         flops=_products(x, batch * positions * w.elements),
-        bytes_read=total(
-            x.stored_bytes,
-            w.stored_bytes,
-            *_optional(call, layout.bias),
-            *_optional(call, layout.addend),
-        ),
-        bytes_written=None if size is None else outs * size,
+        bytes_read=stored(x, w, *others),
+        bytes_written=sized(batch * out_channels * math.prod(extent), x.dtype),
         dtype=real_of(x.dtype),
         unit="matrix",
         notes=notes,
@@ -236,28 +216,17 @@ def _products(x: Tensor, multiply_adds: int) -> int:
     return 2 * multiply_adds * (4 if is_complex(x.dtype) else 1)
 
 
-def _optional(call: Call, position: int | None) -> tuple[int | None, ...]:
-    tensor = None if position is None else call.tensor(position)
-    return () if tensor is None else (tensor.stored_bytes,)
-
-
 def conv_tbc(call: Call, _: Conventions) -> Work | None:
     """Convolution over time of x [T, B, C] with w [S, C, K]: 2·B·(T + 2·pad - S + 1)·S·C·K."""
-    x, w, pad = call.tensor(0), call.tensor(1), call.integer(3)
-    if x is None or w is None or pad is None or len(x.shape) != 3 or len(w.shape) != 3:
+    (x, w), pad = call.given(0, 1), call.integer(3)
+    if pad is None or len(x.shape) != 3 or len(w.shape) != 3:
         return None
     steps = x.shape[0] + 2 * pad - w.shape[0] + 1
     if x.shape[2] != w.shape[1] or steps < 1:
         return None
-    size = x.element_size
-    return Work(
-        formula="convolution.conv_tbc",
-        flops=_products(x, steps * x.shape[1] * w.elements),
-        bytes_read=total(x.stored_bytes, w.stored_bytes, *_optional(call, 2)),
-        bytes_written=None if size is None else steps * x.shape[1] * w.shape[2] * size,
-        dtype=x.dtype,
-        unit="matrix",
-    )
+    rows, read = steps * x.shape[1], stored(x, w, call.tensor(2))
+    flops, written = _products(x, rows * w.elements), sized(rows * w.shape[2], x.dtype)
+    return Work("convolution.conv_tbc", flops, read, written, x.dtype, "matrix")
 
 
 _BACKWARD: dict[str, tuple[int, int, int]] = {
@@ -303,40 +272,33 @@ _WEIGHT_GRADIENT: dict[str, tuple[int, int]] = {
 """Positions of the output's gradient and the input; the weight's shape is argument 0."""
 
 
-def _input_part(grad: Tensor, w: Tensor, x_shape: tuple[int, ...], positions: int) -> Work:
-    size = grad.element_size
+def _gradient(
+    formula: str, grad: Tensor, other: Tensor, multiply_adds: int, outs: int | None
+) -> Work:
+    """The gradient of input or weight, made of the output's and the other of the two."""
     return Work(
-        formula="convolution.input_gradient",
-        flops=_products(grad, grad.shape[0] * positions * w.elements),
-        bytes_read=total(grad.stored_bytes, w.stored_bytes),
-        bytes_written=None if size is None else math.prod(x_shape) * size,
+        formula,
+        flops=_products(grad, grad.shape[0] * multiply_adds),
+        bytes_read=stored(grad, other),
+        bytes_written=None if outs is None else sized(outs, grad.dtype),
         dtype=real_of(grad.dtype),
         unit="matrix",
     )
+
+
+def _input_part(grad: Tensor, w: Tensor, x_shape: tuple[int, ...] | None, positions: int) -> Work:
+    outs = None if x_shape is None else math.prod(x_shape)
+    return _gradient("convolution.input_gradient", grad, w, positions * w.elements, outs)
 
 
 def _weight_part(grad: Tensor, x: Tensor, w_shape: tuple[int, ...], positions: int) -> Work:
-    size = grad.element_size
     elements = math.prod(w_shape)
-    return Work(
-        formula="convolution.weight_gradient",
-        flops=_products(grad, grad.shape[0] * positions * elements),
-        bytes_read=total(grad.stored_bytes, x.stored_bytes),
-        bytes_written=None if size is None else elements * size,
-        dtype=real_of(grad.dtype),
-        unit="matrix",
-    )
+    return _gradient("convolution.weight_gradient", grad, x, positions * elements, elements)
 
 
 def _bias_part(grad: Tensor) -> Work:
-    size = grad.element_size
-    return Work(
-        formula="convolution.bias_gradient",
-        flops=grad.elements,
-        bytes_read=grad.stored_bytes,
-        bytes_written=None if size is None else grad.shape[1] * size,
-        dtype=grad.dtype,
-    )
+    written = sized(grad.shape[1], grad.dtype)
+    return Work("convolution.bias_gradient", grad.elements, stored(grad), written, grad.dtype)
 
 
 def _backward_transposed(call: Call, grad: Tensor, x: Tensor, w: Tensor) -> bool | None:
@@ -361,14 +323,8 @@ def backward(call: Call, _: Conventions) -> Work | None:
     and weight, the weight's reads output gradient and input. Bias: one addition for each element of
     the output gradient. Where the mask was not recorded, the work of one product is a lower bound.
     """
-    roles = _BACKWARD[call.name]
-    grad, x, w = (call.tensor(position) for position in roles)
-    if (
-        grad is None
-        or x is None
-        or w is None
-        or not len(grad.shape) == len(x.shape) == len(w.shape)
-    ):
+    grad, x, w = call.given(*_BACKWARD[call.name])
+    if not len(grad.shape) == len(x.shape) == len(w.shape):
         return None
     if len(w.shape) < 3 or grad.shape[0] != x.shape[0]:
         return None
@@ -419,21 +375,17 @@ def input_gradient(call: Call, _: Conventions) -> Work | None:
     the size argument or the enclosing operator; without it the bytes written are not known. For a
     transposed convolution the positions are the input's, so it is needed for the operations too.
     """
-    grad, w = (call.tensor(position) for position in _INPUT_GRADIENT[call.name])
-    if grad is None or w is None or len(grad.shape) != len(w.shape) or len(w.shape) < 3:
+    grad, w = call.given(*_INPUT_GRADIENT[call.name])
+    if len(grad.shape) != len(w.shape) or len(w.shape) < 3:
         return None
     transposed = "_transpose" in call.name
     shape = None if transposed else call.integers(0)
     if shape is None or len(shape) != len(grad.shape):
         shape = _related_shape(call, 1, grad, w_shape=w.shape)
-    if transposed:
-        if shape is None:
-            return None
-        return _input_part(grad, w, shape, math.prod(shape[2:]))
-    work = _input_part(grad, w, shape or (0,), math.prod(grad.shape[2:]))
-    if shape is not None:
-        return work
-    return Work(work.formula, work.flops, work.bytes_read, None, work.dtype, work.unit)
+    if transposed and shape is None:
+        return None
+    positions = math.prod((shape if transposed and shape else grad.shape)[2:])
+    return _input_part(grad, w, shape, positions)
 
 
 def weight_gradient(call: Call, _: Conventions) -> Work | None:
@@ -443,8 +395,8 @@ def weight_gradient(call: Call, _: Conventions) -> Work | None:
     transposed convolution. The weight's shape is a size argument that older recorders leave out;
     then it is taken from the enclosing operator.
     """
-    grad, x = (call.tensor(position) for position in _WEIGHT_GRADIENT[call.name])
-    if grad is None or x is None or len(grad.shape) != len(x.shape) or len(x.shape) < 3:
+    grad, x = call.given(*_WEIGHT_GRADIENT[call.name])
+    if len(grad.shape) != len(x.shape) or len(x.shape) < 3:
         return None
     shape = call.integers(0)
     if shape is None or len(shape) != len(x.shape):
@@ -483,8 +435,8 @@ def _related_shape(
 
 def bias_gradient(call: Call, _: Conventions) -> Work | None:
     """Gradient of a convolution's bias: one addition for each element of the output gradient."""
-    grad = call.tensor(0)
-    return None if grad is None or len(grad.shape) < 2 else _bias_part(grad)
+    (grad,) = call.given(0)
+    return None if len(grad.shape) < 2 else _bias_part(grad)
 
 
 def _channels(call: Call) -> tuple[Tensor, dict[str, int]] | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from stepscope.costs.call import Call, Scalar, Tensor
-from stepscope.costs.dtype import scalar_type, size_of
-from stepscope.costs.work import Conventions, Model, Work, aten
+from stepscope.costs.dtype import scalar_type
+from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored
 
 
 def copy(call: Call, _: Conventions) -> Work | None:
@@ -15,10 +15,8 @@ def copy(call: Call, _: Conventions) -> Work | None:
     Types may differ (a cast), and the source may broadcast. A copy between host and device counts
     the same bytes, on whichever side of the link.
     """
-    to, source = call.tensor(0), call.tensor(1)
-    if to is None or source is None:
-        return None
-    return Work("copy.copy", 0, source.stored_bytes, to.bytes, to.dtype)
+    to, source = call.given(0, 1)
+    return Work("copy.copy", 0, stored(source), dense(to), to.dtype)
 
 
 _CASTS = aten("to _to_copy clone contiguous lift_fresh_copy")
@@ -31,9 +29,7 @@ def cast(call: Call, _: Conventions) -> Work | None:
     The type written is the one that the call names, else that of the source. torch dispatches all
     of them to `copy_`, where they are counted, and some calls copy nothing at all.
     """
-    x = call.tensor(0)
-    if x is None:
-        return None
+    (x,) = call.given(0)
     out = x.dtype
     if call.name in _CAST_TYPE:
         position = _CAST_TYPE[call.name]
@@ -44,31 +40,19 @@ def cast(call: Call, _: Conventions) -> Work | None:
             out = scalar_type(call.integer(position))
             if out is None:
                 out = scalar_type(call.integer(2))
-    size = size_of(out)
-    return Work(
-        "copy.cast",
-        0,
-        x.stored_bytes,
-        None if size is None else x.elements * size,
-        out,
-    )
+    return Work("copy.cast", 0, stored(x), sized(x.elements, out), out)
 
 
 def to_host(call: Call, _: Conventions) -> Work | None:
     """One element to the host, `_local_scalar_dense(x)`, what `.item()` does."""
-    x = call.tensor(0)
-    if x is None or x.elements != 1:
-        return None
-    size = x.element_size
-    return Work("copy.to_host", 0, size, size, x.dtype)
+    (x,) = call.given(0)
+    return Work("copy.to_host", 0, dense(x), dense(x), x.dtype) if x.elements == 1 else None
 
 
 def fill(call: Call, _: Conventions) -> Work | None:
     """Fill in place, `fill_(x, value)` and `zero_(x)`: writes x."""
-    x = call.tensor(0)
-    if x is None:
-        return None
-    return Work("fill.fill", 0, 0, x.bytes, x.dtype)
+    (x,) = call.given(0)
+    return Work("fill.fill", 0, 0, dense(x), x.dtype)
 
 
 _LIKE: dict[str, int] = {
@@ -97,15 +81,9 @@ def _family(name: str) -> str:
 
 def filled_like(call: Call, _: Conventions) -> Work | None:
     """New tensor of another one's shape, `zeros_like(x)`: writes n elements of the type asked for."""
-    x = call.tensor(0)
-    if x is None:
-        return None
-    asked = call.argument(_LIKE[call.name])
+    (x,), asked = call.given(0), call.argument(_LIKE[call.name])
     out = scalar_type(call.integer(_LIKE[call.name])) if isinstance(asked, Scalar) else x.dtype
-    size = size_of(out)
-    written = None if size is None else x.elements * size
-    family = _family(call.name)
-    return Work(f"{family}.like", 0, 0, written, out)
+    return Work(f"{_family(call.name)}.like", 0, 0, sized(x.elements, out), out)
 
 
 def filled(call: Call, _: Conventions) -> Work | None:
@@ -122,10 +100,8 @@ def filled(call: Call, _: Conventions) -> Work | None:
     elif call.name == "aten::full" and not isinstance(call.value(1), float):
         value = call.value(1)
         out = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else None
-    size = size_of(out)
-    family = _family(call.name)
-    elements = math.prod(sizes)
-    return Work(f"{family}.sized", 0, 0, None if size is None else elements * size, out)
+    written = sized(math.prod(sizes), out)
+    return Work(f"{_family(call.name)}.sized", 0, 0, written, out)
 
 
 def sequence(call: Call, _: Conventions) -> Work | None:
@@ -150,26 +126,19 @@ def sequence(call: Call, _: Conventions) -> Work | None:
     out = targets[0].dtype if targets else None
     if out is None:
         out = "float32" if any(isinstance(number, float) for number in numbers) else "int64"
-    size = size_of(out)
-    return Work("fill.sequence", 0, 0, None if size is None else count * size, out)
+    return Work("fill.sequence", 0, 0, sized(count, out), out)
 
 
 def random_in_place(call: Call, _: Conventions) -> Work | None:
     """Random numbers in place, `normal_(x, ...)`: writes x. Making the numbers is not counted."""
-    x = call.tensor(0)
-    if x is None:
-        return None
-    rates = call.tensor(1)
-    read = 0 if rates is None else rates.stored_bytes
-    return Work("random.in_place", 0, read, x.bytes, x.dtype)
+    (x,) = call.given(0)
+    return Work("random.in_place", 0, stored(call.tensor(1)), dense(x), x.dtype)
 
 
 def random_from(call: Call, _: Conventions) -> Work | None:
     """Random numbers with given rates, `bernoulli(p)`: reads the rates, writes as many."""
-    x = call.tensor(0)
-    if x is None:
-        return None
-    return Work("random.from_rates", 0, x.stored_bytes, x.bytes, x.dtype)
+    (x,) = call.given(0)
+    return Work("random.from_rates", 0, stored(x), dense(x), x.dtype)
 
 
 MODELS: tuple[Model, ...] = (

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from stepscope.costs.call import Call, Scalar, Tensor, broadcast
-from stepscope.costs.dtype import is_complex, real_of, scalar_type, size_of
-from stepscope.costs.work import Conventions, Model, Work, aten, total
+from stepscope.costs.call import Call, Scalar, Tensor, Untold, broadcast
+from stepscope.costs.dtype import is_complex, real_of, scalar_type
+from stepscope.costs.work import Conventions, Model, Work, aten, sized, stored, total
 
 
 def _product(
@@ -24,12 +24,11 @@ def _product(
     out_dtype: str | None,
     *notes: str,
 ) -> Work:
-    size = size_of(out_dtype)
     return Work(
-        formula=formula,
+        formula,
         flops=2 * multiply_adds * (4 if is_complex(a.dtype) else 1),
         bytes_read=read,
-        bytes_written=None if size is None else out_elements * size,
+        bytes_written=sized(out_elements, out_dtype),
         dtype=real_of(a.dtype),
         unit="matrix",
         notes=notes,
@@ -41,17 +40,15 @@ def _packed(a: Tensor) -> int:
     return 2 if a.dtype == "float4_e2m1fn_x2" else 1
 
 
-def _mkn(a: Tensor | None, b: Tensor | None) -> tuple[int, int, int] | None:
-    """M, K and N of a plain product, or None where the shapes do not fit."""
-    if a is None or b is None or len(a.shape) != 2 or len(b.shape) != 2:
-        return None
-    (m, k), (k2, n) = a.shape, b.shape
-    return (m, k * _packed(a), n) if k == k2 else None
+def _mkn(a: Tensor, b: Tensor) -> tuple[int, int, int]:
+    """M, K and N of a plain product.
 
-
-def _optional(tensor: Tensor | None) -> int | None:
-    """Bytes of an input that may be left out: 0 where it was."""
-    return 0 if tensor is None else tensor.stored_bytes
+    Raises:
+        Untold: the shapes do not fit.
+    """
+    if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:
+        raise Untold
+    return a.shape[0], a.shape[1] * _packed(a), b.shape[1]
 
 
 def mm(call: Call, _: Conventions) -> Work | None:
@@ -59,16 +56,11 @@ def mm(call: Call, _: Conventions) -> Work | None:
 
     `_int_mm` writes int32. A result type that the call asks for is honoured.
     """
-    a, b = call.tensor(0), call.tensor(1)
-    sizes = _mkn(a, b)
-    if sizes is None or a is None or b is None:
-        return None
-    m, k, n = sizes
+    a, b = call.given(0, 1)
+    m, k, n = _mkn(a, b)
     out = "int32" if call.name == "aten::_int_mm" else a.dtype
     asked = scalar_type(call.integer(2)) if call.name == "aten::mm" else None
-    return _product(
-        "gemm.mm", a, m * k * n, total(a.stored_bytes, b.stored_bytes), m * n, asked or out
-    )
+    return _product("gemm.mm", a, m * k * n, stored(a, b), m * n, asked or out)
 
 
 def addmm(call: Call, _: Conventions) -> Work | None:
@@ -77,27 +69,15 @@ def addmm(call: Call, _: Conventions) -> Work | None:
     Reads a, b and what is stored of c (a bias of N elements counts N); c is not read when beta
     is 0.
     """
-    c, a, b = call.tensor(0), call.tensor(1), call.tensor(2)
-    sizes = _mkn(a, b)
-    if sizes is None or a is None or b is None:
-        return None
-    m, k, n = sizes
-    addend = 0 if call.number(3) == 0 else _optional(c)
-    return _product(
-        "gemm.addmm", a, m * k * n, total(a.stored_bytes, b.stored_bytes, addend), m * n, a.dtype
-    )
+    a, b = call.given(1, 2)
+    m, k, n = _mkn(a, b)
+    addend = None if call.number(3) == 0 else call.tensor(0)
+    return _product("gemm.addmm", a, m * k * n, stored(a, b, addend), m * n, a.dtype)
 
 
 def bmm(call: Call, _: Conventions) -> Work | None:
     """Batched product, `bmm(a, b)`: 2·B·M·N·K. A result type that the call asks for is honoured."""
-    return _batched(
-        call,
-        "gemm.bmm",
-        None,
-        call.tensor(0),
-        call.tensor(1),
-        scalar_type(call.integer(2)),
-    )
+    return _batched(call, "gemm.bmm", 0, None, scalar_type(call.integer(2)))
 
 
 def baddbmm(call: Call, _: Conventions) -> Work | None:
@@ -106,55 +86,47 @@ def baddbmm(call: Call, _: Conventions) -> Work | None:
     `addbmm` sums over the batch and writes one M x N matrix only.
     """
     addend = None if call.number(3) == 0 else call.tensor(0)
-    return _batched(call, "gemm.baddbmm", addend, call.tensor(1), call.tensor(2))
+    return _batched(call, "gemm.baddbmm", 1, addend)
 
 
 def _batched(
-    call: Call,
-    formula: str,
-    c: Tensor | None,
-    a: Tensor | None,
-    b: Tensor | None,
-    out: str | None = None,
+    call: Call, formula: str, first: int, c: Tensor | None, out: str | None = None
 ) -> Work | None:
-    if a is None or b is None or len(a.shape) != 3 or len(b.shape) != 3:
+    a, b = call.given(first, first + 1)
+    if len(a.shape) != 3 or len(b.shape) != 3:
         return None
     (batch, m, k), (batch2, k2, n) = a.shape, b.shape
     if batch != batch2 or k != k2:
         return None
     written = m * n if call.name.startswith("aten::addbmm") else batch * m * n
-    read = total(a.stored_bytes, b.stored_bytes, _optional(c))
-    return _product(formula, a, batch * m * k * n, read, written, out or a.dtype)
+    return _product(formula, a, batch * m * k * n, stored(a, b, c), written, out or a.dtype)
 
 
 def mv(call: Call, _: Conventions) -> Work | None:
     """Matrix times vector, `mv(a, x)` and `addmv(c, a, x)`: 2·M·K."""
     first = 1 if call.name.startswith("aten::addmv") else 0
     c = call.tensor(0) if first else None
-    a, x = call.tensor(first), call.tensor(first + 1)
-    if a is None or x is None or len(a.shape) != 2 or x.shape != a.shape[1:]:
+    a, x = call.given(first, first + 1)
+    if len(a.shape) != 2 or x.shape != a.shape[1:]:
         return None
     m, k = a.shape
-    read = total(a.stored_bytes, x.stored_bytes, _optional(c))
-    return _product("gemm.mv", a, m * k, read, m, a.dtype)
+    return _product("gemm.mv", a, m * k, stored(a, x, c), m, a.dtype)
 
 
 def dot(call: Call, _: Conventions) -> Work | None:
     """Inner product of two vectors: 2·K."""
-    a, b = call.tensor(0), call.tensor(1)
-    if a is None or b is None or len(a.shape) != 1 or a.shape != b.shape:
+    a, b = call.given(0, 1)
+    if len(a.shape) != 1 or a.shape != b.shape:
         return None
-    read = total(a.stored_bytes, b.stored_bytes)
-    return _product("gemm.dot", a, a.elements, read, 1, a.dtype)
+    return _product("gemm.dot", a, a.elements, stored(a, b), 1, a.dtype)
 
 
 def addr(call: Call, _: Conventions) -> Work | None:
     """Outer product added to a matrix, `addr(c, x, y)`: 2·M·N."""
-    c, x, y = call.tensor(0), call.tensor(1), call.tensor(2)
-    if x is None or y is None or len(x.shape) != 1 or len(y.shape) != 1:
+    x, y = call.given(1, 2)
+    if len(x.shape) != 1 or len(y.shape) != 1:
         return None
-    elements = x.elements * y.elements
-    read = total(_optional(c), x.stored_bytes, y.stored_bytes)
+    elements, read = x.elements * y.elements, stored(call.tensor(0), x, y)
     return _product("gemm.addr", x, elements, read, elements, x.dtype)
 
 
@@ -163,18 +135,13 @@ def linear(call: Call, _: Conventions) -> Work | None:
 
     Also the fused oneDNN and MKL forms, whose activation in the epilogue is not counted.
     """
-    x, w, bias = call.tensor(0), call.tensor(1), call.tensor(2)
-    if call.name == "mkl::_mkl_linear":
-        w, bias = call.tensor(2), call.tensor(3)
-    if x is None or w is None or len(w.shape) not in (1, 2) or not x.shape:
+    first = 2 if call.name == "mkl::_mkl_linear" else 1
+    (x, w), bias = call.given(0, first), call.tensor(first + 1)
+    if len(w.shape) not in (1, 2) or not x.shape or w.shape[-1] != x.shape[-1]:
         return None
-    k = x.shape[-1]
-    if w.shape[-1] != k:
-        return None
-    n = w.shape[0] if len(w.shape) == 2 else 1
+    k, n = x.shape[-1], w.shape[0] if len(w.shape) == 2 else 1
     rows = math.prod(x.shape[:-1])
-    read = total(x.stored_bytes, w.stored_bytes, _optional(bias))
-    return _product("gemm.linear", x, rows * n * k, read, rows * n, x.dtype)
+    return _product("gemm.linear", x, rows * n * k, stored(x, w, bias), rows * n, x.dtype)
 
 
 def matmul(call: Call, _: Conventions) -> Work | None:
@@ -182,8 +149,8 @@ def matmul(call: Call, _: Conventions) -> Work | None:
 
     Batch dimensions broadcast; a vector counts as a matrix of one row or column.
     """
-    a, b = call.tensor(0), call.tensor(1)
-    if a is None or b is None or not a.shape or not b.shape:
+    a, b = call.given(0, 1)
+    if not a.shape or not b.shape:
         return None
     left = a.shape if len(a.shape) > 1 else (1, *a.shape)
     right = b.shape if len(b.shape) > 1 else (*b.shape, 1)
@@ -194,18 +161,15 @@ def matmul(call: Call, _: Conventions) -> Work | None:
         return None
     m, k, n = left[-2], left[-1], right[-1]
     outs = math.prod(batch) * m * n
-    return _product(
-        "gemm.matmul", a, outs * k, total(a.stored_bytes, b.stored_bytes), outs, a.dtype
-    )
+    return _product("gemm.matmul", a, outs * k, stored(a, b), outs, a.dtype)
 
 
 def _scales(call: Call) -> tuple[int | None, int]:
     """Bytes of scales and bias, and where the type of the result stands."""
     if call.name == "aten::_scaled_mm_v2":
         lists = (call.tensors(2) or ()) + (call.tensors(5) or ())
-        sizes = [tensor.stored_bytes for tensor in lists]
-        return total(*sizes, _optional(call.tensor(8))), 9
-    return total(*(_optional(call.tensor(position)) for position in range(2, 6))), 6
+        return stored(*lists, call.tensor(8)), 9
+    return stored(*(call.tensor(position) for position in range(2, 6))), 6
 
 
 def scaled_mm(call: Call, _: Conventions) -> Work | None:
@@ -215,13 +179,10 @@ def scaled_mm(call: Call, _: Conventions) -> Work | None:
     and bias; writes the type that the call asks for, that of a where it asks for none; not known
     where values were not recorded.
     """
-    a, b = call.tensor(0), call.tensor(1)
-    sizes = _mkn(a, b)
-    if sizes is None or a is None or b is None:
-        return None
-    m, k, n = sizes
+    a, b = call.given(0, 1)
+    m, k, n = _mkn(a, b)
     scales, position = _scales(call)
-    read = total(a.stored_bytes, b.stored_bytes, scales)
+    read = total(stored(a, b), scales)
     asked = call.argument(position)
     out = a.dtype if asked is None else scalar_type(call.integer(position))
     notes = () if out is not None else ("type of the result not recorded",)
@@ -236,13 +197,10 @@ def grouped_mm(call: Call, _: Conventions) -> Work | None:
     M x N are written. Both with three dimensions: bmm. Source: torch's documentation of the
     operator. All groups' weights count as read, also those without rows.
     """
-    a, b = call.tensor(0), call.tensor(1)
-    if a is None or b is None:
-        return None
+    a, b = call.given(0, 1)
     scaled = call.name == "aten::_scaled_grouped_mm"
     offsets = call.tensor(4 if scaled else 2)
-    bias = call.tensor(5 if scaled else 3)
-    scales = total(_optional(call.tensor(2)), _optional(call.tensor(3))) if scaled else 0
+    others = [call.tensor(place) for place in ((2, 3, 5) if scaled else (3,))]
     ranks = (len(a.shape), len(b.shape))
     if ranks not in ((2, 2), (2, 3), (3, 2), (3, 3)) or a.shape[-1] != b.shape[-2]:
         return None
@@ -258,7 +216,7 @@ def grouped_mm(call: Call, _: Conventions) -> Work | None:
         products, outs = m * n * k, groups * m * n
     else:
         products, outs = m * n * k, m * n
-    read = total(a.stored_bytes, b.stored_bytes, scales, _optional(offsets), _optional(bias))
+    read = stored(a, b, offsets, *others)
     position = 7 if scaled else 4
     asked = call.argument(position)
     out = scalar_type(call.integer(position)) if isinstance(asked, Scalar) else None
@@ -273,22 +231,13 @@ def packed_mm(call: Call, _: Conventions) -> Work | None:
     `_weight_int8pack_mm(x, w[N, K], scales[N])`; `_weight_int4pack_mm(x, w, group, scales)`, whose
     N is the middle dimension of its scales-and-zeros.
     """
-    x, w = call.tensor(0), call.tensor(1)
-    if x is None or w is None or len(x.shape) != 2:
+    narrow = call.name != "aten::_weight_int8pack_mm"
+    (x, w), scales = call.given(0, 1), call.tensor(3 if narrow else 2)
+    named = scales if narrow else w
+    if len(x.shape) != 2 or named is None or len(named.shape) != (3 if narrow else 2):
         return None
-    if call.name == "aten::_weight_int8pack_mm":
-        scales = call.tensor(2)
-        if len(w.shape) != 2:
-            return None
-        n = w.shape[0]
-    else:
-        scales = call.tensor(3)
-        if scales is None or len(scales.shape) != 3:
-            return None
-        n = scales.shape[1]
-    m, k = x.shape
-    read = total(x.stored_bytes, w.stored_bytes, _optional(scales))
-    return _product("gemm.packed_mm", x, m * n * k, read, m * n, x.dtype)
+    (m, k), n = x.shape, named.shape[1 if narrow else 0]
+    return _product("gemm.packed_mm", x, m * n * k, stored(x, w, scales), m * n, x.dtype)
 
 
 def pairwise_distance(call: Call, _: Conventions) -> Work | None:
@@ -297,20 +246,14 @@ def pairwise_distance(call: Call, _: Conventions) -> Work | None:
     A subtraction, a product (or magnitude) and a sum for each pair and coordinate; the roots are
     B·P·R more.
     """
-    x, y = call.tensor(0), call.tensor(1)
-    if x is None or y is None or len(x.shape) < 2 or len(x.shape) != len(y.shape):
+    x, y = call.given(0, 1)
+    if len(x.shape) < 2 or len(x.shape) != len(y.shape):
         return None
     if x.shape[-1] != y.shape[-1] or x.shape[:-2] != y.shape[:-2]:
         return None
     pairs = math.prod(x.shape[:-1]) * y.shape[-2]
-    size = x.element_size
-    return Work(
-        formula="gemm.pairwise_distance",
-        flops=pairs * (3 * x.shape[-1] + 1),
-        bytes_read=total(x.stored_bytes, y.stored_bytes),
-        bytes_written=None if size is None else pairs * size,
-        dtype=x.dtype,
-    )
+    flops, written = pairs * (3 * x.shape[-1] + 1), sized(pairs, x.dtype)
+    return Work("gemm.pairwise_distance", flops, stored(x, y), written, x.dtype)
 
 
 def _sizes_of(a_at: int, b_at: int) -> Callable[[Call], tuple[Tensor, dict[str, int]] | None]:

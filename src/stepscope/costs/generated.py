@@ -17,7 +17,7 @@ import re
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import is_float
 from stepscope.costs.pointwise import POINTWISE
-from stepscope.costs.work import Conventions, Model, Work, total
+from stepscope.costs.work import Conventions, Model, Work, stored
 
 _NAME = re.compile(r"triton_(?P<kind>poi|red|per|for|tem|mix|spl)_fused_(?P<fused>.*?)(_\d+)?\Z")
 
@@ -116,8 +116,8 @@ def generated(call: Call, _: Conventions) -> Work | None:
     return Work(
         formula="generated.inductor",
         flops=flops if floats or all(tensor.dtype is None for tensor in buffers) else 0,
-        bytes_read=total(*(tensor.stored_bytes for tensor in buffers[:-1])),
-        bytes_written=buffers[-1].stored_bytes,
+        bytes_read=stored(*buffers[:-1]),
+        bytes_written=stored(buffers[-1]),
         dtype=floats[0] if floats else buffers[0].dtype,
         bound="lower",
         notes=(

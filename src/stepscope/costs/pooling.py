@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from stepscope.costs.call import Call, Tensor
-from stepscope.costs.work import Conventions, Model, Work, aten, total
+from stepscope.costs.call import Call, Tensor, spread
+from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored, total
 
 _POOLS: dict[str, tuple[int, bool, bool]] = {
     "aten::max_pool1d": (1, True, False),
@@ -27,19 +27,13 @@ _POOLS: dict[str, tuple[int, bool, bool]] = {
 """Dimensions of the window, whether it takes the maximum, and whether indices are returned."""
 
 
-def _spread(values: tuple[int, ...] | None, rank: int) -> tuple[int, ...] | None:
-    if values is not None and len(values) == 1:
-        values = values * rank
-    return values if values is not None and len(values) == rank else None
-
-
 def _pooled(call: Call, x: Tensor, rank: int, *, maximum: bool) -> tuple[int, int] | None:
     """Elements of the result and of one window, or None where arguments were not recorded."""
-    kernel = _spread(call.integers(1), rank)
+    kernel = spread(call.integers(1), rank)
     given = call.integers(2)
-    stride = kernel if given == () or not call.is_given(2) else _spread(given, rank)
-    padding = _spread(call.integers(3), rank)
-    dilation = _spread(call.integers(4), rank) if maximum else (1,) * rank
+    stride = kernel if given == () or not call.is_given(2) else spread(given, rank)
+    padding = spread(call.integers(3), rank)
+    dilation = spread(call.integers(4), rank) if maximum else (1,) * rank
     ceil = call.flag(5 if maximum else 4)
     if kernel is None or stride is None or padding is None or dilation is None or ceil is None:
         return None
@@ -74,33 +68,30 @@ def pool(call: Call, _: Conventions) -> Work | None:
     window was not recorded, the extent of the result comes from its gradient and the window is
     taken to tile the input, a lower bound.
     """
-    x = call.tensor(0)
-    if x is None:
-        return None
+    (x,) = call.given(0)
     rank, maximum, indexed = _POOLS[call.name]
-    size = x.element_size
     extent = _pooled(call, x, rank, maximum=maximum)
-    if extent is None:
-        outs = _related_output(call, x)
-        if outs is None:
-            return None
-        return Work(
-            formula="pooling.pool",
-            flops=x.elements,
-            bytes_read=x.stored_bytes,
-            bytes_written=None if size is None else outs * (size + 8 * indexed),
-            dtype=x.dtype,
-            bound="lower",
-            notes=("window not recorded: taken to tile the input, a lower bound",),
-        )
-    outs, window = extent
+    if extent is not None:
+        outs, window = extent
+        flops = outs * (window + (not maximum))
+        return Work("pooling.pool", flops, stored(x), _results(x, outs, indexed), x.dtype)
+    known = _related_output(call, x)
+    if known is None:
+        return None
     return Work(
-        formula="pooling.pool",
-        flops=outs * (window + (not maximum)),
-        bytes_read=x.stored_bytes,
-        bytes_written=None if size is None else outs * (size + 8 * indexed),
+        "pooling.pool",
+        flops=x.elements,
+        bytes_read=stored(x),
+        bytes_written=_results(x, known, indexed),
         dtype=x.dtype,
+        bound="lower",
+        notes=("window not recorded: taken to tile the input, a lower bound",),
     )
+
+
+def _results(x: Tensor, count: int, indexed: int) -> int | None:
+    """Bytes of results, with int64 indices where these are written too."""
+    return total(sized(count, x.dtype), 8 * count * indexed)
 
 
 _BACKWARD: dict[str, tuple[bool, int | None]] = {
@@ -118,22 +109,18 @@ def pool_backward(call: Call, _: Conventions) -> Work | None:
     Reads gradient and indices, writes as much as the input. An average whose window was not
     recorded counts one addition for each element of the input, a lower bound.
     """
-    grad, x = call.tensor(0), call.tensor(1)
-    if grad is None or x is None:
-        return None
+    grad, x = call.given(0, 1)
     maximum, position = _BACKWARD[call.name]
-    indices = None if position is None else call.tensor(position)
     flops, known = grad.elements, True
     if not maximum:
-        rank = 3 if "3d" in call.name else 2
-        kernel = _spread(call.integers(2), rank)
+        kernel = spread(call.integers(2), 3 if "3d" in call.name else 2)
         known = kernel is not None
         flops = x.elements if kernel is None else grad.elements * (math.prod(kernel) + 1)
     return Work(
-        formula="pooling.pool_backward",
+        "pooling.pool_backward",
         flops=flops,
-        bytes_read=total(grad.stored_bytes, 0 if indices is None else indices.stored_bytes),
-        bytes_written=x.bytes,
+        bytes_read=stored(grad, None if position is None else call.tensor(position)),
+        bytes_written=dense(x),
         dtype=x.dtype,
         bound="exact" if known else "lower",
         notes=() if known else ("window not recorded: one addition for each element of the input",),
@@ -159,38 +146,20 @@ def adaptive(call: Call, _: Conventions) -> Work | None:
     Windows that overlap where the extents do not divide are not counted twice. The maximum writes
     int64 indices too and divides nothing.
     """
-    x = call.tensor(0)
-    if x is None:
-        return None
-    rank, maximum = _ADAPTIVE[call.name]
-    extent = _spread(call.integers(1), rank)
-    size = x.element_size
-    if len(x.shape) < rank:
-        return None
-    if extent is None or min(extent) < 0:
+    (x,), (rank, maximum) = call.given(0), _ADAPTIVE[call.name]
+    extent = spread(call.integers(1), rank)
+    if len(x.shape) < rank or extent is None or min(extent) < 0:
         return None
     outs = math.prod(x.shape[:-rank]) * math.prod(extent)
-    return Work(
-        formula="pooling.adaptive",
-        flops=x.elements + (0 if maximum else outs),
-        bytes_read=x.stored_bytes,
-        bytes_written=None if size is None else outs * (size + 8 * maximum),
-        dtype=x.dtype,
-    )
+    flops = x.elements + (0 if maximum else outs)
+    return Work("pooling.adaptive", flops, stored(x), _results(x, outs, maximum), x.dtype)
 
 
 def adaptive_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of adaptive pooling: one operation for each element of the input."""
-    grad, x, indices = call.tensor(0), call.tensor(1), call.tensor(2)
-    if grad is None or x is None:
-        return None
-    return Work(
-        formula="pooling.adaptive_backward",
-        flops=x.elements,
-        bytes_read=total(grad.stored_bytes, 0 if indices is None else indices.stored_bytes),
-        bytes_written=x.bytes,
-        dtype=x.dtype,
-    )
+    grad, x = call.given(0, 1)
+    read = stored(grad, call.tensor(2))
+    return Work("pooling.adaptive_backward", x.elements, read, dense(x), x.dtype)
 
 
 _NEIGHBOURS: dict[str, tuple[int, int]] = {
@@ -211,18 +180,12 @@ _NEIGHBOURS: dict[str, tuple[int, int]] = {
 def resample(call: Call, _: Conventions) -> Work | None:
     """Resampling to a given extent: two operations for each neighbour of a result, none for nearest."""
     rank, neighbours = _NEIGHBOURS[call.name]
-    x, extent = call.tensor(0), _spread(call.integers(1), rank)
-    if x is None or extent is None or len(x.shape) != rank + 2 or min(extent) < 0:
+    (x,), extent = call.given(0), spread(call.integers(1), rank)
+    if extent is None or len(x.shape) != rank + 2 or min(extent) < 0:
         return None
     outs = x.shape[0] * x.shape[1] * math.prod(extent)
-    size = x.element_size
-    return Work(
-        formula="pooling.resample",
-        flops=outs * (2 * neighbours if neighbours > 1 else 0),
-        bytes_read=x.stored_bytes,
-        bytes_written=None if size is None else outs * size,
-        dtype=x.dtype,
-    )
+    flops = outs * (2 * neighbours if neighbours > 1 else 0)
+    return Work("pooling.resample", flops, stored(x), sized(outs, x.dtype), x.dtype)
 
 
 def resample_backward(call: Call, _: Conventions) -> Work | None:
@@ -231,19 +194,12 @@ def resample_backward(call: Call, _: Conventions) -> Work | None:
     Reads the gradient, writes the input's size, which the call names.
     """
     rank, neighbours = _NEIGHBOURS[call.name.removesuffix("_backward")]
-    grad, sizes = call.tensor(0), call.integers(2)
-    if grad is None:
-        return None
+    (grad,), sizes = call.given(0), call.integers(2)
     if sizes is not None and (len(sizes) != rank + 2 or min(sizes) < 0):
         return None
-    size = grad.element_size
-    return Work(
-        formula="pooling.resample_backward",
-        flops=grad.elements * (2 * neighbours if neighbours > 1 else 1),
-        bytes_read=grad.stored_bytes,
-        bytes_written=None if size is None or sizes is None else math.prod(sizes) * size,
-        dtype=grad.dtype,
-    )
+    flops = grad.elements * (2 * neighbours if neighbours > 1 else 1)
+    written = None if sizes is None else sized(math.prod(sizes), grad.dtype)
+    return Work("pooling.resample_backward", flops, stored(grad), written, grad.dtype)
 
 
 MODELS: tuple[Model, ...] = (

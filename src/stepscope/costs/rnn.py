@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stepscope.costs.call import Call, Tensor
-from stepscope.costs.work import Conventions, Model, Work, aten, total
+from stepscope.costs.call import Call
+from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored, total
 
 _GATES_OF_MODE = {0: 1, 1: 1, 2: 4, 3: 3}
 """cuDNN's and MIOpen's modes: plain with ReLU, plain with tanh, LSTM, GRU."""
@@ -60,12 +60,12 @@ def network(call: Call, _: Conventions) -> Work | None:
     weights is taken to be the input's.
     """
     layout = _LAYERS[call.name]
-    x, weights = call.tensor(0), call.tensors(layout.weights)
+    (x,), (weights,) = call.given(0), call.listed(layout.weights)
     mode, hidden = call.integer(layout.mode), call.integer(layout.hidden)
     layers, both = call.integer(layout.layers), call.flag(layout.bidirectional)
     projection = 0 if layout.projection is None else call.integer(layout.projection)
     gates = _GATES_OF_MODE.get(-1 if mode is None else mode)
-    if x is None or weights is None or hidden is None or layers is None or gates is None:
+    if hidden is None or layers is None or gates is None:
         return None
     if both is None or projection is None or not 0 < layers < 1000 or len(x.shape) not in (2, 3):
         return None
@@ -76,10 +76,9 @@ def network(call: Call, _: Conventions) -> Work | None:
     for layer in range(layers):
         inputs = x.shape[-1] if layer == 0 else state * directions
         flops += directions * _steps(gates, rows, inputs, state, hidden, projection)
-    size = x.element_size
-    parameters = None if size is None else size * sum(tensor.elements for tensor in weights)
-    outs = None if size is None else rows * state * directions * size
-    states = total(_bytes(call.tensor(layout.state)), _bytes(call.tensor(layout.cell or -1)))
+    parameters = sized(sum(tensor.elements for tensor in weights), x.dtype)
+    outs = sized(rows * state * directions, x.dtype)
+    states = stored(call.tensor(layout.state), call.tensor(layout.cell or -1))
     backward = layout.output is not None
     if backward:
         read = total(x.stored_bytes, parameters, states, outs, outs)
@@ -96,29 +95,24 @@ def network(call: Call, _: Conventions) -> Work | None:
     )
 
 
-def _bytes(tensor: Tensor | None) -> int | None:
-    return 0 if tensor is None else tensor.stored_bytes
-
-
 def one_layer(call: Call, _: Conventions) -> Work | None:
     """One layer in one direction as oneDNN runs it, `mkldnn_rnn_layer(x, w_in, w_state, ...)`.
 
     2·(rows)·(elements of both weights).
     """
-    x, w_input, w_state = call.tensor(0), call.tensor(1), call.tensor(2)
-    if x is None or w_input is None or w_state is None or len(w_state.shape) != 2 or not x.shape:
+    x, w_input, w_state = call.given(0, 1, 2)
+    if len(w_state.shape) != 2 or not x.shape:
         return None
     if len(w_input.shape) != 2 or w_input.shape[1] != x.shape[-1]:
         return None
     rows = x.elements // max(1, x.shape[-1])
-    size = x.element_size
-    states = total(_bytes(call.tensor(5)), _bytes(call.tensor(6)))
-    weights = total(*(_bytes(call.tensor(position)) for position in range(1, 5)))
+    states = stored(call.tensor(5), call.tensor(6))
+    weights = stored(*(call.tensor(position) for position in range(1, 5)))
     return Work(
-        formula="rnn.one_layer",
+        "rnn.one_layer",
         flops=2 * rows * (w_input.elements + w_state.elements),
-        bytes_read=total(x.stored_bytes, weights, states),
-        bytes_written=total(None if size is None else rows * w_state.shape[1] * size, states),
+        bytes_read=total(stored(x), weights, states),
+        bytes_written=total(sized(rows * w_state.shape[1], x.dtype), states),
         dtype=x.dtype,
         unit="matrix",
     )
@@ -130,18 +124,17 @@ def one_layer_backward(call: Call, _: Conventions) -> Work | None:
     Reads what the forward read, the output, its gradient and the workspace; writes the gradients
     of input, weights and states.
     """
-    x, w_input, w_state = call.tensor(0), call.tensor(1), call.tensor(2)
-    if x is None or w_input is None or w_state is None or not x.shape:
+    x, w_input, w_state = call.given(0, 1, 2)
+    if not x.shape:
         return None
     rows = x.elements // max(1, x.shape[-1])
-    weights = [call.tensor(position) for position in range(1, 5)]
-    states = [call.tensor(5), call.tensor(6)]
-    others = [call.tensor(position) for position in (7, 10, 22)]
+    weights_and_states = stored(*(call.tensor(position) for position in range(1, 7)))
+    others = stored(*(call.tensor(position) for position in (7, 10, 22)))
     return Work(
-        formula="rnn.one_layer_backward",
+        "rnn.one_layer_backward",
         flops=4 * rows * (w_input.elements + w_state.elements),
-        bytes_read=total(x.stored_bytes, *map(_bytes, weights + states + others)),
-        bytes_written=total(x.bytes, *map(_bytes, weights + states)),
+        bytes_read=total(stored(x), weights_and_states, others),
+        bytes_written=total(dense(x), weights_and_states),
         dtype=x.dtype,
         unit="matrix",
     )
@@ -153,37 +146,28 @@ def layers_of_torch(call: Call, _: Conventions) -> Work | None:
     Every weight matrix meets every sample of every step once. Biases, which are vectors, do not
     count. torch hands the call on to other operators, which are counted where they are modelled.
     """
-    x = call.tensor(0)
-    weights = call.tensors(2)
-    if x is None or weights is None or len(x.shape) not in (2, 3):
+    (x,), (weights,) = call.given(0), call.listed(2)
+    if len(x.shape) not in (2, 3):
         return None
     rows = x.elements // max(1, x.shape[-1])
     matrices = sum(tensor.elements for tensor in weights if len(tensor.shape) == 2)
-    return Work(
-        formula="rnn.layers_of_torch",
-        flops=2 * rows * matrices,
-        bytes_read=total(x.stored_bytes, *(tensor.stored_bytes for tensor in weights)),
-        bytes_written=None,
-        dtype=x.dtype,
-        unit="matrix",
-    )
+    read = stored(x, *weights)
+    return Work("rnn.layers_of_torch", 2 * rows * matrices, read, None, x.dtype, "matrix")
 
 
 def cell(call: Call, _: Conventions) -> Work | None:
     """One step of a cell, `lstm_cell(x, states, w_ih, w_hh, ...)`: 2·(samples)·(elements of weights)."""
-    x, w_input, w_state = call.tensor(0), call.tensor(2), call.tensor(3)
-    if x is None or w_input is None or w_state is None or not x.shape or not w_state.shape:
+    x, w_input, w_state = call.given(0, 2, 3)
+    if not x.shape or not w_state.shape:
         return None
     samples = x.elements // max(1, x.shape[-1])
-    size = x.element_size
     results = 2 if "lstm" in call.name else 1
-    state = None if size is None else samples * w_state.shape[-1] * size
-    known = None if state is None else state * results
+    state = sized(samples * w_state.shape[-1] * results, x.dtype)
     return Work(
-        formula="rnn.cell",
+        "rnn.cell",
         flops=2 * samples * (w_input.elements + w_state.elements),
-        bytes_read=total(x.stored_bytes, w_input.stored_bytes, w_state.stored_bytes, known),
-        bytes_written=known,
+        bytes_read=total(stored(x, w_input, w_state), state),
+        bytes_written=state,
         dtype=x.dtype,
         unit="matrix",
     )
@@ -198,26 +182,15 @@ def fused_gates(call: Call, _: Conventions) -> Work | None:
     adds one for each gate and unit. Reads gates, biases and state; writes the states and what the
     backward needs (the gates, or five values for each unit of a GRU).
     """
-    gates, hidden_gates, state = call.tensor(0), call.tensor(1), call.tensor(2)
+    gates, hidden_gates, state = call.given(0, 1, 2)
     bias = [tensor for tensor in (call.tensor(3), call.tensor(4)) if tensor is not None]
-    if gates is None or hidden_gates is None or state is None:
-        return None
     lstm = "lstm" in call.name
-    each = 22 if lstm else 16
-    units = state.elements
-    flops = units * each + len(bias) * gates.elements
-    kept = gates.bytes if lstm else None if state.bytes is None else 5 * state.bytes
-    results = 2 if lstm else 1
+    kept = dense(gates) if lstm else dense(*[state] * 5)
     return Work(
-        formula="rnn.fused_gates",
-        flops=flops,
-        bytes_read=total(
-            gates.stored_bytes,
-            hidden_gates.stored_bytes,
-            state.stored_bytes,
-            *(tensor.stored_bytes for tensor in bias),
-        ),
-        bytes_written=total(*(state.bytes for _ in range(results)), kept),
+        "rnn.fused_gates",
+        flops=state.elements * (22 if lstm else 16) + len(bias) * gates.elements,
+        bytes_read=stored(gates, hidden_gates, state, *bias),
+        bytes_written=total(dense(*[state] * (2 if lstm else 1)), kept),
         dtype=gates.dtype,
     )
 
