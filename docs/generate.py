@@ -87,7 +87,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "Where a training step's time goes, and how far that is from the hardware's limit.\n\n"
         "## What do you want to do?\n\n"
         "* Look at a trace: `stepscope summary traces/`, then any of the questions below\n"
-        "* [Record a training job](recording.md): a trace, the phases of a whole run, single events, or a "
+        "* [Record a training job](recording.md): a trace, the phases of every step, single events, or a "
         "trace while it runs\n"
         "* [Compare two recordings](diff.md): what got slower or faster, gates for CI\n"
         "* [See whether it scales](scaling.md): read, draw and compare inline measurements\n\n"

@@ -12,7 +12,7 @@ def test_words_by_default(run, store):
     ran = run("sources", store, "--columns", "path,rank,events_kept")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
-        "Which files was it read from, and what became of their events?\n"
+        "Which files were read, and how many events were kept, repaired or dropped?\n"
         "path    rank  events_kept\n"
         "a.json     0            4\n"
         "b.json     1            0\n"

@@ -218,7 +218,7 @@ MODEL = Model({formula!r}, ({operator!r},), count)
         ("return 5", "TypeError: it gives a int, not a Work"),
         (
             "return Work('elementwise.odd', 1.5, 1, 1, 'float32')",
-            "TypeError: flops is 1.5, which is no whole number",
+            "TypeError: flops is 1.5, which is not an integer",
         ),
         (
             "return Work('odd.odd', 1, 1, 1, 'float32')",

@@ -25,7 +25,7 @@ def test_severe_checks_come_first_and_passed_ones_are_left_out(diff):
         warning,clock_skew,0,0,3,a,
         warning,clock_skew,1,0,2,b,
         note,no_steps,0,0,1,no,"summary,steps,utilization,efficiency,findings"
-        ok,source,,,0,"1 file in order: 5 events kept, none mended or dropped",
+        ok,source,,,0,"1 file in order: 5 events kept, none repaired or dropped",
         """,
     )
 
@@ -79,10 +79,10 @@ def test_a_damaged_file_says_what_became_of_its_events(diff):
         },
         """
         severity,check,span,count,explanation,events_kept,events_repaired,events_dropped,damage_offset
-        warning,source,1,3,"cut.json: 9 events kept, 2 of them mended, 1 dropped; the file ends before its JSON does; damage {""cut_off"": 1} from byte 512",9,2,1,512
-        note,source,0,4,"mended.json: 4 events kept, 4 of them mended",4,4,0,
+        warning,source,1,3,"cut.json: 9 events kept, 2 of them repaired, 1 dropped; the file ends before its JSON does; damage {""cut_off"": 1} from byte 512",9,2,1,512
+        note,source,0,4,"mended.json: 4 events kept, 4 of them repaired",4,4,0,
         note,source,0,0,"new.json: 4 events kept; unknown categories {""gpu_tea"": 3}",4,0,0,
-        ok,source,,0,"1 file in order: 10 events kept, none mended or dropped",10,0,0,
+        ok,source,,0,"1 file in order: 10 events kept, none repaired or dropped",10,0,0,
         """,
     )
 

@@ -47,7 +47,7 @@ def rows_of(table: Any, section: str) -> dict[str, dict[str, Any]]:
 def test_what_was_recorded_and_what_is_missing(answer: Any) -> None:
     found = rows_of(answer("summary", TRAINING), "recorded")
     assert found["tool"]["text"] == "torch"
-    assert found["files"]["text"] == "2 events mended"
+    assert found["files"]["text"] == "2 events repaired"
     assert found["events"]["count"] == 14
     assert (found["ranks"]["count"], found["ranks"]["text"]) == (2, "0, 2 of 4; missing: 1, 3")
     assert found["H100"]["count"] == 2

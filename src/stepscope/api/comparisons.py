@@ -72,7 +72,7 @@ def scaling(
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Table:
-    """Does it really scale, event by event?
+    """How well does each event scale to more processes?
 
     Args:
         sources: a folder, file, store, open trace or result of `parse_result` for each

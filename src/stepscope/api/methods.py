@@ -36,7 +36,7 @@ class QuestionMethods(ABC):
         rank: int | Iterable[int] | None = None,
         step: int | Iterable[int] | None = None,
     ) -> Table:
-        """Where does the step time go, and what to look at next?
+        """Where does the step time go, and what should I look at next?
 
         Columns: section, item, rank, time_ns, share_ratio, count, text.
         """
@@ -51,7 +51,7 @@ class QuestionMethods(ABC):
         rank: int | Iterable[int] | None = None,
         step: int | Iterable[int] | None = None,
     ) -> Table:
-        """What did the time of each training step go to?
+        """Where did the time of each training step go?
 
         Args:
             by: `step` for a row a step, `mean` for the mean over the complete steps of a
@@ -71,7 +71,7 @@ class QuestionMethods(ABC):
         rank: int | Iterable[int] | None = None,
         step: int | Iterable[int] | None = None,
     ) -> Table:
-        """How much of each device's time was computation, exposed communication, exposed copies, idle?
+        """How much of each device's time was computation, exposed communication, exposed copies or idle?
 
         Args:
             by: `device` for a row a device, `step` for a row a device and step.
@@ -135,7 +135,7 @@ class QuestionMethods(ABC):
         """Which parts of the model take the time, forward and backward?
 
         Args:
-            depth: deepest level to list: 0 lists the whole model alone.
+            depth: deepest level to list: 0 lists only the model.
 
         Columns: name, path, class, depth, parent_path, calls, device_total_ns, share_ratio,
         device_self_ns, forward_device_ns, backward_device_ns, host_total_ns, host_self_ns,
@@ -193,7 +193,7 @@ class QuestionMethods(ABC):
         rank: int | Iterable[int] | None = None,
         step: int | Iterable[int] | None = None,
     ) -> Table:
-        """When had the device, and each stream, nothing to do, and why?
+        """When was each device and stream idle, and why?
 
         Args:
             kernel_wait_ns: a gap shorter than this is the device's own delay between two pieces
@@ -240,7 +240,7 @@ class QuestionMethods(ABC):
         rank: int | Iterable[int] | None = None,
         step: int | Iterable[int] | None = None,
     ) -> Table:
-        """How does the device's time divide among kinds of work?
+        """Which kinds of work take the device's time?
 
         Args:
             by: what a row is: a class of work, or a module's work of a class.
@@ -296,7 +296,7 @@ class QuestionMethods(ABC):
         rank: int | Iterable[int] | None = None,
         step: int | Iterable[int] | None = None,
     ) -> Table:
-        """Which part of the device's peak did the model's arithmetic reach?
+        """What fraction of the device's peak did the model's arithmetic reach?
 
         Args:
             by: what a row is: a step, or a module with all below it.
@@ -329,7 +329,7 @@ class QuestionMethods(ABC):
         rank: int | Iterable[int] | None = None,
         step: int | Iterable[int] | None = None,
     ) -> Table:
-        """Which work could run on tensor cores, which does, and why not the rest?
+        """Which work could run on tensor cores, which does, and why does the rest not?
 
         Args:
             by: what a row is: a device, an eligible operator with its shapes, or one of their
@@ -380,7 +380,7 @@ class QuestionMethods(ABC):
         rank: int | Iterable[int] | None = None,
         step: int | Iterable[int] | None = None,
     ) -> Table:
-        """What launched each kernel, with what shapes, and what did it have to do?
+        """What launched each kernel, with what shapes, and how much work did it do?
 
         Columns: rank, idx, seq, altseq, tid, layer, trace, dir, sub, mod, op, kernel, params,
         sil, tc, device, stream, grid, block, flops, bytes.
@@ -436,7 +436,7 @@ class QuestionMethods(ABC):
         rank: int | Iterable[int] | None = None,
         step: int | Iterable[int] | None = None,
     ) -> Table:
-        """Which phase of the step takes the time, over the whole run?
+        """Which phase of the step takes the time, over the entire run?
 
         Args:
             by: a row for each phase, kept step, or window of 20 in the run; or what holds the
@@ -462,7 +462,7 @@ class QuestionMethods(ABC):
         """What is worth changing, and what would it save?
 
         Args:
-            id: findings of one rule alone.
+            id: only the findings of one rule.
 
         Columns: id, severity, title, saving_low_ns, saving_high_ns, saving_share_ratio, per,
         confidence, advice, metric, value, unit, rank, step, window_start_ns, window_end_ns,
@@ -497,7 +497,7 @@ class QuestionMethods(ABC):
         rank: int | Iterable[int] | None = None,
         step: int | Iterable[int] | None = None,
     ) -> Table:
-        """Which files was it read from, and what became of their events?
+        """Which files were read, and how many events were kept, repaired or dropped?
 
         Columns: path, rank, rank_rule, span, events_kept, events_repaired, events_dropped,
         truncated, damage_offset, damage, bytes, format, tool, tool_version, unknown_categories,

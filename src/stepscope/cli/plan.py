@@ -201,7 +201,7 @@ def _from_recording(source: str, top: int) -> tuple[list[Listed], list[str]]:
     work = "device work" if heaviest.on_device else "host time"
     header = [
         f"The modules of {source}, those with the most {work} of their own first.",
-        f"Times are all {work} over the whole recording, with that of the modules inside.",
+        f"Times are all {work} over the complete recording, with that of the modules inside.",
     ]
     return found, header
 

@@ -32,7 +32,7 @@ _PREFIX = "aten::_foreach_"
 def foreach(call: Call, _: Conventions) -> Work | None:
     """Element-wise operator on each tensor of the lists: (operations of its row)·(elements).
 
-    Reads all lists, writes the first one in place or as many tensors anew.
+    Reads all lists, writes the first one in place or as many new tensors.
     """
     found = entry(call.name.removeprefix(_PREFIX))
     if found is None:

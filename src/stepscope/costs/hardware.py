@@ -160,7 +160,7 @@ def _limits(row: Any, position: int, unless_any: tuple[str, ...]) -> Limits:
         raise _wrong(where, "needs at least one name to match")
     count = row.get("sm_count")
     if count is not None and (type(count) is not int or count < 1):
-        raise _wrong(f"{where}.sm_count", "is no positive whole number")
+        raise _wrong(f"{where}.sm_count", "is not a positive integer")
     return Limits(
         name=name,
         source=row["source"],

@@ -155,7 +155,7 @@ def _countable(found: Work) -> Work:
         raise ValueError(f"{found.family!r} is no family of formulas")
     for name in ("flops", "bytes_read", "bytes_written", "link_bytes"):
         if type(getattr(found, name)) not in (int, type(None)):
-            raise TypeError(f"{name} is {getattr(found, name)!r}, which is no whole number")
+            raise TypeError(f"{name} is {getattr(found, name)!r}, which is not an integer")
     return found
 
 

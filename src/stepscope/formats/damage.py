@@ -53,14 +53,16 @@ CLASSES: dict[str, Damage] = {
     "archive_corrupt": Damage(
         "the archive's stream of this member is corrupt; the rest is lost", uncounted=True
     ),
-    "implausible_size": Damage("the stream inflates beyond reason and was cut", uncounted=True),
+    "implausible_size": Damage(
+        "the stream inflates to an implausible size and was cut", uncounted=True
+    ),
     "byte_order_mark": Damage("a byte order mark was skipped", harmless=True),
     "trailing_nuls": Damage("zero bytes after the end were skipped", harmless=True),
     # the text
-    "truncated": Damage("the file ends inside an event; its writer was killed or is still at it"),
+    "truncated": Damage("the file ends inside an event; its writer was killed or is still writing"),
     "invalid_utf8": Damage("bytes that are not UTF-8 were shown as \N{REPLACEMENT CHARACTER}"),
-    "control_character": Damage("control characters inside strings were taken as they are"),
-    "invalid_escape": Damage("backslashes that escape nothing were taken as they are"),
+    "control_character": Damage("control characters inside strings were kept"),
+    "invalid_escape": Damage("backslashes that escape nothing were kept"),
     "unescaped_quote": Damage("quotes inside strings were not escaped"),
     "missing_quote": Damage("keys lack their opening quote"),
     "not_a_number": Damage("N/A stands where a number belongs and was read as null"),
@@ -68,9 +70,9 @@ CLASSES: dict[str, Damage] = {
     "missing_comma": Damage("commas are missing"),
     "duplicate_key": Damage("keys appear twice; the first value that is not empty was kept"),
     "too_deep": Damage("values are nested too deep to be an event's"),
-    "unreadable": Damage("text is no event and cannot be made one"),
+    "unreadable": Damage("text is not an event and cannot be repaired into one"),
     "torn_event": Damage(
-        "events break off and other text goes on: lost blocks, or several writers"
+        "events break off and are followed by other text: lost blocks, or several writers"
     ),
     "interleaved": Damage(
         "there is more than one trace in the file: probably several writers", uncounted=True
@@ -79,7 +81,7 @@ CLASSES: dict[str, Damage] = {
     "lost_metadata": Damage("entries of the metadata could not be read"),
     # the events
     "empty_event": Damage("empty events were ignored", harmless=True),
-    "no_phase": Damage("objects without `ph` are no events and were dropped"),
+    "no_phase": Damage("objects without `ph` are not events and were dropped"),
     "unknown_phase": Damage("events of a kind (`ph`) that is not known were dropped"),
     "wrong_type": Damage("values have a type that their field cannot have and were read as null"),
     "bad_step": Damage(
@@ -93,7 +95,7 @@ CLASSES: dict[str, Damage] = {
     "negative_duration": Damage("events have a negative duration and no known end"),
     "unfinished": Damage("events never ended; they end with the one around them"),
     "unmatched_begin": Damage("begin events have no end"),
-    "unmatched_end": Damage("end events have no begin and were left out"),
+    "unmatched_end": Damage("end events have no start and were left out"),
 }
 
 

@@ -27,7 +27,7 @@ SNIFFED_BYTES = 1 << 16
 
 ERRORS = {
     "not-a-trace": (
-        "The file is no trace: an execution trace, an `.nsys-rep`, a picture, or JSON without "
+        "The file is not a trace: an execution trace, an `.nsys-rep`, a picture, or JSON without "
         "`traceEvents`. The message says what it looks like."
     ),
     "unknown-format": (

@@ -45,7 +45,7 @@ _FARTHEST = 2**62
         Column(
             "projected_ns",
             "int",
-            "first begin to last end of that work, summed over the ranges, gaps included",
+            "first start to last end of that work, summed over the ranges, gaps included",
             "ns",
         ),
         Column("device_events", "int", "kernels, copies and fills launched inside it", "count"),
@@ -65,7 +65,7 @@ def named_ranges(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # 
     of autograd, so its work is in no range of the main thread: `modules` ties it to the
     forward. Work whose launch is not known belongs to no range.
 
-    **projected** is Nsight's: from the begin of the first to the end of the last piece of work
+    **projected** is Nsight's: from the start of the first to the end of the last piece of work
     of a range, whatever lies between. **busy** leaves the gaps out, and time is counted once
     per device however many kernels run, also when they come from two ranges of the name. So
     busy is never more than the sum, `device_total_ns`.
@@ -133,7 +133,7 @@ def _device_time(scope: Scope, ranges: Columns, names: int) -> dict[str, Any]:
 
 def _launched_work(scope: Scope) -> Columns:
     """Work whose launch is known: when it ran, where (`place` numbers recording and device), and
-    the begin and thread of its launch.
+    the start and thread of its launch.
     """
     work = scope.numpy(
         f"""

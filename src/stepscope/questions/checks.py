@@ -27,10 +27,10 @@ if TYPE_CHECKING:
         Column(
             "events_kept", "int", "events read, the repaired ones among them", "count", shown=False
         ),
-        Column("events_repaired", "int", "events mended to be read", "count", shown=False),
+        Column("events_repaired", "int", "events repaired to be read", "count", shown=False),
         Column("events_dropped", "int", "events that could not be read", "count", shown=False),
         Column(
-            "damage_offset", "int", "byte of the uncompressed file where damage begins", shown=False
+            "damage_offset", "int", "byte of the uncompressed file where damage starts", shown=False
         ),
         Column("damage", "text", "JSON object: class of damage to number", shown=False),
     ),
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     drawing="text",
 )
 def checks(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the option is --all
-    """Every data-quality check that found something, the severe ones first, and what became of
-    the events of each file: how many were kept, mended and dropped, and where the damage
+    """Every data-quality check that found something, the severe ones first, and
+    the events of each file: how many were kept, repaired and dropped, and where the damage
     begins.
 
     A file that lost events, or ends before its JSON does, is a warning; one that had to be
-    mended or has categories that this version does not know is a note. Files in order are one
+    repaired or has categories that this version does not know is a note. Files in order are one
     row together; `--all` lists each, and the checks that passed.
 
     A check says which evidence is damaged, a question on which it rests (`data_check.affects` and
@@ -77,7 +77,7 @@ def checks(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the op
                 damage_offset, damage,
                 concat(
                     path, ': ', events_kept, ' events kept',
-                    CASE WHEN events_repaired > 0 THEN ', ' || events_repaired || ' of them mended' END,
+                    CASE WHEN events_repaired > 0 THEN ', ' || events_repaired || ' of them repaired' END,
                     CASE WHEN events_dropped > 0 THEN ', ' || events_dropped || ' dropped' END,
                     CASE WHEN truncated THEN '; the file ends before its JSON does' END,
                     CASE WHEN coalesce(damage, '{}') <> '{}' THEN '; damage ' || damage END,
@@ -99,7 +99,7 @@ def checks(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the op
             SELECT
                 'ok' AS severity, 'source' AS "check", 0 AS count, '' AS affects,
                 count(*) || CASE WHEN count(*) = 1 THEN ' file' ELSE ' files' END
-                    || ' in order: ' || sum(events_kept) || ' events kept, none mended or dropped'
+                    || ' in order: ' || sum(events_kept) || ' events kept, none repaired or dropped'
                     AS explanation,
                 sum(events_kept) AS events_kept, 0 AS events_repaired, 0 AS events_dropped
             FROM file WHERE severity = 'ok' AND NOT $all HAVING count(*) > 0

@@ -28,7 +28,7 @@ _COLUMNS = (
 
 @question(
     "classes",
-    "How does the device's time divide among kinds of work?",
+    "Which kinds of work take the device's time?",
     _COLUMNS,
     rests_on=("devices", "device-work", "device-times", "stream-order", "launches", "own-launches"),
     parameters=(

@@ -19,7 +19,12 @@ _COLUMNS = (
     Column("span", "int", "which of the rank's recordings, from 0", shown=False),
     Column("device", "int", "index of the device in its process"),
     Column("step", "int", "number of the step, as the program counts"),
-    Column("span_ns", "int", "the time looked at: first begin to last end, or the steps", "ns"),
+    Column(
+        "span_ns",
+        "int",
+        "the time looked at: from the first start to the last end, or the steps",
+        "ns",
+    ),
     Column("computation_ns", "int", "kernels that compute, and fills, ran", "ns"),
     Column("communication_ns", "int", "communication kernels ran, hidden or not", "ns"),
     Column(
@@ -47,7 +52,7 @@ _COLUMNS = (
 
 @question(
     "device-time",
-    "How much of each device's time was computation, exposed communication, exposed copies, idle?",
+    "How much of each device's time was computation, exposed communication, exposed copies or idle?",
     _COLUMNS,
     rests_on=("devices", "device-work", "device-times"),
     parameters=(
@@ -74,7 +79,7 @@ def device_time(scope: Scope, by: str = "device") -> pa.Table:
     no known launch is said beside it, as a share of the summed duration. Each device of a process,
     each rank and each recording of a rank stand apart.
 
-    Without steps the span runs from the device's first begin to its last end. With `--step`, and with
+    Without steps the span runs from the device's first start to its last end. With `--step`, and with
     `by="step"`, it is the steps (as the question `steps` bounds them), and work is cut at their edges;
     several chosen steps are summed.
 

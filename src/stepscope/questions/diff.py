@@ -54,7 +54,7 @@ ERRORS = {
 def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
     """Sets two recordings beside each other: what got slower or faster, and how sure that is.
 
-    The first row is the whole step, the others are its parts, the largest changes first: of traces
+    The first row is the complete step, the others are its parts, the largest changes first: of traces
     what a step consists of (category), operators, kernels or modules, of inline measurements their
     labels, of phases the phases. Times are means per step and averages over ranks. Each change has a
     95 % interval with steps as samples; where it contains 0 the change is unclear.
@@ -70,13 +70,13 @@ def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
         _require_alike(
             recordings,
             [marks_steps(recording.scope) for recording in recordings],
-            ("has steps", "has none marked, and the whole recording would be one"),
+            ("has steps", "has none marked, so that the complete recording would be one step"),
             "call profiler.step() after each step in both",
         )
     _require_alike(
         recordings,
         [side.of != "host work" for side in (before, after)],
-        ("has device work", "has the host alone"),
+        ("has device work", "has only the host"),
         "record both with the same activities, or compare --by category",
     )
     rows = set_beside(before, after, chosen)
@@ -91,7 +91,7 @@ def _chosen(recordings: Sequence[Recording], by: str | None) -> str:
         if all(name in offers for offers in there):
             return name
     told = [
-        f"{recording.role} ({recording.name}) has {', '.join(offers) or 'nothing of this kind'}"
+        f"{recording.role} ({recording.name}) has {', '.join(offers) or 'nothing to compare'}"
         for recording, offers in zip(recordings, there, strict=True)
     ]
     common = [name for name in there[0] if name in there[1]]

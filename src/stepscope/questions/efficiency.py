@@ -39,7 +39,7 @@ _COLUMNS = (
     Column("coverage_ratio", "float", "FLOP coverage: part of device time counted", "ratio"),
     Column("finding", "text", "what is wrong with this row, where something is"),
     Column("flops", "float", "operations of all that is counted", "flop"),
-    Column("matrix_flops", "float", "operations of products alone", "flop", shown=False),
+    Column("matrix_flops", "float", "operations of products only", "flop", shown=False),
     Column("flop_per_s", "float", "operations a second of time", "flop/s"),
     Column("dtype", "text", "element type of most of the products' operations"),
     Column("peak_flop_per_s", "float", "the device's peak for that type", "flop/s", shown=False),
@@ -50,7 +50,7 @@ _COLUMNS = (
 
 @question(
     "efficiency",
-    "Which part of the device's peak did the model's arithmetic reach?",
+    "What fraction of the device's peak did the model's arithmetic reach?",
     _COLUMNS,
     rests_on=(
         "devices",

@@ -35,7 +35,7 @@ _COLUMNS = (
     Column("unit", "text", "its unit: ns, ratio, count or bytes", shown=False),
     Column("rank", "int", "rank it is about; empty for all", shown=False),
     Column("step", "int", "step it was seen in; empty for all", shown=False),
-    Column("window_start_ns", "int", "begin of where it was seen", "ns", shown=False),
+    Column("window_start_ns", "int", "start of where it was seen", "ns", shown=False),
     Column("window_end_ns", "int", "end of where it was seen", "ns", shown=False),
     Column("evidence", "text", "rows that show it, as a JSON list of objects", shown=False),
     Column(
@@ -53,7 +53,7 @@ _COLUMNS = (
     "What is worth changing, and what would it save?",
     _COLUMNS,
     rests_on=EVERYTHING,
-    parameters=(Parameter("id", "text", "findings of one rule alone", default=None),),
+    parameters=(Parameter("id", "text", "only the findings of one rule", default=None),),
     steps="all",
     drawing="paragraphs",
     fills="No rule found anything large enough. Record host and device, steps and shapes "

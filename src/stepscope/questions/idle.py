@@ -20,7 +20,7 @@ _COLUMNS = (
     Column("rank", "int", "rank of the process"),
     Column("span", "int", "which of the rank's recordings, from 0", shown=False),
     Column("device", "int", "index of the device in its process"),
-    Column("stream", "int", "stream; empty for the device as a whole"),
+    Column("stream", "int", "stream; empty for the device itself"),
     Column(
         "cause",
         "text",
@@ -29,7 +29,7 @@ _COLUMNS = (
     Column(
         "host",
         "text",
-        "what the host did for the largest part of these gaps; for the device as a whole alone",
+        "what the host did for the largest part of these gaps; only in the row of the device itself",
     ),
     Column("gaps", "int", "times in which nothing ran", "count"),
     Column("idle_ns", "int", "their summed length", "ns"),
@@ -40,7 +40,7 @@ _COLUMNS = (
 
 @question(
     "idle",
-    "When had the device, and each stream, nothing to do, and why?",
+    "When was each device and stream idle, and why?",
     _COLUMNS,
     rests_on=(
         "host-times",
@@ -66,7 +66,7 @@ _COLUMNS = (
 def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
     """Idle time by cause: of the device as a whole (rows without a stream), and of each stream.
 
-    A gap lies between the latest end of all work so far and the begin of what runs next. It is the
+    A gap lies between the latest end of all work so far and the start of what runs next. It is the
     latest end that counts, not that of the piece before: with programmatic dependent launch a kernel
     may begin before the one before it is over. The cause follows from what runs next:
 
@@ -86,7 +86,7 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
 
     The sums are exact: a device's rows add up to the idle time that `device-time` gives, a stream's
     to its span less its busy time. With `--step`, gaps are cut to the steps, and the time from a
-    step's begin to its first work counts as well.
+    step's start to its first work counts as well.
 
     The classes and the 30 µs are those of Holistic Trace Analysis, which measures from the end of the
     piece before: on overlapping work it sums negative gaps. It calls gaps before unlinked work kernel

@@ -43,10 +43,10 @@ _OVER_RANKS = """
     "inline",
     "How long do the measured events of an iteration take, and how sure is that?",
     (
-        Column("label", "text", "what was measured; iteration for a whole one"),
+        Column("label", "text", "what was measured; `iteration` for the complete iteration"),
         Column("rank", "int", "rank it was measured on"),
         Column("ranks", "int", "ranks it was measured on", "count"),
-        Column("n", "int", "measurements; NULL where the file has an average alone", "count"),
+        Column("n", "int", "measurements; NULL where the file has only an average", "count"),
         Column("average_ns", "float", "average over ranks of their means", "ns"),
         Column("max_ns", "float", "largest of the ranks' means", "ns"),
         Column("slowest_rank", "int", "rank with that mean"),
@@ -59,8 +59,8 @@ _OVER_RANKS = """
         Column("ci95_low_ns", "float", "95 % interval of the mean, low end", "ns", shown=False),
         Column("ci95_high_ns", "float", "95 % interval of the mean, high end", "ns", shown=False),
         Column("stable", "bool", "the relative standard deviation is below 2 %"),
-        Column("start_offset_ns", "float", "median begin, from the iteration's begin", "ns"),
-        Column("share_ratio", "float", "mean over the mean of whole iterations", "ratio"),
+        Column("start_offset_ns", "float", "median start, from the iteration's start", "ns"),
+        Column("share_ratio", "float", "mean divided by the mean of complete iterations", "ratio"),
         Column("start_index", "int", "place of its start among all starts and ends", shown=False),
         Column("end_index", "int", "place of its end among them", shown=False),
         Column("inside", "text", "measured event around it on its stream", shown=False),
@@ -86,17 +86,17 @@ _OVER_RANKS = """
 )
 def inline(scope: Scope, by: str = "rank") -> pa.Table:
     """One row is an event (label, occurrence, device, stream) of a rank, in the order of execution,
-    after one row for the whole iteration. With `--by label`, one row is a label over all ranks: the
+    after one row for the complete iteration. With `--by label`, one row is a label over all ranks: the
     average of their means, and the largest, which is the one that the other ranks wait for.
 
-    Whole iterations are those in which nothing was measured, where there are such. The 95 % interval
+    Complete iterations are those in which nothing was measured, where there are such. The 95 % interval
     is Student's, of the mean, and takes the measurements for independent; `stable` says that their
     standard deviation is below 2 % of the mean. Where it is not, take the median, and more
     repetitions. Shares of events that lie inside one another overlap: `inside` names the event
     around. Each event was measured in other iterations than its neighbours, so shares of a step do
     not add up to exactly one even where events follow each other without a gap.
 
-    HugeCTR's own viewer shows the averages alone.
+    HugeCTR's own viewer shows only the averages.
     """
     if by == "label":
         return scope.sql(f"WITH {MEASURED} {_OVER_RANKS}")

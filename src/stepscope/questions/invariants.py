@@ -38,7 +38,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "times_from_start",
-        "no event begins before the run or takes less than no time",
+        "no event starts before the run or has a negative duration",
         """
         SELECT count(*) FROM (
             SELECT start_ns, dur_ns FROM host_event
@@ -70,7 +70,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "self_times_add_up",
-        "self time is the duration less what children cover: at least the rest, at most the whole",
+        "self time is the duration less what children cover: at least the remainder, at most the full duration",
         # Children that overlap cover less than their durations add up to.
         """
         SELECT count(*) FROM host_event AS event LEFT JOIN (
@@ -95,7 +95,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "links_are_what_they_lead_to",
-        "device work states when its launch began and the name of its operator",
+        "device work has the time of its launch and the name of its operator",
         """
         SELECT count(*) FROM device_event AS work
         LEFT JOIN host_event AS launch
@@ -123,7 +123,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "steps_cover_operators",
-        "an operator of a step begins while the step runs on the host",
+        "an operator of a step starts while the step runs on the host",
         """
         SELECT count(*) FROM host_event AS event JOIN step USING (rank, span, step)
         WHERE event.kind = 'operator'

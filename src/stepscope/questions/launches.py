@@ -13,14 +13,18 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process"),
-    Column("name", "text", "name of the kernel; of a launch of several, the one that began first"),
+    Column(
+        "name", "text", "name of the kernel; of a launch of several, the one that started first"
+    ),
     Column("call", "text", "name of the runtime or driver call that launched"),
     Column("kernels", "int", "kernels whose launch is known", "count"),
     Column("launches", "int", "calls that launched them", "count"),
     Column("api_ns", "int", "A: summed duration of the launch calls", "ns"),
     Column("api_mean_ns", "float", "A: mean", "ns"),
     Column("api_median_ns", "float", "A: median", "ns", shown=False),
-    Column("queued", "int", "launches whose first kernel began after the call had ended", "count"),
+    Column(
+        "queued", "int", "launches whose first kernel started after the call had ended", "count"
+    ),
     Column(
         "queue_ns", "int", "Q: summed time from the end of those calls to the first kernel", "ns"
     ),
@@ -32,7 +36,7 @@ _COLUMNS = (
     Column(
         "total_ns",
         "int",
-        "T: summed time from the call's begin to the end of call and kernels",
+        "T: summed time from the call's start to the end of call and kernels",
         "ns",
     ),
     Column("total_mean_ns", "float", "T: mean", "ns"),
@@ -45,7 +49,10 @@ _COLUMNS = (
     ),
     Column("slow_calls", "int", "launch calls longer than 50 µs", "count"),
     Column(
-        "late_starts", "int", "launches whose kernel began more than 100 µs after the call", "count"
+        "late_starts",
+        "int",
+        "launches whose kernel started more than 100 µs after the call",
+        "count",
     ),
     Column(
         "unlinked", "int", "kernels whose launch is not known; they are in no other figure", "count"
@@ -127,11 +134,11 @@ _OF_KERNELS = ("kernels", "kernel_ns", "kernel_mean_ns", "kernel_median_ns", "un
 def launches(scope: Scope, by: str = "kernel") -> pa.Table:
     """The phases of a kernel's launch, as Nsight Systems defines them (`cuda_kern_exec_sum`):
 
-    * **A** (API): the launch call on the host, from its begin to its end.
-    * **Q** (queue): from the end of the call to the begin of the kernel, where the kernel began after
+    * **A** (API): the launch call on the host, from its start to its end.
+    * **Q** (queue): from the end of the call to the start of the kernel, where the kernel started after
       it; launches whose kernel began during the call have no Q and are not in its statistics.
     * **K** (kernel): the kernel on the device.
-    * **T** (total): from the call's begin to the later of the call's and the kernel's end. It is not
+    * **T** (total): from the call's start to the later of the call's and the kernel's end. It is not
       A + Q + K.
 
     A launch call that starts many kernels (a graph) is one launch: its A, Q and T count once, Q up to

@@ -108,7 +108,7 @@ _TREE = f"""
         "launches",
         "own-launches",
     ),
-    parameters=(Parameter("depth", "int", "deepest level to list: 0 lists the whole model alone"),),
+    parameters=(Parameter("depth", "int", "deepest level to list: 0 lists only the model"),),
     drawing="tree",
     fills="Record with stepscope record, or with torch.profiler.profile(with_stack=True, with_modules=True).",
 )

@@ -20,7 +20,7 @@ _COLUMNS = (
     Column("kind", "text", "what holds the run back"),
     Column("rank", "int", "rank it was measured on; the worst, of a finding"),
     Column("ranks", "int", "ranks on which it was found", "count"),
-    Column("phase", "text", "phase, or step for the whole of it"),
+    Column("phase", "text", "phase, or `step` for the complete step"),
     Column("step", "int", "number of the step, or of the first of a window"),
     Column("steps", "int", "steps that were counted", "count"),
     Column("mean_ns", "float", "mean time on the host per step", "ns"),
@@ -31,7 +31,7 @@ _COLUMNS = (
     Column("largest_ns", "int", "longest of any step", "ns", shown=False),
     Column("device_mean_ns", "float", "mean time on the device per step", "ns", shown=False),
     Column("over_fastest_ratio", "float", "its mean over that of the rank with the least"),
-    Column("total_ns", "int", "the whole step", "ns"),
+    Column("total_ns", "int", "the complete step", "ns"),
     Column("over_median_ratio", "float", "the same over the rank's median of kept steps", "ratio"),
     Column("memory_bytes", "int", "memory in use after it, where it was read", "bytes"),
     Column("peak_bytes", "int", "most memory in use, until then", "bytes"),
@@ -60,7 +60,7 @@ _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
 
 @question(
     "phases",
-    "Which phase of the step takes the time, over the whole run?",
+    "Which phase of the step takes the time, over the entire run?",
     _COLUMNS,
     rests_on=(),
     parameters=(
@@ -77,13 +77,13 @@ _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
     "script.",
 )
 def phases(scope: Scope, by: str = "phase") -> pa.Table:
-    """One row is a phase on a rank, after one row for the whole step with its peak memory and the
+    """One row is a phase on a rank, after one row for the complete step with its peak memory and the
     verdict on the run. Each moment of the host belongs to one phase, the innermost
     that is open, or to the residual, so that their means add up to that of the step. Below stands
     what holds the run back, over all ranks.
 
     Means and the longest are over all counted steps, medians and percentiles over evenly spaced
-    steps that the recorder kept. A phase that nobody could hear has no row: it is not 0. With a
+    steps that the recorder kept. A phase that could not be observed has no row: it is not 0. With a
     device, the host's time is that of handing work out; `device_mean_ns` is what the device took.
     With `--step`, everything is over those of the kept steps.
 

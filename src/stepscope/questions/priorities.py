@@ -29,7 +29,7 @@ _COLUMNS = (
     Column("attainable_ratio", "float", "attainable time as a part of its time", "ratio"),
     Column("bound", "text", "what limits it: compute, memory, link or host link"),
     Column("saving_ns", "int", "time that would go if it ran at the limit", "ns"),
-    Column("basis", "text", "what the priority is judged by: limit, occupancy or time alone"),
+    Column("basis", "text", "what the priority is judged by: limit, occupancy or only time"),
 )
 
 

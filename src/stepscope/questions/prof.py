@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process", shown=False),
-    Column("idx", "int", "number of the kernel, from 1, in order of begin"),
+    Column("idx", "int", "number of the kernel, from 1, in the order they start"),
     Column("seq", "int", "autograd's number of the nearest operator that has one", shown=False),
     Column("altseq", "int", "that of the outermost operator around it, where another", shown=False),
     Column("tid", "text", "host thread that launched it", shown=False),
@@ -70,7 +70,7 @@ _OF_TORCH = re.compile(r"(?:^|/)(?:torch|apex|pyprof2?)/")
 
 @question(
     "prof",
-    "What launched each kernel, with what shapes, and what did it have to do?",
+    "What launched each kernel, with what shapes, and how much work did it do?",
     _COLUMNS,
     rests_on=("devices", "device-work", "device-times", "launches", "own-launches"),
     needs="device",

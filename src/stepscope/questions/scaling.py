@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Recording
 
 _COLUMNS = (
-    Column("label", "text", "what was measured; iteration for a whole one"),
+    Column("label", "text", "what was measured; `iteration` for the complete iteration"),
     Column("run", "text", "which run"),
     Column("ranks", "int", "ranks of the run", "count"),
     Column("average_ns", "float", "average over ranks of their means", "ns"),
@@ -42,7 +42,7 @@ _COLUMNS = (
 
 @question(
     "scaling",
-    "Does it really scale, event by event?",
+    "How well does each event scale to more processes?",
     _COLUMNS,
     rests_on=(),
     parameters=(
@@ -90,7 +90,7 @@ def _read(recording: Recording) -> Run:
         rows = [as_event(place, row) for place, row in enumerate(by_phase)] or rows
     if not rows:
         raise SourceError(
-            f"{recording.name}: neither inline measurements nor phases in it",
+            f"{recording.name}: no inline measurements or phases in it",
             hint="record with stepscope record --inline PLAN -- train.py",
             slug="no-inline-profile",
         )

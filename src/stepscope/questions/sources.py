@@ -1,4 +1,4 @@
-"""Which files a recording was read from, and what became of their events.
+"""Which files a recording was read from, and how many of their events were kept, repaired or dropped.
 
 One row is a file. Summing `kernels` over a store tells nothing about what was lost on the way in:
 this does.
@@ -28,7 +28,7 @@ ORDER BY source.rank, source.span, source.path
 
 @question(
     "sources",
-    "Which files was it read from, and what became of their events?",
+    "Which files were read, and how many events were kept, repaired or dropped?",
     (
         Column("path", "text", "where the file was"),
         Column("rank", "int", "rank whose recording it is"),
@@ -37,10 +37,10 @@ ORDER BY source.rank, source.span, source.path
         Column(
             "events_kept", "int", "events that were read, the repaired ones among them", "count"
         ),
-        Column("events_repaired", "int", "events that had to be mended to be read", "count"),
+        Column("events_repaired", "int", "events that had to be repaired to be read", "count"),
         Column("events_dropped", "int", "events that could not be read", "count"),
         Column("truncated", "bool", "the file ends before its JSON does", shown=False),
-        Column("damage_offset", "int", "byte of the uncompressed file where damage begins"),
+        Column("damage_offset", "int", "byte of the uncompressed file where damage starts"),
         Column("damage", "text", "classes of damage and how often each was met (JSON)"),
         Column("bytes", "int", "size on disk", "bytes", shown=False),
         Column("format", "text", "format that read it", shown=False),
@@ -56,6 +56,6 @@ def sources(scope: Scope) -> pa.Table:
     """One row is a file; a member of an archive counts as a file.
 
     An event that is dropped is lost to every answer; one that is repaired is not, and the classes of
-    damage say what was mended. `--strict` takes either as an error.
+    damage say what was repaired. `--strict` takes either as an error.
     """
     return scope.sql(_ROWS)

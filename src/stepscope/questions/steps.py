@@ -24,9 +24,7 @@ _PARTS = (
         "ranks communicated, or waited for each other, and nothing of the above went on (exposed)",
         "ns",
     ),
-    Column(
-        "runtime_ns", "int", "the host was in runtime calls and the device had nothing to do", "ns"
-    ),
+    Column("runtime_ns", "int", "the host was in runtime calls and the device was idle", "ns"),
     Column(
         "dataloader_ns",
         "int",
@@ -48,7 +46,7 @@ _COLUMNS = (
     Column("span", "int", "which of the rank's recordings, from 0", shown=False),
     Column("step", "int", "number of the step, as the program counts"),
     Column("steps", "int", "complete steps that the mean is of", "count"),
-    Column("start_ns", "int", "begin, since the run's start", "ns", shown=False),
+    Column("start_ns", "int", "start, since the run's start", "ns", shown=False),
     *_PARTS,
     Column(
         "complete",
@@ -61,7 +59,7 @@ _COLUMNS = (
 
 @question(
     "steps",
-    "What did the time of each training step go to?",
+    "Where did the time of each training step go?",
     _COLUMNS,
     rests_on=("host-times", "device-work", "device-times", "launches", "clocks", "steps"),
     parameters=(
@@ -91,7 +89,7 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     7. **CPU Exec**: any other operator, annotated range or Python frame, on any thread.
     8. **Other**: none of these was recorded.
 
-    A step runs from its begin on the host, or from where the step before it left the device free if
+    A step runs from its start on the host, or from where the step before it left the device free if
     that is later, to its end on the host, or the end of the last device work that it launched if that
     is later. All work of the rank's devices counts in whose window it runs, whoever launched it and
     whether or not its launch is known. A rank that drives several devices has one breakdown: a moment

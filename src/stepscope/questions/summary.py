@@ -50,7 +50,7 @@ _COLUMNS = (
 
 @question(
     "summary",
-    "Where does the step time go, and what to look at next?",
+    "Where does the step time go, and what should I look at next?",
     _COLUMNS,
     rests_on=EVERYTHING,
     drawing="overview",
@@ -168,7 +168,7 @@ def _recorded(scope: Scope, times: Times) -> Iterator[Row]:
     rules = scope.sql("SELECT DISTINCT rule FROM step ORDER BY rule").column("rule").to_pylist()
     numbers = scope.sql("SELECT DISTINCT step FROM step").column("step").to_pylist()
     if rules == ["whole recording"]:
-        words = "no steps marked: the whole recording counts as one"
+        words = "no steps marked: the complete recording counts as one"
     else:
         words = f"{', '.join(rules)} {numbers_text(numbers)}" if rules else "no steps"
     yield {"item": "steps", "count": times.steps, "text": words}
@@ -187,14 +187,14 @@ def _ranks(scope: Scope) -> Row:
 
 
 def _damage(sources: list[Row]) -> str:
-    """What was lost or mended on the way in; empty when nothing was."""
+    """What was lost or repaired on the way in; empty when nothing was."""
     repaired = sum(row["events_repaired"] for row in sources)
     dropped = sum(row["events_dropped"] for row in sources)
     cut = sum(row["truncated"] for row in sources)
     unknown = {name for row in sources for name in json.loads(row["unknown_categories"] or "{}")}
     parts = (
-        (dropped, f"{dropped} events could not be read"),
-        (repaired, f"{repaired} events mended"),
+        (dropped, f"{dropped} event{'' if dropped == 1 else 's'} could not be read"),
+        (repaired, f"{repaired} event{'' if repaired == 1 else 's'} repaired"),
         (cut, "cut off before the end" if len(sources) == 1 else f"{cut} cut off before the end"),
         (len(unknown), f"unknown categories: {', '.join(sorted(unknown))}"),
     )

@@ -49,7 +49,7 @@ _FORMS = {
 
 @question(
     "tensor-cores",
-    "Which work could run on tensor cores, which does, and why not the rest?",
+    "Which work could run on tensor cores, which does, and why does the rest not?",
     _COLUMNS,
     rests_on=("devices", "device-work", "device-times", "stream-order", "launches", "own-launches"),
     parameters=(

@@ -19,7 +19,7 @@ _COLUMNS = (
     Column("span", "int", "which of the rank's recordings, from 0", shown=False),
     Column("device", "int", "index of the device in its process"),
     Column("step", "int", "number of the step, as the program counts"),
-    Column("start_ns", "int", "begin of the window, since the run's start", "ns"),
+    Column("start_ns", "int", "start of the window, since the run's start", "ns"),
     Column("window_ns", "int", "length of the window", "ns"),
     Column("kernel_ns", "int", "at least one kernel was running", "ns"),
     Column(
@@ -76,7 +76,7 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
     * **Estimated achieved occupancy** is the mean of the kernels' occupancy, weighted by the time
       that each runs in the window. Idle time does not enter.
 
-    The window reaches from the begin of the first step to the end of the last complete one, as the
+    The window reaches from the start of the first step to the end of the last complete one, as the
     question `steps` bounds them; with `--step` it is the chosen steps. With `by="step"` every step is
     a window. With `by="time"` the recording (or the chosen steps, from first to last) is cut into
     pieces of a power of ten of µs, the smallest that makes 100 pieces or fewer; the last piece takes

@@ -166,7 +166,7 @@ def _breakdown(sections: dict[str, list[Row]], width: int) -> list[Line]:
     rows = sections.get("breakdown", [])
     if not rows:
         return []
-    of = "Mean step" if "step time" in sections else "Entire recording"
+    of = "Mean step" if "step time" in sections else "Complete recording"
     head = f"{of} (overlapping activities counted once, in this order)"
     lines = [Line(""), Line(shortened(head, width), "head")]
     none = [row["item"] for row in rows if row["time_ns"] == 0]

@@ -40,9 +40,9 @@ ERRORS = {
     ),
     "store-damaged": (
         "A file of the store is missing or cut, or was taken away while the store was read. Ask "
-        "the recording itself again: it is imported anew."
+        "the recording itself again: it is imported again."
     ),
-    "store-version": "The store was made by a StepScope with other tables. Make it anew.",
+    "store-version": "The store was made by a StepScope with other tables. Import the recording again.",
 }
 
 
@@ -254,7 +254,7 @@ def damaged_store(directory: Path | None, reason: str) -> StoreError:
     """The error for a store whose files are not as they were written."""
     return StoreError(
         f"{directory}: the store cannot be read ({reason})",
-        hint="ask the recording itself again, or make the store anew with: stepscope import SRC -o DIR",
+        hint="ask the recording itself, or import it again: stepscope import SRC -o DIR",
         slug="store-damaged",
     )
 
@@ -302,7 +302,7 @@ def _read_facts(directory: Path) -> dict[str, Any]:
     if version != STORE_VERSION:
         raise StoreError(
             f"{directory}: a store of version {version}; this StepScope reads version {STORE_VERSION}",
-            hint="make it anew with: stepscope import SRC -o DIR",
+            hint="import the recording again: stepscope import SRC -o DIR",
             slug="store-version",
         )
     return dict(facts)

@@ -19,7 +19,7 @@ from stepscope.store.progress import Progress, advancing
 ERRORS = {
     "stopped": "The import was stopped before it was complete. Nothing is left behind.",
     "worker-ended": (
-        "A process that read a file ended before it was done, mostly because memory ran out. "
+        "A process that read a file ended before it was done, usually because memory ran out. "
         "Import fewer ranks at once with `--ranks`."
     ),
 }

@@ -29,7 +29,7 @@ class Case:
     damage: dict[str, int] = field(default_factory=dict)
     truncated: bool = False
     offset_of: bytes | None = None
-    """Text at which the first damage begins; checked where the file is plain."""
+    """Text at which the first damage starts; checked where the file is plain."""
     strict: bool = True
     """Whether `--strict` lets the file pass."""
     host: list[tuple[str, int, int]] | None = None
