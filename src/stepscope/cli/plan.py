@@ -133,8 +133,8 @@ def command(
         _check_writable(output)
         stdout = stdout_apart()
         module = source[0] == "-m"
-        script = ScriptPlan(source[1:] if module else source, module=module, write=write)
-        script.make(top=top, iterations=iterations, repetitions=repetitions)
+        script = source[1:] if module else source
+        ScriptPlan(script, module, write, top, iterations, repetitions).make()
         return
     if Path(source[0]).exists():
         labels, header = _from_recording(source[0], top)

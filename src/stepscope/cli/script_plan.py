@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 import click
@@ -42,6 +43,7 @@ ERRORS = {
 }
 
 
+@dataclass
 class ScriptPlan:
     """Runs a script and hands its plan to `write`, from rank 0 alone.
 
@@ -52,39 +54,35 @@ class ScriptPlan:
         module: whether it is a module.
         write: gets what was found and the lines to put above it. It may raise `StepScopeError` and
             `OSError`, which are raised when the script has ended.
+        top: modules to name.
+        iterations: how many of each kind are watched.
+        repetitions: measurements per event, for the number of iterations they take.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        module: bool,
-        write: Callable[[list[Listed], list[str]], None],
-    ) -> None:
-        self._command = list(command)
-        self._module = module
-        self._write = write
-        self._pid = os.getpid()
-        self._failed: Exception | None = None
-        self._name = f"{'-m ' if module else ''}{command[0] if command else ''}"
+    command: Sequence[str]
+    module: bool
+    write: Callable[[list[Listed], list[str]], None]
+    top: int
+    iterations: int
+    repetitions: int
+    _failed: Exception | None = None
 
-    def make(self, *, top: int, iterations: int, repetitions: int) -> None:
+    @property
+    def _name(self) -> str:
+        return f"{'-m ' if self.module else ''}{self.command[0] if self.command else ''}"
+
+    def make(self) -> None:
         """Runs the script.
-
-        Args:
-            top: modules to name.
-            iterations: how many of each kind are watched.
-            repetitions: measurements per event, for the number of iterations they take.
 
         Raises:
             StepScopeError: the script has failed, or ended before an iteration was watched.
         """
-
-        def finished(survey: Survey) -> None:
-            self._finished(survey, repetitions)
-
+        pid = os.getpid()
         survey = Survey(
-            top=top, iterations=iterations, finished=finished, swallowed=self._end_at_once
+            top=self.top,
+            iterations=self.iterations,
+            finished=self._finished,
+            swallowed=self._end_at_once,
         )
         waiting = threading.Timer(_SILENT_SECONDS, self._say_silent, [survey])
         waiting.daemon = True
@@ -92,7 +90,7 @@ class ScriptPlan:
         failure = ""
         code = 0
         try:
-            run(self._command, lambda: inline.drive(survey), module=self._module, stay_main=True)
+            run(self.command, lambda: inline.drive(survey), module=self.module, stay_main=True)
         except StepScopeError:
             raise
         except SystemExit as left:
@@ -106,7 +104,7 @@ class ScriptPlan:
             code = 1
         finally:
             waiting.cancel()
-        if os.getpid() != self._pid:
+        if os.getpid() != pid:
             # A child that the script forked has come here: it is no survey's.
             raise SystemExit(code)
         if self._failed is not None:
@@ -116,7 +114,7 @@ class ScriptPlan:
         if failure:
             _say(f"{self._name} {failure} after its plan was written; the plan is not affected")
 
-    def _finished(self, survey: Survey, repetitions: int) -> None:
+    def _finished(self, survey: Survey) -> None:
         # On every rank: one that hangs on its way out would leave the launcher waiting.
         threading.Thread(target=self._end_late, name="stepscope-end", daemon=True).start()
         process = this_process()
@@ -124,12 +122,12 @@ class ScriptPlan:
             return
         _say(f"{self._name} has been watched for {survey.iterations} iterations and now ends")
         try:
-            self._write(survey.found, self._header(survey, repetitions, process.world_size))
+            self.write(survey.found, self._header(survey, process.world_size))
         except (StepScopeError, OSError) as error:
             self._failed = error
 
-    def _header(self, survey: Survey, repetitions: int, world_size: int) -> list[str]:
-        script = shlex.join(["-m", *self._command] if self._module else self._command)
+    def _header(self, survey: Survey, world_size: int) -> list[str]:
+        script = shlex.join(["-m", *self.command] if self.module else self.command)
         whose = "" if world_size == 1 else f" (rank 0 of {world_size})"
         lines = [
             f"What an iteration runs, in that order{whose}. Cut it down, and then:",
@@ -149,12 +147,12 @@ class ScriptPlan:
                 f"Of {survey.modules} modules these are the {kept} heaviest; --top names more."
             )
         events = sum(one.events for one in survey.found)
-        needed = iterations_needed(survey.found, repetitions)
+        needed = iterations_needed(survey.found, self.repetitions)
         lines.append(f"To measure all {events} events takes about {needed} iterations.")
         return lines
 
     def _nothing(self, survey: Survey, failure: str) -> StepScopeError:
-        alone = shlex.join(["python", *(["-m"] if self._module else []), *self._command])
+        alone = shlex.join(["python", *(["-m"] if self.module else []), *self.command])
         if failure:
             return StepScopeError(
                 f"{self._name} {failure} before an iteration of it was watched",

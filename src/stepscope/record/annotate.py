@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 NOTHING: AbstractContextManager[None] = nullcontext()
-"""The shared region that does nothing. torch.compile can trace this one, and no class of ours."""
+"""The shared region that does nothing. torch.compile can trace this one, but none of our classes."""
 
 Opener = Callable[[str], "AbstractContextManager[Any] | None"]
 

@@ -1,6 +1,6 @@
 """Keeping out of code that torch.compile traces.
 
-The compiler follows Python calls, ours too, and cannot follow clocks: a hook of ours inside a
+The compiler follows Python calls, ours too, and cannot follow clocks: one of our hooks inside a
 compiled function would split its graph, or raise with `fullgraph=True`. It replaces
 `torch.compiler.is_compiling()` by True while it traces, so what asks that first leaves no trace in
 the compiled code. What runs inside compiled code is therefore not observed.

@@ -1,4 +1,4 @@
-"""How an event is named in a plan, and what such a name asks to be measured.
+"""How an event is named in a plan, and what is then measured.
 
 | label                                  | what it is                                              |
 | -------------------------------------- | ------------------------------------------------------- |
@@ -43,7 +43,7 @@ class Label:
 
     Args:
         text: the label without its occurrence.
-        kind: what it asks to be measured.
+        kind: what is measured.
         module: path of the module, empty for the whole model; None where there is none.
         direction: of a module, an operator or a node.
         name: the operator, the autograd node or the collective.

@@ -119,7 +119,7 @@ class Background:
         self._last.start()
 
     def wait(self, seconds: float) -> bool:
-        """Waits until all is done; False when it is not after so many seconds."""
+        """Waits until all is done; False when that takes longer than `seconds`."""
         if self._last is not None:
             self._last.join(seconds)
         return not self.busy

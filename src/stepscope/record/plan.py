@@ -155,7 +155,7 @@ class _Reader:
                 for name, layer in value.items():
                     if not isinstance(layer, Mapping):
                         raise PlanError(
-                            f'{self.where(self.line_of(name))}: layer "{name}" is no table',
+                            f'{self.where(self.line_of(name))}: layer "{name}" is not a table',
                             hint="a layer has forward_events and backward_events",
                         )
                     self.layer(str(name), layer)
@@ -201,7 +201,7 @@ def plan_from(mapping: Mapping[str, object], *, source: str = "plan", text: str 
         text: the file's text, where messages are to name lines.
 
     Raises:
-        PlanError: it is no plan.
+        PlanError: it is not a plan.
 
     >>> [entry.label.text for entry in plan_from({"fc1": {"forward_events": ["forward"]}}).entries]
     ['fc1.forward']
@@ -213,7 +213,7 @@ def read_plan(path: str | Path) -> Plan:
     """A plan from a `.toml` or `.json` file.
 
     Raises:
-        PlanError: it cannot be read or is no plan; the message names the line.
+        PlanError: it cannot be read or is not a plan; the message names the line.
     """
     path = Path(path)
     source = path.name
@@ -246,7 +246,9 @@ def read_plan(path: str | Path) -> Plan:
     else:
         mapping = _read_toml(text, source)
     if not isinstance(mapping, dict):
-        raise PlanError(f"{source} is no table", hint='write {"events": ["forward", "backward"]}')
+        raise PlanError(
+            f"{source} is not a table", hint='write {"events": ["forward", "backward"]}'
+        )
     return plan_from(mapping, source=source, text=text)
 
 
@@ -272,10 +274,10 @@ def _read_toml(text: str, source: str) -> dict[str, Any]:
 
 
 def as_plan(plan: Plan | Mapping[str, object] | str | Path) -> Plan:
-    """A plan from whatever people have: a plan, a dict, or a file's name.
+    """A plan from a plan, a dict, or a file's name.
 
     Raises:
-        PlanError: it is no plan.
+        PlanError: it is not a plan.
     """
     if isinstance(plan, Plan):
         return plan

@@ -1,7 +1,7 @@
-"""How a loop drives a recording: the calls that every recording takes, whoever makes them.
+"""How a loop drives a recording: the calls that every recording takes, from any loop.
 
 A loop is found by `job.loop.LoopFinder`, is one of ours (`inline.iterate`, `inline.iteration`, a tracer's
-`iterate`), or is a framework's, whose callbacks know its steps. None of them asks which recording it
+`iterate`), or is a framework's, whose callbacks know its steps. None of them depends on which recording it
 drives: the inline session, the tracer, the listener for `stepscope trigger` and the survey of
 `stepscope plan` are all a `Recording`. An iteration of the loop and a training step are the same thing;
 plans call it the first, traces and phases the second.

@@ -39,7 +39,9 @@ class Hours:
 
 
 def _phases(hours: Hours, **options: Any) -> Phases:
-    phases = Phases(hours, warmup=0, **options)
+    phases = Phases(hours)
+    for name, value in {"warmup": 0, **options}.items():
+        setattr(phases, name, value)
     phases.installed.update(PHASES)
     return phases
 
@@ -109,7 +111,8 @@ def test_a_phase_left_open_by_an_exception_ends_with_the_one_around_it() -> None
 
 def test_warmup_steps_and_an_epochs_first_do_not_count() -> None:
     hours = Hours()
-    phases = Phases(hours, warmup=2)
+    phases = Phases(hours)
+    phases.warmup = 2
     for number in range(6):
         phases.begin(hours.now, fresh=number == 4)
         token = phases.open("input_wait")
@@ -299,7 +302,8 @@ def test_fifty_thousand_steps_take_no_more_memory_than_five_thousand() -> None:
 
 def test_a_summary_says_what_was_not_measured() -> None:
     hours = Hours()
-    phases = Phases(hours, warmup=0)
+    phases = Phases(hours)
+    phases.warmup = 0
     phases.installed.update({"forward", "backward"})
     phases.begin(0)
     token = phases.open("forward")
@@ -320,7 +324,7 @@ def test_a_summary_says_what_was_not_measured() -> None:
 
 
 def test_a_summary_of_no_counted_step_is_still_a_summary() -> None:
-    phases = Phases(Hours(), warmup=5)
+    phases = Phases(Hours())
     summary = phases_document(phases, PROCESS, 0)
     assert (summary["step"], summary["counted_steps"]) == (None, 0)
     json.dumps(summary, allow_nan=False)

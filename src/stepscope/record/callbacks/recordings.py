@@ -99,7 +99,7 @@ class Recordings:
         self._guarded("trigger", self._start_listening, model)
 
     def step(self, number: int) -> None:
-        """An optimizer step has ended; the next has this number. Called again with it, it is none."""
+        """An optimizer step has ended; the next has this number. A second call with it does nothing."""
         if not self._running or number == self._number:
             return
         self._number = number

@@ -25,7 +25,7 @@ from stepscope.record.recording import Recording
 from stepscope.record.trouble import warn_once
 
 # A session and all that it stands on is imported when one is started: loops of jobs that are not recorded
-# come here too, and so does whoever imports one module of this room.
+# come here too, and so does everything that imports one module of this room.
 if TYPE_CHECKING:
     from stepscope.record.inline.session import Session
     from stepscope.record.plan import Plan

@@ -160,7 +160,7 @@ class Recorder:
                 target.rest()
         else:
             self._disarm()
-        # Seldom: code that a step has driven out of the processor's caches is slow code.
+        # Not every time: code that a step has driven out of the processor's caches is slow code.
         if self.iteration % _READ_EVERY == 0:
             self._read()
         self.bookkeeping_ns += time.perf_counter_ns() - now_ns

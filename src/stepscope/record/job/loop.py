@@ -5,8 +5,8 @@ for several batches, which the phases tell apart by counting backwards. Where a 
 over, an epoch started or a validation ran, so that iteration does not count; unless one starts over in
 every iteration (`next(iter(loader))`), which is then how the job works.
 
-With several optimizers the first that steps is the one. When it has gone quiet while another steps on,
-as after a pretraining or a warm-up with an optimizer of its own, the other takes its place.
+With several optimizers the first that steps is the one. When it has stopped while another goes on,
+as after a pretraining or a warm-up with its own optimizer, the other takes its place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepscope.record.targets.optimizers import OptimizerSteps
 from stepscope.record.targets.patches import Patch
 
 QUIET = 16
-"""Steps of another optimizer after which one that has not stepped since is taken to be through.
+"""Steps of another optimizer after which one that has not stepped since counts as finished.
 
 A generator may wait for a few steps of its critic."""
 

@@ -94,7 +94,7 @@ class TrainedModel:
             )
 
     def close(self) -> None:
-        """Looks no more."""
+        """Stops looking."""
         self._given = None
         if self._discovery is not None:
             self._discovery.remove()
@@ -179,7 +179,7 @@ class ModelSearch:
             self._discovery = None
 
     def close(self) -> None:
-        """Lets go of the model, and looks no more."""
+        """Lets go of the model, and stops looking."""
         self.model = None
         if self._discovery is not None:
             self._discovery.remove()

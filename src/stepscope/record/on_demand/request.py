@@ -1,6 +1,6 @@
-"""Asking a running job for a trace, through files in a directory that its ranks can see.
+"""How a running job is asked for a trace: by files in a directory that its ranks can see.
 
-1. Whoever asks writes `request.json` with a new id and without a step: the call.
+1. `stepscope trigger` writes `request.json` with a new id and without a step: the call.
 2. Every rank answers with a file of its own, `rank=00003.json`: which step it is in, and how long its
    steps take.
 3. When all have answered, the request is written again, now with a step that none of them has
@@ -148,7 +148,7 @@ def write_answer(directory: Path, answer: Answer) -> None:
 
 
 def read_answers(directory: Path, request: Request) -> dict[int, Answer]:
-    """The answers to this request by rank; files of other requests, or damaged ones, are none."""
+    """The answers to this request by rank, without those to other requests and damaged files."""
     return {one.rank: one for one in all_answers(directory) if one.id == request.id}
 
 

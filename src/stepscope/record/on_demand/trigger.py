@@ -1,4 +1,4 @@
-"""Whoever asks a running job for a trace: calls its ranks, orders a step, waits for their final answers.
+"""Asking a running job for a trace: calls its ranks, orders a step, waits for their final answers.
 
 The files are described in `request`.
 """

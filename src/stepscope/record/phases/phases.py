@@ -46,21 +46,11 @@ class Phases:
 
     Args:
         now: the host's clock (ns); tests give their own.
-        warmup: first steps that do not count: allocations, autotuning, compilation.
-        memory: reads memory, about every `memory_every` steps, at steps that are kept.
-        memory_every: how often; reading an allocator's counters costs tens of microseconds.
     """
 
     resting = False
 
-    def __init__(
-        self,
-        now: Callable[[], int] = time.perf_counter_ns,
-        *,
-        warmup: int = 5,
-        memory: MemoryReader | None = None,
-        memory_every: int = 10,
-    ) -> None:
+    def __init__(self, now: Callable[[], int] = time.perf_counter_ns) -> None:
         self.history = History(len(COLUMNS))
         self.installed: set[str] = set()
         """Phases that are listened to; the others are not measured, which is not 0."""
@@ -74,9 +64,11 @@ class Phases:
         self.device_checked = 0
         self.device_idle = 0
         self.clock: Clock | None = None
-        self.memory = memory or MemoryReader()
-        self.warmup = warmup
-        self._memory_every = memory_every
+        self.memory = MemoryReader()
+        self.memory_every = 10
+        """Steps between two readings, about: an allocator's counters cost tens of microseconds."""
+        self.warmup = 5
+        """First steps that do not count: allocations, autotuning, compilation."""
         self._now = now
         self._thread = threading.get_ident()
         self._times = [0] * (len(PHASES) + 1)
@@ -214,11 +206,11 @@ class Phases:
     def _memory_is_due(self, *, counted: bool) -> bool:
         """Whether memory is read at this step: where possible at one that is kept.
 
-        Steps that are kept are seldom, late in a long run; the peak is looked at between them, in
+        Late in a long run few steps are kept; the peak is looked at between them, in
         case the job itself sets it back.
         """
         since = self.steps - self._memory_step
-        every = self._memory_every
+        every = self.memory_every
         if counted and self.history.keeps_next:
             return since >= every or self.history.stride >= every
         return since >= 2 * every
@@ -227,7 +219,7 @@ class Phases:
         self._memory_step = self.steps
         current, peak = self.memory.read()
         if current is not None and peak is not None:
-            # The system counts what is resident by and by, and its peak later than that.
+            # The system updates what is resident with a delay, and its peak even later.
             peak = max(peak, current)
         if peak is not None and peak > (self.peak_bytes or 0):
             self.peak_bytes = peak

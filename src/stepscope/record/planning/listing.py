@@ -67,7 +67,7 @@ def plan_text(
     header: Iterable[str] = (),
     all_operators: bool = False,
 ) -> str:
-    """A plan in TOML that names these labels, one per line, for people to cut down.
+    """A plan in TOML that names these labels, one per line, to cut down.
 
     Times are comments, and so are operators and what a plan should not name.
 

@@ -94,7 +94,7 @@ def heaviest(found: Sequence[Listed], top: int) -> list[Listed]:
     """The same list with only the `top` modules that take the longest by themselves.
 
     By themselves means without the modules inside them, forward and backward together. The model
-    itself, and what is no module, stays.
+    itself, and what is not a module, stays.
 
     >>> parts = [Listed("a.forward", own_ns=1), Listed("a.b.forward", own_ns=8), Listed("optimizer.step")]
     >>> [one.label for one in heaviest(parts, 1)]

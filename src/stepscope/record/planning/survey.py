@@ -67,7 +67,7 @@ class Survey(Recording):
         """How many modules ran, of which `top` are kept."""
         self.iterations = 0
         self._top = top
-        # Those without anything of ours lie between the others, so that the job's own changes of
+        # Unwatched ones are between the others, so that the job's own changes of
         # speed reach both alike.
         timed: tuple[Stage, ...] = ("plain", "all", "forwards")
         operators: tuple[Stage, ...] = ("operators",)
@@ -95,7 +95,7 @@ class Survey(Recording):
 
     @property
     def error(self) -> BaseException | None:
-        """What went wrong in a hook of ours; nothing was watched from then on."""
+        """What went wrong in one of our hooks; nothing was watched from then on."""
         return self._hooks.error
 
     @property
@@ -111,7 +111,7 @@ class Survey(Recording):
 
     @property
     def untouched_ns(self) -> int | None:
-        """Time of an iteration without anything of ours in it (ns); None when none ended."""
+        """Time of an unwatched iteration (ns); None when none ended."""
         return self._median_ns("plain")
 
     @property

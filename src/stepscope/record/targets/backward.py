@@ -70,7 +70,7 @@ class ModuleBackward(NodeHooks):
             return
         task = backward_number()
         # One call's start and end belong together, also when a module runs several times; and each
-        # backward is one of its own when a job goes back through a graph that it has kept.
+        # backward counts by itself when a job goes back through a graph that it has kept.
         opened: dict[int, Any] = {}
 
         def begins(_gradients: Any) -> None:

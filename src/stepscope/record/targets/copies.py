@@ -106,7 +106,7 @@ class Copies:
             return bool(target.type != "cpu")
         if isinstance(target, str):
             return not target.startswith("cpu")
-        # An index is one of the accelerator's; a bool would be non_blocking, a dtype is no place.
+        # An index is one of the accelerator's; a bool would be non_blocking, a dtype is not a place.
         return isinstance(target, int) and not isinstance(target, bool)
 
 

@@ -221,7 +221,7 @@ class Finder:
 
 
 def why_not_seen(entry: Entry, finder: Finder, seen: Iterable[str]) -> str:
-    """Words for an entry that the observed iteration did not run."""
+    """Explains why the observed iteration did not run an entry."""
     why = finder.not_measurable(entry)
     if why is not None:
         return why

@@ -1,7 +1,7 @@
 """Collectives on the CPU that still run when the profiler is to stop.
 
 gloo writes the end of a collective into the profiler's records from a thread of its own, or from
-whoever waits for it, and torch frees those records when the profiler stops. A collective that ends
+the thread that waits for it, and torch frees those records when the profiler stops. A collective that ends
 later therefore writes into memory that is the job's again (seen with torch 2.13: in one of ten stops
 under DistributedDataParallel, in each stop with an `isend` that is waited for in the next step). So
 the profiler stops when gloo's threads rest and what was started has ended.

@@ -158,7 +158,7 @@ class Tracer(EveryStep):
         self.stopped = True
         if not self._over:
             try:
-                self._say_what_is_missing()
+                self._warn_of_nothing()
                 self._end_cycle()
             except Exception as error:
                 self._give_up(error)
@@ -237,8 +237,8 @@ class Tracer(EveryStep):
             )
             self._end_cycle()
 
-    def _say_what_is_missing(self) -> None:
-        """Words for a job that ends before anything was recorded."""
+    def _warn_of_nothing(self) -> None:
+        """Warns when a job ends before anything was recorded."""
         cycles = self._cycles
         if self._one is None or self._recording or self.stop_seconds:
             return
