@@ -24,7 +24,7 @@ EVERY_OPTION: dict[str, Any] = {
 
 def kept_by(recording: Recordings) -> dict[str, Any]:
     """The options as the callback's recording keeps them."""
-    known = {**vars(recording), **recording._schedule, **recording._trace_options}
+    known = {**vars(recording), **recording._trace_options}
     return {name: known.get(f"_{name}", known.get(name)) for name in EVERY_OPTION}
 
 
