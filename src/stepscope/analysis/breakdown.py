@@ -69,7 +69,7 @@ class Breakdown:
     """The steps of one recording and what their time went to.
 
     `parts_ns` has a row a step and a column for each of `PARTS`; a row sums to the step's length.
-    `measured` says of each of `PARTS` whether the recording could show it at all. `device_span_ns`
+    `measured` says for each of `PARTS` whether the recording could show it at all. `device_span_ns`
     is the same split of the time from the device's first work to its last; empty without a device.
     `idle_ns` splits the time in which no device did anything, in the steps that count (without marked
     steps, from first work to last): a row for each of `CAUSES`, a column for each of `IDLE_PARTS`.
@@ -114,7 +114,7 @@ def break_down(
         device: the device's work, as `device_work` gives it.
         ranks: the SQL condition on ranks that all of these were asked with.
         causes: whether idle time is told by its cause; `idle_ns` is all 0 otherwise.
-        marked: whether steps are marked; the whole recording is one step otherwise.
+        marked: whether steps are marked; the entire recording is one step otherwise.
     """
     query = _HOST.format(ranks=ranks, depth=outer_depth(scope, ranks))
     host = recordings(scope.numpy(query))

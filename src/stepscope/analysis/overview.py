@@ -1,4 +1,4 @@
-"""What a summary is made of: each thing is asked of the tables once, and only what is needed."""
+"""What a summary is made of: each thing is read from the tables once, and only what is needed."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Times:
 
 
 def measure_times(scope: Scope) -> Times:
-    """Reads every recording's events once and adds up what they say."""
+    """Reads every recording's events once and adds up their times."""
     times = Times(marked=bool(scope.value(_MARKED)))
     rank_steps: dict[int, list[int]] = {}
     with every_step(scope) as whole:

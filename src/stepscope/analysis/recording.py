@@ -151,7 +151,7 @@ _HOST_TIMES = """
 def recorded_times(
     scope: Scope, device: Recordings, ranks: str = "rank >= 0"
 ) -> dict[tuple[int, int], tuple[int, int]]:
-    """First begin and last end of the events of each recording, host and device (ns)."""
+    """First start and last end of the events of each recording, host and device (ns)."""
     columns = [values.tolist() for values in scope.numpy(_HOST_TIMES.format(ranks=ranks)).values()]
     times = {(rank, span): (a, b) for rank, span, a, b in zip(*columns, strict=True)}
     for key, work in device.items():
@@ -162,7 +162,7 @@ def recorded_times(
 
 
 def extent(work: Columns) -> tuple[Array, Array]:
-    """The one window from the first begin to the last end of work."""
+    """The one window from the first start to the last end of work."""
     return work["start_ns"].min(keepdims=True), work["end_ns"].max(keepdims=True)
 
 

@@ -35,7 +35,7 @@ class RankTimes:
     """Mean times of a rank's step (ns).
 
     Args:
-        step_ns: the whole step, on the host.
+        step_ns: the complete step, on the host.
         phases: each phase: on the device where it was marked, else on the host. Input wait is the
             host's; the residual is left out where there is a device, because waiting for that is in it.
         all_reduce_ns: of a backward, with waiting for late ranks; None where it was not timed.

@@ -1,4 +1,4 @@
-"""What rules know of a recording: each thing is asked of the tables once, and only when a rule needs it."""
+"""What rules know about a recording: each thing is asked of the tables once, and only when a rule needs it."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Facts:
 
     @cached_property
     def window_ns(self) -> tuple[int, int] | None:
-        """From the begin of the first counted step to the end of the last; None without steps."""
+        """From the start of the first counted step to the end of the last; None without steps."""
         counted = [_counted(broken.steps) for broken in self.times.broken]
         if not self.has_steps or not counted:
             return None
@@ -181,7 +181,7 @@ class Facts:
 
     def by_recording(self, part: str) -> list[Row]:
         """Mean time of an activity in the steps of each recording, the largest first; of phases, on
-        each rank that tells it."""
+        each rank that measured it."""
         if self.phases_alone is not None:
             return [
                 self._row(rank, of["steps"], part, ns, of["mean_ns"])

@@ -66,7 +66,7 @@ class Group:
 
     @cached_property
     def use(self) -> TensorCoreUse:
-        """What its name says of tensor cores."""
+        """What its name says about tensor cores."""
         return tensor_core_use(self.name, self._input_dtype)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a job's own phases say of its mean step: each loss's time on the ranks that tell it."""
+"""The mean step by a job's own phases: each loss's time on the ranks that measured it."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class PhaseMeans:
         return self._of_compute("device_mean_ns")
 
     def part_ns(self, part: str) -> float | None:
-        """Mean time of one of `PARTS` on the ranks that tell it (ns); None where it was not measured."""
+        """Mean time of one of `PARTS` on the ranks that measured it (ns); None where it was not measured."""
         times = self.by_rank(part)
         return self._mean(times.values()) if times else None
 
     def by_rank(self, part: str) -> dict[int, float]:
-        """Time of a part on each rank that tells it (ns), the longest first.
+        """Time of a part on each rank that measured it (ns), the longest first.
 
         What a late rank loses in a phase is its being late. Where all-reduce was timed on all ranks,
         it takes as long as on the one that waits least; the rest is waiting, on the others.

@@ -109,7 +109,7 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
     and never of wall time; kernels that run at once both count in full. `std_ns` is the sample
     standard deviation (divided by n - 1, as pandas and HTA have it) and so not known for a
     kernel that ran once. `blocks_per_sm` is blocks of the grid divided by multiprocessors:
-    below 1 a part of the device has nothing to do. `occupancy_ratio` is Kineto's estimate, from
+    below 1 a part of the device is idle. `occupancy_ratio` is Kineto's estimate, from
     0 to 1: resident threads over the most there could be. Both means are weighted by duration,
     as in the TensorBoard plugin, over the kernels that have a value.
 

@@ -143,7 +143,7 @@ def launches(scope: Scope, by: str = "kernel") -> pa.Table:
 
     A launch call that starts many kernels (a graph) is one launch: its A, Q and T count once, Q up to
     its first kernel and T up to the end of its last; by kernel name they stand with the kernel that
-    began first, so that a sum over all names is right. Copies and fills are not in it.
+    started first, so that a sum over all names is right. Copies and fills are not in it.
 
     Time in the queue is nothing bad: it shows that the host is ahead of the device. It is when *no*
     launch has queued that the device starves for work.

@@ -115,7 +115,7 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     operators it calls, the runtime calls (a launch, a copy, a wait for the device), named
     ranges and Python frames. The TensorBoard plugin takes off operators and runtime calls too,
     but leaves in the Python frames that an operator calls back into. **Host total** is the
-    whole duration.
+    full duration.
 
     **Recursion**: a call inside another call of the same row adds to `calls` and to self times
     but not to totals, so that no moment of a thread is counted twice. The plugin merges only

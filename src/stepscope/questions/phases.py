@@ -1,4 +1,4 @@
-"""`phases`: what the host does in a step, over a whole run."""
+"""`phases`: what the host does in a step, over an entire run."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
       not count. A kernel of one block uses the device as much as any other here.
     * **Estimated SM efficiency** counts blocks: where the kernels that run at a moment have together
       as many blocks as there are multiprocessors, or more, the moment counts 1, otherwise that
-      ratio; it is averaged over the whole window, idle time included.
+      ratio; it is averaged over the entire window, idle time included.
     * **Estimated achieved occupancy** is the mean of the kernels' occupancy, weighted by the time
       that each runs in the window. Idle time does not enter.
 
@@ -128,7 +128,7 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
 def _windows(
     by: str, steps: Columns, recorded: tuple[int, int] | None, everything: bool
 ) -> tuple[list[int | None], Array, Array]:
-    """Numbers (of steps, None for other windows), begins and ends of the windows to look at."""
+    """Numbers (of steps, None for other windows), starts and ends of the windows to look at."""
     from stepscope.analysis.kernel_use import buckets, whole_window
 
     if by == "time":

@@ -45,8 +45,7 @@ _LEFT = Threshold(
 )
 def elementwise_chains(facts: Facts) -> Iterator[Finding]:
     """Element-wise kernels that follow each other on a stream of a typical step, by operator and
-    kernel; rows of one and the same kernel are loops over tensors that have nothing to do with each
-    other, and do not count. Optimizers have a rule of their own, and kernels that Triton made are fused already.
+    kernel; rows of one and the same kernel are loops over unrelated tensors, and do not count. Optimizers have a rule of their own, and kernels that Triton made are fused already.
 
     At most a chain takes as long as its longest kernel and 15 % of the rest (TraceLens); at least,
     nothing: neighbours need not read what the one before wrote.

@@ -55,7 +55,7 @@ _QUERY = f"""{_BLOCKS}
 
 
 @kernel_rule(
-    "small-grids", "Kernels that give a part of the multiprocessors nothing to do.", _EMPTY
+    "small-grids", "Kernels that leave a part of the multiprocessors without work.", _EMPTY
 )
 def small_grids(facts: Facts) -> Iterator[Finding]:
     """A kernel of fewer blocks than multiprocessors leaves the others empty: its duration times the

@@ -36,12 +36,12 @@ _CALLS = """
     ORDER BY event.rank, event.span, end_ns
 """
 _OF_PROFILER = frozenset({"cudaDeviceSynchronize", "hipDeviceSynchronize"})
-"""The recorder calls these itself where it begins and ends; outside of an operator they are not blamed."""
+"""The recorder calls these itself where it starts and ends; outside of an operator they are not blamed."""
 
 
 @rule(
     "synchronization",
-    "Calls in the step after which the device has nothing to do: `.item()`, `nonzero`, copies that "
+    "Calls in the step after which the device is idle: `.item()`, `nonzero`, copies that "
     "block, `torch.cuda.synchronize()`.",
     _SHARE,
     _EVERY,
@@ -50,7 +50,7 @@ _OF_PROFILER = frozenset({"cudaDeviceSynchronize", "hipDeviceSynchronize"})
 )
 def synchronization(facts: Facts) -> Iterator[Finding]:
     """A call that waits for the device returns when all its work is done; until the host has launched
-    again the device is idle. These gaps, which begin during such a call and end after it with work launched
+    again the device is idle. These gaps, which start during such a call and end after it with work launched
     only then, are what counts, and not how long the calls take: waiting for a busy device loses nothing.
 
     At most the gaps are saved. Nothing is certain: a host that is slower than the device would leave
@@ -90,7 +90,7 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
 
 
 def _blamed(calls: dict[str, Array], start: Array, end: Array) -> list[Row]:
-    """Calls during which a gap begins and that return in it, with its length; a gap counts once."""
+    """Calls during which a gap starts and that return in it, with its length; a gap counts once."""
     if not len(start):
         return []
     at = np.searchsorted(end, calls["end_ns"], side="right")
