@@ -12,9 +12,10 @@ from stepscope.analysis.attainable import (
     roofs_of,
 )
 from stepscope.analysis.attribution import NO_MODULE
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 from stepscope.floor.units import ratio_text
+from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,24 +53,9 @@ _COLUMNS = (
     "efficiency",
     "What fraction of the device's peak did the model's arithmetic reach?",
     _COLUMNS,
-    rests_on=(
-        "devices",
-        "device-work",
-        "device-times",
-        "stream-order",
-        "launches",
-        "own-launches",
-        "clocks",
-        "steps",
-    ),
+    rests_on=(*LAUNCHED_WORK, "clocks", "steps"),
     parameters=(
-        Parameter(
-            "by",
-            "text",
-            "what a row is: a step, or a module with all below it",
-            default="step",
-            choices=("step", "module"),
-        ),
+        by_form("what a row is: a step, or a module with all below it", "step", "module"),
         LIMITS,
         CAUSAL,
     ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows
+from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,16 +43,7 @@ _COLUMNS = (
     "idle",
     "When was each device and stream idle, and why?",
     _COLUMNS,
-    rests_on=(
-        "host-times",
-        "devices",
-        "device-work",
-        "device-times",
-        "stream-order",
-        "launches",
-        "own-launches",
-        "clocks",
-    ),
+    rests_on=(*LAUNCHED_WORK, "host-times", "clocks"),
     parameters=(
         Parameter(
             "kernel_wait_ns",

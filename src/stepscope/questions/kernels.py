@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.attribution import LABELLED_WORK
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
+from stepscope.formats.evidence import DEVICE_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,14 +89,11 @@ def _weighted(column: str) -> str:
             "ratio",
         ),
     ),
-    rests_on=("devices", "device-work", "device-times", "stream-order"),
+    rests_on=DEVICE_WORK,
     parameters=(
-        Parameter(
-            "by",
-            "text",
+        by_form(
             "what to tell apart: name; name, launch properties and operator; or node of CUDA graph",
-            default="name",
-            choices=tuple(_FORMS),
+            *_FORMS,
         ),
     ),
     needs="device",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,15 +119,7 @@ _OF_KERNELS = ("kernels", "kernel_ns", "kernel_mean_ns", "kernel_median_ns", "un
         "own-launches",
         "clocks",
     ),
-    parameters=(
-        Parameter(
-            "by",
-            "text",
-            "a row a `kernel` name, a launch `call` name, or a `rank`",
-            default="kernel",
-            choices=tuple(_KEYS),
-        ),
-    ),
+    parameters=(by_form("a row a `kernel` name, a launch `call` name, or a `rank`", *_KEYS),),
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )

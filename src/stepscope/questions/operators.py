@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.analysis.attribution import LABELLED_WORK
 from stepscope.analysis.recursion import inner_calls
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,13 +89,7 @@ _FORMS = {
         "own-launches",
     ),
     parameters=(
-        Parameter(
-            "by",
-            "text",
-            "what to tell apart: name, name and input shapes, or name and call stack",
-            default="name",
-            choices=tuple(_FORMS),
-        ),
+        by_form("what to tell apart: name, name and input shapes, or name and call stack", *_FORMS),
     ),
     fills="Record with torch.profiler.ProfilerActivity.CPU (and record_shapes=True, with_stack=True).",
 )

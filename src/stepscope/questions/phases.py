@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.phase_times import EACH_STEP, IN_WINDOWS, by_steps, order, times_of
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 from stepscope.answers.selection import numbers_text
 from stepscope.floor.units import ratio_text, time_text
@@ -64,12 +64,12 @@ _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
     _COLUMNS,
     rests_on=(),
     parameters=(
-        Parameter(
-            "by",
-            "text",
+        by_form(
             "a row for each phase, kept step, or window of 20 in the run; or what holds the run back",
-            default="phase",
-            choices=("phase", "step", "window", "verdict"),
+            "phase",
+            "step",
+            "window",
+            "verdict",
         ),
     ),
     steps="all",

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.analysis.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
 from stepscope.analysis.attribution import NO_MODULE
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
+from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,14 +55,13 @@ _COLUMNS = (
     "roofline",
     "How close did each operator and kernel run to what the device can do?",
     _COLUMNS,
-    rests_on=("devices", "device-work", "device-times", "stream-order", "launches", "own-launches"),
+    rests_on=LAUNCHED_WORK,
     parameters=(
-        Parameter(
-            "by",
-            "text",
+        by_form(
             "what a row is: an operator with its input shapes, a kernel, or a module",
-            default="operator",
-            choices=("operator", "kernel", "module"),
+            "operator",
+            "kernel",
+            "module",
         ),
         LIMITS,
         CAUSAL,

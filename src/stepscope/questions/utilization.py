@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
@@ -53,12 +53,11 @@ _COLUMNS = (
     _COLUMNS,
     rests_on=("devices", "device-work", "device-times", "steps"),
     parameters=(
-        Parameter(
-            "by",
-            "text",
+        by_form(
             "`device` for a row a device, `step` for one a step, `time` for at most 100 pieces of time",
-            default="device",
-            choices=("device", "step", "time"),
+            "device",
+            "step",
+            "time",
         ),
     ),
     needs="device",
