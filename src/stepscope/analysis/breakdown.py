@@ -18,6 +18,7 @@ from stepscope.analysis.recording import (
     Array,
     Columns,
     Recordings,
+    counted_steps,
     device_work,
     every_step,
     extent,
@@ -86,8 +87,17 @@ class Breakdown:
     @property
     def counted(self) -> Array:
         """Which steps a mean is made of: the complete ones, or all where none is."""
-        complete: Array = self.steps["complete"]
-        return complete if complete.any() else np.ones_like(complete)
+        return counted_steps(self.steps)
+
+    @property
+    def counted_windows(self) -> Columns:
+        """The columns of these steps."""
+        return {name: values[self.counted] for name, values in self.steps.items()}
+
+    @property
+    def counted_parts_ns(self) -> Array:
+        """What the time of these steps went to."""
+        return self.parts_ns[self.counted]
 
 
 def break_down_all(scope: Scope) -> Iterator[Breakdown]:
@@ -137,8 +147,8 @@ def break_down(
             idle_ns=np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64),
         )
         if causes and work:
-            counted = {name: values[broken.counted] for name, values in own.items()}
-            gaps = find_gaps(device[key], KERNEL_WAIT_NS, counted if marked else None)
+            windows = broken.counted_windows if marked else None
+            gaps = find_gaps(device[key], KERNEL_WAIT_NS, windows)
             idle = split(gaps.start, gaps.end, layers[PARTS.index(IDLE_PARTS[0]) :])
             for cause in range(len(CAUSES)):
                 broken.idle_ns[cause] = idle[gaps.cause == cause].sum(axis=0)

@@ -16,7 +16,7 @@ from stepscope.analysis.intervals import (
     integral,
     union,
 )
-from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, Array, Columns
+from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, Array, Columns, counted_steps
 
 _MOST_BUCKETS = 100
 
@@ -115,7 +115,7 @@ def _weighted(
 
 def whole_window(steps: Columns) -> tuple[Array, Array]:
     """From the first step's start to the last complete step's end (the last one's if none is)."""
-    counted = steps["complete"] if steps["complete"].any() else np.ones_like(steps["complete"])
+    counted = counted_steps(steps)
     return steps["start_ns"][counted].min(keepdims=True), steps["end_ns"][counted].max(
         keepdims=True
     )

@@ -18,6 +18,7 @@ from stepscope.analysis.recording import (
     device_work,
     every_step,
     groups,
+    marks_steps,
     rank_batches,
     recorded_times,
     steps_of,
@@ -51,8 +52,6 @@ _KERNELS = """
     FROM device_event WHERE kind IN ('computation', 'communication')
     GROUP BY name ORDER BY time_ns DESC, name LIMIT $most
 """
-
-_MARKED = "SELECT count(*) FROM step WHERE rule <> 'whole recording'"
 
 
 def _modules(table: str, time: str, condition: str) -> str:
@@ -128,7 +127,7 @@ class Times:
 
 def measure_times(scope: Scope) -> Times:
     """Reads every recording's events once and adds up their times."""
-    times = Times(marked=bool(scope.value(_MARKED)))
+    times = Times(marked=marks_steps(scope))
     rank_steps: dict[int, list[int]] = {}
     with every_step(scope) as whole:
         for ranks in rank_batches(scope.ranks):
@@ -136,7 +135,7 @@ def measure_times(scope: Scope) -> Times:
             for (rank, _), (begin, end) in recorded_times(whole, work, ranks).items():
                 times.recorded_ns[rank] = times.recorded_ns.get(rank, 0) + end - begin
             for broken in break_down(whole, steps, work, ranks, causes=True, marked=times.marked):
-                parts = broken.parts_ns[broken.counted]
+                parts = broken.counted_parts_ns
                 times.broken.append(broken)
                 times.parts_ns.append(parts)
                 times.device_spans_ns.append(broken.device_span_ns)

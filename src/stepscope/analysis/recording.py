@@ -98,6 +98,17 @@ def steps_of(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
     )
 
 
+def counted_steps(steps: Columns) -> Array:
+    """Which steps a mean is made of: the complete ones, or all where none is."""
+    complete = steps["complete"]
+    return complete if complete.any() else np.ones_like(complete)
+
+
+def marks_steps(scope: Scope) -> bool:
+    """Whether steps are marked, or known by the optimizer's calls; else the entire recording is one."""
+    return bool(scope.value("SELECT count(*) FROM step WHERE rule <> 'whole recording'"))
+
+
 def device_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
     """Kernels, copies and fills of the ranks that an SQL condition lets through.
 

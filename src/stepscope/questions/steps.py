@@ -142,13 +142,11 @@ def _step_rows(broken: Breakdown) -> Iterator[list[Any]]:
 def _mean_row(broken: Breakdown) -> Iterator[list[Any]]:
     from stepscope.analysis.breakdown import mean_parts
 
-    complete = broken.steps["complete"]
-    parts_ns = broken.parts_ns[complete] if complete.any() else broken.parts_ns
-    means = mean_parts(parts_ns)
+    means = mean_parts(broken.counted_parts_ns)
     yield [
         broken.rank,
         broken.span,
-        len(parts_ns),
+        len(broken.counted_parts_ns),
         *_measured(means, broken.measured),
         sum(means),
     ]
