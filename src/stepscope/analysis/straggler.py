@@ -168,17 +168,15 @@ def _by_input(compared: _Compared) -> Straggler | None:
 
 def _by_number(compared: _Compared) -> Straggler | None:
     """By what ranks do on their own; what is left of a step may be a wait too, so with care."""
-    own = compared.own
-    if len(compared.ranks) >= ENOUGH_RANKS and not compared.timed:
+    if len(compared.ranks) < ENOUGH_RANKS:
+        return None
+    own, found = compared.own, None
+    if not compared.timed:
         found = compared.straggler(compared.excess(own), own)
-        if found is not None:
-            return _met(compared, found)
-    if len(compared.ranks) >= ENOUGH_RANKS:
+    if found is None:
         with_rest = (*own, "residual")
         found = compared.straggler(compared.excess(with_rest), with_rest, most=0.25)
-        if found is not None:
-            return _met(compared, found)
-    return None
+    return None if found is None else _met(compared, found)
 
 
 def _met(compared: _Compared, found: Straggler) -> Straggler | None:

@@ -141,7 +141,7 @@ def _rank_times(ranks: Mapping[int, Mapping[str, Row]]) -> dict[int, RankTimes]:
     return {
         rank: RankTimes(
             step_ns=phases["step"]["mean_ns"],
-            phases=_on_device(phases) if on_device else _on_host(phases),
+            phases=_times(phases, on_device=on_device),
             all_reduce_ns=phases["step"]["communication_ns"],
             forward_waits=phases["step"]["forward_waits"],
             on_device=on_device,
@@ -150,16 +150,12 @@ def _rank_times(ranks: Mapping[int, Mapping[str, Row]]) -> dict[int, RankTimes]:
     }
 
 
-def _on_host(phases: Mapping[str, Row]) -> dict[str, float]:
-    return {name: phases[name]["mean_ns"] for name in PHASES if name in phases}
-
-
-def _on_device(phases: Mapping[str, Row]) -> dict[str, float]:
+def _times(phases: Mapping[str, Row], *, on_device: bool) -> dict[str, float]:
+    """Each phase's mean time; waiting for input is the host's even where the others are the device's."""
+    own = "device_mean_ns" if on_device else "mean_ns"
     times = {
-        name: phases[name]["device_mean_ns"]
+        name: phases[name]["mean_ns" if name == "input_wait" else own]
         for name in PHASES
-        if name in phases and phases[name]["device_mean_ns"] is not None
+        if name in phases
     }
-    if "input_wait" in phases:
-        times["input_wait"] = phases["input_wait"]["mean_ns"]
-    return times
+    return {name: ns for name, ns in times.items() if ns is not None}

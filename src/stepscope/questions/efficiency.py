@@ -199,14 +199,12 @@ def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -
             by_type[roof.dtype, roof.peak] = by_type.get((roof.dtype, roof.peak), 0.0) + flops
     dtype, peak = max(by_type, key=lambda key: by_type[key]) if by_type else (None, None)
     counted = device_ns - sum(uncounted.values())
-    known = total.attainable_ns is not None and total.bounded_ns > 0
-    attainable = total.attainable_ns / total.bounded_ns if known else None  # type: ignore[operator]
     most = sorted(uncounted.items(), key=lambda item: (-item[1], item[0]))[:3]
     return [
         time_ns,
         device_ns,
         used.ratio,
-        attainable if attainable is None or attainable <= 1 else None,
+        total.attained if (total.attained or 0) <= 1 else None,
         counted / device_ns if device_ns else None,
         used.finding,
         None if total.flops is None else float(round(total.flops)),

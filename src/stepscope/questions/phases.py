@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from stepscope.analysis.phase_times import EACH_STEP, IN_WINDOWS, by_steps, order, times_of
 from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
-from stepscope.answers.selection import numbers_text
 from stepscope.floor.units import ratio_text, time_text
 
 if TYPE_CHECKING:
@@ -182,11 +181,12 @@ def _note(scope: Scope, found: list[Found]) -> list[str]:
             f"The first batch of an epoch, which is in no step, took {time_text(slowest['ns'])} on "
             f"average ({slowest['n']} counted)."
         )
+    from stepscope.judge.facts import ranks_text
+
     missing = _missing_ranks(scope)
     if missing:
-        ranks = f"rank{'s' if len(missing) > 1 else ''} {numbers_text(missing)}"
         one = "it" if len(missing) == 1 else "one of them"
-        lines.append(f"No recording of {ranks}: the others may wait for {one}.")
+        lines.append(f"No recording of {ranks_text(missing)}: the others may wait for {one}.")
     return lines
 
 

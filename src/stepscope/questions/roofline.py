@@ -168,6 +168,11 @@ class Totals(NamedTuple):
     bounded_ns: int
     inexact: bool
 
+    @property
+    def attained(self) -> float | None:
+        """Attainable time as a part of the time of the parts for which it is known."""
+        return _over(self.attainable_ns, self.bounded_ns)
+
 
 def totals(parts: list[Part], roofs: Roofs) -> Totals:
     """Sums of the work of parts, each with the device time of the parts that it is known for."""
@@ -200,14 +205,13 @@ def _row(group: _Group, parts: list[Part], found: DeviceWork, roofs: Roofs, by: 
         if roof.bound:
             time = roof.attainable_ns * part.weight
             weights[roof.bound] = weights.get(roof.bound, 0.0) + time
-    ratio = None
+    ratio = total.attained
     bound = max(weights, key=lambda name: weights[name]) if weights else None
-    if total.attainable_ns is not None and total.bounded_ns:
-        ratio = total.attainable_ns / total.bounded_ns
-        if ratio > 1 and bound == "compute":
+    if ratio is not None and ratio > 1:
+        if bound == "compute":
             ratio, notes = None, notes if total.inexact else [ABOVE, *notes]
-        elif ratio > 1:
-            notes = [CACHED, *notes] if bound == "memory" else notes
+        elif bound == "memory":
+            notes = [CACHED, *notes]
     helps = total.flops is None and any(roofs.counted[part.variant] for part in parts)
     if helps:
         bound, notes = None, [HELPER, *notes]
