@@ -68,31 +68,31 @@ def trace(example, use):
 
 
 def test_a_question_has_a_method_and_a_place_in_sql(trace):
-    assert trace.queue().rows() == [WAITS]
-    assert trace.queue(at_least_ns=100_000, columns=["events"]).rows() == [{"events": 1}]
-    assert trace.ask("queue").rows() == [WAITS]
-    assert trace.sql("SELECT largest_wait_ns FROM answer.queue").rows() == [
+    assert trace.waits().rows() == [WAITS]
+    assert trace.waits(at_least_ns=100_000, columns=["events"]).rows() == [{"events": 1}]
+    assert trace.ask("waits").rows() == [WAITS]
+    assert trace.sql("SELECT largest_wait_ns FROM answer.waits").rows() == [
         {"largest_wait_ns": 560_000}
     ]
-    assert "queue" in dir(trace)
+    assert "waits" in dir(trace)
 
 
 def test_a_parameter_of_a_question_is_checked(trace):
     with pytest.raises(stepscope.StepScopeError, match="no parameter 'atleast'"):
-        trace.queue(atleast=3)
+        trace.waits(atleast=3)
 
 
 def test_an_unknown_method_says_what_there_is(trace):
-    with pytest.raises(AttributeError, match="did you mean queue"):
-        trace.queues  # noqa: B018  # looking it up is what fails
+    with pytest.raises(AttributeError, match="did you mean waits"):
+        trace.waitz  # noqa: B018  # looking it up is what fails
     assert not hasattr(trace, "_repr_html_")
 
 
 def test_a_question_is_marked_by_the_checks_on_its_evidence(trace):
-    declared = find("queue")
+    declared = find("waits")
     assert set(declared.rests_on) == {"launches", "device-times", "clocks"}
     assert str(declared.added_by) == (
-        "plug-in queue (stepscope.questions) of stepscope-example 1.0"
+        "plug-in waits (stepscope.questions) of stepscope-example 1.0"
     )
 
 
@@ -147,7 +147,7 @@ def test_a_folder_may_hold_it_beside_other_files(example, use, tmp_path):
     (tmp_path / "notes.txt").write_text("nothing")
     with stepscope.open(tmp_path, cache=False) as trace:
         assert trace.ranks == (0, 1)
-        assert trace.queue(rank=1, columns=["rank", "events"]).rows() == [{"rank": 1, "events": 2}]
+        assert trace.waits(rank=1, columns=["rank", "events"]).rows() == [{"rank": 1, "events": 2}]
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def two_ranks(example, use, tmp_path, monkeypatch):
 def test_processes_that_read_ranks_find_the_format(example, two_ranks, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(example), prepend=os.pathsep)
     with stepscope.open(two_ranks, cache=False) as trace:
-        assert trace.queue(columns=["rank", "events"]).rows() == [
+        assert trace.waits(columns=["rank", "events"]).rows() == [
             {"rank": 0, "events": 2},
             {"rank": 1, "events": 2},
         ]
@@ -193,52 +193,52 @@ def test_json_that_is_no_trace_of_ours_may_be_a_plug_ins(broken, tmp_path):
 
 def test_the_command_line_has_it_all(example, use, run, tmp_path):
     use(example)
-    assert "mean_wait" in run("queue", str(SAMPLE))
-    assert json.loads(run("queue", str(SAMPLE), "--json"))["rows"] == [WAITS]
+    assert "mean_wait" in run("waits", str(SAMPLE))
+    assert json.loads(run("waits", str(SAMPLE), "--json"))["rows"] == [WAITS]
     assert (
-        run("queue", str(SAMPLE), "--csv", "--columns", "stream,events") == "stream,events\n7,2\n"
+        run("waits", str(SAMPLE), "--csv", "--columns", "stream,events") == "stream,events\n7,2\n"
     )
-    run("queue", str(SAMPLE), "--parquet", str(tmp_path / "queue.parquet"))
-    assert pq.read_table(tmp_path / "queue.parquet").to_pylist() == [WAITS]
+    run("waits", str(SAMPLE), "--parquet", str(tmp_path / "waits.parquet"))
+    assert pq.read_table(tmp_path / "waits.parquet").to_pylist() == [WAITS]
     assert "How long does work wait in the queue" in run("--help")
-    assert "--at-least-ns" in run("queue", "--help")
+    assert "--at-least-ns" in run("waits", "--help")
     listed = run("questions")
-    assert "queue: How long does work wait" in listed
-    assert "added by the plug-in queue (stepscope.questions) of stepscope-example 1.0" in listed
+    assert "waits: How long does work wait" in listed
+    assert "added by the plug-in waits (stepscope.questions) of stepscope-example 1.0" in listed
 
 
 def test_a_question_has_its_page(example, use, run):
     use(example)
-    page = run("questions", "queue")
-    assert page.startswith("# queue\n")
+    page = run("questions", "waits")
+    assert page.startswith("# waits\n")
     assert "The wait is the time from the start" in page
     assert "| `mean_wait_ns` | float | ns | mean time from launch to start |" in page
     assert "`unlinked_kernel_fraction`" in page
 
 
 def test_another_process_finds_it_too(example, spawn):
-    done = spawn(example, "-m", "stepscope", "queue", str(SAMPLE), "--json")
+    done = spawn(example, "-m", "stepscope", "waits", str(SAMPLE), "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["rows"] == [WAITS]
 
 
 def test_without_the_package_everything_is_as_it_was(spawn, tmp_path):
-    done = spawn(tmp_path, "-m", "stepscope", "queue", str(SAMPLE))
+    done = spawn(tmp_path, "-m", "stepscope", "waits", str(SAMPLE))
     assert done.returncode == 2
-    assert "No such command 'queue'" in done.stderr
+    assert "No such command 'waits'" in done.stderr
     done = spawn(tmp_path, "-m", "stepscope", "kernels", str(SAMPLE))
     assert done.returncode == 1
     assert "[not-a-trace]" in done.stderr
 
 
 def test_the_switch_leaves_it_out(example, spawn):
-    done = spawn(example, "-m", "stepscope", "queue", str(SAMPLE), STEPSCOPE_PLUGINS="no")
+    done = spawn(example, "-m", "stepscope", "waits", str(SAMPLE), STEPSCOPE_PLUGINS="no")
     assert done.returncode == 2
 
 
 def test_a_folder_one_stands_in_adds_nothing(example, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "stepscope", "queue", str(SAMPLE)],
+        [sys.executable, "-m", "stepscope", "waits", str(SAMPLE)],
         cwd=example,
         capture_output=True,
         text=True,

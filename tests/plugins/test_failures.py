@@ -73,11 +73,11 @@ def test_one_that_cannot_be_loaded_is_left_out(broken, capsys, source, reason):
 
 
 def test_of_two_with_one_name_the_first_is_kept(broken, use, example, capsys, tmp_path):
-    broken(of("queue"), questions="asked")
+    broken(of("waits"), questions="asked")
     use(example)
-    assert names() == (*OURS, "queue")
-    assert find("queue").added_by.package == "broken-example"
-    assert "'queue' is taken by broken-example" in capsys.readouterr().err
+    assert names() == (*OURS, "waits")
+    assert find("waits").added_by.package == "broken-example"
+    assert "'waits' is taken by broken-example" in capsys.readouterr().err
 
 
 def test_what_it_prints_is_no_part_of_an_answer(broken, kineto, capsys):

@@ -1,4 +1,4 @@
-"""`queue`: how long work waits between its launch and its start."""
+"""`waits`: how long work waits between its launch and its start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepscope.answers.scope import Scope
 
 
 @question(
-    "queue",
+    "waits",
     "How long does work wait in the queue of its stream?",
     (
         Column("rank", "int", "rank it ran for"),
@@ -23,7 +23,7 @@ from stepscope.answers.scope import Scope
     parameters=(Parameter("at_least_ns", "int", "count only what waited so long (ns)", default=0),),
     needs="device",
 )
-def queue(scope: Scope, *, at_least_ns: int) -> pa.Table:
+def waits(scope: Scope, *, at_least_ns: int) -> pa.Table:
     """The wait is the time from the start of the runtime call that launched an event to the start of
     the event on its stream. It holds the cost of the launch itself, a few microseconds.
 
