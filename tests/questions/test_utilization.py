@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.analysis.kernel_use import buckets
+from stepscope.analysis.windows import buckets
 
 
 def kernel(

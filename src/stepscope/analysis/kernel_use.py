@@ -16,9 +16,7 @@ from stepscope.analysis.intervals import (
     integral,
     union,
 )
-from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, Array, Columns, counted_steps
-
-_MOST_BUCKETS = 100
+from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, Array, Columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +109,3 @@ def _weighted(
         weights = [weight[chosen], other[1][chosen]]
         return concurrencies(begin[chosen], finish[chosen], weights)
     return [concurrency(begin[own], finish[own], values[own]) for own, values in (one, other)]
-
-
-def whole_window(steps: Columns) -> tuple[Array, Array]:
-    """From the first step's start to the last complete step's end (the last one's if none is)."""
-    counted = counted_steps(steps)
-    return steps["start_ns"][counted].min(keepdims=True), steps["end_ns"][counted].max(
-        keepdims=True
-    )
-
-
-def buckets(begin: int, end: int) -> tuple[Array, Array]:
-    """Starts and ends of equal pieces of time: a power of ten of µs long, at most 100 of them.
-
-    The last takes what remains, so that the pieces add up to the whole.
-
-    >>> [edge.tolist() for edge in buckets(0, 2_700)]
-    [[0, 1000], [1000, 2700]]
-    """
-    length = 1_000
-    while (end - begin) > _MOST_BUCKETS * length:
-        length *= 10
-    count = max(1, (end - begin) // length)
-    starts = begin + length * np.arange(count, dtype=np.int64)
-    return starts, np.append(starts[1:], end)

@@ -211,6 +211,26 @@ class QuestionMethods(ABC):
             step=step,
         )
 
+    def queue(
+        self,
+        *,
+        by: Literal["stream", "step", "time"] = "stream",
+        top: int | None = None,
+        columns: Sequence[str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+    ) -> Table:
+        """How much work was queued ahead on each stream, and for how long was the queue empty?
+
+        Args:
+            by: `stream` for a row a stream, `step` for one a step, `time` for at most 100
+                pieces of time.
+
+        Columns: rank, span, device, stream, step, start_ns, window_ns, started, unlinked,
+        mean_queued, max_queued, queued_ns, running_ns, starved_ns, empty_ratio.
+        """
+        return self.ask("queue", by=by, top=top, columns=columns, rank=rank, step=step)
+
     def utilization(
         self,
         *,

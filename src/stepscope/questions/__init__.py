@@ -26,6 +26,7 @@ ALL = (
     "copies",
     "launches",
     "idle",
+    "queue",
     "utilization",
     "classes",
     "roofline",

@@ -1,12 +1,13 @@
-"""`phases`: what the host does in a step, over an entire run."""
+"""`phases`: what the host does in a step, over a whole run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.phase_times import EACH_STEP, IN_WINDOWS, by_steps, order, times_of
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.selection import numbers_text
 from stepscope.floor.units import ratio_text, time_text
 
 if TYPE_CHECKING:
@@ -63,12 +64,12 @@ _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
     _COLUMNS,
     rests_on=(),
     parameters=(
-        by_form(
+        Parameter(
+            "by",
+            "text",
             "a row for each phase, kept step, or window of 20 in the run; or what holds the run back",
-            "phase",
-            "step",
-            "window",
-            "verdict",
+            default="phase",
+            choices=("phase", "step", "window", "verdict"),
         ),
     ),
     steps="all",
@@ -181,12 +182,11 @@ def _note(scope: Scope, found: list[Found]) -> list[str]:
             f"The first batch of an epoch, which is in no step, took {time_text(slowest['ns'])} on "
             f"average ({slowest['n']} counted)."
         )
-    from stepscope.judge.facts import ranks_text
-
     missing = _missing_ranks(scope)
     if missing:
+        ranks = f"rank{'s' if len(missing) > 1 else ''} {numbers_text(missing)}"
         one = "it" if len(missing) == 1 else "one of them"
-        lines.append(f"No recording of {ranks_text(missing)}: the others may wait for {one}.")
+        lines.append(f"No recording of {ranks}: the others may wait for {one}.")
     return lines
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows
 from stepscope.floor.units import ratio_text
-from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,11 +51,14 @@ _FORMS = {
     "tensor-cores",
     "Which work could run on tensor cores, which does, and why does the rest not?",
     _COLUMNS,
-    rests_on=LAUNCHED_WORK,
+    rests_on=("devices", "device-work", "device-times", "stream-order", "launches", "own-launches"),
     parameters=(
-        by_form(
+        Parameter(
+            "by",
+            "text",
             "what a row is: a device, an eligible operator with its shapes, or one of their kernels",
-            *_FORMS,
+            default="device",
+            choices=tuple(_FORMS),
         ),
     ),
     needs="device",

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.recording import Array, Columns
     from stepscope.answers.scope import Scope
 
 _COLUMNS = (
@@ -53,11 +52,12 @@ _COLUMNS = (
     _COLUMNS,
     rests_on=("devices", "device-work", "device-times", "steps"),
     parameters=(
-        by_form(
+        Parameter(
+            "by",
+            "text",
             "`device` for a row a device, `step` for one a step, `time` for at most 100 pieces of time",
-            "device",
-            "step",
-            "time",
+            default="device",
+            choices=("device", "step", "time"),
         ),
     ),
     needs="device",
@@ -71,7 +71,7 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
       not count. A kernel of one block uses the device as much as any other here.
     * **Estimated SM efficiency** counts blocks: where the kernels that run at a moment have together
       as many blocks as there are multiprocessors, or more, the moment counts 1, otherwise that
-      ratio; it is averaged over the entire window, idle time included.
+      ratio; it is averaged over the whole window, idle time included.
     * **Estimated achieved occupancy** is the mean of the kernels' occupancy, weighted by the time
       that each runs in the window. Idle time does not enter.
 
@@ -97,6 +97,7 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
         recorded_times,
         steps_of,
     )
+    from stepscope.analysis.windows import windows
 
     def rows(whole: Scope) -> Iterator[list[Any]]:
         for ranks in rank_batches(scope.ranks):
@@ -107,7 +108,9 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
             for key, work in device.items():
                 if key not in chosen:
                     continue
-                numbers, start, end = _windows(by, chosen[key], recorded.get(key), everything)
+                numbers, start, end = windows(
+                    by, chosen[key], recorded.get(key), all_steps=everything
+                )
                 for (index,), own in groups(work, "device").items():
                     use = use_of_kernels(own, start, end)
                     if by == "device":
@@ -122,20 +125,3 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
     with every_step(scope) as whole:
         names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]
         return answer_rows(_COLUMNS, names, rows(whole))
-
-
-def _windows(
-    by: str, steps: Columns, recorded: tuple[int, int] | None, everything: bool
-) -> tuple[list[int | None], Array, Array]:
-    """Numbers (of steps, None for other windows), starts and ends of the windows to look at."""
-    from stepscope.analysis.kernel_use import buckets, whole_window
-
-    if by == "time":
-        of_steps = int(steps["start_ns"].min()), int(steps["end_ns"].max())
-        starts, ends = buckets(*(recorded or of_steps))
-        return [None] * len(starts), starts, ends
-    if by == "step":
-        return steps["step"].tolist(), steps["start_ns"], steps["end_ns"]
-    if everything:
-        return [None], *whole_window(steps)
-    return [None], steps["start_ns"], steps["end_ns"]

@@ -1,0 +1,185 @@
+"""How far the host is ahead: the work that was launched and has not started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.analysis.recording import Array, Columns
+    from stepscope.answers.scope import Scope
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process"),
+    Column("span", "int", "which of the rank's recordings, from 0", shown=False),
+    Column("device", "int", "index of the device in its process"),
+    Column("stream", "int", "stream; empty for all streams of the device together"),
+    Column("step", "int", "number of the step, as the program counts"),
+    Column("start_ns", "int", "start of the window, since the run's start", "ns"),
+    Column("window_ns", "int", "length of the window", "ns"),
+    Column("started", "int", "kernels, copies and fills that started in the window", "count"),
+    Column("unlinked", "int", "those whose launch is not known", "count", shown=False),
+    Column("mean_queued", "float", "mean number of pieces of work in the queue", "count"),
+    Column("max_queued", "int", "most pieces of work in the queue at one time", "count"),
+    Column("queued_ns", "int", "at least one piece of work was in the queue", "ns"),
+    Column("running_ns", "int", "the queue was empty, and work was running", "ns"),
+    Column("starved_ns", "int", "the queue was empty, and nothing was running", "ns"),
+    Column("empty_ratio", "float", "the part of the window in which the queue was empty", "ratio"),
+)
+_OF_WINDOWS = {"stream": (), "step": ("step", "start_ns"), "time": ("start_ns",)}
+"""What each form says of a window beside its length."""
+_OF_THE_QUEUE = (
+    "mean_queued", "max_queued", "queued_ns", "running_ns", "starved_ns", "empty_ratio",
+)  # fmt: skip
+"""What is not known where no launch is."""
+
+
+@question(
+    "queue",
+    "How much work was queued ahead on each stream, and for how long was the queue empty?",
+    _COLUMNS,
+    rests_on=(
+        "devices",
+        "device-work",
+        "device-times",
+        "launches",
+        "own-launches",
+        "clocks",
+        "steps",
+    ),
+    parameters=(
+        Parameter(
+            "by",
+            "text",
+            "`stream` for a row a stream, `step` for one a step, `time` for at most 100 pieces of time",
+            default="stream",
+            choices=tuple(_OF_WINDOWS),
+        ),
+    ),
+    needs="device",
+    fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+)
+def queue(scope: Scope, by: str = "stream") -> pa.Table:
+    """How far the host is ahead of the device. A kernel, copy or fill is in its stream's queue from the
+    start of the call that launched it until it starts itself. It counts as queued also while it waits
+    for another stream, for an event or for its own launch call to return. A graph's kernels are in the
+    queue from the start of the graph's launch.
+
+    A device's queue, in the rows without a stream, is that of all its streams together: `mean_queued`
+    and `started` are the sums of its streams', and it is empty when all of them are.
+
+    The window is divided without a rest: at least one piece of work was queued (`queued_ns`); none was,
+    but work was still running (`running_ns`); neither (`starved_ns`), which is time in which the device,
+    or the stream, had been given nothing to do. A queue that is often empty and a device that starves
+    say that the host is too slow. A stream that is used now and then starves too, which costs nothing
+    while others run: read the device's rows first.
+
+    `mean_queued` times `window_ns` is the time that all pieces of work spent in the queue (Little's
+    law), so that a mean of 100 is not 100 pieces at all times: `--by time` shows how it rises and falls.
+
+    The window reaches from the start of the first step to the end of the last complete one, as the
+    question `steps` bounds them; with `--step` it is the chosen steps. With `by="step"` every step is a
+    window, and with `by="time"` pieces of time as in `utilization`.
+
+    Work whose launch is not known is never in the queue, but counts as running. Where no launch on a
+    stream is known, nothing is said of its queue.
+
+    Holistic Trace Analysis counts the same pieces of a stream, launched by runtime calls and one a call;
+    the statistics of its summary are over the changes of the queue's length, ours over time.
+    """
+    from stepscope.analysis.gaps import launched_work
+    from stepscope.analysis.recording import (
+        every_step,
+        groups,
+        rank_batches,
+        recorded_times,
+        steps_of,
+    )
+    from stepscope.analysis.windows import windows
+
+    def rows(whole: Scope) -> Iterator[list[Any]]:
+        for ranks in rank_batches(scope.ranks):
+            chosen = steps_of(scope, ranks)
+            device = launched_work(whole, ranks)
+            everything = scope.steps is None
+            recorded = recorded_times(whole, device, ranks) if by == "time" and everything else {}
+            for key, work in device.items():
+                if key not in chosen:
+                    continue
+                numbers, start, end = windows(
+                    by, chosen[key], recorded.get(key), all_steps=everything
+                )
+                for (index,), own in groups(work, "device").items():
+                    streams: dict[int | None, Columns] = {None: own}
+                    streams |= {stream: part for (stream,), part in groups(own, "stream").items()}
+                    for stream, part in streams.items():
+                        for window in _figures(part, numbers, start, end, together=by == "stream"):
+                            yield [*key, index, stream, *(window[name] for name in figures)]
+
+    left_out = {"step", "start_ns"} - set(_OF_WINDOWS[by])
+    names = [column.name for column in _COLUMNS if column.name not in left_out]
+    figures = names[names.index("stream") + 1 :]
+    with every_step(scope) as whole:
+        return answer_rows(_COLUMNS, names, rows(whole))
+
+
+def _figures(
+    work: Columns, numbers: list[int | None], start: Array, end: Array, *, together: bool
+) -> Iterator[dict[str, Any]]:
+    """The columns of each window from `start` to `end`, or of all `together`, by name."""
+    import numpy as np
+
+    from stepscope.analysis.intervals import concurrency, integral, split, union
+    from stepscope.analysis.recording import NEVER, union_of
+
+    known = work["launch_ns"] != NEVER
+    # Where clocks disagree, work starts before it was launched: it was never in the queue.
+    waits = known & (work["launch_ns"] < work["start_ns"])
+    launch, begin = work["launch_ns"][waits], work["start_ns"][waits]
+    length = concurrency(launch, begin)
+    parts = split(start, end, [union(launch, begin), union_of(work)])
+    first = np.searchsorted(length.time, start, side="right") - 1
+    last = np.searchsorted(length.time, end, side="left")
+    columns = {
+        "window_ns": end - start,
+        "started": _starts(work["start_ns"], start, end),
+        "unlinked": _starts(work["start_ns"][~known], start, end),
+        "queued_ns": parts[:, 0],
+        "running_ns": parts[:, 1],
+        "starved_ns": parts[:, 2],
+        "waited_ns": integral(length, start, end),
+        "max_queued": np.array(
+            [
+                length.value[max(a, 0) : b].max(initial=0)
+                for a, b in zip(first.tolist(), last.tolist(), strict=True)
+            ]
+        ),
+    }
+    if together:
+        peak = columns["max_queued"].max(keepdims=True, initial=0)
+        columns = {name: values.sum(keepdims=True) for name, values in columns.items()}
+        columns["max_queued"] = peak
+        numbers = [None]
+    for number, at, *values in zip(numbers, start.tolist(), *columns.values(), strict=False):
+        window: dict[str, Any] = dict(zip(columns, map(int, values), strict=True))
+        size = window["window_ns"]
+        window |= {
+            "step": number,
+            "start_ns": at,
+            "mean_queued": window["waited_ns"] / size if size else None,
+            "empty_ratio": (size - window["queued_ns"]) / size if size else None,
+        }
+        yield window if known.any() else window | dict.fromkeys(_OF_THE_QUEUE)
+
+
+def _starts(times: Array, start: Array, end: Array) -> Array:
+    """How many of some times lie in each window."""
+    import numpy as np
+
+    ordered = np.sort(times)
+    return np.searchsorted(ordered, end, side="left") - np.searchsorted(ordered, start, side="left")

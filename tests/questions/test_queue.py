@@ -1,0 +1,192 @@
+"""The queue of launched work: how long it is, when it is empty, and that its parts add up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
+
+import stepscope
+from stepscope.answers.ask import ask
+from stepscope.formats.evidence import EVERYTHING
+from stepscope.questions import affected, find
+from stepscope.store.open import Store
+
+
+def recording(*work: tuple[int | None, int, int, int], **tables: Any) -> dict[str, Any]:
+    """Work as (launched at or None, start, duration, stream), with its launch calls."""
+    return {
+        "host_event": [
+            {"id": number, "kind": "runtime", "role": "launch", "start_ns": launch, "dur_ns": 2}
+            for number, (launch, *_) in enumerate(work)
+            if launch is not None
+        ],
+        "device_event": [
+            {"start_ns": start, "dur_ns": dur, "stream": stream}
+            | ({} if launch is None else {"launch_id": number})
+            for number, (launch, start, dur, stream) in enumerate(work)
+        ],
+        **tables,
+    }
+
+
+QUEUE = (
+    "stream,window_ns,started,mean_queued,max_queued,queued_ns,running_ns,starved_ns,empty_ratio"
+)
+
+
+def test_work_is_queued_from_its_launch_until_it_starts(diff: Any) -> None:
+    rows = recording(
+        (0, 20, 30, 7),
+        (10, 50, 10, 7),  # from 10 to 20 two wait on stream 7
+        (20, 40, 5, 8),
+        (80, 90, 10, 7),  # from 60 to 80 there is nothing to do
+        step=[{"end_ns": 100}],
+    )
+    diff(
+        "queue",
+        rows,
+        f"""
+        {QUEUE}
+        ,100,4,0.9,2,60,20,20,0.4
+        7,100,3,0.7,2,60,20,20,0.4
+        8,100,1,0.2,1,20,5,75,0.8
+        """,
+    )
+
+
+def test_each_step_is_a_window(diff: Any) -> None:
+    rows = recording(
+        (0, 60, 30, 7),
+        (55, 90, 10, 7),
+        step=[{"step": 1, "end_ns": 50}, {"step": 2, "start_ns": 50, "end_ns": 100}],
+    )
+    expected = """
+        step,stream,start_ns,window_ns,started,max_queued,queued_ns,running_ns,starved_ns
+        1,,0,50,0,1,50,0,0
+        2,,50,50,2,2,40,10,0
+        1,7,0,50,0,1,50,0,0
+        2,7,50,50,2,2,40,10,0
+        """
+    diff("queue", rows, expected, by="step")
+    diff("queue", rows, "stream,window_ns,started,queued_ns\n,50,2,40\n7,50,2,40", steps=[2])
+
+
+def test_pieces_of_time_follow_the_queue(diff: Any) -> None:
+    rows = recording((0, 1_500, 1_000, 7), step=[{"end_ns": 2_500}])
+    diff(
+        "queue",
+        rows,
+        """
+        stream,start_ns,window_ns,mean_queued,starved_ns
+        ,0,1000,1.0,0
+        ,1000,1500,0.3333333333333333,0
+        7,0,1000,1.0,0
+        7,1000,1500,0.3333333333333333,0
+        """,
+        by="time",
+    )
+
+
+def test_nothing_is_said_of_a_queue_whose_launches_are_not_known(diff: Any) -> None:
+    rows = recording((None, 10, 30, 7), (0, 50, 10, 8), step=[{"end_ns": 100}])
+    diff(
+        "queue",
+        rows,
+        """
+        stream,started,unlinked,mean_queued,queued_ns,running_ns,starved_ns,empty_ratio
+        ,2,1,0.5,50,10,40,0.5
+        7,1,1,,,,,
+        8,1,0,0.5,50,10,40,0.5
+        """,
+    )
+
+
+def test_work_that_starts_before_its_launch_was_never_queued(diff: Any) -> None:
+    rows = recording((60, 50, 10, 7), step=[{"end_ns": 100}])
+    diff("queue", rows, "stream,max_queued,queued_ns,running_ns\n,0,0,10\n7,0,0,10")
+
+
+def test_damage_to_what_it_rests_on_marks_it() -> None:
+    rests_on = {kind for kind in EVERYTHING if "queue" in affected(kind).split(",")}
+    assert rests_on == {
+        "devices", "device-work", "device-times", "launches", "own-launches", "clocks", "steps",
+    }  # fmt: skip
+
+
+WORK = st.lists(
+    st.tuples(
+        st.none() | st.integers(0, 45), st.integers(0, 40), st.integers(0, 12), st.integers(0, 1)
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+@examples(25)
+@given(WORK, st.integers(0, 30), st.integers(1, 30))
+def test_it_is_what_counting_at_every_nanosecond_gives(
+    work: list[Any], first: int, length: int
+) -> None:
+    edges = [first, first + 9, first + 9 + length]
+    steps = [{"step": n + 1, "start_ns": edges[n], "end_ns": edges[n + 1]} for n in (0, 1)]
+    with Store.from_rows(recording(*work, step=steps)) as store:
+        answers = {
+            None: ask(find("queue"), store).rows(),
+            1: ask(find("queue"), store, steps=[1]).rows(),
+            2: ask(find("queue"), store, steps=[2]).rows(),
+        }
+        by_step = ask(find("queue"), store, by="step").rows()
+    for step, rows in answers.items():
+        at_times = range(edges[0 if step is None else step - 1], edges[step or 2])
+        for row in rows:
+            own = [piece for piece in work if row["stream"] in (None, piece[3])]
+            if all(launch is None for launch, *_ in own):
+                assert row["queued_ns"] is None
+                continue
+            waiting = [
+                sum(launch is not None and launch <= at < start for launch, start, *_ in own)
+                for at in at_times
+            ]
+            running = [
+                any(start <= at < start + dur for _, start, dur, _ in own) for at in at_times
+            ]
+            empty = [not count for count in waiting]
+            assert row["mean_queued"] == pytest.approx(sum(waiting) / len(at_times))
+            assert row["max_queued"] == max(waiting)
+            assert row["queued_ns"] == len(at_times) - sum(empty)
+            assert row["running_ns"] == sum(a and b for a, b in zip(empty, running, strict=True))
+            assert row["queued_ns"] + row["running_ns"] + row["starved_ns"] == row["window_ns"]
+            assert row["started"] == sum(start in at_times for _, start, *_ in own)
+    for step in (1, 2):
+        same = [
+            {k: v for k, v in row.items() if k in answers[step][0]}
+            for row in by_step
+            if row["step"] == step
+        ]
+        assert same == answers[step]
+
+
+@pytest.mark.traces
+@pytest.mark.parametrize(
+    "trace",
+    ["resnet50_v100", "ddp_v100_rank1of2", "vllm_decode_graph", "gpu_only_mi210", "event_sync"],
+)
+@pytest.mark.usefixtures("own_cache")
+def test_parts_and_streams_of_real_traces_add_up(shared_traces: Any, trace: str) -> None:
+    with stepscope.open(shared_traces / "kineto" / trace) as opened:
+        for by in ("stream", "step", "time"):
+            rows = opened.ask("queue", by=by).rows()
+            for row in rows:
+                if row["queued_ns"] is not None:
+                    parts = row["queued_ns"] + row["running_ns"] + row["starved_ns"]
+                    assert parts == row["window_ns"]
+            for count in ("started", "unlinked"):
+                totals = [
+                    sum(row[count] for row in rows if (row["stream"] is None) is of_device)
+                    for of_device in (True, False)
+                ]
+                assert totals[0] == totals[1]
