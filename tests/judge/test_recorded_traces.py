@@ -19,11 +19,11 @@ FOUND: dict[str, list[str]] = {
     "bert_small_mi300": ["host-bound", "synchronization", "low-utilization"],
     "ddp_a100_rank3of8": [
         "communication-bound", "amp-off", "host-bound", "small-grids", "elementwise-chains",
-        "misaligned-dimensions",
+        "slow-pinned-copies", "misaligned-dimensions",
     ],
     "ddp_v100_rank1of2": [
-        "device-bound", "amp-off", "copy-bound", "copies-and-casts", "elementwise-chains",
-        "data-quality",
+        "device-bound", "amp-off", "copy-bound", "copies-and-casts", "slow-pinned-copies",
+        "elementwise-chains", "data-quality",
     ],
     "dlrm_8rank_v100": [
         "host-bound", "communication-bound", "input-bound", "unfused-optimizer", "small-grids",

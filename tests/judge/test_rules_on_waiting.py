@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.judge.job import Job
+import pytest
+from tests.judge.job import V100, Job
 
 LOADING = {"kind": "annotation", "role": "dataloader"}
 SYNC = {"kind": "runtime", "role": "synchronize"}
@@ -248,3 +249,32 @@ def test_a_long_step_that_computes_more_is_long_with_good_reason(findings: Any) 
 def test_even_steps_are_neither(findings: Any) -> None:
     rows = uneven(10**6, 1_020_000, 10**6, 1_010_000, 10**6)
     assert findings(rows, "uneven-steps") + findings(rows, "first-step") == []
+
+
+def pinned(size: int, dur_ns: int = 300_000, device: Any = V100, **columns: Any) -> dict[str, Any]:
+    copy = {"kind": "copy", "copy_kind": "HtoD", "memory_kind": "pinned", "bytes": size} | columns
+    job = Job(device=device).kernel("Memcpy HtoD (Pinned -> Device)", dur_ns, **copy)
+    return job.kernel("work", 600_000).rows()
+
+
+def test_pinned_copies_at_two_fifths_of_the_link_are_slow(findings: Any) -> None:
+    # A V100 has 16 GB/s: 1.92 MB take 120 µs there, and took 300.
+    (row,) = findings(pinned(1_920_000), "slow-pinned-copies")
+    assert (row["value"], row["unit"]) == (0.4, "ratio")
+    assert (row["saving_low_ns"], row["saving_high_ns"]) == (0, 180_000)
+    assert row["evidence"][0]["bandwidth_bytes_per_s"] == pytest.approx(6.4e9)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pinned(2_400_000),
+        pinned(900_000),
+        pinned(1_920_000, memory_kind="pageable"),
+        pinned(1_920_000, copy_kind="DtoH"),
+        pinned(1_920_000, device={**V100, "name": "A device of next year"}),
+    ],
+    ids=["half of the link", "small", "pageable", "to the host", "unknown link"],
+)
+def test_other_copies_are_not(findings: Any, rows: Any) -> None:
+    assert findings(rows, "slow-pinned-copies") == []

@@ -50,6 +50,7 @@ ALL = (
     *QUICK,
     "synchronization",
     "pageable_copies",
+    "slow_pinned_copies",
     "products.amp_off",
     "products.tf32_off",
     "products.tensor_cores_unused",
