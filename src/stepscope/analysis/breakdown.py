@@ -18,6 +18,7 @@ from stepscope.analysis.recording import (
     Array,
     Columns,
     Recordings,
+    counted_steps,
     device_work,
     every_step,
     extent,
@@ -69,7 +70,7 @@ class Breakdown:
     """The steps of one recording and what their time went to.
 
     `parts_ns` has a row a step and a column for each of `PARTS`; a row sums to the step's length.
-    `measured` says of each of `PARTS` whether the recording could show it at all. `device_span_ns`
+    `measured` says for each of `PARTS` whether the recording could show it at all. `device_span_ns`
     is the same split of the time from the device's first work to its last; empty without a device.
     `idle_ns` splits the time in which no device did anything, in the steps that count (without marked
     steps, from first work to last): a row for each of `CAUSES`, a column for each of `IDLE_PARTS`.
@@ -86,8 +87,17 @@ class Breakdown:
     @property
     def counted(self) -> Array:
         """Which steps a mean is made of: the complete ones, or all where none is."""
-        complete: Array = self.steps["complete"]
-        return complete if complete.any() else np.ones_like(complete)
+        return counted_steps(self.steps)
+
+    @property
+    def counted_windows(self) -> Columns:
+        """The columns of these steps."""
+        return {name: values[self.counted] for name, values in self.steps.items()}
+
+    @property
+    def counted_parts_ns(self) -> Array:
+        """What the time of these steps went to."""
+        return self.parts_ns[self.counted]
 
 
 def break_down_all(scope: Scope) -> Iterator[Breakdown]:
@@ -114,7 +124,7 @@ def break_down(
         device: the device's work, as `device_work` gives it.
         ranks: the SQL condition on ranks that all of these were asked with.
         causes: whether idle time is told by its cause; `idle_ns` is all 0 otherwise.
-        marked: whether steps are marked; the whole recording is one step otherwise.
+        marked: whether steps are marked; the entire recording is one step otherwise.
     """
     query = _HOST.format(ranks=ranks, depth=outer_depth(scope, ranks))
     host = recordings(scope.numpy(query))
@@ -137,8 +147,8 @@ def break_down(
             idle_ns=np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64),
         )
         if causes and work:
-            counted = {name: values[broken.counted] for name, values in own.items()}
-            gaps = find_gaps(device[key], KERNEL_WAIT_NS, counted if marked else None)
+            windows = broken.counted_windows if marked else None
+            gaps = find_gaps(device[key], KERNEL_WAIT_NS, windows)
             idle = split(gaps.start, gaps.end, layers[PARTS.index(IDLE_PARTS[0]) :])
             for cause in range(len(CAUSES)):
                 broken.idle_ns[cause] = idle[gaps.cause == cause].sum(axis=0)

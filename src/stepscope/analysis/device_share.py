@@ -75,7 +75,7 @@ def share_device(work: Columns, window_start: Array, window_end: Array) -> Devic
 
 
 def device_totals(work: Columns, steps: Columns | None) -> dict[str, int]:
-    """What a device did from its first begin to its last end, or in the given steps together."""
+    """What a device did from its first start to its last end, or in the given steps together."""
     if steps is not None:
         return share_device(work, steps["start_ns"], steps["end_ns"]).total()
     share = share_device(work, *extent(work)).total()
@@ -100,7 +100,7 @@ def summed(start: Array, end: Array, window_start: Array, window_end: Array) -> 
 
 
 def _running(start: Array, end: Array, window_start: Array, window_end: Array) -> Array:
-    """How many intervals run in each window; one that takes no time runs in the window it begins in."""
+    """How many intervals run in each window; one that takes no time runs in the window it starts in."""
     begun = np.searchsorted(np.sort(start, kind=_SORT), window_end)
     over = np.sort(np.maximum(end, start + 1), kind=_SORT)
     over = np.searchsorted(over, window_start, side="right")

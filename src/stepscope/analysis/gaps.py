@@ -70,7 +70,7 @@ _RUNTIME_CALLS = """
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Times in which nothing ran: begin, end (ns) and cause (index into `CAUSES`) of each."""
+    """Times in which nothing ran: start, end (ns) and cause (index into `CAUSES`) of each."""
 
     start: Array
     end: Array
@@ -90,14 +90,14 @@ def launched_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
 def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None) -> Gaps:
     """The gaps between work that runs on one stream, or on one device.
 
-    A gap reaches from the latest end so far to the next begin: the latest, not the last one's, because
-    work may begin before what began before it has ended.
+    A gap reaches from the latest end so far to the next start: the latest, not the last one's, because
+    work may start before what started before it has ended.
 
     Args:
         work: as `launched_work` or `device_work` gives it.
         kernel_wait_ns: gaps at least this long are not the device's own delay between two kernels.
         windows: windows of time (`start_ns`, `end_ns`) in order, to which gaps are cut; the time from
-            a window's begin to the first work, and from the last to its end, then is a gap too.
+            a window's start to the first work, and from the last to its end, then is a gap too.
     """
     order = np.argsort(work["start_ns"], kind="stable")
     start, end = work["start_ns"][order], work["end_ns"][order]

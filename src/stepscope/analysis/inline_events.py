@@ -1,6 +1,6 @@
 """What measured events amount to, per rank and over ranks: one query for all questions that ask.
 
-Whole iterations are those in which nothing was measured, where there are such: measuring costs a
+Complete iterations are those in which nothing was measured, where there are such: measuring costs a
 little, and they are what the job is like without it.
 """
 
@@ -50,4 +50,4 @@ MEASURED = f"""
     )
 """
 """Subqueries, the last of which, `measured`, has a row per rank, span, device, stream, label and
-occurrence, and one per rank and span for whole iterations."""
+occurrence, and one per rank and span for complete iterations."""

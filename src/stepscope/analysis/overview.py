@@ -1,4 +1,4 @@
-"""What a summary is made of: each thing is asked of the tables once, and only what is needed."""
+"""What a summary is made of: each thing is read from the tables once, and only what is needed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from stepscope.analysis.recording import (
     device_work,
     every_step,
     groups,
+    marks_steps,
     rank_batches,
     recorded_times,
     steps_of,
@@ -33,39 +34,37 @@ _DEVICES = """
 """
 
 _HOST_OPERATORS = """
-    SELECT name, count(*) AS calls, sum(self_ns)::BIGINT AS host_self_ns,
-        sum(self_ns) / nullif(sum(sum(self_ns)) OVER (), 0) AS share_ratio
+    SELECT name AS item, count(*) AS count, sum(self_ns)::BIGINT AS time_ns,
+        sum(self_ns) / nullif(sum(sum(self_ns)) OVER (), 0) AS share_ratio, 'host self time' AS text
     FROM host_event WHERE kind = 'operator'
-    GROUP BY name ORDER BY host_self_ns DESC, name
+    GROUP BY name ORDER BY time_ns DESC, name
 """
 
 _DEVICE_OPERATORS = f"""
-    SELECT charged_to AS name, sum(dur_ns)::BIGINT AS time_ns,
-        sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio,
+    SELECT charged_to AS item, sum(dur_ns)::BIGINT AS time_ns,
+        sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio, 'device self time' AS text,
         bool_or(operator_name IS NOT NULL) AS charged
-    FROM ({CHARGED_WORK}) GROUP BY charged_to ORDER BY time_ns DESC, name LIMIT $most
+    FROM ({CHARGED_WORK}) GROUP BY charged_to ORDER BY time_ns DESC, item LIMIT $most
 """
 
 _KERNELS = """
-    SELECT name, sum(dur_ns)::BIGINT AS time_ns, count(*) AS count,
-        sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio
+    SELECT name AS item, sum(dur_ns)::BIGINT AS time_ns, count(*) AS count,
+        sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio, 'summed duration' AS text
     FROM device_event WHERE kind IN ('computation', 'communication')
     GROUP BY name ORDER BY time_ns DESC, name LIMIT $most
 """
 
-_MARKED = "SELECT count(*) FROM step WHERE rule <> 'whole recording'"
 
-
-def _modules(table: str, time: str, condition: str) -> str:
+def _modules(table: str, time: str, condition: str, what: str) -> str:
     return f"""
-        SELECT module.path AS name, sum(own.time_ns)::BIGINT AS time_ns, sum(module.calls)::BIGINT AS count,
-            sum(own.time_ns) / nullif(any_value(whole.time_ns), 0) AS share_ratio
+        SELECT module.path AS item, sum(own.time_ns)::BIGINT AS time_ns, sum(module.calls)::BIGINT AS count,
+            sum(own.time_ns) / nullif(any_value(everything.time_ns), 0) AS share_ratio, '{what}' AS text
         FROM (
             SELECT rank, span, module_id, sum({time}) AS time_ns FROM {table}
             WHERE {condition} AND module_id IS NOT NULL GROUP BY ALL
         ) AS own JOIN module USING (rank, span, module_id),
-        (SELECT sum({time}) AS time_ns FROM {table} WHERE {condition}) AS whole
-        GROUP BY module.path ORDER BY time_ns DESC, name LIMIT $most
+        (SELECT sum({time}) AS time_ns FROM {table} WHERE {condition}) AS everything
+        GROUP BY module.path ORDER BY time_ns DESC, item LIMIT $most
     """
 
 
@@ -128,8 +127,8 @@ class Times:
 
 
 def measure_times(scope: Scope) -> Times:
-    """Reads every recording's events once and adds up what they say."""
-    times = Times(marked=bool(scope.value(_MARKED)))
+    """Reads every recording's events once and adds up their times."""
+    times = Times(marked=marks_steps(scope))
     rank_steps: dict[int, list[int]] = {}
     with every_step(scope) as whole:
         for ranks in rank_batches(scope.ranks):
@@ -137,7 +136,7 @@ def measure_times(scope: Scope) -> Times:
             for (rank, _), (begin, end) in recorded_times(whole, work, ranks).items():
                 times.recorded_ns[rank] = times.recorded_ns.get(rank, 0) + end - begin
             for broken in break_down(whole, steps, work, ranks, causes=True, marked=times.marked):
-                parts = broken.parts_ns[broken.counted]
+                parts = broken.counted_parts_ns
                 times.broken.append(broken)
                 times.parts_ns.append(parts)
                 times.device_spans_ns.append(broken.device_span_ns)
@@ -177,59 +176,34 @@ def devices(scope: Scope) -> list[Row]:
 def busiest_operator(scope: Scope) -> tuple[str, float] | None:
     """The operator with the largest self time on the host, with its share of all operators'."""
     rows = scope.sql(f"{_HOST_OPERATORS} LIMIT 1").to_pylist()
-    return (rows[0]["name"], rows[0]["share_ratio"] or 0.0) if rows else None
+    return (rows[0]["item"], rows[0]["share_ratio"] or 0.0) if rows else None
 
 
 def top_operators(scope: Scope, most: int) -> list[Row]:
     """The operators with the largest device self time (host self time where none is known).
 
-    Rows have `name`, `time_ns`, `share_ratio`, `count` and `text`, which says what time it is.
+    Rows have `item`, `time_ns`, `share_ratio`, `count` and `text`, which says what time it is.
     """
     host: list[Row] = scope.sql(_HOST_OPERATORS).to_pylist()
-    calls = {row["name"]: row["calls"] for row in host}
+    calls = {row["item"]: row["count"] for row in host}
     device: list[Row] = scope.sql(_DEVICE_OPERATORS, {"most": most}).to_pylist()
-    if any(row["charged"] for row in device):
-        return [
-            _top(
-                row["name"],
-                row["time_ns"],
-                row["share_ratio"],
-                calls.get(row["name"]),
-                "device self time",
-            )
-            for row in device
-        ]
-    return [
-        _top(row["name"], row["host_self_ns"], row["share_ratio"], row["calls"], "host self time")
-        for row in host[:most]
-    ]
+    if not any(row["charged"] for row in device):
+        return host[:most]
+    return [{**row, "count": calls.get(row["item"])} for row in device]
 
 
 def top_kernels(scope: Scope, most: int) -> list[Row]:
     """The kernels with the largest summed duration, as rows like `top_operators`'."""
-    return [
-        _top(row["name"], row["time_ns"], row["share_ratio"], row["count"], "summed duration")
-        for row in scope.sql(_KERNELS, {"most": most}).to_pylist()
-    ]
+    rows: list[Row] = scope.sql(_KERNELS, {"most": most}).to_pylist()
+    return rows
 
 
 def top_modules(scope: Scope, most: int) -> list[Row]:
     """The modules with the most device work of their own, forward and backward (host self time where
     none has any), as rows like `top_operators`'."""
-    if not scope.value("SELECT count(*) FROM module"):
-        return []
-    for table, time, condition, what in (
-        ("device_event", "dur_ns", WORK, "device self time"),
-        ("host_event", "self_ns", "kind IN ('operator', 'python')", "host self time"),
-    ):
-        rows = scope.sql(_modules(table, time, condition), {"most": most}).to_pylist()
-        if rows:
-            return [
-                _top(row["name"], row["time_ns"], row["share_ratio"], row["count"], what)
-                for row in rows
-            ]
-    return []
-
-
-def _top(name: str, time_ns: int, share: float | None, count: int | None, what: str) -> Row:
-    return {"item": name, "time_ns": time_ns, "share_ratio": share, "count": count, "text": what}
+    rows: list[Row] = []
+    if scope.value("SELECT count(*) FROM module"):
+        on_host = ("host_event", "self_ns", "kind IN ('operator', 'python')", "host self time")
+        for of in (("device_event", "dur_ns", WORK, "device self time"), on_host):
+            rows = rows or scope.sql(_modules(*of), {"most": most}).to_pylist()
+    return rows

@@ -28,7 +28,7 @@ def times_of(scope: Scope) -> str:
 
 
 def order(column: str) -> str:
-    """SQL: where a phase stands in a step, the whole step first."""
+    """SQL: where a phase stands in a step, the complete step first."""
     places = " ".join(f"WHEN '{name}' THEN {place}" for place, name in enumerate(("step", *PHASES)))
     return f"CASE {column} {places} ELSE {len(PHASES) + 1} END"
 

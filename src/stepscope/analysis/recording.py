@@ -98,6 +98,17 @@ def steps_of(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
     )
 
 
+def counted_steps(steps: Columns) -> Array:
+    """Which steps a mean is made of: the complete ones, or all where none is."""
+    complete = steps["complete"]
+    return complete if complete.any() else np.ones_like(complete)
+
+
+def marks_steps(scope: Scope) -> bool:
+    """Whether steps are marked, or known by the optimizer's calls; else the entire recording is one."""
+    return bool(scope.value("SELECT count(*) FROM step WHERE rule <> 'whole recording'"))
+
+
 def device_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
     """Kernels, copies and fills of the ranks that an SQL condition lets through.
 
@@ -151,7 +162,7 @@ _HOST_TIMES = """
 def recorded_times(
     scope: Scope, device: Recordings, ranks: str = "rank >= 0"
 ) -> dict[tuple[int, int], tuple[int, int]]:
-    """First begin and last end of the events of each recording, host and device (ns)."""
+    """First start and last end of the events of each recording, host and device (ns)."""
     columns = [values.tolist() for values in scope.numpy(_HOST_TIMES.format(ranks=ranks)).values()]
     times = {(rank, span): (a, b) for rank, span, a, b in zip(*columns, strict=True)}
     for key, work in device.items():
@@ -162,7 +173,7 @@ def recorded_times(
 
 
 def extent(work: Columns) -> tuple[Array, Array]:
-    """The one window from the first begin to the last end of work."""
+    """The one window from the first start to the last end of work."""
     return work["start_ns"].min(keepdims=True), work["end_ns"].max(keepdims=True)
 
 

@@ -35,7 +35,7 @@ class RankTimes:
     """Mean times of a rank's step (ns).
 
     Args:
-        step_ns: the whole step, on the host.
+        step_ns: the complete step, on the host.
         phases: each phase: on the device where it was marked, else on the host. Input wait is the
             host's; the residual is left out where there is a device, because waiting for that is in it.
         all_reduce_ns: of a backward, with waiting for late ranks; None where it was not timed.
@@ -168,17 +168,15 @@ def _by_input(compared: _Compared) -> Straggler | None:
 
 def _by_number(compared: _Compared) -> Straggler | None:
     """By what ranks do on their own; what is left of a step may be a wait too, so with care."""
-    own = compared.own
-    if len(compared.ranks) >= ENOUGH_RANKS and not compared.timed:
+    if len(compared.ranks) < ENOUGH_RANKS:
+        return None
+    own, found = compared.own, None
+    if not compared.timed:
         found = compared.straggler(compared.excess(own), own)
-        if found is not None:
-            return _met(compared, found)
-    if len(compared.ranks) >= ENOUGH_RANKS:
+    if found is None:
         with_rest = (*own, "residual")
         found = compared.straggler(compared.excess(with_rest), with_rest, most=0.25)
-        if found is not None:
-            return _met(compared, found)
-    return None
+    return None if found is None else _met(compared, found)
 
 
 def _met(compared: _Compared, found: Straggler) -> Straggler | None:

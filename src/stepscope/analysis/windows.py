@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.analysis.recording import Array, Columns
+from stepscope.analysis.recording import Array, Columns, counted_steps
 
 _MOST_BUCKETS = 100
 
@@ -33,15 +33,15 @@ def windows(
 
 
 def whole_window(steps: Columns) -> tuple[Array, Array]:
-    """From the first step's begin to the last complete step's end (the last one's if none is)."""
-    counted = steps["complete"] if steps["complete"].any() else np.ones_like(steps["complete"])
+    """From the first step's start to the last complete step's end (the last one's if none is)."""
+    counted = counted_steps(steps)
     return steps["start_ns"][counted].min(keepdims=True), steps["end_ns"][counted].max(
         keepdims=True
     )
 
 
 def buckets(begin: int, end: int) -> tuple[Array, Array]:
-    """Begins and ends of equal pieces of time: a power of ten of µs long, at most 100 of them.
+    """Starts and ends of equal pieces of time: a power of ten of µs long, at most 100 of them.
 
     The last takes what remains, so that the pieces add up to the whole.
 

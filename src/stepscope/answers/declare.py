@@ -85,6 +85,11 @@ class Parameter:
     choices: tuple[str, ...] = ()
 
 
+def by_form(meaning: str, *forms: str) -> Parameter:
+    """What a row of the answer is about: `--by`, with the first form by default."""
+    return Parameter("by", "text", meaning, forms[0], forms)
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A declared question. `answer` gets a scope, or `Recording`s, and the parameters by keyword."""

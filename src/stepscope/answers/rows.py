@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import index
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, Type
+from stepscope.answers.declare import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,34 +21,16 @@ def answer_rows(
     """
     import pyarrow as pa
 
-    types = {column.name: column.type for column in declared}
+    types = {"int": pa.int64(), "float": pa.float64(), "text": pa.string(), "bool": pa.bool_()}
+    by_name = {column.name: types[column.type] for column in declared}
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     return pa.table(
-        [_array(values, types[name]) for name, values in zip(names, columns, strict=True)],
+        [
+            pa.array(list(values), by_name[name])
+            for name, values in zip(names, columns, strict=True)
+        ],
         names=list(names),
     )
-
-
-def _array(values: Sequence[Any], kind: Type) -> pa.Array:
-    """Values as Arrow. `pa.array` imports pandas, where there is one, for longer than most answers take."""
-    import numpy as np
-    import pyarrow as pa
-
-    known = np.array([value is not None for value in values], dtype=bool)
-    validity = None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
-    if kind == "text":
-        texts = [b"" if value is None else value.encode() for value in values]
-        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-        data = pa.py_buffer(b"".join(texts))
-        return pa.Array.from_buffers(pa.string(), len(values), [validity, pa.py_buffer(ends), data])
-    if kind == "float":
-        floats = np.array([0.0 if value is None else value for value in values], np.float64)
-        return pa.Array.from_buffers(pa.float64(), len(values), [validity, pa.py_buffer(floats)])
-    whole = np.array([0 if value is None else index(value) for value in values], np.int64)
-    if kind == "int":
-        return pa.Array.from_buffers(pa.int64(), len(values), [validity, pa.py_buffer(whole)])
-    bits = pa.py_buffer(np.packbits(whole.astype(bool), bitorder="little"))
-    return pa.Array.from_buffers(pa.bool_(), len(values), [validity, bits])
 
 
 def noted(rows: pa.Table, note: str, *, rests_on: Iterable[str] | None = None) -> pa.Table:

@@ -151,19 +151,11 @@ class Scope:
 
 
 def _as_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+    if not column.null_count:
+        whole: np.ndarray[Any, Any] = column.to_numpy()
+        return whole
     import numpy as np
     import pyarrow as pa
 
-    if column.null_count:
-        nothing = "" if pa.types.is_string(column.type) else pa.scalar(0).cast(column.type)
-        known = column.fill_null(nothing).to_numpy()
-        return np.ma.MaskedArray(known, mask=column.is_null().to_numpy())
-    # Arrow's own `to_numpy` imports pandas, where there is one, for longer than most answers take.
-    if pa.types.is_string(column.type):
-        return np.array(column.to_pylist(), dtype=object)
-    values = column.combine_chunks()
-    if not pa.types.is_boolean(column.type):
-        return np.from_dlpack(values)
-    bits = np.frombuffer(values.buffers()[1] or b"", dtype=np.uint8)
-    places = slice(values.offset, values.offset + len(values))
-    return np.unpackbits(bits, bitorder="little")[places].view(bool)
+    nothing = "" if pa.types.is_string(column.type) else pa.scalar(0).cast(column.type)
+    return np.ma.MaskedArray(column.fill_null(nothing).to_numpy(), mask=column.is_null().to_numpy())

@@ -61,16 +61,18 @@ def open_several(
     with ExitStack() as stack:
         recordings = []
         for source, name, role in zip(sources, called, roles, strict=True):
-            if isinstance(source, Trace):
-                trace = source
-            elif isinstance(source, str | os.PathLike):
-                trace = stack.enter_context(
-                    open_trace(source, cache=cache, strict=strict, progress=progress)
-                )
-            else:
-                trace = stack.enter_context(trace_of_profiles(source))
+            trace = opened(source, stack, cache=cache, strict=strict, progress=progress)
             recordings.append(Recording(name, role, stack.enter_context(trace.scope())))
         yield partial(ask_several, question, recordings)
+
+
+def opened(source: Source, stack: ExitStack, **reading: Any) -> Trace:
+    """The trace of a source; the stack closes it, unless it was open. `reading` is for `open_trace`."""
+    if isinstance(source, Trace):
+        return source
+    if isinstance(source, str | os.PathLike):
+        return stack.enter_context(open_trace(source, **reading))
+    return stack.enter_context(trace_of_profiles(source))
 
 
 def ask_of_several(

@@ -6,7 +6,7 @@ import click
 
 from stepscope.cli.choices import form_options, reading_options, source_argument
 from stepscope.cli.output import check_form, put_answer
-from stepscope.cli.progress import progress_on
+from stepscope.cli.progress import open_watched
 from stepscope.floor.errors import CheckFailedError
 
 ERRORS = {
@@ -36,15 +36,10 @@ def command(
     Exit code 3 when an invariant is violated or a check of severity error found something.
     """
     from stepscope.answers.ask import ask
-    from stepscope.api.trace import open_trace
     from stepscope.questions.invariants import invariants
 
     check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
-    with (
-        progress_on() as progress,
-        open_trace(source, cache=not no_cache, strict=strict, progress=progress) as trace,
-    ):
-        progress.finish()
+    with open_watched(source, cache=not no_cache, strict=strict) as trace:
         answer = ask(invariants, trace.store)
     put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet)
     failed = [row["check"] for row in answer.rows() if row["severity"] == "error"]

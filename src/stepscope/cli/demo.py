@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from stepscope.cli.output import put_answer
-from stepscope.cli.progress import progress_on
+from stepscope.cli.progress import open_watched
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError, UsageError
 
@@ -178,8 +178,5 @@ def _show(recorded: Recorded) -> None:
 
 
 def _ask(path: Path, question: str) -> None:
-    from stepscope.api.trace import open_trace
-
-    with progress_on() as progress, open_trace(path, progress=progress) as trace:
-        progress.finish()
+    with open_watched(path) as trace:
         put_answer(trace.ask(question), source=str(path))

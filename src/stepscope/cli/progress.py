@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 from stepscope.store.progress import Progress, Unit
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
+
+    from stepscope.api.trace import Trace
 
 
 class TerminalProgress(Progress):
@@ -22,7 +27,7 @@ class TerminalProgress(Progress):
         self._task: TaskID | None = None
 
     def start(self, what: str, total: int | None = None, unit: Unit = "") -> None:
-        """Begins a task of so many steps or bytes; None when nobody knows how many."""
+        """Starts a task of so many steps or bytes; None when nobody knows how many."""
         # Imported here: most commands find their store in the cache and never draw a bar.
         from rich.console import Console
         from rich.progress import (
@@ -63,6 +68,16 @@ class TerminalProgress(Progress):
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+@contextmanager
+def open_watched(source: str | Path, **reading: Any) -> Iterator[Trace]:
+    """Opens a recording with a bar, which is gone when it is open; `reading` is for `open_trace`."""
+    from stepscope.api.trace import open_trace
+
+    with progress_on() as progress, open_trace(source, progress=progress, **reading) as trace:
+        progress.finish()
+        yield trace
 
 
 def progress_on(stream: TextIO | None = None) -> Progress:

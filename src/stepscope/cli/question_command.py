@@ -19,7 +19,7 @@ from stepscope.cli.choices import (
     source_argument,
 )
 from stepscope.cli.output import check_form, put_answer
-from stepscope.cli.progress import progress_on
+from stepscope.cli.progress import open_watched, progress_on
 from stepscope.report.pictures import PICTURES
 
 if TYPE_CHECKING:
@@ -98,22 +98,21 @@ def _opened(
     question: Question, asked: dict[str, Any], *, cache: bool, strict: bool
 ) -> Iterator[Callable[..., Table]]:
     """Opens what the question is asked of, and gives what asks it with its parameters."""
-    with progress_on() as progress:
-        reading: dict[str, Any] = {"cache": cache, "strict": strict, "progress": progress}
-        if question.recordings == "one":
-            from stepscope.api.trace import open_trace
+    reading: dict[str, Any] = {"cache": cache, "strict": strict}
+    if question.recordings == "one":
+        with open_watched(asked["source"], **reading) as trace:
+            narrowed = {"rank": asked["ranks"], "step": asked["steps"]}
+            yield lambda **more: trace.ask(question.name, **narrowed, **more)
+        return
+    from stepscope.api.several import open_several
 
-            with open_trace(asked["source"], **reading) as trace:
-                progress.finish()
-                narrowed = {"rank": asked["ranks"], "step": asked["steps"]}
-                yield lambda **more: trace.ask(question.name, **narrowed, **more)
-            return
-        from stepscope.api.several import open_several
-
-        sources = asked["sources"] if "sources" in asked else (asked["before"], asked["after"])
-        with open_several(question, sources, names=asked["names"], **reading) as ask:
-            progress.finish()
-            yield ask
+    sources = asked["sources"] if "sources" in asked else (asked["before"], asked["after"])
+    with (
+        progress_on() as progress,
+        open_several(question, sources, names=asked["names"], progress=progress, **reading) as ask,
+    ):
+        progress.finish()
+        yield ask
 
 
 def _kept_lists(text: str) -> str:

@@ -11,7 +11,7 @@ from stepscope.cli.choices import (
     source_argument,
 )
 from stepscope.cli.output import check_form, put_answer
-from stepscope.cli.progress import progress_on
+from stepscope.cli.progress import open_watched
 
 
 @click.command(name="sql", short_help="Answers a question of your own, in read-only SQL.")
@@ -39,13 +39,7 @@ def command(
     chosen ranks and steps and with the question's default parameters. Only answers that the SQL names
     are computed.
     """
-    from stepscope.api.trace import open_trace
-
     check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
-    with (
-        progress_on() as progress,
-        open_trace(source, cache=not no_cache, strict=strict, progress=progress) as trace,
-    ):
-        progress.finish()
+    with open_watched(source, cache=not no_cache, strict=strict) as trace:
         answer = trace.sql(text, rank=ranks, step=steps)
     put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet, whole=True)

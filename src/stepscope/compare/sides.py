@@ -77,12 +77,6 @@ def offered(scope: Scope) -> tuple[str, ...]:
     return tuple(name for name in ANSWERED_LIKE if row[name])
 
 
-def marks_steps(scope: Scope) -> bool:
-    """Whether steps were told apart; the whole recording counts as one otherwise."""
-    rows = scope.sql("SELECT DISTINCT rule FROM step").to_pylist()
-    return any(row["rule"] != "whole recording" for row in rows)
-
-
 def read_side(scope: Scope, by: str) -> Side:
     """What `by` has to say of a recording that offers it."""
     if by == "category":

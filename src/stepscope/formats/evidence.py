@@ -38,6 +38,11 @@ MEANINGS: dict[Evidence, str] = {
 
 EVERYTHING: tuple[Evidence, ...] = tuple(kind for kind in MEANINGS if kind != "file")
 
+DEVICE_WORK: tuple[Evidence, ...] = ("devices", "device-work", "device-times", "stream-order")
+"""What sums over device work rest on."""
+LAUNCHED_WORK: tuple[Evidence, ...] = (*DEVICE_WORK, "launches", "own-launches")
+"""What sums over the device work that calls on the host launched rest on."""
+
 
 def bears_on(affects: str, rests_on: Iterable[str]) -> bool:
     """Whether damage bears on what rests on these kinds of evidence; that to a file always does.

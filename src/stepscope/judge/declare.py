@@ -82,7 +82,7 @@ class Finding:
         evidence: rows that show it, the most telling first.
         rank: rank it is about; None for all.
         step: step it was seen in; None for all.
-        window_ns: begin and end of where it was seen, since the run's start; None for all counted steps.
+        window_ns: start and end of where it was seen, since the run's start; None for all counted steps.
         severity: None to follow from the saving.
         role: what it is to the verdict.
         share: the part of the step that it is about; losses are compared by it.

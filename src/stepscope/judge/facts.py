@@ -1,4 +1,4 @@
-"""What rules know of a recording: each thing is asked of the tables once, and only when a rule needs it."""
+"""What rules know about a recording: each thing is asked of the tables once, and only when a rule needs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from stepscope.analysis.breakdown import PARTS
 from stepscope.analysis.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 from stepscope.analysis.overview import Times, busiest_operator, measure_times
-from stepscope.analysis.recording import WORK, every_step, rank_batches
+from stepscope.analysis.recording import WORK, every_step, marks_steps, rank_batches
 from stepscope.answers.selection import numbers_text
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.formats.evidence import Evidence
@@ -20,7 +20,6 @@ from stepscope.judge.phase_means import PhaseMeans, phase_means
 
 if TYPE_CHECKING:
     from stepscope.analysis.gaps import Gaps
-    from stepscope.analysis.recording import Columns
     from stepscope.answers.scope import Scope
     from stepscope.costs import Limits
     from stepscope.judge.groups import Group
@@ -88,7 +87,7 @@ class Facts:
     @cached_property
     def has_steps(self) -> bool:
         """Whether steps are marked, or known by the optimizer's calls."""
-        return bool(self.scope.value("SELECT count(*) FROM step WHERE rule <> 'whole recording'"))
+        return marks_steps(self.scope)
 
     @property
     def has_device(self) -> bool:
@@ -154,8 +153,8 @@ class Facts:
 
     @cached_property
     def window_ns(self) -> tuple[int, int] | None:
-        """From the begin of the first counted step to the end of the last; None without steps."""
-        counted = [_counted(broken.steps) for broken in self.times.broken]
+        """From the start of the first counted step to the end of the last; None without steps."""
+        counted = [broken.counted_windows for broken in self.times.broken]
         if not self.has_steps or not counted:
             return None
         return (
@@ -181,7 +180,7 @@ class Facts:
 
     def by_recording(self, part: str) -> list[Row]:
         """Mean time of an activity in the steps of each recording, the largest first; of phases, on
-        each rank that tells it."""
+        each rank that measured it."""
         if self.phases_alone is not None:
             return [
                 self._row(rank, of["steps"], part, ns, of["mean_ns"])
@@ -191,8 +190,7 @@ class Facts:
         column = PARTS.index(part)
         rows = []
         for broken in self.times.broken:
-            complete = broken.steps["complete"]
-            parts = broken.parts_ns[complete] if complete.any() else broken.parts_ns
+            parts = broken.counted_parts_ns
             mean, whole = float(parts[:, column].mean()), float(parts.sum(axis=1).mean())
             row = self._row(broken.rank, len(parts), part, mean, whole)
             rows.append({"span": broken.span, **row})
@@ -244,7 +242,7 @@ class Facts:
     @cached_property
     def checks(self) -> list[Row]:
         """Data-quality checks with a warning or an error."""
-        rows: list[Row] = self.scope.sql(
+        return self._rows(
             """
             SELECT "check", severity, sum(count)::BIGINT AS count, string_agg(DISTINCT affects, ',')
                 AS affects, arg_max(explanation, count) AS explanation,
@@ -252,8 +250,7 @@ class Facts:
             FROM data_check WHERE severity IN ('warning', 'error') GROUP BY "check", severity
             ORDER BY severity, "check"
             """
-        ).to_pylist()
-        return rows
+        )
 
     def failing(self, *kinds: Evidence) -> dict[str, str]:
         """Failing checks that damage any of these kinds of evidence, with their severity."""
@@ -289,7 +286,7 @@ class Facts:
     @cached_property
     def kernels(self) -> Row:
         """Of the counted steps: `kernels`, `short` ones below 10 µs, `kernel_ns`, `short_ns`, `work`."""
-        rows: list[Row] = self.scope.sql(
+        (row,) = self.host(
             f"""
             SELECT count(*) FILTER (kind = 'computation') AS kernels,
                 count(*) FILTER (kind = 'computation' AND dur_ns < 10000) AS short,
@@ -297,20 +294,20 @@ class Facts:
                 coalesce(sum(dur_ns) FILTER (kind = 'computation' AND dur_ns < 10000), 0)::BIGINT
                     AS short_ns,
                 count(*) AS work
-            FROM device_event WHERE {WORK} AND {self.counted}
+            FROM device_event WHERE {WORK} AND {{counted}}
             """
-        ).to_pylist()
-        return rows[0]
+        )
+        return row
 
     @cached_property
     def gaps(self) -> dict[tuple[int, int], Gaps]:
         """When no device of a recording had anything to do, and why, cut to the counted steps."""
         found = {}
-        steps = {(b.rank, b.span): b.steps for b in self.times.broken}
+        steps = {(b.rank, b.span): b.counted_windows for b in self.times.broken}
         with every_step(self.scope) as whole:
             for ranks in rank_batches(self.scope.ranks):
                 for key, own in launched_work(whole, ranks).items():
-                    windows = _counted(steps[key]) if self.has_steps and key in steps else None
+                    windows = steps.get(key) if self.has_steps else None
                     found[key] = find_gaps(own, KERNEL_WAIT_NS, windows)
         return found
 
@@ -332,8 +329,7 @@ class Facts:
     @cached_property
     def devices(self) -> list[Row]:
         """Devices that have work."""
-        rows: list[Row] = self.scope.sql("SELECT * FROM device WHERE used").to_pylist()
-        return rows
+        return self._rows("SELECT * FROM device WHERE used")
 
     @cached_property
     def limits(self) -> Limits | None:
@@ -374,14 +370,15 @@ class Facts:
 
     def host(self, text: str) -> list[Row]:
         """Rows of a query in which `{counted}` stands for the events of the counted steps."""
-        rows: list[Row] = self.scope.sql(text.replace("{counted}", self.counted)).to_pylist()
+        return self._rows(text.replace("{counted}", self.counted))
+
+    def to_repeat(self, text: str) -> str:
+        """Such a query in one line, for `stepscope sql`."""
+        return " ".join(text.replace("{counted}", self.counted).split())
+
+    def _rows(self, text: str) -> list[Row]:
+        rows: list[Row] = self.scope.sql(text).to_pylist()
         return rows
-
-
-def _counted(steps: Columns) -> Columns:
-    """The steps that a mean is made of."""
-    complete = steps["complete"]
-    return {name: values[complete] for name, values in steps.items()} if complete.any() else steps
 
 
 def ranks_text(ranks: Iterable[int]) -> str:

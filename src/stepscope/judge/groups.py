@@ -11,6 +11,7 @@ from stepscope.analysis.recording import WORK
 from stepscope.costs import PRODUCTS, element_type, kernel_class, model_of, tensor_core_use
 from stepscope.costs.call import parse_call
 from stepscope.floor.quoting import sql_literal
+from stepscope.judge.merged_rows import merged
 
 if TYPE_CHECKING:
     from stepscope.costs import Model, TensorCoreUse
@@ -66,7 +67,7 @@ class Group:
 
     @cached_property
     def use(self) -> TensorCoreUse:
-        """What its name says of tensor cores."""
+        """What its name says about tensor cores."""
         return tensor_core_use(self.name, self._input_dtype)
 
     @cached_property
@@ -143,21 +144,17 @@ def by_kernel(
         lost: the time of a group that is lost (ns): summed as `lost_ns`, and ranked by.
         more: further columns: functions of a group, of which the first group's value is shown.
     """
-    rows: dict[tuple[str, str | None], dict[str, Any]] = {}
-    for group in groups:
-        row = rows.setdefault(
-            (group.name, group.operator),
-            {
-                "kernel": group.name,
-                "operator": group.operator,
-                "calls_per_step": 0.0,
-                "time_ns": 0.0,
-                **({} if lost is None else {"lost_ns": 0.0}),
-                **{name: value(group) for name, value in more.items()},
-            },
-        )
-        row["calls_per_step"] += group.count / steps
-        row["time_ns"] += group.total_ns / steps
-        if lost is not None:
-            row["lost_ns"] += (lost(group) or 0.0) / steps
-    return sorted(rows.values(), key=lambda row: -row["time_ns" if lost is None else "lost_ns"])
+    ranked_by = "time_ns" if lost is None else "lost_ns"
+    rows = (
+        {
+            "kernel": group.name,
+            "operator": group.operator,
+            "calls_per_step": group.count / steps,
+            "time_ns": group.total_ns / steps,
+            **({} if lost is None else {"lost_ns": (lost(group) or 0.0) / steps}),
+            **{name: value(group) for name, value in more.items()},
+        }
+        for group in groups
+    )
+    alike = merged(rows, "kernel", "operator", adding={"calls_per_step", "time_ns", ranked_by})
+    return sorted(alike, key=lambda row: -row[ranked_by])

@@ -1,4 +1,4 @@
-"""What a job's own phases say of its mean step: each loss's time on the ranks that tell it."""
+"""The mean step by a job's own phases: each loss's time on the ranks that measured it."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class PhaseMeans:
         return self._of_compute("device_mean_ns")
 
     def part_ns(self, part: str) -> float | None:
-        """Mean time of one of `PARTS` on the ranks that tell it (ns); None where it was not measured."""
+        """Mean time of one of `PARTS` on the ranks that measured it (ns); None where it was not measured."""
         times = self.by_rank(part)
         return self._mean(times.values()) if times else None
 
     def by_rank(self, part: str) -> dict[int, float]:
-        """Time of a part on each rank that tells it (ns), the longest first.
+        """Time of a part on each rank that measured it (ns), the longest first.
 
         What a late rank loses in a phase is its being late. Where all-reduce was timed on all ranks,
         it takes as long as on the one that waits least; the rest is waiting, on the others.
@@ -141,7 +141,7 @@ def _rank_times(ranks: Mapping[int, Mapping[str, Row]]) -> dict[int, RankTimes]:
     return {
         rank: RankTimes(
             step_ns=phases["step"]["mean_ns"],
-            phases=_on_device(phases) if on_device else _on_host(phases),
+            phases=_times(phases, on_device=on_device),
             all_reduce_ns=phases["step"]["communication_ns"],
             forward_waits=phases["step"]["forward_waits"],
             on_device=on_device,
@@ -150,16 +150,12 @@ def _rank_times(ranks: Mapping[int, Mapping[str, Row]]) -> dict[int, RankTimes]:
     }
 
 
-def _on_host(phases: Mapping[str, Row]) -> dict[str, float]:
-    return {name: phases[name]["mean_ns"] for name in PHASES if name in phases}
-
-
-def _on_device(phases: Mapping[str, Row]) -> dict[str, float]:
+def _times(phases: Mapping[str, Row], *, on_device: bool) -> dict[str, float]:
+    """Each phase's mean time; waiting for input is the host's even where the others are the device's."""
+    own = "device_mean_ns" if on_device else "mean_ns"
     times = {
-        name: phases[name]["device_mean_ns"]
+        name: phases[name]["mean_ns" if name == "input_wait" else own]
         for name in PHASES
-        if name in phases and phases[name]["device_mean_ns"] is not None
+        if name in phases
     }
-    if "input_wait" in phases:
-        times["input_wait"] = phases["input_wait"]["mean_ns"]
-    return times
+    return {name: ns for name, ns in times.items() if ns is not None}

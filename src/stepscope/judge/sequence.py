@@ -75,7 +75,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """The work of one step of one rank, by stream and begin."""
+    """The work of one step of one rank, by stream and start."""
 
     rank: int
     span: int
@@ -86,7 +86,7 @@ class Sequence:
 
     @property
     def window_ns(self) -> tuple[int, int]:
-        """Begin and end of the step."""
+        """Start and end of the step."""
         return self.start_ns, self.end_ns
 
     def streams(self) -> Iterator[list[Piece]]:

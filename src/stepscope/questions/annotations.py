@@ -60,7 +60,7 @@ def named_ranges(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # 
     those that kept the device busiest first. The ranges that mark steps are left out unless
     `--all` is given: see `steps`.
 
-    Work belongs to a range if the call that launched it begins inside the range **on the same
+    Work belongs to a range if the call that launched it starts inside the range **on the same
     thread**, as in Nsight Systems' NVTX projection. The backward pass is launched by a thread
     of autograd, so its work is in no range of the main thread: `modules` ties it to the
     forward. Work whose launch is not known belongs to no range.

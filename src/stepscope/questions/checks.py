@@ -54,8 +54,9 @@ def checks(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the op
 
     A check says which evidence is damaged, a question on which it rests (`data_check.affects` and
     [checks](../checks.md) have the kinds): an answer that a failing check bears on carries a mark
-    everywhere it is shown, and the column `affects` lists these questions. Other tools drop or repair silently: seven impossible durations among
-    55 000 events made 62 % of the device time of one published report.
+    everywhere it is shown, and the column `affects` lists these questions. Other tools drop or
+    repair silently: seven impossible durations among 55 000 events made 62 % of the device time of
+    one published report.
     """
     import pyarrow as pa
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.attribution import NO_MODULE
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows
+from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,15 +31,9 @@ _COLUMNS = (
     "classes",
     "Which kinds of work take the device's time?",
     _COLUMNS,
-    rests_on=("devices", "device-work", "device-times", "stream-order", "launches", "own-launches"),
+    rests_on=LAUNCHED_WORK,
     parameters=(
-        Parameter(
-            "by",
-            "text",
-            "what a row is: a class of work, or a module's work of a class",
-            default="class",
-            choices=("class", "module"),
-        ),
+        by_form("what a row is: a class of work, or a module's work of a class", "class", "module"),
     ),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
+from stepscope.formats.evidence import DEVICE_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,15 +56,9 @@ _KEYS = {
         Column("min_bandwidth_bytes_per_s", "float", "bandwidth of the slowest", "bytes/s", False),
         Column("max_bandwidth_bytes_per_s", "float", "bandwidth of the fastest", "bytes/s", False),
     ),
-    rests_on=("devices", "device-work", "device-times", "stream-order"),
+    rests_on=DEVICE_WORK,
     parameters=(
-        Parameter(
-            "by",
-            "text",
-            "what to tell apart: direction and host memory, or these and the size",
-            default="direction",
-            choices=tuple(_KEYS),
-        ),
+        by_form("what to tell apart: direction and host memory, or these and the size", *_KEYS),
     ),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",

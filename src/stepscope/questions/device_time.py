@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
@@ -56,12 +56,8 @@ _COLUMNS = (
     _COLUMNS,
     rests_on=("devices", "device-work", "device-times"),
     parameters=(
-        Parameter(
-            "by",
-            "text",
-            "`device` for a row a device, `step` for a row a device and step",
-            default="device",
-            choices=("device", "step"),
+        by_form(
+            "`device` for a row a device, `step` for a row a device and step", "device", "step"
         ),
     ),
     needs="device",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.recording import marks_steps
 from stepscope.answers.declare import Parameter, question
 from stepscope.answers.rows import noted
 from stepscope.compare.rows import COLUMNS, COUNTED_CALLS, set_beside
-from stepscope.compare.sides import ANSWERED_LIKE, Side, marks_steps, offered, read_side
+from stepscope.compare.sides import ANSWERED_LIKE, Side, offered, read_side
 from stepscope.floor.errors import SourceError
 from stepscope.formats.evidence import EVERYTHING
 

@@ -12,9 +12,10 @@ from stepscope.analysis.attainable import (
     roofs_of,
 )
 from stepscope.analysis.attribution import NO_MODULE
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 from stepscope.floor.units import ratio_text
+from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,24 +53,9 @@ _COLUMNS = (
     "efficiency",
     "What fraction of the device's peak did the model's arithmetic reach?",
     _COLUMNS,
-    rests_on=(
-        "devices",
-        "device-work",
-        "device-times",
-        "stream-order",
-        "launches",
-        "own-launches",
-        "clocks",
-        "steps",
-    ),
+    rests_on=(*LAUNCHED_WORK, "clocks", "steps"),
     parameters=(
-        Parameter(
-            "by",
-            "text",
-            "what a row is: a step, or a module with all below it",
-            default="step",
-            choices=("step", "module"),
-        ),
+        by_form("what a row is: a step, or a module with all below it", "step", "module"),
         LIMITS,
         CAUSAL,
     ),
@@ -213,14 +199,12 @@ def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -
             by_type[roof.dtype, roof.peak] = by_type.get((roof.dtype, roof.peak), 0.0) + flops
     dtype, peak = max(by_type, key=lambda key: by_type[key]) if by_type else (None, None)
     counted = device_ns - sum(uncounted.values())
-    known = total.attainable_ns is not None and total.bounded_ns > 0
-    attainable = total.attainable_ns / total.bounded_ns if known else None  # type: ignore[operator]
     most = sorted(uncounted.items(), key=lambda item: (-item[1], item[0]))[:3]
     return [
         time_ns,
         device_ns,
         used.ratio,
-        attainable if attainable is None or attainable <= 1 else None,
+        total.attained if (total.attained or 0) <= 1 else None,
         counted / device_ns if device_ns else None,
         used.finding,
         None if total.flops is None else float(round(total.flops)),

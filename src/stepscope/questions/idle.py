@@ -1,4 +1,4 @@
-"""When devices and streams had nothing to do, and why."""
+"""When devices and streams were idle, and why."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows
+from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +25,7 @@ _COLUMNS = (
     Column(
         "cause",
         "text",
-        "host wait, kernel wait, other, unlinked, or no work follows (see the page)",
+        "host wait, kernel wait, other, unlinked, or no work follows",
     ),
     Column(
         "host",
@@ -42,16 +43,7 @@ _COLUMNS = (
     "idle",
     "When was each device and stream idle, and why?",
     _COLUMNS,
-    rests_on=(
-        "host-times",
-        "devices",
-        "device-work",
-        "device-times",
-        "stream-order",
-        "launches",
-        "own-launches",
-        "clocks",
-    ),
+    rests_on=(*LAUNCHED_WORK, "host-times", "clocks"),
     parameters=(
         Parameter(
             "kernel_wait_ns",
@@ -68,9 +60,9 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
 
     A gap lies between the latest end of all work so far and the start of what runs next. It is the
     latest end that counts, not that of the piece before: with programmatic dependent launch a kernel
-    may begin before the one before it is over. The cause follows from what runs next:
+    may start before the one before it is over. The cause follows from what runs next:
 
-    * **host wait**: its launch call began only after the gap had begun. The device had caught up
+    * **host wait**: its launch call started only after the gap had started. The device had caught up
       with the host.
     * **kernel wait**: it was launched in time, and the gap is shorter than `kernel_wait_ns`: the
       device's own delay from one piece of work to the next.

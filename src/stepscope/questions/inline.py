@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.inline_events import MEASURED
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.floor.statistics import student_t
 
 if TYPE_CHECKING:
@@ -73,13 +73,7 @@ _OVER_RANKS = """
     ),
     rests_on=(),
     parameters=(
-        Parameter(
-            "by",
-            "text",
-            "each rank by itself, or the average and the maximum over ranks",
-            default="rank",
-            choices=("rank", "label"),
-        ),
+        by_form("each rank by itself, or the average and the maximum over ranks", "rank", "label"),
     ),
     steps="all",
     fills="Record with a plan: `stepscope record --inline PLAN -- train.py`",

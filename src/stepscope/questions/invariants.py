@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.answers.declare import Column, question
+from stepscope.answers.rows import answer_rows
 from stepscope.answers.scope import Scope
 from stepscope.questions import affected, find
 from stepscope.schema.declare import Role
@@ -217,17 +218,20 @@ SUMS: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
 """Name, what must hold, and a question whose answer has a total and its parts."""
 
 
+_COLUMNS = (
+    Column("check", "text", "name of the check or invariant"),
+    Column("severity", "text", "ok, note, warning or error"),
+    Column("count", "int", "rows that it found", "count"),
+    Column("rank", "int", "rank that was checked; empty for an invariant"),
+    Column("affects", "text", "questions that it makes unreliable; `all` for all", shown=False),
+    Column("meaning", "text", "what was found, or what must hold"),
+)
+
+
 @question(
     "check",
     "Can the tables be trusted?",
-    (
-        Column("check", "text", "name of the check or invariant"),
-        Column("severity", "text", "ok, note, warning or error"),
-        Column("count", "int", "rows that it found", "count"),
-        Column("rank", "int", "rank that was checked; empty for an invariant"),
-        Column("affects", "text", "questions that it makes unreliable; `all` for all", shown=False),
-        Column("meaning", "text", "what was found, or what must hold"),
-    ),
+    _COLUMNS,
     rests_on=(),
     drawing="text",
 )
@@ -236,43 +240,25 @@ def invariants(scope: Scope) -> pa.Table:
 
     An invariant that is violated is an error in StepScope, not in the recording.
     """
-    import pyarrow as pa
-
     checked = scope.sql(
         """
-        SELECT "check", severity, count, rank::BIGINT AS rank, affects, explanation AS meaning
+        SELECT "check", severity, count, rank, affects, explanation
         FROM data_check ORDER BY rank, span, "check"
         """
     ).to_pylist()
-    for row in checked:
-        row["affects"] = affected(row["affects"])
     held = [(name, meaning, int(scope.value(text))) for name, meaning, text in INVARIANTS]
     held += [
         (name, meaning, _sums_broken(find(asked).answer(scope), total, parts))
         for name, meaning, asked, total, parts in SUMS
     ]
-    for name, meaning, broken in held:
-        checked.append(
-            {
-                "check": name,
-                "severity": "error" if broken else "ok",
-                "count": broken,
-                "rank": None,
-                "affects": "",
-                "meaning": meaning,
-            }
-        )
-    schema = pa.schema(
-        [
-            ("check", pa.string()),
-            ("severity", pa.string()),
-            ("count", pa.int64()),
-            ("rank", pa.int64()),
-            ("affects", pa.string()),
-            ("meaning", pa.string()),
-        ]
-    )
-    return pa.Table.from_pylist(checked, schema=schema)
+    rows = [[*row.values()] for row in checked]
+    for row in rows:
+        row[4] = affected(row[4])
+    rows += [
+        [name, "error" if broken else "ok", broken, None, "", meaning]
+        for name, meaning, broken in held
+    ]
+    return answer_rows(_COLUMNS, [column.name for column in _COLUMNS], rows)
 
 
 def _sums_broken(rows: pa.Table, total: str, parts: tuple[str, ...]) -> int:

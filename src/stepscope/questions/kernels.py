@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.attribution import LABELLED_WORK
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
+from stepscope.formats.evidence import DEVICE_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,14 +89,11 @@ def _weighted(column: str) -> str:
             "ratio",
         ),
     ),
-    rests_on=("devices", "device-work", "device-times", "stream-order"),
+    rests_on=DEVICE_WORK,
     parameters=(
-        Parameter(
-            "by",
-            "text",
+        by_form(
             "what to tell apart: name; name, launch properties and operator; or node of CUDA graph",
-            default="name",
-            choices=tuple(_FORMS),
+            *_FORMS,
         ),
     ),
     needs="device",
@@ -109,7 +107,7 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
     and never of wall time; kernels that run at once both count in full. `std_ns` is the sample
     standard deviation (divided by n - 1, as pandas and HTA have it) and so not known for a
     kernel that ran once. `blocks_per_sm` is blocks of the grid divided by multiprocessors:
-    below 1 a part of the device has nothing to do. `occupancy_ratio` is Kineto's estimate, from
+    below 1 a part of the device is idle. `occupancy_ratio` is Kineto's estimate, from
     0 to 1: resident threads over the most there could be. Both means are weighted by duration,
     as in the TensorBoard plugin, over the kernels that have a value.
 

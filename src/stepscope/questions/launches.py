@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,15 +119,7 @@ _OF_KERNELS = ("kernels", "kernel_ns", "kernel_mean_ns", "kernel_median_ns", "un
         "own-launches",
         "clocks",
     ),
-    parameters=(
-        Parameter(
-            "by",
-            "text",
-            "a row a `kernel` name, a launch `call` name, or a `rank`",
-            default="kernel",
-            choices=tuple(_KEYS),
-        ),
-    ),
+    parameters=(by_form("a row a `kernel` name, a launch `call` name, or a `rank`", *_KEYS),),
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
@@ -143,7 +135,7 @@ def launches(scope: Scope, by: str = "kernel") -> pa.Table:
 
     A launch call that starts many kernels (a graph) is one launch: its A, Q and T count once, Q up to
     its first kernel and T up to the end of its last; by kernel name they stand with the kernel that
-    began first, so that a sum over all names is right. Copies and fills are not in it.
+    started first, so that a sum over all names is right. Copies and fills are not in it.
 
     Time in the queue is nothing bad: it shows that the host is ahead of the device. It is when *no*
     launch has queued that the device starves for work.

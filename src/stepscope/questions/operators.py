@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.analysis.attribution import LABELLED_WORK
 from stepscope.analysis.recursion import inner_calls
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,13 +89,7 @@ _FORMS = {
         "own-launches",
     ),
     parameters=(
-        Parameter(
-            "by",
-            "text",
-            "what to tell apart: name, name and input shapes, or name and call stack",
-            default="name",
-            choices=tuple(_FORMS),
-        ),
+        by_form("what to tell apart: name, name and input shapes, or name and call stack", *_FORMS),
     ),
     fills="Record with torch.profiler.ProfilerActivity.CPU (and record_shapes=True, with_stack=True).",
 )
@@ -115,7 +109,7 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     operators it calls, the runtime calls (a launch, a copy, a wait for the device), named
     ranges and Python frames. The TensorBoard plugin takes off operators and runtime calls too,
     but leaves in the Python frames that an operator calls back into. **Host total** is the
-    whole duration.
+    full duration.
 
     **Recursion**: a call inside another call of the same row adds to `calls` and to self times
     but not to totals, so that no moment of a thread is counted twice. The plugin merges only

@@ -1,13 +1,12 @@
-"""`phases`: what the host does in a step, over a whole run."""
+"""`phases`: what the host does in a step, over an entire run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.phase_times import EACH_STEP, IN_WINDOWS, by_steps, order, times_of
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
-from stepscope.answers.selection import numbers_text
 from stepscope.floor.units import ratio_text, time_text
 
 if TYPE_CHECKING:
@@ -64,12 +63,12 @@ _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
     _COLUMNS,
     rests_on=(),
     parameters=(
-        Parameter(
-            "by",
-            "text",
+        by_form(
             "a row for each phase, kept step, or window of 20 in the run; or what holds the run back",
-            default="phase",
-            choices=("phase", "step", "window", "verdict"),
+            "phase",
+            "step",
+            "window",
+            "verdict",
         ),
     ),
     steps="all",
@@ -182,11 +181,12 @@ def _note(scope: Scope, found: list[Found]) -> list[str]:
             f"The first batch of an epoch, which is in no step, took {time_text(slowest['ns'])} on "
             f"average ({slowest['n']} counted)."
         )
+    from stepscope.judge.facts import ranks_text
+
     missing = _missing_ranks(scope)
     if missing:
-        ranks = f"rank{'s' if len(missing) > 1 else ''} {numbers_text(missing)}"
         one = "it" if len(missing) == 1 else "one of them"
-        lines.append(f"No recording of {ranks}: the others may wait for {one}.")
+        lines.append(f"No recording of {ranks_text(missing)}: the others may wait for {one}.")
     return lines
 
 

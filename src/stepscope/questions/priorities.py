@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.analysis.attainable import CAUSAL, LIMITS, conventions, roofs_of
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_rows, noted
+from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +38,7 @@ _COLUMNS = (
     "priorities",
     "Which kernels are most worth making faster?",
     _COLUMNS,
-    rests_on=("devices", "device-work", "device-times", "stream-order", "launches", "own-launches"),
+    rests_on=LAUNCHED_WORK,
     parameters=(LIMITS, CAUSAL),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA and record_shapes=True.",

@@ -81,7 +81,7 @@ _OF_TORCH = re.compile(r"(?:^|/)(?:torch|apex|pyprof2?)/")
 )
 def prof(scope: Scope) -> pa.Table:
     """The table of NVIDIA's PyProf, from traces of torch.profiler as well as from nvprof databases
-    that PyProf annotated: one row a kernel, in order of begin, copies and fills left out. Choose and
+    that PyProf annotated: one row a kernel, in order of start, copies and fills left out. Choose and
     order columns with `-c`, set the width with `-w`; `--csv` and `--spaces` are for other programs.
 
     **op** and **mod** are the outermost function that PyProf wrapped around the launch (`linear` of

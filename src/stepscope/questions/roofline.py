@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.analysis.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
 from stepscope.analysis.attribution import NO_MODULE
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
+from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,14 +55,13 @@ _COLUMNS = (
     "roofline",
     "How close did each operator and kernel run to what the device can do?",
     _COLUMNS,
-    rests_on=("devices", "device-work", "device-times", "stream-order", "launches", "own-launches"),
+    rests_on=LAUNCHED_WORK,
     parameters=(
-        Parameter(
-            "by",
-            "text",
+        by_form(
             "what a row is: an operator with its input shapes, a kernel, or a module",
-            default="operator",
-            choices=("operator", "kernel", "module"),
+            "operator",
+            "kernel",
+            "module",
         ),
         LIMITS,
         CAUSAL,
@@ -168,6 +168,11 @@ class Totals(NamedTuple):
     bounded_ns: int
     inexact: bool
 
+    @property
+    def attained(self) -> float | None:
+        """Attainable time as a part of the time of the parts for which it is known."""
+        return _over(self.attainable_ns, self.bounded_ns)
+
 
 def totals(parts: list[Part], roofs: Roofs) -> Totals:
     """Sums of the work of parts, each with the device time of the parts that it is known for."""
@@ -200,14 +205,13 @@ def _row(group: _Group, parts: list[Part], found: DeviceWork, roofs: Roofs, by: 
         if roof.bound:
             time = roof.attainable_ns * part.weight
             weights[roof.bound] = weights.get(roof.bound, 0.0) + time
-    ratio = None
+    ratio = total.attained
     bound = max(weights, key=lambda name: weights[name]) if weights else None
-    if total.attainable_ns is not None and total.bounded_ns:
-        ratio = total.attainable_ns / total.bounded_ns
-        if ratio > 1 and bound == "compute":
+    if ratio is not None and ratio > 1:
+        if bound == "compute":
             ratio, notes = None, notes if total.inexact else [ABOVE, *notes]
-        elif ratio > 1:
-            notes = [CACHED, *notes] if bound == "memory" else notes
+        elif bound == "memory":
+            notes = [CACHED, *notes]
     helps = total.flops is None and any(roofs.counted[part.variant] for part in parts)
     if helps:
         bound, notes = None, [HELPER, *notes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
@@ -63,12 +63,10 @@ _COLUMNS = (
     _COLUMNS,
     rests_on=("host-times", "device-work", "device-times", "launches", "clocks", "steps"),
     parameters=(
-        Parameter(
-            "by",
-            "text",
+        by_form(
             "`step` for a row a step, `mean` for the mean over the complete steps of a recording",
-            default="step",
-            choices=("step", "mean"),
+            "step",
+            "mean",
         ),
     ),
     fills="Call profiler.step() once per iteration to have steps marked.",
@@ -144,13 +142,11 @@ def _step_rows(broken: Breakdown) -> Iterator[list[Any]]:
 def _mean_row(broken: Breakdown) -> Iterator[list[Any]]:
     from stepscope.analysis.breakdown import mean_parts
 
-    complete = broken.steps["complete"]
-    parts_ns = broken.parts_ns[complete] if complete.any() else broken.parts_ns
-    means = mean_parts(parts_ns)
+    means = mean_parts(broken.counted_parts_ns)
     yield [
         broken.rank,
         broken.span,
-        len(parts_ns),
+        len(broken.counted_parts_ns),
         *_measured(means, broken.measured),
         sum(means),
     ]

@@ -1,4 +1,4 @@
-"""What a recording comes to: one sentence on what limits a step, and the figures that it rests on."""
+"""`summary`: one sentence on what limits a step, and the figures that it rests on."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def summary(scope: Scope) -> pa.Table:
     that spoil the times of steps. Failing checks that bear on these stand beside any other verdict.
 
     Where steps are not marked, the verdict is on the time from the device's first work to its last,
-    since the device waits for nobody before a program begins or after it is done.
+    since the device waits for nobody before a program starts or after it is done.
 
     **Findings** are the five others of `findings` that could save most. In a recording of more than
     half a million events only rules that the step times suffice for are run; `findings` runs them
@@ -79,7 +79,7 @@ def summary(scope: Scope) -> pa.Table:
 
     **Step times** are of all complete steps of all ranks and recordings asked about (all steps where
     none is complete); percentiles are interpolated linearly. Where steps are not marked there are
-    none, and the breakdown is of the whole recording.
+    none, and the breakdown is of the entire recording.
 
     **Device** figures are those of `utilization` and `device-time` over all devices together. The
     ratio of computation, exposed communication, exposed copies and idle is to the devices' spans.

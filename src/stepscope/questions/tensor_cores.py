@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows
 from stepscope.floor.units import ratio_text
+from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,14 +52,11 @@ _FORMS = {
     "tensor-cores",
     "Which work could run on tensor cores, which does, and why does the rest not?",
     _COLUMNS,
-    rests_on=("devices", "device-work", "device-times", "stream-order", "launches", "own-launches"),
+    rests_on=LAUNCHED_WORK,
     parameters=(
-        Parameter(
-            "by",
-            "text",
+        by_form(
             "what a row is: a device, an eligible operator with its shapes, or one of their kernels",
-            default="device",
-            choices=tuple(_FORMS),
+            *_FORMS,
         ),
     ),
     needs="device",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
@@ -52,12 +52,11 @@ _COLUMNS = (
     _COLUMNS,
     rests_on=("devices", "device-work", "device-times", "steps"),
     parameters=(
-        Parameter(
-            "by",
-            "text",
+        by_form(
             "`device` for a row a device, `step` for one a step, `time` for at most 100 pieces of time",
-            default="device",
-            choices=("device", "step", "time"),
+            "device",
+            "step",
+            "time",
         ),
     ),
     needs="device",
@@ -71,7 +70,7 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
       not count. A kernel of one block uses the device as much as any other here.
     * **Estimated SM efficiency** counts blocks: where the kernels that run at a moment have together
       as many blocks as there are multiprocessors, or more, the moment counts 1, otherwise that
-      ratio; it is averaged over the whole window, idle time included.
+      ratio; it is averaged over the entire window, idle time included.
     * **Estimated achieved occupancy** is the mean of the kernels' occupancy, weighted by the time
       that each runs in the window. Idle time does not enter.
 

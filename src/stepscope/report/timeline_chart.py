@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from stepscope.api.inline_profiles import trace_of_profiles
-from stepscope.api.trace import Trace, open_trace
+from stepscope.api.several import Source, opened
 from stepscope.floor.errors import SourceError
 from stepscope.floor.units import time_text
 from stepscope.report.figures import COLOURS, new_figure, plain_text
@@ -16,7 +14,6 @@ from stepscope.report.figures import COLOURS, new_figure, plain_text
 MOST_LABELS = 60
 MOST_RANKS = 8
 
-Source = str | os.PathLike[str] | Trace | Sequence[Mapping[str, Any]]
 Row = dict[str, Any]
 Key = tuple[str, int]
 
@@ -24,7 +21,7 @@ Key = tuple[str, int]
 def timeline_chart(result: Source, *, title: str | None = None) -> Any:
     """Draws the events of an iteration: one line each, in order, with a bar for each rank.
 
-    A bar begins at the event's median offset from the iteration's begin on its device and is as long
+    A bar starts at the event's median offset from the iteration's start on its device and is as long
     as its median duration: each event was measured in other iterations, and a few slow ones would
     move means past their neighbours. Beyond 8 ranks there is one bar for their average, with a line from the
     shortest to the longest; beyond 60 events the 60 longest are drawn.
@@ -41,13 +38,7 @@ def timeline_chart(result: Source, *, title: str | None = None) -> Any:
         StepScopeError: matplotlib is not installed.
     """
     with ExitStack() as stack:
-        if isinstance(result, Trace):
-            trace = result
-        elif isinstance(result, str | os.PathLike):
-            trace = stack.enter_context(open_trace(result))
-        else:
-            trace = stack.enter_context(trace_of_profiles(result))
-        rows = trace.ask("inline").rows()
+        rows = opened(result, stack).ask("inline").rows()
     events = [
         # A file with averages alone has no medians.
         {**row, "time_ns": row["mean_ns"] if row["median_ns"] is None else row["median_ns"]}
@@ -157,7 +148,7 @@ def _bar(axes: Any, y: float, height: float, begin_ns: float, dur_ns: float, col
 
 
 def _lines(events: list[Row]) -> dict[Key, list[Row]]:
-    """Rows by label and occurrence, in the order in which they begin."""
+    """Rows by label and occurrence, in the order in which they start."""
     lines: dict[Key, list[Row]] = {}
     for row in events:
         lines.setdefault((row["label"], row["occurrence"]), []).append(row)

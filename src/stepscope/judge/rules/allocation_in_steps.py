@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, first
 
 _COUNT = Threshold("such calls per step", 1, "count", "ours: a caching allocator needs none")
-_SHARE = Threshold(
-    "their time on the host, of the step", 0.01, "ratio", "ours: below it there is little to win"
-)
+_SHARE = worth("their time on the host", 0.01)
 
 _CALLS = """
     FROM host_event WHERE kind = 'runtime' AND role = 'allocate' AND name NOT LIKE '%Async%'
@@ -56,7 +54,5 @@ def allocation_in_steps(facts: Facts) -> Iterator[Finding]:
         evidence=first(rows),
         advice="Take torch.cuda.empty_cache() out of the step; pad changing sizes to a few; set "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; pin host buffers once.",
-        query=" ".join(
-            f"SELECT sum(dur_ns) / {later} {_CALLS}".replace("{counted}", facts.counted).split()
-        ),
+        query=facts.to_repeat(f"SELECT sum(dur_ns) / {later} {_CALLS}"),
     )

@@ -17,11 +17,7 @@ _CALLS = """
 """
 
 
-@rule(
-    "data-parallel",
-    "nn.DataParallel over several devices.",
-    _DEVICES,
-)
+@rule("data-parallel", "nn.DataParallel over several devices.", _DEVICES)
 def data_parallel(facts: Facts) -> Iterator[Finding]:
     """`DataParallel.forward` in a process that has work on more than one device. What it costs is not
     in one recording: it copies the model in every step and runs Python for all devices in one process.

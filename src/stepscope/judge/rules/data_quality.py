@@ -16,12 +16,7 @@ _IDLE = Threshold(
 )
 
 
-@rule(
-    "data-quality",
-    "Data-quality checks with a warning or an error.",
-    _CHECKS,
-    _IDLE,
-)
+@rule("data-quality", "Data-quality checks with a warning or an error.", _CHECKS, _IDLE)
 def data_quality(facts: Facts) -> Iterator[Finding]:
     """What `stepscope checks` says in full. It saves nothing; it says which of the other findings and
     answers to take with care. It comes first where a check with an error bears on the times of steps,

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from stepscope.floor.units import count_text
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, Row, first
+from stepscope.judge.merged_rows import merged
 from stepscope.judge.sequence import Piece
 
-_SHARE = Threshold(
-    "what fusing would save, of the step", 0.02, "ratio", "ours: below it there is little to win"
-)
+_SHARE = worth("what fusing would save", 0.02)
 _LENGTH = Threshold(
     "kernels in a chain",
     3,
@@ -45,8 +44,7 @@ _LEFT = Threshold(
 )
 def elementwise_chains(facts: Facts) -> Iterator[Finding]:
     """Element-wise kernels that follow each other on a stream of a typical step, by operator and
-    kernel; rows of one and the same kernel are loops over tensors that have nothing to do with each
-    other, and do not count. Optimizers have a rule of their own, and kernels that Triton made are fused already.
+    kernel; rows of one and the same kernel are loops over unrelated tensors, and do not count. Optimizers have a rule of their own, and kernels that Triton made are fused already.
 
     At most a chain takes as long as its longest kernel and 15 % of the rest (TraceLens); at least,
     nothing: neighbours need not read what the one before wrote.
@@ -54,26 +52,9 @@ def elementwise_chains(facts: Facts) -> Iterator[Finding]:
     sequence = facts.sequence
     if sequence is None or not facts.enough_work:
         return
-    rows: dict[str, Row] = {}
-    for pieces in sequence.streams():
-        for chain in _chains(pieces):
-            words = " → ".join((piece.operator or piece.name[:60]) for piece in chain[:8])
-            row = rows.setdefault(
-                words,
-                {
-                    "chain": words,
-                    "kernels": len(chain),
-                    "times_per_step": 0,
-                    "time_ns": 0,
-                    "saving_ns": 0.0,
-                    "first_start_ns": chain[0].start_ns,
-                },
-            )
-            times = [piece.dur_ns for piece in chain]
-            row["times_per_step"] += 1
-            row["time_ns"] += sum(times)
-            row["saving_ns"] += (1 - _LEFT.value) * (sum(times) - max(times))
-    ranked = sorted(rows.values(), key=lambda row: -row["saving_ns"])
+    chains = (_row(chain) for pieces in sequence.streams() for chain in _chains(pieces))
+    rows = merged(chains, "chain", adding=("times_per_step", "time_ns", "saving_ns"))
+    ranked = sorted(rows, key=lambda row: -row["saving_ns"])
     saved = sum(row["saving_ns"] for row in ranked)
     if facts.part_of_step(saved) <= _SHARE.value:
         return
@@ -94,6 +75,18 @@ def elementwise_chains(facts: Facts) -> Iterator[Finding]:
         advice="torch.compile the module that runs them, or write the expression as one Triton kernel.",
         query="stepscope findings SRC --id elementwise-chains --json",
     )
+
+
+def _row(chain: list[Piece]) -> Row:
+    times = [piece.dur_ns for piece in chain]
+    return {
+        "chain": " → ".join((piece.operator or piece.name[:60]) for piece in chain[:8]),
+        "kernels": len(chain),
+        "times_per_step": 1,
+        "time_ns": sum(times),
+        "saving_ns": (1 - _LEFT.value) * (sum(times) - max(times)),
+        "first_start_ns": chain[0].start_ns,
+    }
 
 
 def _chains(pieces: list[Piece]) -> Iterator[list[Piece]]:

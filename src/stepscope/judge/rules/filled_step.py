@@ -1,4 +1,4 @@
-"""What a step is filled with when no loss leads, and what cannot be said of half a recording."""
+"""What a step is filled with when no loss leads, and what cannot be said about half a recording."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ _QUERY = f"""{_BLOCKS}
 
 
 @kernel_rule(
-    "small-grids", "Kernels that give a part of the multiprocessors nothing to do.", _EMPTY
+    "small-grids", "Kernels that leave a part of the multiprocessors without work.", _EMPTY
 )
 def small_grids(facts: Facts) -> Iterator[Finding]:
     """A kernel of fewer blocks than multiprocessors leaves the others empty: its duration times the
@@ -113,10 +113,7 @@ def low_occupancy(facts: Facts) -> Iterator[Finding]:
 
 
 @kernel_rule(
-    "tail-waves",
-    "Kernels of a little more than a whole number of waves of blocks.",
-    _TAILS,
-    _WAVES,
+    "tail-waves", "Kernels of a little more than a whole number of waves of blocks.", _TAILS, _WAVES
 )
 def tail_waves(facts: Facts) -> Iterator[Finding]:
     """A device takes as many blocks at once as its multiprocessors hold, by their threads, registers
@@ -142,9 +139,5 @@ def tail_waves(facts: Facts) -> Iterator[Finding]:
         evidence=first(rows),
         advice="Choose batch, sequence and feature sizes so that blocks fill whole waves; let "
         "torch.compile(mode='max-autotune') choose tiles.",
-        query=" ".join(
-            f"{_BLOCKS} SELECT {_LOST} / {facts.steps} FROM waves".replace(
-                "{counted}", facts.counted
-            ).split()
-        ),
+        query=facts.to_repeat(f"{_BLOCKS} SELECT {_LOST} / {facts.steps} FROM waves"),
     )

@@ -24,11 +24,7 @@ _PEAK = """
 """
 
 
-@rule(
-    "memory-near-limit",
-    "Devices whose memory is almost full at its peak.",
-    _SHARE,
-)
+@rule("memory-near-limit", "Devices whose memory is almost full at its peak.", _SHARE)
 def memory_near_limit(facts: Facts) -> Iterator[Finding]:
     """Peak of what was allocated over the device's memory; it needs profile_memory=True. It saves no
     time, but the next larger batch will fail, and an allocator that has no room gives memory back and
@@ -49,5 +45,5 @@ def memory_near_limit(facts: Facts) -> Iterator[Finding]:
         rank=worst["rank"],
         advice="Mixed precision, activation checkpoints, zero_grad(set_to_none=True), a sharded "
         "optimizer (ZeRO, FSDP).",
-        query=" ".join(f"SELECT share_ratio FROM ({_PEAK}) LIMIT 1".split()),
+        query=facts.to_repeat(f"SELECT share_ratio FROM ({_PEAK}) LIMIT 1"),
     )

@@ -10,11 +10,7 @@ from stepscope.judge.facts import Facts
 _EVENTS = Threshold("operators, device events and phases", 0, "count", "ours: any one is something")
 
 
-@rule(
-    "nothing-recorded",
-    "Recordings without operators, device events and phases.",
-    _EVENTS,
-)
+@rule("nothing-recorded", "Recordings without operators, device events and phases.", _EVENTS)
 def nothing_recorded(facts: Facts) -> Iterator[Finding]:
     """No operator, device event or phase of a step was read, or none takes any time in the steps that
     were asked for.

@@ -22,13 +22,15 @@ _SIZE = Threshold(
     "once",
 )
 
+_PAGEABLE = f"""
+    FROM device_event
+    WHERE kind = 'copy' AND memory_kind = 'pageable' AND bytes > {_SIZE.value:.0f} AND {{counted}}
+"""
 _COPIES = f"""
     SELECT copy_kind AS direction, count(*) / {{steps}} AS copies_per_step,
         sum(bytes) / {{steps}} AS bytes_per_step, sum(dur_ns) / {{steps}} AS time_ns,
         sum(bytes) * 1e9 / nullif(sum(dur_ns), 0) AS bandwidth_bytes_per_s
-    FROM device_event
-    WHERE kind = 'copy' AND memory_kind = 'pageable' AND bytes > {_SIZE.value:.0f} AND {{counted}}
-    GROUP BY copy_kind ORDER BY time_ns DESC
+    {_PAGEABLE} GROUP BY copy_kind ORDER BY time_ns DESC
 """
 
 
@@ -68,8 +70,5 @@ def pageable_copies(facts: Facts) -> Iterator[Finding]:
         evidence=first(rows),
         advice="DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True); copy the next "
         "batch on a stream of its own while this one computes.",
-        query=" ".join(
-            f"""SELECT sum(dur_ns) / {facts.steps} FROM device_event WHERE kind = 'copy'
-            AND memory_kind = 'pageable' AND bytes > {_SIZE.value:.0f} AND {facts.counted}""".split()
-        ),
+        query=facts.to_repeat(f"SELECT sum(dur_ns) / {facts.steps} {_PAGEABLE}"),
     )

@@ -31,7 +31,6 @@ _LAUNCHED = """
         JOIN host_event AS op ON op.rank = work.rank AND op.id = work.operator_id
     )
 """
-_AGAIN = "sum(dur_ns) FILTER (again)"
 
 
 @rule(
@@ -80,9 +79,7 @@ def recomputation(facts: Facts) -> Iterator[Finding]:
         ),
         advice="Checkpoint fewer layers as memory allows, or only what is cheap to compute again "
         "(torch.utils.checkpoint.create_selective_checkpoint_contexts).",
-        query=" ".join(
-            f"{_LAUNCHED} SELECT {_AGAIN} / {facts.steps} FROM launched".replace(
-                "{counted}", facts.counted
-            ).split()
+        query=facts.to_repeat(
+            f"{_LAUNCHED} SELECT sum(dur_ns) FILTER (again) / {facts.steps} FROM launched"
         ),
     )

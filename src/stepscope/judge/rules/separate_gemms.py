@@ -6,16 +6,12 @@ from collections.abc import Iterator
 
 from stepscope.costs import kernel_class
 from stepscope.floor.units import count_text
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, Row, first
+from stepscope.judge.merged_rows import merged
 from stepscope.judge.sequence import Piece
 
-_SHARE = Threshold(
-    "what one product in place of several would save, of the step",
-    0.005,
-    "ratio",
-    "ours: below it there is little to win",
-)
+_SHARE = worth("what one product in place of several would save", 0.005)
 _FILLS = Threshold(
     "blocks per multiprocessor of one product",
     0.5,
@@ -48,25 +44,11 @@ def separate_gemms(facts: Facts) -> Iterator[Finding]:
     sequence = facts.sequence
     if sequence is None or not facts.enough_work:
         return
-    rows: dict[tuple[str, int | None], Row] = {}
-    for pieces in sequence.streams():
-        for run in _runs(pieces):
-            row = rows.setdefault(
-                (str(run[0].operator), run[0].input_id),
-                {
-                    "operator": run[0].operator,
-                    "kernel": run[0].name,
-                    "products_in_a_row": len(run),
-                    "times_per_step": 0,
-                    "time_ns": 0,
-                    "saving_ns": 0.0,
-                    "first_start_ns": run[0].start_ns,
-                },
-            )
-            row["times_per_step"] += 1
-            row["time_ns"] += sum(piece.dur_ns for piece in run)
-            row["saving_ns"] += _saved(run)
-    ranked = sorted(rows.values(), key=lambda row: -row["saving_ns"])
+    runs = [_row(run) for pieces in sequence.streams() for run in _runs(pieces)]
+    rows = merged(runs, "operator", "input_id", adding=("times_per_step", "time_ns", "saving_ns"))
+    for row in rows:
+        del row["input_id"]
+    ranked = sorted(rows, key=lambda row: -row["saving_ns"])
     saved = sum(row["saving_ns"] for row in ranked)
     if facts.part_of_step(saved) <= _SHARE.value:
         return
@@ -119,9 +101,16 @@ def _small_product(piece: Piece) -> bool:
     )
 
 
-def _saved(run: list[Piece]) -> float:
-    """What is left out when the run is one product (ns)."""
-    whole = sum(piece.dur_ns for piece in run)
-    longest = max(piece.dur_ns for piece in run)
+def _row(run: list[Piece]) -> Row:
+    time_ns, longest = sum(piece.dur_ns for piece in run), max(piece.dur_ns for piece in run)
     blocks = sum(piece.blocks_per_sm or 0.0 for piece in run)
-    return whole - longest * max(1.0, blocks)
+    return {
+        "operator": run[0].operator,
+        "kernel": run[0].name,
+        "products_in_a_row": len(run),
+        "times_per_step": 1,
+        "time_ns": time_ns,
+        "saving_ns": time_ns - longest * max(1.0, blocks),
+        "first_start_ns": run[0].start_ns,
+        "input_id": run[0].input_id,
+    }

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text
-from stepscope.judge.declare import LEADING, Finding, Threshold, rule
+from stepscope.judge.declare import LEADING, Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, Row, first
+from stepscope.judge.merged_rows import merged
 from stepscope.judge.rules.host_bound import waiting_ns
 
 _SHORT = Threshold("duration of a kernel", 10_000, "ns", "TraceLens: a kernel below 10 µs is short")
 _COUNT = Threshold("short kernels per step", 100, "count", "ours: fewer cannot add up")
-_SHARE = Threshold(
-    "short kernels with the gaps after them, of the step",
-    0.10,
-    "ratio",
-    "ours: below it there is little to win",
-)
+_SHARE = worth("short kernels with the gaps after them", 0.10)
 _GAP = Threshold(
     "a gap between two kernels that is the device's own",
     30_000,
@@ -48,25 +44,21 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
     sequence = facts.sequence
     if sequence is None or facts.part_of_step(sum(waiting_ns(facts).values())) > LEADING.value:
         return
-    rows: dict[str, Row] = {}
-    gaps_ns = 0
+    short: list[Row] = []
     for pieces in sequence.streams():
         for piece, after in zip(pieces, [*pieces[1:], None], strict=True):
             if piece.kind != "computation" or piece.dur_ns >= _SHORT.value:
                 continue
             gap = 0 if after is None else max(0, after.start_ns - piece.end_ns)
             gap = gap if gap < _GAP.value else 0
-            gaps_ns += gap
-            row = rows.setdefault(
-                piece.name, {"kernel": piece.name, "count": 0, "time_ns": 0, "gaps_ns": 0}
+            short.append(
+                {"kernel": piece.name, "count": 1, "time_ns": piece.dur_ns, "gaps_ns": gap}
             )
-            row["count"] += 1
-            row["time_ns"] += piece.dur_ns
-            row["gaps_ns"] += gap
-    count = sum(row["count"] for row in rows.values())
-    short_ns = sum(row["time_ns"] for row in rows.values())
+    count = len(short)
+    short_ns, gaps_ns = (sum(row[name] for row in short) for name in ("time_ns", "gaps_ns"))
     if count < _COUNT.value or facts.part_of_step(short_ns + gaps_ns) <= _SHARE.value:
         return
+    rows = merged(short, "kernel", adding=("count", "time_ns", "gaps_ns"))
     replayed = any(piece.replayed for piece in sequence.pieces)
     yield Finding(
         title=f"{count_text(count)} kernels below 10 µs and the gaps after them take "
@@ -76,7 +68,7 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
         unit="ns",
         saving_ns=(0, gaps_ns + short_ns / 2),
         confidence="medium",
-        evidence=first(sorted(rows.values(), key=lambda row: -row["time_ns"] - row["gaps_ns"])),
+        evidence=first(sorted(rows, key=lambda row: -row["time_ns"] - row["gaps_ns"])),
         rank=sequence.rank,
         step=sequence.step if facts.has_steps else None,
         window_ns=sequence.window_ns,

@@ -33,11 +33,7 @@ _OFTEN = """
 """
 
 
-@rule(
-    "straggling-rank",
-    "A rank that all others wait for, of a job's own phases.",
-    _SHARE,
-)
+@rule("straggling-rank", "A rank that all others wait for, of a job's own phases.", _SHARE)
 def straggling_rank(facts: Facts) -> Iterator[Finding]:
     """Ranks that exchange gradients in every step have steps of the same length, whoever is late. A
     rank is named where something tells: DDP's own timings of the all-reduce, in which the last to

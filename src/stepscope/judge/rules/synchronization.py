@@ -11,6 +11,7 @@ from stepscope.analysis.recording import Array, recordings
 from stepscope.floor.units import count_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts, Row, first
+from stepscope.judge.merged_rows import merged
 
 _SHARE = Threshold(
     "time the device is idle when such calls return, of the step",
@@ -36,12 +37,12 @@ _CALLS = """
     ORDER BY event.rank, event.span, end_ns
 """
 _OF_PROFILER = frozenset({"cudaDeviceSynchronize", "hipDeviceSynchronize"})
-"""The recorder calls these itself where it begins and ends; outside of an operator they are not blamed."""
+"""The recorder calls these itself where it starts and ends; outside of an operator they are not blamed."""
 
 
 @rule(
     "synchronization",
-    "Calls in the step after which the device has nothing to do: `.item()`, `nonzero`, copies that "
+    "Calls in the step after which the device is idle: `.item()`, `nonzero`, copies that "
     "block, `torch.cuda.synchronize()`.",
     _SHARE,
     _EVERY,
@@ -50,7 +51,7 @@ _OF_PROFILER = frozenset({"cudaDeviceSynchronize", "hipDeviceSynchronize"})
 )
 def synchronization(facts: Facts) -> Iterator[Finding]:
     """A call that waits for the device returns when all its work is done; until the host has launched
-    again the device is idle. These gaps, which begin during such a call and end after it with work launched
+    again the device is idle. These gaps, which start during such a call and end after it with work launched
     only then, are what counts, and not how long the calls take: waiting for a busy device loses nothing.
 
     At most the gaps are saved. Nothing is certain: a host that is slower than the device would leave
@@ -67,8 +68,9 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
         if key in facts.gaps:
             gaps = facts.gaps[key]
             waits = gaps.cause == HOST_WAIT
-            blamed += _blamed(own, gaps.start[waits], gaps.end[waits])
-    rows = _by_caller(blamed, facts.steps)
+            blamed += _blamed(own, gaps.start[waits], gaps.end[waits], facts.steps)
+    rows = merged(blamed, "caller", "call", adding=("calls_per_step", "idle_ns"))
+    rows.sort(key=lambda row: -row["idle_ns"])
     idle_ns = sum(row["idle_ns"] for row in rows)
     count = sum(row["calls_per_step"] for row in rows)
     if facts.part_of_step(idle_ns) <= _SHARE.value or count < _EVERY.value:
@@ -89,8 +91,10 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _blamed(calls: dict[str, Array], start: Array, end: Array) -> list[Row]:
-    """Calls during which a gap begins and that return in it, with its length; a gap counts once."""
+def _blamed(calls: dict[str, Array], start: Array, end: Array, steps: int) -> list[Row]:
+    """Calls during which a gap starts and that return in it, with its length, per step; a gap counts
+    once.
+    """
     if not len(start):
         return []
     at = np.searchsorted(end, calls["end_ns"], side="right")
@@ -103,22 +107,8 @@ def _blamed(calls: dict[str, Array], start: Array, end: Array) -> list[Row]:
         if gap in seen or (call in _OF_PROFILER and not calls["in_operator"][position]):
             continue
         seen.add(gap)
-        rows.append({"call": call, "caller": caller, "idle_ns": int(end[gap] - start[gap])})
-    return rows
-
-
-def _by_caller(blamed: list[Row], steps: int) -> list[Row]:
-    rows: dict[tuple[str, str], Row] = {}
-    for one in blamed:
-        row = rows.setdefault(
-            (one["caller"], one["call"]),
-            {
-                "caller": one["caller"],
-                "call": one["call"],
-                "calls_per_step": 0.0,
-                "idle_ns": 0.0,
-            },
+        idle_ns = int(end[gap] - start[gap]) / steps
+        rows.append(
+            {"caller": caller, "call": call, "calls_per_step": 1 / steps, "idle_ns": idle_ns}
         )
-        row["calls_per_step"] += 1 / steps
-        row["idle_ns"] += one["idle_ns"] / steps
-    return sorted(rows.values(), key=lambda row: -row["idle_ns"])
+    return rows

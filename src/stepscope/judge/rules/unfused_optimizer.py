@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.groups import Group, by_kernel
 from stepscope.judge.sequence import Sequence
@@ -16,12 +16,7 @@ _KERNELS = Threshold(
     "count",
     "ours: foreach and fused optimizers launch a few dozen",
 )
-_SHARE = Threshold(
-    "the optimizer's time on the device, of the step",
-    0.02,
-    "ratio",
-    "ours: below it there is little to win",
-)
+_SHARE = worth("the optimizer's time on the device", 0.02)
 _PASSES = Threshold(
     "passes over memory that a fused optimizer leaves of a loop's",
     1 / 3,
