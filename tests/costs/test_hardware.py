@@ -197,7 +197,7 @@ def test_a_row_of_the_users_comes_first(tmp_path) -> None:
         (OWN.replace("bfloat16", "bf16"), "unknown element type 'bf16'"),
         (OWN.replace("memory_gb", "memory_tb"), "unknown entries: memory_tb_per_s"),
         (OWN.replace("2900", "true"), "is no positive number"),
-        (OWN + "sm_count = 1.5\n", "no positive whole number"),
+        (OWN + "sm_count = 1.5\n", "not a positive integer"),
     ],
 )
 def test_a_wrong_file_is_told_what_is_wrong(text, said) -> None:

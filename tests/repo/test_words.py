@@ -15,7 +15,7 @@ PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("
 INSTEAD = {
     r"\bmend(?:s|ed|ing)?\b(?!\.py)": "repair",
     r"\bbegin of\b|(?:'s|\bthe|\bits|\bmedian|\bfirst) begin\b(?! event)": "start",
-    r"\bwhole (?:run|iteration|step|model|file|trace|change|document|job)s?\b": "complete",
+    r"\bno whole\b|\bwhole (?:run|iteration|step|model|file|trace|change|document|job)s?\b": "complete",
     r"\b(?:nobody|cannot|could not|did not|could) hear\b|\bwas not heard\b": "observe",
     r"\b(?:says|tells) of\b": "reports",
     r"\b(?:has|had) nothing of\b|\bnothing of this\.": "no matching rows",

@@ -47,7 +47,7 @@ def load(member: Member) -> Any:
         loaded = json.loads(strip_bom(text).decode("utf-8", errors="replace"))
         return sound(loaded) if b"\\u" in text else loaded
     except (ValueError, RecursionError) as error:
-        raise _refused(member, f"no whole JSON document: {error}") from None
+        raise _refused(member, f"not a complete JSON document: {error}") from None
 
 
 def sound(loaded: Any) -> Any:

@@ -30,7 +30,7 @@ def peek(member: Member) -> Facts | None:
     """What the file says of itself.
 
     Raises:
-        SourceError: it is no whole JSON document, or no step was counted in it.
+        SourceError: it is not a complete JSON document, or no step was counted in it.
     """
     loaded = document.load(member)
     if not isinstance(loaded, dict) or _step(loaded) is None:
@@ -42,7 +42,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file as the recording of one rank.
 
     Raises:
-        SourceError: it is no whole JSON document, or no step was counted in it.
+        SourceError: it is not a complete JSON document, or no step was counted in it.
     """
     loaded = document.load(member)
     report = ReadReport()

@@ -54,7 +54,7 @@ def peek(member: Member) -> Facts | None:
     """What the file says of itself.
 
     Raises:
-        SourceError: it is no whole JSON document.
+        SourceError: it is not a complete JSON document.
     """
     return _facts(document.load(member))
 
@@ -63,7 +63,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file as the recording of one rank.
 
     Raises:
-        SourceError: it is no whole JSON document, or holds no measurements.
+        SourceError: it is not a complete JSON document, or holds no measurements.
     """
     return tables_of(document.load(member), member.label)
 
