@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
@@ -53,12 +53,9 @@ _OF_THE_QUEUE = (
         "steps",
     ),
     parameters=(
-        Parameter(
-            "by",
-            "text",
+        by_form(
             "`stream` for a row a stream, `step` for one a step, `time` for at most 100 pieces of time",
-            default="stream",
-            choices=tuple(_OF_WINDOWS),
+            *_OF_WINDOWS,
         ),
     ),
     needs="device",
