@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from stepscope.questions import affected
+
 CHECKS = [
     {"check": "no_steps", "severity": "note", "count": 1, "affects": "steps", "explanation": "no"},
     {"check": "zero_ts", "severity": "ok", "count": 0, "explanation": "none"},
@@ -19,12 +21,12 @@ def test_severe_checks_come_first_and_passed_ones_are_left_out(diff):
     diff(
         "checks",
         {"data_check": CHECKS, "source": [{"events_kept": 5}]},
-        """
+        f"""
         severity,check,rank,span,count,explanation,affects
         error,truncated,0,0,7,100% wrong,all
         warning,clock_skew,0,0,3,a,
         warning,clock_skew,1,0,2,b,
-        note,no_steps,0,0,1,no,"summary,steps,utilization,efficiency,findings"
+        note,no_steps,0,0,1,no,"{affected("steps")}"
         ok,source,,,0,"1 file in order: 5 events kept, none repaired or dropped",
         """,
     )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ from stepscope.questions import every
 from stepscope.questions.invariants import INVARIANTS, SUMS, _sums_broken, invariants
 from stepscope.store.open import Store
 
+TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
 SOUND = {
     "step": [{"step": 3, "start_ns": 0, "end_ns": 100}],
     "host_event": [
@@ -120,12 +122,10 @@ def test_parts_that_miss_their_total_are_found():
 
 
 @pytest.mark.traces
-def test_every_shared_trace_keeps_them_and_answers_every_question(shared_traces):
-    for folder in sorted((shared_traces / "kineto").iterdir()):
-        with stepscope.open(folder, cache=False) as trace:
-            answer = ask(invariants, trace.store)
-            assert [r["check"] for r in answer.rows() if r["rank"] is None and r["count"]] == [], (
-                folder
-            )
-            for question in filter(lambda question: question.recordings == "one", every()):
-                json.loads(trace.ask(question.name).to_json())
+@pytest.mark.parametrize("folder", sorted(TRACES.glob("*")), ids=lambda folder: folder.name)
+def test_every_shared_trace_keeps_them_and_answers_every_question(folder):
+    with stepscope.open(folder, cache=False) as trace:
+        answer = ask(invariants, trace.store)
+        assert [r["check"] for r in answer.rows() if r["rank"] is None and r["count"]] == []
+        for question in filter(lambda question: question.recordings == "one", every()):
+            json.loads(trace.ask(question.name).to_json())
