@@ -16,7 +16,7 @@ RECIPE := pyproject.toml constraints.txt scripts/environment.py
 help:
 	@echo "make demo     record a small training here and show where its time went"
 	@echo "make test     run the tests           (TEST_FLAGS='-n auto' by default)"
-	@echo "make test-fast  most of the certainty in about a minute: without torch, recorded traces, slow tests"
+	@echo "make test-fast  most of the certainty in about a minute: reading, linking, storing, answering"
 	@echo "make test-long  the same tests as make test with twenty times the examples"
 	@echo "make check    lint, format, types, import layers"
 	@echo "make format   repair what the linter and the formatter can"
@@ -48,7 +48,8 @@ test: $(VENV)/.developer
 	@$(BIN)/python -m pytest $(TEST_FLAGS)
 
 test-fast: $(VENV)/.developer
-	@TEST_EXAMPLES=0.2 $(BIN)/python -m pytest $(TEST_FLAGS) -m "not torch and not traces and not slow"
+	@TEST_EXAMPLES=0.2 $(BIN)/python -m pytest $(TEST_FLAGS) -m "not torch and not traces and not slow" \
+		$(addprefix --ignore=tests/,cli plugins record repo)
 
 test-long: $(VENV)/.developer
 	@TEST_EXAMPLES=20 $(BIN)/python -m pytest $(TEST_FLAGS)

@@ -10,6 +10,8 @@ from stepscope.floor.errors import UsageError
 from stepscope.questions import every
 from stepscope.store.open import Store
 
+pytestmark = pytest.mark.slow
+
 ROWS = {"device_event": [{"name": "gemm", "dur_ns": 2**61}, {"name": "add", "dur_ns": 2**61}]}
 
 

@@ -8,6 +8,8 @@ from stepscope.compare.gates import judge, parse_gate
 from stepscope.floor.errors import SourceError, UsageError
 from stepscope.store.open import Store
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def failed():

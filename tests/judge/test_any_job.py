@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.judge.job import A100, V100, Job
 
+pytestmark = pytest.mark.slow
+
 NAMES = [
     "volta_sgemm_128x64_nn",
     "cutlass_80_tensorop_f16_s16816gemm_f16_256x64_32x4_nn_align1",

@@ -16,6 +16,8 @@ from stepscope.compare.sides import Part, Side
 from stepscope.floor.errors import SourceError, UsageError
 from stepscope.store.open import Store
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def opened():

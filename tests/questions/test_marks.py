@@ -12,6 +12,8 @@ import stepscope
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.questions import affected, every
 
+pytestmark = pytest.mark.slow
+
 BAD = Path(__file__).parents[1] / "data" / "kineto" / "bad"
 
 DEVICE = {

@@ -8,6 +8,8 @@ from stepscope.floor.errors import SourceError, UsageError
 from stepscope.report.scaling_text import scaling_lines, stopped
 from stepscope.store.open import Store
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run():

@@ -14,6 +14,8 @@ from stepscope.report.scaling_chart import scaling_chart
 from stepscope.report.timeline_chart import timeline_chart
 from stepscope.store.open import Store
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("matplotlib")
 
 HOSTILE = "</text><script>alert(1)</script>\n$\\frac{1}{0}$ \x00\x1b[31m & \u202e 测试"

@@ -13,6 +13,8 @@ from stepscope.store import build, job
 from stepscope.store.build import import_source, open_source
 from stepscope.store.open import Store
 
+pytestmark = pytest.mark.slow
+
 
 def trace(rank=None, steps=2, base=0, name="aten::mm"):
     events = []

@@ -6,6 +6,8 @@ from stepscope.floor.errors import UsageError
 from stepscope.store.open import Store
 from stepscope.store.query import check_read_only, tables_of_schema
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def cursor():

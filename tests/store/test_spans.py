@@ -14,6 +14,8 @@ from stepscope.questions.invariants import invariants
 from stepscope.store.build import import_source
 from stepscope.store.open import Store
 
+pytestmark = pytest.mark.slow
+
 NESTED = """
 import torch
 from torch import nn

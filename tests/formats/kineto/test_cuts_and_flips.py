@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.examples import how_many
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "fuzz_damage.py"
 
 
