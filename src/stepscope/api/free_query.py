@@ -17,7 +17,7 @@ from stepscope.answers.declare import Column, Question, Type, Unit
 from stepscope.answers.scope import Scope
 from stepscope.answers.selection import check_name
 from stepscope.answers.table import Table
-from stepscope.questions import OURS, find, names, of_one_recording
+from stepscope.questions import OURS, every, find, of_one_recording
 from stepscope.store.query import sql_error
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ def answer_query(scope: Scope, text: str) -> Table:
 
 def _question(name: str) -> Question:
     if name.replace("_", "-") not in OURS:
-        check_name(name, [question.replace("-", "_") for question in names()], "answer")
+        known = [question.method for question in every() if question.recordings == "one"]
+        check_name(name, known, "answer")
     return of_one_recording(find(name))
 
 
