@@ -45,6 +45,8 @@ def _calls() -> list[tuple[str, list[str]]]:
 
     calls = []
     for question in every():
+        if question.recordings != "one":
+            continue
         calls.append((question.name, [question.name]))
         for parameter in question.parameters:
             flag = f"--{parameter.name.replace('_', '-')}"
