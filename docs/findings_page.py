@@ -25,6 +25,8 @@ def findings_page() -> str:
 
 def section(rule: Rule) -> list[str]:
     lines = [f"## {rule.id}\n", f"{rule.looks_for}\n", f"{inspect.cleandoc(rule.explanation)}\n"]
+    if rule.trade_off:
+        lines.append(f"Trade-off: {rule.trade_off}\n")
     lines += [f"* {threshold_line(threshold)}" for threshold in rule.thresholds]
     for words, kinds in (
         ("Silent where a check finds damage to", rule.silent_without),

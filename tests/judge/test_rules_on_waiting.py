@@ -26,7 +26,7 @@ def test_a_loader_that_the_device_waits_for_is_found(findings: Any) -> None:
     )
     assert (row["value"], row["unit"], row["severity"]) == (0.3, "ratio", "high")
     assert (row["window_start_ns"], row["window_end_ns"]) == (0, 2_000_000)
-    assert (row["saving_low_ns"], row["saving_high_ns"]) == (300_000, 300_000)
+    assert (row["saving_low_ns"], row["saving_high_ns"]) == (0, 300_000)
     assert row["evidence"][0]["dataloader_ns"] == 300_000
 
 
@@ -39,7 +39,7 @@ def test_a_loader_behind_a_busy_device_is_not(findings: Any) -> None:
     assert findings(job.kernel("work", 900_000).rows(), "input-bound") == []
 
 
-def test_one_slow_batch_lowers_the_lower_bound(findings: Any) -> None:
+def test_batches_that_take_unlike_times_count_with_their_mean(findings: Any) -> None:
     rows = input_bound(100_000)
     loads = [row for row in rows["host_event"] if row.get("role") == "dataloader"]
     loads[0]["dur_ns"] = 40_000
@@ -47,7 +47,7 @@ def test_one_slow_batch_lowers_the_lower_bound(findings: Any) -> None:
         if row["name"] == "work" and row["step"] == 0:
             row["start_ns"] = 40_000
     (row,) = findings(rows, "input-bound")
-    assert (row["saving_low_ns"], row["saving_high_ns"]) == (70_000, 70_000)
+    assert (row["saving_low_ns"], row["saving_high_ns"]) == (0, 70_000)
 
 
 def host_bound(kernel_ns: int, *, late: bool) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def test_a_host_that_launches_long_kernels_late_is_host_bound(findings: Any) -> 
     rows = rows.kernel("work", 12_000, gap_ns=4_000, count=62, late=True).rows()
     (row,) = findings(rows, "host-bound")
     assert row["value"] == 0.256  # 62 gaps, and 8 µs after the last kernel of a step
-    assert (row["saving_low_ns"], row["saving_high_ns"]) == (256_000 - 123_000, 256_000)
+    assert (row["saving_low_ns"], row["saving_high_ns"]) == (0, 256_000)
     assert "launches" not in row["title"]
     assert "CUDA graphs" not in row["advice"]
 

@@ -36,7 +36,7 @@ def test_a_finding_says_what_it_saves_and_what_to_do() -> None:
         "DataLoader. Read with care: zero_ts"
     )
     assert lines[3].startswith(
-        "   [input-bound, high: saves up to 300 ns a step (30.0 %), confidence low] `stepscope checks`"
+        "   [input-bound, high: saves at most 300 ns a step (30.0 %), confidence low] `stepscope checks`"
     )
     assert "   ⚠ read with care: zero_ts" in lines
     assert "2. The recording is not complete or not in order: zero_ts" in lines

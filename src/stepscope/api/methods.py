@@ -484,9 +484,9 @@ class QuestionMethods(ABC):
         Args:
             id: only the findings of one rule.
 
-        Columns: id, severity, title, saving_low_ns, saving_high_ns, saving_share_ratio, per,
-        confidence, advice, metric, value, unit, rank, step, window_start_ns, window_end_ns,
-        evidence, query, failing_checks.
+        Columns: id, severity, title, saving_high_ns, saving_low_ns, saving_share_ratio, per,
+        confidence, advice, trade_off, metric, value, unit, rank, step, window_start_ns,
+        window_end_ns, evidence, query, failing_checks.
         """
         return self.ask("findings", id=id, top=top, columns=columns, rank=rank, step=step)
 

@@ -77,7 +77,10 @@ class Finding:
         unit: its unit.
         advice: what to do, in PyTorch's terms.
         query: what reproduces the number: a `stepscope` command, or SQL for `stepscope sql SRC`.
-        saving_ns: what a step could save, at least and at most; None where nothing is said of it.
+        saving_ns: what a step could save at most: no cure of this saves more, in any job that has this
+            recording; None where nothing is said of it.
+        at_least: what every job that has this recording saves by the advice (ns), and what in the
+            recording shows it; None for 0, which is what a recording of the loss alone shows.
         confidence: how sure the cause is.
         evidence: rows that show it, the most telling first.
         rank: rank it is about; None for all.
@@ -96,7 +99,8 @@ class Finding:
     unit: Unit
     advice: str
     query: str
-    saving_ns: tuple[float, float] | None = None
+    saving_ns: float | None = None
+    at_least: tuple[float, str] | None = None
     confidence: Confidence = "medium"
     evidence: tuple[Mapping[str, Any], ...] = ()
     rank: int | None = None
@@ -124,7 +128,7 @@ class Rule:
     thresholds: tuple[Threshold, ...]
     rests_on: tuple[Evidence, ...]
     silent_without: tuple[Evidence, ...]
-    saves: Literal["kernel time", "waiting"]
+    trade_off: str
     explanation: str
 
     def __post_init__(self) -> None:
@@ -142,7 +146,7 @@ def rule(
     id: str,  # noqa: A002  # what a finding's field is called
     looks_for: str,
     *thresholds: Threshold,
-    saves: Literal["kernel time", "waiting"] = "waiting",
+    trade_off: str = "",
     rests_on: tuple[Evidence, ...] = (),
     silent_without: tuple[Evidence, ...] = (),
 ) -> Callable[[Callable[[Facts], Iterator[Finding]]], Rule]:
@@ -152,7 +156,8 @@ def rule(
         id: name of its findings.
         looks_for: one line: what it looks for.
         thresholds: numbers that it goes by.
-        saves: `kernel time`, whose saving is worth less where the device waits anyway, or `waiting`.
+        trade_off: what the cure moves elsewhere or asks for in exchange, as sentences; shown with the
+            finding, since the bounds of the saving do not count it.
         rests_on: evidence whose damage, by a failing check, makes its findings no more than a hint.
         silent_without: evidence whose damage would make it wrong.
 
@@ -170,12 +175,12 @@ def rule(
             thresholds=thresholds,
             rests_on=rests_on,
             silent_without=silent_without,
-            saves=saves,
+            trade_off=trade_off,
             explanation=find.__doc__ or "",
         )
 
     return declare
 
 
-kernel_rule = partial(rule, saves="kernel time", rests_on=("stream-order", "device-times"))
+kernel_rule = partial(rule, rests_on=("stream-order", "device-times"))
 """Declares a rule about kernels that could be shorter or fewer."""

@@ -25,9 +25,8 @@ class Found:
 
     @property
     def saving(self) -> float:
-        """What it is ranked by: the middle of its bounds (ns); -1 where nothing is said of it."""
-        bounds = self.finding.saving_ns
-        return -1.0 if bounds is None else sum(bounds) / 2
+        """What it is ranked by: the most it could save (ns); -1 where nothing is said of it."""
+        return -1.0 if self.finding.saving_ns is None else self.finding.saving_ns
 
     @property
     def limits(self) -> bool:
@@ -89,12 +88,14 @@ def _marked(facts: Facts, first: Found) -> Found:
 def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
     checks = tuple(facts.failing(*rule.rests_on))
     if finding.saving_ns is not None:
-        low, high = finding.saving_ns
-        high = min(max(high, 0.0), float(facts.step_ns))
-        low = min(max(low, 0.0), high)
-        if checks or (rule.saves == "kernel time" and facts.share("kernel") < FILLED.value):
-            low = 0.0
-        finding = replace(finding, saving_ns=(low, high))
+        most = min(max(finding.saving_ns, 0.0), float(facts.step_ns))
+        least = finding.at_least
+        # One step says nothing of the next, and a bound that meets the other would be a promise.
+        if least is not None and (
+            checks or facts.steps < 2 or not 0 < round(least[0]) < round(most)
+        ):
+            least = None
+        finding = replace(finding, saving_ns=most, at_least=least)
     if checks:
         finding = replace(finding, confidence="low")
     return Found(rule, finding, finding.severity or _severity(facts, finding), checks)
@@ -103,5 +104,5 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
 def _severity(facts: Facts, finding: Finding) -> Severity:
     if finding.saving_ns is None:
         return "note"
-    share = facts.part_of_step(finding.saving_ns[1])
+    share = facts.part_of_step(finding.saving_ns)
     return "high" if share >= HIGH else "medium" if share >= MEDIUM else "low"

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from stepscope.analysis.breakdown import PARTS
 from stepscope.analysis.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 from stepscope.analysis.overview import Times, busiest_operator, measure_times
@@ -232,12 +230,6 @@ class Facts:
         if self.phases_alone is not None:
             return "stepscope phases SRC"
         return "stepscope steps SRC --by mean" if self.has_steps else "stepscope summary SRC"
-
-    def median_of_steps(self, part: str) -> float:
-        """Median over steps of an activity's time (ns)."""
-        column = PARTS.index(part)
-        rows = [parts[:, column] for parts in self.times.parts_ns if len(parts)]
-        return float(np.median(np.concatenate(rows))) if rows else 0.0
 
     @cached_property
     def checks(self) -> list[Row]:

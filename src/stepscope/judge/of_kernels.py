@@ -17,7 +17,7 @@ def of_kernels(
     *,
     title: str,
     metric: str,
-    saving: tuple[float, float],
+    saving: float,
     confidence: Confidence,
     advice: str,
     lost: tuple[Callable[[Group], float | None], str] | None = None,
@@ -31,7 +31,7 @@ def of_kernels(
         share: what its time has to exceed.
         title: the title, with `{}` for the time.
         metric: what the time is.
-        saving: parts of the time that could be saved, at least and at most.
+        saving: part of the time that could be saved, at most.
         confidence: how sure the cause is.
         advice: what to do.
         lost: the time of a group that counts (ns), and the same in SQL over its work; all for None.
@@ -50,7 +50,7 @@ def of_kernels(
         metric=metric,
         value=time_ns,
         unit="ns",
-        saving_ns=(saving[0] * time_ns, saving[1] * time_ns),
+        saving_ns=saving * time_ns,
         confidence=confidence,
         evidence=first(by_kernel(facts.steps, groups, of_group, **columns)),
         advice=advice,

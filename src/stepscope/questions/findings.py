@@ -22,14 +22,25 @@ _COLUMNS = (
     Column("id", "text", "rule that found it", shown=False),
     Column("severity", "text", "high, medium, low by what it could save; or note"),
     Column("title", "text", "what was found"),
-    Column("saving_low_ns", "int", "what a step could save, at least", "ns"),
     Column("saving_high_ns", "int", "what a step could save, at most", "ns"),
+    Column(
+        "saving_low_ns",
+        "int",
+        "what a step saves at least; 0 unless the evidence shows more, and of a single step always",
+        "ns",
+    ),
     Column("saving_share_ratio", "float", "the most it could save, of the step", "ratio"),
     Column(
         "per", "text", "what savings are per: step, or recording where none is marked", shown=False
     ),
     Column("confidence", "text", "how sure the cause is: high, medium or low"),
     Column("advice", "text", "what to do, in PyTorch's terms", advises=True),
+    Column(
+        "trade_off",
+        "text",
+        "what the cure moves elsewhere or asks for in exchange, which no saving counts",
+        shown=False,
+    ),
     Column("metric", "text", "what the value is", shown=False),
     Column("value", "float", "the number that the finding rests on", shown=False),
     Column("unit", "text", "its unit: ns, ratio, count or bytes", shown=False),
@@ -68,10 +79,12 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     the step where none is large, or what prevents judging. The others follow, the largest saving
     first.
 
-    **Savings** are of a mean step of one rank, at least and at most, and never more than the step.
-    Findings overlap: a step that waits for its loader is not made faster twice, so savings do not
-    add up. Rows after the first are in order of the middle of their bounds. Where kernels fill less than half of
-    the step, what shortens kernels alone has no lower bound: the device may only wait longer.
+    **Savings** are bounds, of a mean step of one rank: what a cure saves at most, and never more than
+    the step. A recording shows how large a loss is, not how much of it a cure wins, so at least nothing is
+    saved, unless a rule names evidence for more; of a single step there is none. What a cure moves elsewhere
+    (loading in workers, to CPU cores that the step needs too) is its trade-off; no saving counts it. Findings overlap: a step that
+    waits for its loader is not made faster twice, so savings do not add up. Rows after the first are in
+    order of the most that they could save.
 
     **Severity** is high from 20 % of the step, medium from 5 % (the bands of xprof for time lost to
     input), low below, and note where nothing can be said of the saving.
@@ -101,18 +114,23 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
 
 def _row(facts: Facts, found: Found) -> dict[str, Any]:
     finding = found.finding
-    low, high = finding.saving_ns or (None, None)
+    high = finding.saving_ns
+    low, shows = finding.at_least or (0.0, "")
+    evidence = [_shown(row) for row in finding.evidence]
+    if shows:
+        evidence.append({"saving_low_ns": round(low), "shown_by": shows})
     start, end = finding.window_ns or facts.window_ns or (None, None)
     return {
         "id": found.rule.id,
         "severity": found.severity,
         "title": finding.title,
-        "saving_low_ns": None if low is None else round(low),
         "saving_high_ns": None if high is None else round(high),
+        "saving_low_ns": None if high is None else round(low),
         "saving_share_ratio": None if high is None else facts.part_of_step(high),
         "per": facts.per,
         "confidence": finding.confidence,
         "advice": finding.advice,
+        "trade_off": found.rule.trade_off or None,
         "metric": finding.metric,
         "value": float(finding.value),
         "unit": finding.unit,
@@ -120,7 +138,7 @@ def _row(facts: Facts, found: Found) -> dict[str, Any]:
         "step": finding.step,
         "window_start_ns": start,
         "window_end_ns": end,
-        "evidence": json.dumps([_shown(row) for row in finding.evidence], ensure_ascii=False),
+        "evidence": json.dumps(evidence, ensure_ascii=False),
         "query": finding.query,
         "failing_checks": ", ".join(found.checks) or None,
     }

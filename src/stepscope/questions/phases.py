@@ -156,7 +156,7 @@ def _findings(found: list[Found]) -> pa.Table:
                 of.ranks[0] if of.ranks else of.rank,
                 len(of.ranks) or (None if of.rank is None else 1),
                 of.phase,
-                None if of.phase is None else (of.saving_ns or (0, None))[1],
+                None if of.phase is None else of.saving_ns,
                 of.share,
                 of.title,
                 of.advice,

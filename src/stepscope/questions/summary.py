@@ -261,7 +261,7 @@ def _worth_changing(facts: Facts, found: list[Found]) -> Iterator[Row]:
     """What could save most beside what the verdict names, with what it could save at most."""
     worth = [one for one in found if not one.limits and one.finding.saving_ns is not None]
     for one in worth[:TOP_FINDINGS]:
-        high = (one.finding.saving_ns or (0.0, 0.0))[1]
+        high = one.finding.saving_ns or 0.0
         yield {
             "item": one.rule.id,
             "rank": one.finding.rank,

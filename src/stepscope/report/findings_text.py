@@ -1,4 +1,4 @@
-"""The findings in a terminal: a paragraph each, the likeliest saving first.
+"""The findings in a terminal: a paragraph each, the largest possible saving first.
 
 It computes nothing: every number is one of the rows of the question `findings`.
 """
@@ -40,7 +40,10 @@ def findings_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
 def _paragraph(number: int, row: Row, width: int) -> list[Line]:
     found = f"{number}. {row['title']}"
     lines = [Line(text, "head") for text in wrapped(found, width)]
-    lines += [Line(f"   {text}") for text in wrapped(f"{_saving(row)} {row['advice']}", width - 3)]
+    words = f"{_saving(row)} {row['advice']}"
+    if row["saving_high_ns"] is not None and row["trade_off"]:
+        words += f" Trade-off: {row['trade_off']}"
+    lines += [Line(f"   {text}") for text in wrapped(words, width - 3)]
     if row["failing_checks"]:
         words = f"{MARK} read with care: {row['failing_checks']}"
         lines += [Line(f"   {text}", "warning") for text in wrapped(words, width - 3)]
@@ -52,9 +55,7 @@ def _saving(row: Row) -> str:
     sure = f"confidence {row['confidence']}"
     if high is None:
         return f"[{row['id']}, {sure}]"
-    low = "up to " if not row["saving_low_ns"] else f"{time_text(row['saving_low_ns'])} to "
-    low = "" if row["saving_low_ns"] == high else low
-    share = ratio_text(row["saving_share_ratio"])
-    share = f"at most {share}" if row["saving_low_ns"] not in (0, high) else share
-    where = f"{time_text(high)} a {row['per']} ({share})"
-    return f"[{row['id']}, {row['severity']}: saves {low}{where}, {sure}]"
+    low, share = row["saving_low_ns"], ratio_text(row["saving_share_ratio"])
+    bounds = f"at most {time_text(high)}" if not low else f"{time_text(low)} to {time_text(high)}"
+    share = share if not low else f"at most {share}"
+    return f"[{row['id']}, {row['severity']}: saves {bounds} a {row['per']} ({share}), {sure}]"

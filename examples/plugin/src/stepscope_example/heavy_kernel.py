@@ -20,7 +20,6 @@ FROM (SELECT sum(dur_ns) AS total FROM device_event WHERE kind = 'computation' G
     "heavy-kernel",
     "A kernel that takes most of the device's time.",
     SHARE,
-    saves="kernel time",
     rests_on=("device-work", "device-times"),
 )
 def heavy_kernel(facts: Facts) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ _CALLS = """
     "Calls of cudaMalloc, cudaFree and their likes in steps after the first.",
     _COUNT,
     _SHARE,
+    trade_off="A cache that is not emptied, and sizes that are padded, hold more device memory.",
 )
 def allocation_in_steps(facts: Facts) -> Iterator[Finding]:
     """PyTorch keeps device memory and asks for more in the first steps alone. Calls in later steps
@@ -49,7 +50,7 @@ def allocation_in_steps(facts: Facts) -> Iterator[Finding]:
         metric="time of allocating calls, per step after the first",
         value=time_ns,
         unit="ns",
-        saving_ns=(0, time_ns),
+        saving_ns=time_ns,
         confidence="high",
         evidence=first(rows),
         advice="Take torch.cuda.empty_cache() out of the step; pad changing sizes to a few; set "

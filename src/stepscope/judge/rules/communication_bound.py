@@ -19,6 +19,8 @@ _SHARE = Threshold(
     "communication-bound",
     "Communication that no computation hides.",
     _SHARE,
+    trade_off="Kernels that run beside communication share multiprocessors and memory bandwidth with it and "
+    "take longer.",
     rests_on=("device-times",),
     silent_without=("device-work",),
 )
@@ -47,7 +49,7 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
         "exposed communication, of the step",
         title=f"Communication-bound: for {facts.amount(exposed_ns)} ranks communicate, or wait for each "
         f"other, with nothing to hide it{source}",
-        saving_ns=(0, exposed_ns),
+        saving_ns=exposed_ns,
         confidence=facts.confidence,
         evidence=first(rows, 8),
         rank=rows[0]["rank"] if len(rows) > 1 or source else None,

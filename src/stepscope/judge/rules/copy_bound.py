@@ -20,6 +20,7 @@ _SHARE = Threshold(
     "copy-bound",
     "Copies that no computation hides.",
     _SHARE,
+    trade_off="Batches that are copied ahead take device memory, and copies share its bandwidth with kernels.",
     rests_on=("device-times",),
     silent_without=("device-work",),
 )
@@ -52,7 +53,7 @@ def copy_bound(facts: Facts) -> Iterator[Finding]:
         share,
         "exposed copies, of the step",
         title=f"Copy-bound: for {facts.amount(time_ns)} {what}",
-        saving_ns=(0, time_ns),
+        saving_ns=time_ns,
         confidence=facts.confidence,
         evidence=first(facts.by_recording("memcpy"), 8),
         advice=f"{advice}; copy with non_blocking=True beside computation, smaller types, and make on "

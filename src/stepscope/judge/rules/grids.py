@@ -55,7 +55,10 @@ _QUERY = f"""{_BLOCKS}
 
 
 @kernel_rule(
-    "small-grids", "Kernels that leave a part of the multiprocessors without work.", _EMPTY
+    "small-grids",
+    "Kernels that leave a part of the multiprocessors without work.",
+    _EMPTY,
+    trade_off="A larger batch needs more memory and changes convergence; kernels side by side share bandwidth.",
 )
 def small_grids(facts: Facts) -> Iterator[Finding]:
     """A kernel of fewer blocks than multiprocessors leaves the others empty: its duration times the
@@ -69,7 +72,7 @@ def small_grids(facts: Facts) -> Iterator[Finding]:
         _EMPTY,
         title="Kernels with fewer blocks than multiprocessors leave {} of the device empty",
         metric="kernels' time times the part of multiprocessors without a block, per step",
-        saving=(0, 1),
+        saving=1,
         confidence="low",
         advice="Raise the batch size, stack small calls into one (torch.bmm, grouped products), or run "
         "independent parts on streams of their own.",
@@ -82,13 +85,14 @@ def small_grids(facts: Facts) -> Iterator[Finding]:
     "Kernels other than products that fill the device with blocks and keep few threads resident.",
     _OCCUPANCY,
     _SLOW,
+    trade_off="Threads with fewer registers and less shared memory may go to memory more often.",
 )
 def low_occupancy(facts: Facts) -> Iterator[Finding]:
     """Kernels with at least one block per multiprocessor and an estimated occupancy below a quarter.
     Products do well with few threads and many registers and do not count; kernels with fewer blocks
     than multiprocessors are `small-grids`.
 
-    At most half of their time can be saved; nothing is certain.
+    At most their time can be saved; nothing is certain.
     """
     yield from of_kernels(
         facts,
@@ -101,7 +105,7 @@ def low_occupancy(facts: Facts) -> Iterator[Finding]:
         _SLOW,
         title="Kernels with an occupancy below 25 % take {}",
         metric="time of kernels of low occupancy, per step",
-        saving=(0, 0.5),
+        saving=1,
         confidence="low",
         advice="Look at their registers and shared memory in `stepscope kernels --by properties`; use "
         "other block sizes in own kernels, fused or newer ones of the library otherwise.",
@@ -113,7 +117,11 @@ def low_occupancy(facts: Facts) -> Iterator[Finding]:
 
 
 @kernel_rule(
-    "tail-waves", "Kernels of a little more than a whole number of waves of blocks.", _TAILS, _WAVES
+    "tail-waves",
+    "Kernels of a little more than a whole number of waves of blocks.",
+    _TAILS,
+    _WAVES,
+    trade_off="Other sizes are another model: a larger one takes more of everything else.",
 )
 def tail_waves(facts: Facts) -> Iterator[Finding]:
     """A device takes as many blocks at once as its multiprocessors hold, by their threads, registers
@@ -134,7 +142,7 @@ def tail_waves(facts: Facts) -> Iterator[Finding]:
         metric="time lost in last waves, per step",
         value=lost,
         unit="ns",
-        saving_ns=(0, lost),
+        saving_ns=lost,
         confidence="low",
         evidence=first(rows),
         advice="Choose batch, sequence and feature sizes so that blocks fill whole waves; let "

@@ -21,13 +21,6 @@ _SHORT = Threshold(
     "ratio",
     "TraceLens calls a kernel below 10 µs short; half of them: ours",
 )
-_RECORDER = Threshold(
-    "what recording costs the host, per event",
-    1_000,
-    "ns",
-    "ours: about a microsecond an operator or frame on today's processors; it only lowers the lower "
-    "bound",
-)
 _RAN_DRY = Threshold(
     "steps in which the device had finished backward before the host launched the optimizer, of phases",
     0.80,
@@ -58,8 +51,9 @@ def waiting_ns(facts: Facts) -> dict[str, int]:
     "Devices that wait for the host to give them work.",
     _SHARE,
     _SHORT,
-    _RECORDER,
     _RAN_DRY,
+    trade_off="CUDA graphs fix shapes and addresses and hold memory of their own; torch.compile takes its time "
+    "at the start and for each new shape; a larger batch changes convergence.",
     rests_on=("clocks", "launches"),
     silent_without=("device-work",),
 )
@@ -74,9 +68,8 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
     Of phases, which have no idle time of the device, it is said where the device had run out of work
     in most steps; its share is what the host spends in forward, backward and optimizer.
 
-    At most all of it can be saved. The recorder itself slows the host: the lower bound leaves out
-    about a microsecond for each recorded host event. Of phases, and of less work than a training step
-    has, nothing is said of a saving.
+    At most all of it can be saved; nothing is certain, since the recorder itself slows the host. Of
+    phases, and of less work than a training step has, nothing is said of a saving.
     """
     if facts.phases_alone is not None:
         yield from _of_phases(facts)
@@ -86,9 +79,7 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
     share = facts.part_of_step(time_ns)
     if share <= _SHARE.value:
         return
-    events = facts.scope.value("SELECT count(*) FROM host_event") / max(1, facts.times.steps)
     unknown = waits["other"] > time_ns / 2
-    low = 0 if unknown else max(0.0, time_ns - _RECORDER.value * events)
     kernels = facts.kernels
     short = kernels["short"] / kernels["kernels"] if kernels["kernels"] else 0.0
     launching, advice = (
@@ -116,7 +107,7 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
         "time in which the device waits for the host, of the step",
         title=f"Host-bound: for {facts.amount(time_ns)} the device waits for the host ({parts})"
         f"{launching}{low_use(facts)}",
-        saving_ns=(low, time_ns) if facts.enough_work else None,
+        saving_ns=time_ns if facts.enough_work else None,
         confidence="low" if unknown or not facts.enough_work else "medium",
         evidence=(
             {

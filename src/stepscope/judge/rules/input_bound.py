@@ -19,6 +19,8 @@ _SHARE = Threshold(
     "input-bound",
     "Steps that wait for the next batch of the DataLoader.",
     _SHARE,
+    trade_off="Workers load on the CPU cores that the training process launches from: where cores are few, the "
+    "rest of the step gets longer.",
     rests_on=("host-times", "device-times"),
     silent_without=("device-work",),
 )
@@ -26,9 +28,9 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
     """The time in `DataLoader.__next__` in which nothing ran on a device and no runtime call went on;
     of phases, the mean input wait of all ranks but those that the others wait for because of it.
 
-    At most all of it can be saved, when workers keep ahead; at least its median over the steps, if
-    that is less than its mean: what only some steps lose (a first batch, workers that start) may
-    stay. Of phases nothing is certain: the device may be busy meanwhile.
+    At most all of it can be saved, when workers keep ahead; nothing is certain, since workers share
+    the host's cores with the training process, and may be no faster than it. Of phases even the device may be busy
+    meanwhile.
     """
     wait_ns, share = facts.time("dataloader"), facts.share("dataloader")
     if share <= _SHARE.value:
@@ -40,7 +42,7 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
         "waiting for the next batch, of the step",
         title=f"Input-bound: for {facts.amount(wait_ns)} {facts.who_waits} for the next batch of the "
         f"DataLoader{where}",
-        saving_ns=(min(wait_ns, facts.median_of_steps("dataloader")), wait_ns),
+        saving_ns=wait_ns,
         confidence=facts.confidence,
         evidence=first(facts.by_recording("dataloader"), 8),
         advice=f"{facts.parts_command}, then the loader: more workers (num_workers), "

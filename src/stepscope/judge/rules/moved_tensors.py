@@ -21,14 +21,17 @@ _COPIES = Threshold(
 
 
 @kernel_rule(
-    "layout-conversions", "Conversions between NCHW and NHWC around convolutions.", _LAYOUTS
+    "layout-conversions",
+    "Conversions between NCHW and NHWC around convolutions.",
+    _LAYOUTS,
+    trade_off="Operators without a channels-last kernel convert back, or run slower.",
 )
 def layout_conversions(facts: Facts) -> Iterator[Finding]:
     """Kernels of cuDNN and MIOpen that convert a convolution's tensors, since its fast kernels want
     channels last and the tensors are channels first; known by name (`nchwToNhwcKernel`,
     `batched_transpose_...`).
 
-    At most all of their time can be saved, at least half: weights may go on being converted.
+    At most all of their time can be saved; nothing is certain: weights may go on being converted.
     """
     yield from of_kernels(
         facts,
@@ -36,7 +39,7 @@ def layout_conversions(facts: Facts) -> Iterator[Finding]:
         _LAYOUTS,
         title="Layout conversions (NCHW ↔ NHWC) take {}",
         metric="time of layout conversions, per step",
-        saving=(0.5, 1),
+        saving=1,
         confidence="high",
         advice="model.to(memory_format=torch.channels_last), and the same for its inputs.",
     )
@@ -46,6 +49,7 @@ def layout_conversions(facts: Facts) -> Iterator[Finding]:
     "copies-and-casts",
     "Copies from device to device, casts and `contiguous()` of tensors.",
     _COPIES,
+    trade_off="Kernels may be slower on inputs that are not contiguous.",
 )
 def copies_and_casts(facts: Facts) -> Iterator[Finding]:
     """Work that `aten::copy_` and its likes launched on the device, copies between the host and the
@@ -59,7 +63,7 @@ def copies_and_casts(facts: Facts) -> Iterator[Finding]:
         _COPIES,
         title="Copies, casts and contiguous() on the device take {}",
         metric="time of copies and casts on the device, per step",
-        saving=(0, 1),
+        saving=1,
         confidence="low",
         advice="Keep one element type through the step, avoid .contiguous() and .clone() after "
         "transpose and permute, write into tensors made before (out=), torch.compile what is left.",

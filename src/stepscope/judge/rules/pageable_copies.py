@@ -39,13 +39,14 @@ _COPIES = f"""
     "Large copies between the device and host memory that is not pinned.",
     _SHARE,
     _SIZE,
+    trade_off="Pinning a batch is a copy in the host's memory on a thread of its own, and pinned memory cannot be "
+    "swapped out.",
     rests_on=("device-times",),
 )
 def pageable_copies(facts: Facts) -> Iterator[Finding]:
     """A copy from pageable memory goes through a buffer and holds the host up, so it hides behind
     nothing. At most what copies take with nothing else running can be saved, when pinned copies run
-    beside computation; at least what the link to the host would make them faster, where the device
-    is known, cut to the same.
+    beside computation; nothing is certain, since pinned copies may be slower than the link, too.
     """
     rows = facts.host(_COPIES.replace("{steps}", str(facts.steps)))
     if not rows:
@@ -54,18 +55,14 @@ def pageable_copies(facts: Facts) -> Iterator[Finding]:
     exposed_ns = min(time_ns, facts.time("memcpy"))
     if facts.part_of_step(exposed_ns) <= _SHARE.value:
         return
-    size, speed = sum(row["bytes_per_step"] for row in rows), None
-    low = 0.0
-    if facts.limits is not None and facts.limits.host_bytes_per_s:
-        speed = facts.limits.host_bytes_per_s
-        low = min(exposed_ns, max(0.0, time_ns - size * 1e9 / speed))
+    size = sum(row["bytes_per_step"] for row in rows)
     yield Finding(
         title=f"Pageable memory: copies of {bytes_text(size)} a {facts.per} take "
         f"{facts.amount(time_ns)}, at {bandwidth_text(size * 1e9 / time_ns)}",
         metric="time of large copies through pageable memory, per step",
         value=time_ns,
         unit="ns",
-        saving_ns=(low, exposed_ns),
+        saving_ns=exposed_ns,
         confidence="high",
         evidence=first(rows),
         advice="DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True); copy the next "

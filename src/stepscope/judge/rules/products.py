@@ -25,14 +25,6 @@ _NARROW = Threshold(
     "ours: above it mixed precision is on, and what stays in float32 may be meant to (DLProf 20.10 "
     "recommended AMP where it was on)",
 )
-_FASTER = Threshold(
-    "how much faster mixed precision makes products, at least",
-    1.5,
-    "ratio",
-    "NVIDIA, Train With Mixed Precision: 1.5 to 3 times and more on whole networks",
-)
-
-
 _PLAIN = Threshold(
     "float32 products off tensor cores, of the step",
     0.05,
@@ -62,7 +54,8 @@ _LOAD = Threshold(
     "Matrix products and convolutions in float32 on a device with tensor cores.",
     _WIDE,
     _NARROW,
-    _FASTER,
+    trade_off="Casts of weights and activations take time of their own, results keep fewer bits, and float16 "
+    "needs its loss scaled.",
 )
 def amp_off(facts: Facts) -> Iterator[Finding]:
     """Products are matrix products, convolutions and attention, by operator and kernel; their element
@@ -70,7 +63,9 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
     are in float32 too. Those of no known type count neither way.
 
     At most their time shrinks as the device's peak grows from float32 (or TF32) to float16, as the
-    data sheet says; at least by a factor of 1.5.
+    data sheet says (to nothing where it is not known), and that of other kernels but the optimizer's by half,
+    since they move half the bytes. Nothing is certain: kernels may be bound by other things, and the host may be
+    slower than the device.
     """
     if not facts.has_tensor_cores or not facts.enough_work:
         return
@@ -85,7 +80,12 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
     on_cores_ns = summed(group for group in wide if group.use.used) / facts.steps
     high = (wide_ns - on_cores_ns) * (1 - _ratio(facts, "float32", "vector"))
     high += on_cores_ns * (1 - _ratio(facts, "tf32", "matrix"))
-    low = wide_ns * (1 - 1 / _FASTER.value)
+    others = (
+        group
+        for group in facts.groups
+        if group.kind == "computation" and not group.is_product and group.direction != "optimizer"
+    )
+    high += summed(others) / facts.steps / 2
     busy = summed(group for group in facts.groups if group.kind == "computation")
     yield Finding(
         title=f"Mixed precision is off: {facts.amount(wide_ns)} in float32 products, "
@@ -93,7 +93,7 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
         metric="time of products in float32, per step",
         value=wide_ns,
         unit="ns",
-        saving_ns=(min(low, high), high),
+        saving_ns=high,
         confidence="high",
         evidence=(
             *first(
@@ -110,13 +110,13 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
 
 
 def _ratio(facts: Facts, dtype: str, unit: str) -> float:
-    """Peak in a type over that in float16 on tensor cores; half where the device is not known."""
+    """Peak in a type over that in float16 on tensor cores; 0 where the device is not known."""
     limits = facts.limits
     if limits is None:
-        return 0.5
+        return 0.0
     now = (limits.matrix if unit == "matrix" else limits.vector).get(dtype)
     best = limits.matrix.get("float16")
-    return min(1.0, now / best) if now and best else 0.5
+    return min(1.0, now / best) if now and best else 0.0
 
 
 @kernel_rule(
@@ -124,6 +124,7 @@ def _ratio(facts: Facts, dtype: str, unit: str) -> float:
     "Matrix products in float32 off the tensor cores of a device that knows TF32.",
     _PLAIN,
     _AMPERE,
+    trade_off="Products keep ten bits of mantissa instead of 23.",
 )
 def tf32_off(facts: Facts) -> Iterator[Finding]:
     """Float32 products whose kernel's name says that it does not use tensor cores. PyTorch leaves TF32
@@ -134,16 +135,16 @@ def tf32_off(facts: Facts) -> Iterator[Finding]:
     """
     if facts.capability is None or facts.capability < _AMPERE.value:
         return
-    ratio = 0.5
+    ratio = 0.0
     if facts.limits is not None and facts.limits.matrix.get("tf32"):
-        ratio = facts.limits.vector.get("float32", 0) / facts.limits.matrix["tf32"] or 0.5
+        ratio = facts.limits.vector.get("float32", 0) / facts.limits.matrix["tf32"]
     yield from of_kernels(
         facts,
         lambda g: g.is_product and g.use.used is False and g.dtype == "float32",
         _PLAIN,
         title="TF32 is off: float32 products without tensor cores take {}",
         metric="time of float32 products off tensor cores, per step",
-        saving=(0, 1 - min(1.0, ratio)),
+        saving=1 - min(1.0, ratio),
         confidence="high",
         advice="torch.set_float32_matmul_precision('high') and torch.backends.cudnn.allow_tf32 = True; "
         "it keeps the range of float32 with ten bits of mantissa.",
@@ -152,14 +153,18 @@ def tf32_off(facts: Facts) -> Iterator[Finding]:
 
 
 @kernel_rule(
-    "tensor-cores-unused", "Products in 16 bits and less that do not use tensor cores.", _OFF
+    "tensor-cores-unused",
+    "Products in 16 bits and less that do not use tensor cores.",
+    _OFF,
+    trade_off="Padding is computed and stored like the rest.",
 )
 def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
     """Products whose type fits tensor cores and whose kernel's name says that it does not use them;
     names that do not tell count neither way, and products with a vector have no use for them. The
     evidence names the sizes that keep them off, where inputs were recorded.
 
-    At most half of their time can be saved; nothing is certain.
+    At most their time shrinks as the device's peak grows from its other units to tensor cores, in
+    float16, as the data sheet says (to nothing where it is not known); nothing is certain.
     """
     if not facts.has_tensor_cores:
         return
@@ -169,7 +174,7 @@ def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
         _OFF,
         title="Tensor cores unused by products in 16 bits: {}",
         metric="time of products in 16 bits off tensor cores, per step",
-        saving=(0, 0.5),
+        saving=1 - _ratio(facts, "float16", "vector"),
         confidence="medium",
         advice="Make channels and features multiples of 8 (16 for 8-bit types), use channels_last for "
         "convolutions, and update cuDNN and cuBLAS.",
@@ -183,13 +188,14 @@ def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
     "Products whose sizes are no multiple of 16 bytes, and whose kernels show it.",
     _SMALL,
     _LOAD,
+    trade_off="Padding is computed and stored like the rest.",
 )
 def misaligned_dimensions(facts: Facts) -> Iterator[Finding]:
     """Sizes alone prove nothing: libraries cope with many. It is the kernel's name that must show it: a
     CUTLASS kernel of an alignment (`_align1`) that comes to less than 16 bytes of its type. The
     evidence names the sizes where inputs were recorded.
 
-    At most half of the kernels' time can be saved; nothing is certain.
+    At most the kernels' time can be saved; nothing is certain.
     """
     yield from of_kernels(
         facts,
@@ -197,7 +203,7 @@ def misaligned_dimensions(facts: Facts) -> Iterator[Finding]:
         _SMALL,
         title="Misaligned sizes: products that load less than 16 bytes at a time take {}",
         metric="time of products on kernels of small alignment, per step",
-        saving=(0, 0.5),
+        saving=1,
         confidence="medium",
         advice="Pad these sizes to multiples of 8 (float16, bfloat16), 16 (8 bits) or 4 (float32): "
         "vocabulary, sequence length, features, channels.",

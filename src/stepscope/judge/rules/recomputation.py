@@ -38,7 +38,7 @@ _LAUNCHED = """
     "Activation checkpoints, whose forward runs again in backward.",
     _SHARE,
     _BACKWARD,
-    saves="kernel time",
+    trade_off="Activations that are not computed again are kept: peak memory grows.",
     rests_on=("launches",),
 )
 def recomputation(facts: Facts) -> Iterator[Finding]:
@@ -67,7 +67,7 @@ def recomputation(facts: Facts) -> Iterator[Finding]:
         metric="device time of recomputed forward, per step",
         value=again_ns,
         unit="ns",
-        saving_ns=(0, again_ns),
+        saving_ns=again_ns,
         confidence="medium",
         evidence=first(
             {

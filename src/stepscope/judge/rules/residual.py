@@ -19,6 +19,7 @@ _SHARE = Threshold(
     "residual",
     "Steps with much time outside of input, forward, backward and optimizer, of a job's own phases.",
     _SHARE,
+    trade_off="Logging, metrics and checkpoints have to be done elsewhere or less often.",
 )
 def residual(facts: Facts) -> Iterator[Finding]:
     """What phases leave of the step: logging, metrics, synchronisation, checkpoints, Python, and what
@@ -36,7 +37,7 @@ def residual(facts: Facts) -> Iterator[Finding]:
         "time outside of all phases, of the step",
         title=f"Residual: {facts.amount(time_ns)} is none of the phases{where}: logging, metrics, "
         "synchronisation, checkpoints, Python",
-        saving_ns=(0, time_ns),
+        saving_ns=time_ns,
         confidence="medium",
         evidence=first(facts.by_recording("residual"), 8),
         advice="Name parts of the loop with `stepscope.region` and plan them, or take a trace with "

@@ -34,6 +34,7 @@ _WHERE = f"""
     _SHARE,
     _SPEED,
     _SIZE,
+    trade_off="Ranks that are bound to one processor share its cores and its memory.",
     rests_on=("device-times", "stream-order"),
 )
 def slow_pinned_copies(facts: Facts) -> Iterator[Finding]:
@@ -69,7 +70,7 @@ def slow_pinned_copies(facts: Facts) -> Iterator[Finding]:
         metric="bandwidth of large pinned copies to the device, of the link's",
         value=reached / speed,
         unit="ratio",
-        saving_ns=(0, saved_ns),
+        saving_ns=saved_ns,
         confidence="medium",
         evidence=first(rows),
         advice="Compare with one rank alone: devices may share the link. Bind each rank to the processor "

@@ -29,7 +29,7 @@ _GAP = Threshold(
     _SHARE,
     _GAP,
     LEADING,
-    saves="kernel time",
+    trade_off="torch.compile takes its time at the start and for each new shape.",
     rests_on=("clocks",),
     silent_without=("device-work",),
 )
@@ -38,8 +38,7 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
     where that had been launched in time, as far as these are below 30 µs. It is silent where the
     device mostly waits for the host: `host-bound` then says so.
 
-    At most the gaps and half of the kernels' time can be saved, by running less of them; nothing is
-    certain.
+    At most all of it can be saved, by running less of them; nothing is certain.
     """
     sequence = facts.sequence
     if sequence is None or facts.part_of_step(sum(waiting_ns(facts).values())) > LEADING.value:
@@ -66,7 +65,7 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
         metric="time of short kernels and the gaps after them, in a typical step",
         value=short_ns + gaps_ns,
         unit="ns",
-        saving_ns=(0, gaps_ns + short_ns / 2),
+        saving_ns=gaps_ns + short_ns,
         confidence="medium",
         evidence=first(sorted(rows, key=lambda row: -row["time_ns"] - row["gaps_ns"])),
         rank=sequence.rank,

@@ -33,7 +33,12 @@ _OFTEN = """
 """
 
 
-@rule("straggling-rank", "A rank that all others wait for, of a job's own phases.", _SHARE)
+@rule(
+    "straggling-rank",
+    "A rank that all others wait for, of a job's own phases.",
+    _SHARE,
+    trade_off="Work that is taken from one rank is work for the others.",
+)
 def straggling_rank(facts: Facts) -> Iterator[Finding]:
     """Ranks that exchange gradients in every step have steps of the same length, whoever is late. A
     rank is named where something tells: DDP's own timings of the all-reduce, in which the last to
@@ -52,7 +57,7 @@ def straggling_rank(facts: Facts) -> Iterator[Finding]:
         share,
         "what the others wait for it, of the step",
         title=f"Straggling rank: {_evidence(facts, late)}",
-        saving_ns=(0, late.late_ns),
+        saving_ns=late.late_ns,
         confidence="medium",
         evidence=first(
             {"rank": one, "phase": phase, "mean_ns": row["mean_ns"]}

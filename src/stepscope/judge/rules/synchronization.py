@@ -46,6 +46,8 @@ _OF_PROFILER = frozenset({"cudaDeviceSynchronize", "hipDeviceSynchronize"})
     "block, `torch.cuda.synchronize()`.",
     _SHARE,
     _EVERY,
+    trade_off="Values that stay on the device are known to the host later, and a host that runs ahead keeps more "
+    "memory in use.",
     rests_on=("clocks", "launches"),
     silent_without=("device-work",),
 )
@@ -81,7 +83,7 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
         metric="time the device is idle when synchronising calls return, per step",
         value=idle_ns,
         unit="ns",
-        saving_ns=(0, idle_ns),
+        saving_ns=idle_ns,
         confidence="medium",
         evidence=first(rows),
         advice="Leave values on the device: log loss.detach() and call .item() every so many steps, "

@@ -32,6 +32,8 @@ _AT_LEAST = Threshold("steps", 3, "count", "ours: fewer have no median to speak 
     "Steps that take much longer than the median one.",
     _SHARE,
     _STEPS,
+    trade_off="What is done seldom in the long steps, such as logging and checkpoints, has to be done "
+    "elsewhere or less often.",
     rests_on=("host-times", "device-times"),
     silent_without=("file",),
 )
@@ -41,8 +43,8 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
     is longer with good reason. Which part of the breakdown grows most in the longest step is said
     with it.
 
-    What could be saved is how much the mean of this time is above its median, if long steps were like
-    the others; at least half of that where the device waits for input, copies or other ranks.
+    At most it is saved how much the mean of this time is above its median, if long steps were like the
+    others; nothing is certain, since long steps may do what the others do not.
     """
     if not facts.has_steps:
         return
@@ -80,7 +82,7 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
         metric="how much more a mean step waits than the median one, of the median step",
         value=more / median,
         unit="ratio",
-        saving_ns=(more / 2 if sure else 0, more),
+        saving_ns=more,
         confidence="high" if sure else "medium",
         evidence=first({k: v for k, v in row.items() if k != "window_ns"} for row in rows),
         rank=longest["rank"],
