@@ -13,6 +13,11 @@ PYTHON_TYPES = {"int": "int", "float": "float", "text": "str", "bool": "bool"}
 COMMON = (
     ("top", "int | None", "only the first so many rows"),
     ("columns", "Sequence[str] | None", "only these columns, in this order"),
+    (
+        "sort",
+        "str | None",
+        "in order of this column, numbers largest first; `name:desc` and `total_ns:asc` say which way",
+    ),
     ("rank", "int | Iterable[int] | None", "only this rank or these ranks"),
     ("step", "int | Iterable[int] | None", "only this step or these steps"),
 )
@@ -24,6 +29,7 @@ OF_SEVERAL = (
     ),
     ("top", "int | None = None", "only the first so many rows"),
     ("columns", "Sequence[str] | None = None", "only these columns, in this order"),
+    ("sort", "str | None = None", "in order of this column: `change_ns`, `name:desc`"),
     ("cache", "bool = True", "keep what is imported for the next time"),
     ("strict", "bool = False", "treat any damage in a file as an error"),
     ("progress", "Progress | None = None", "is told how far reading has got"),
@@ -106,25 +112,39 @@ def function(question: Question) -> str:
 
 def methods_module(questions: tuple[Question, ...]) -> str:
     methods = "\n".join(method(question) for question in questions)
-    common = "\n".join(f"    * `{name}`: {words}." for name, _, words in COMMON)
+    common = "\n".join(f"    {name}: {kind}" for name, kind, _ in COMMON)
+    meanings = "\n".join(
+        line
+        for name, _, words in COMMON
+        for line in wrapped(f"* `{name}`: {words}.", " " * 4, " " * 6)
+    )
     return f'''"""One method per question. Made by docs/generate.py from the declarations; do not edit."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from stepscope.answers.table import Table
+
+
+class Asked(TypedDict, total=False):
+    """What every question can be asked with, by keyword.
+
+{meanings}
+    """
+
+{common}
 
 
 class QuestionMethods(ABC):
     """What an open recording can be asked, as typed methods. `Trace` answers them.
 
-    Every method takes these:
-
-{common}
+    Beside its own parameters every method takes those of `Asked`.
 
     Raises:
         UsageError: a rank, step, column or choice that does not exist.
@@ -139,15 +159,9 @@ class QuestionMethods(ABC):
 
 def method(question: Question) -> str:
     signature = [python_parameter(p) for p in question.parameters]
-    signature += [f"{name}: {kind} = None" for name, kind, _ in COMMON]
     meanings = [(p.name, p.meaning) for p in question.parameters]
-    names = [name for name, _ in meanings] + [name for name, _, _ in COMMON]
     lines = [
-        f"def {question.method}(",
-        "    self,",
-        "    *,",
-        *(f"    {text}," + shadowing(text) for text in signature),
-        ") -> Table:",
+        *signature_lines(question.method, signature),
         f'    """{question.asks}',
         "",
         *(["    Args:"] if meanings else []),
@@ -159,14 +173,32 @@ def method(question: Question) -> str:
         *([""] if meanings else []),
         *wrapped(f"Columns: {', '.join(c.name for c in question.columns)}.", " " * 4, " " * 4),
         '    """',
-        *call(question.name, names),
+        *call(question.name, [name for name, _ in meanings]),
     ]
     return "".join(f"    {line}".rstrip() + "\n" for line in lines)
 
 
+def signature_lines(method: str, parameters: list[str]) -> list[str]:
+    """How a method starts, on one line where it fits, as the formatter has it."""
+    if not parameters:
+        return [f"def {method}(self, **asked: Unpack[Asked]) -> Table:"]
+    one = f"def {method}(self, *, {', '.join(parameters)}, **asked: Unpack[Asked]) -> Table:"
+    if len(one) <= 96 and not any(map(shadowing, parameters)):
+        return [one]
+    given = [f"    {text}," + shadowing(text) for text in parameters]
+    return [
+        f"def {method}(",
+        "    self,",
+        "    *,",
+        *given,
+        "    **asked: Unpack[Asked],",
+        ") -> Table:",
+    ]
+
+
 def call(question: str, names: list[str]) -> list[str]:
     """The call of `ask`, on one line where it fits, as the formatter has it."""
-    arguments = [quoted(question), *(f"{name}={name}" for name in names)]
+    arguments = [quoted(question), *(f"{name}={name}" for name in names), "**asked"]
     line = f"    return self.ask({', '.join(arguments)})"
     if len(line) <= 96:
         return [line]

@@ -70,6 +70,11 @@ def test_columns_come_in_declared_order_and_type(store):
     assert answer.rows() == [{"name": "gemm", "total_ns": 34}, {"name": "add", "total_ns": 2}]
 
 
+def test_the_first_rows_are_those_of_the_order_that_was_asked_for(store):
+    assert ask(toy, store, sort="total_ns:asc", top=1, columns=["name"]).to_csv() == "name\nadd\n"
+    assert ask(toy, store, sort="name").arrow["name"].to_pylist() == ["add", "gemm"]
+
+
 def test_top_columns_rank_and_parameters(store):
     assert ask(toy, store, top=1).rows() == [{"name": "gemm", "total_ns": 34}]
     assert ask(toy, store, columns=["total_ns"], ranks=[1]).rows() == [{"total_ns": 4}]
@@ -126,6 +131,9 @@ def test_a_question_cannot_rest_on_evidence_that_no_check_knows():
         ({"least": True}, "least=True is not of type int"),
         ({"bye": "name"}, "no parameter 'bye' of toy-kernels"),
         ({"columns": []}, "no columns"),
+        ({"sort": "total"}, "no column 'total' of toy-kernels"),
+        ({"sort": "stream"}, "no column 'stream' of toy-kernels"),
+        ({"sort": ["name"]}, "sort=['name'] is not of type text"),
         ({"columns": ["name", "name"]}, "'name' is named twice"),
     ],
 )

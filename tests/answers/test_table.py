@@ -10,7 +10,7 @@ import pytest
 
 from stepscope.answers.declare import Column, Question
 from stepscope.answers.table import Table
-from stepscope.floor.errors import StepScopeError
+from stepscope.floor.errors import StepScopeError, UsageError
 
 QUESTION = Question(
     name="toy",
@@ -127,3 +127,55 @@ def test_a_data_frame_of_what_is_not_installed_says_so(table, monkeypatch, libra
     with pytest.raises(StepScopeError, match=f"{library} is not installed") as raised:
         getattr(table, f"to_{library}")()
     assert raised.value.slug == "no-data-frames"
+
+
+def in_order(**columns) -> Table:
+    return Table(QUESTION, pa.table(columns))
+
+
+def test_numbers_are_sorted_largest_first_and_texts_from_a_to_z():
+    answer = in_order(name=["b", "a", "c"], total_ns=[1, 3, 2])
+    assert answer.sort("total_ns").arrow["name"].to_pylist() == ["a", "c", "b"]
+    assert answer.sort("total_ns:asc").arrow["name"].to_pylist() == ["b", "c", "a"]
+    assert answer.sort("name").arrow["total_ns"].to_pylist() == [3, 1, 2]
+    assert answer.sort("name:desc").arrow["total_ns"].to_pylist() == [2, 1, 3]
+    assert answer.arrow["name"].to_pylist() == ["b", "a", "c"]
+
+
+def test_sorting_keeps_the_order_of_equal_rows_and_puts_what_was_not_measured_last():
+    answer = in_order(name=list("abcdef"), total_ns=[None, 1, 7, 1, None, 7])
+    assert "".join(answer.sort("total_ns").arrow["name"].to_pylist()) == "cfbdae"
+    assert "".join(answer.sort("total_ns:asc").arrow["name"].to_pylist()) == "bdcfae"
+
+
+def test_rows_of_a_tree_that_were_sorted_are_not_indented():
+    tree = Question(
+        name="toy",
+        asks="Which?",
+        answer=lambda scope: None,
+        rests_on=(),
+        columns=(Column("name", "text", "name of it"), Column("depth", "int", "how deep")),
+        drawing="tree",
+    )
+    answer = Table(tree, pa.table({"name": ["model", "layer"], "depth": [0, 1]}))
+    assert any(line.text.startswith("  layer") for line in answer.lines(width=80, most=None))
+    rows = [line.text.split()[0] for line in answer.sort("depth").lines(width=80, most=None)[2:]]
+    assert rows == ["layer", "model"]
+    assert not any(
+        line.text.startswith(" ") for line in answer.sort("depth").lines(width=80, most=None)
+    )
+
+
+@pytest.mark.parametrize(
+    ("by", "message", "hint"),
+    [
+        ("total", "no column 'total' of toy", "did you mean total_ns"),
+        ("total_ns:up", "no choice 'up' of --sort COLUMN", "asc, desc"),
+        ("total_ns:", "no choice '' of --sort COLUMN", "asc, desc"),
+        (3, "sort=3 is not of type text", "total_ns"),
+    ],
+)
+def test_what_cannot_be_sorted_by_is_told_what_can(table, by, message, hint):
+    with pytest.raises(UsageError, match=message) as caught:
+        table.sort(by)
+    assert hint in caught.value.hint

@@ -78,9 +78,7 @@ def test_scaling_names_what_stops(run, runs):
 
 
 def test_scaling_as_data_is_data_alone(run, runs):
-    done = run(
-        "scaling", str(runs / "one"), str(runs / "two"), "--name", "a", "--name", "b", "--json"
-    )
+    done = run("scaling", str(runs / "one"), str(runs / "two"), "--names", "a,b", "--json")
     rows = json.loads(done.out)["rows"]
     assert [(row["run"], row["ranks"]) for row in rows] == [("a", 1), ("b", 2)] * 2
     assert rows[1]["weak_efficiency_ratio"] == pytest.approx(0.5)
@@ -101,7 +99,7 @@ def test_charts_are_drawn(run, runs, suffix):
     [
         (("timeline-chart", "one", "-o", "t.pdf"), 2, "bad-chart-name"),
         (("scaling", "one", "-o", "s.txt"), 2, "bad-chart-name"),
-        (("scaling", "one", "--name", "a", "--name", "b"), 2, "no-runs"),
+        (("scaling", "one", "--names", "a,b"), 2, "no-runs"),
         (("scaling", "absent"), 1, "no-such-file"),
     ],
 )

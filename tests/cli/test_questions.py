@@ -71,6 +71,8 @@ def test_ranks_and_steps_narrow_it(run, store, arguments, count):
         (["--top", "0"], "cannot show the top 0"),
         (["--columns", "nam"], "did you mean name"),
         (["--columns", ""], "no columns"),
+        (["--sort", "nam"], "did you mean name"),
+        (["--sort", "name:up"], "there is: asc, desc"),
         (["--by", "nothing"], "no choice 'nothing' of --by"),
         (["--rank", "9"], "it has rank 0, 1"),
         (["--step", "9"], "it has step 3, 4"),
@@ -85,6 +87,16 @@ def test_a_wrong_call_exits_2_and_says_what_is_right(run, store, arguments, word
     assert ran.code == 2
     assert ran.out == ""
     assert words in ran.err
+
+
+def test_sort_orders_every_form_alike(run, store):
+    for form in (["--csv"], ["--spaces"], ["-c", "name"], ["--json"]):
+        names = [run("kernels", store, "--sort", by, *form).out for by in ("name", "name:desc")]
+        assert names[0].index("add") < names[0].index("gemm")
+        assert names[1].index("gemm") < names[1].index("add")
+    assert run(
+        "kernels", store, "--sort", "name:desc", "--top", "1", "-c", "name", "--csv"
+    ).out == ("name\ngemm\n")
 
 
 def test_an_answer_under_doubt_is_marked_in_every_form(run, make_store):

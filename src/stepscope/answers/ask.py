@@ -13,7 +13,7 @@ from stepscope.answers.declare import Parameter, Question
 from stepscope.answers.rows import note_of, rests_on_of
 from stepscope.answers.scope import Recording, Scope
 from stepscope.answers.selection import check_name
-from stepscope.answers.table import Table
+from stepscope.answers.table import Table, sort_key
 from stepscope.floor.errors import UsageError
 from stepscope.floor.plugins import named
 from stepscope.formats.evidence import bears_on
@@ -63,6 +63,7 @@ def ask(
     steps: Iterable[int] | None = None,
     top: int | None = None,
     columns: Sequence[str] | None = None,
+    sort: str | None = None,
     **parameters: Any,
 ) -> Table:
     """The answer to a question.
@@ -74,6 +75,8 @@ def ask(
         steps: of these steps alone, as the program counts them.
         top: the first so many rows alone.
         columns: these columns alone, in this order.
+        sort: rows in order of this column (see `Table.sort`), which need not be among `columns`; `top`
+            are then the first of these.
         **parameters: what the question declares; those left out or None take their default.
 
     Raises:
@@ -81,14 +84,14 @@ def ask(
         UsageError: a rank, step, column, parameter or choice that does not exist.
         StepScopeError: the question is a plug-in's, which failed.
     """
-    asked = check_asked(question, top=top, columns=columns, **parameters)
+    asked = check_asked(question, top=top, columns=columns, sort=sort, **parameters)
     with named(question.added_by), reading(store), Scope(store, ranks, steps) as scope:
         told = _answered(question, scope, asked)
         rows = as_declared(question, told)
         note = note_of(told) if rows.num_rows else _note(question, scope)
         sources, checks = _sources(scope), failed_checks(scope, _rests_on(told, question))
     table = Table(question, rows, sources, checks, note, asked)
-    return _part(table, top, columns)
+    return _part(table, top, columns, sort)
 
 
 def ask_several(
@@ -97,6 +100,7 @@ def ask_several(
     *,
     top: int | None = None,
     columns: Sequence[str] | None = None,
+    sort: str | None = None,
     **parameters: Any,
 ) -> Table:
     """The answer to a question that is asked of several recordings.
@@ -106,6 +110,8 @@ def ask_several(
         recordings: of which, in order.
         top: the first so many rows alone.
         columns: these columns alone, in this order.
+        sort: rows in order of this column (see `Table.sort`), which need not be among `columns`; `top`
+            are then the first of these.
         **parameters: what the question declares; those left out or None take their default.
 
     Raises:
@@ -113,7 +119,7 @@ def ask_several(
         StoreError: a file of a store cannot be read.
         UsageError: a column, parameter or choice that does not exist.
     """
-    asked = check_asked(question, top=top, columns=columns, **parameters)
+    asked = check_asked(question, top=top, columns=columns, sort=sort, **parameters)
     with reading(*(recording.scope.store for recording in recordings)):
         told = question.answer(recordings, **asked)
         rests_on = _rests_on(told, question)
@@ -125,7 +131,7 @@ def ask_several(
         ]
     rows = as_declared(question, told)
     table = Table(question, rows, tuple(sources), tuple(checks), note_of(told), asked)
-    return _part(table, top, columns)
+    return _part(table, top, columns, sort)
 
 
 def check_asked(
@@ -133,6 +139,7 @@ def check_asked(
     *,
     top: int | None = None,
     columns: Sequence[str] | None = None,
+    sort: str | None = None,
     **parameters: Any,
 ) -> dict[str, Any]:
     """All parameters of a question, with defaults for those left out or None.
@@ -144,11 +151,15 @@ def check_asked(
     asked = _complete(question, parameters)
     if columns is not None:
         _check_columns(columns, question)
+    if sort is not None:
+        _check_columns([sort_key(sort)[0]], question)
     return asked
 
 
-def _part(table: Table, top: int | None, columns: Sequence[str] | None) -> Table:
-    """The first rows and some columns of an answer."""
+def _part(table: Table, top: int | None, columns: Sequence[str] | None, sort: str | None) -> Table:
+    """The first rows and some columns of an answer, in the order that was asked for."""
+    if sort is not None:
+        table = table.sort(sort)
     rows = table.arrow if top is None else table.arrow.slice(0, top)
     if columns is not None:
         for name in columns:

@@ -44,7 +44,7 @@ Steps = Literal["trace", "all"]
 
 SHARED = frozenset(
     {
-        "source", "rank", "ranks", "step", "steps", "top", "columns", "width", "parquet", "strict",
+        "source", "rank", "ranks", "step", "steps", "top", "columns", "sort", "width", "parquet", "strict",
         "json", "as_json", "csv", "as_csv", "spaces", "as_spaces", "no_cache", "picture", "plot",
     }
 )  # fmt: skip

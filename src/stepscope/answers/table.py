@@ -8,13 +8,14 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, Question
+from stepscope.answers.selection import check_name
 from stepscope.floor.complete_file import complete_output
-from stepscope.floor.errors import StepScopeError
+from stepscope.floor.errors import StepScopeError, UsageError
 
 if TYPE_CHECKING:
     import pandas
@@ -52,6 +53,8 @@ class Table:
         note: the conventions by which its numbers were made, where there are any; of an empty
             answer, why it is empty and which recording option would fill it.
         asked: the question's parameters that it was asked with, by name.
+        is_sorted: whether its rows are in an order that someone chose; a tree or a layout of the
+            question's own is then shown as a grid.
     """
 
     question: Question
@@ -60,6 +63,7 @@ class Table:
     checks: tuple[dict[str, Any], ...] = ()
     note: str = ""
     asked: Mapping[str, Any] = field(default_factory=dict)
+    is_sorted: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -79,6 +83,26 @@ class Table:
     def __len__(self) -> int:
         """How many rows it has."""
         return int(self.arrow.num_rows)
+
+    def sort(self, by: str) -> Table:
+        """The same answer in order of a column: `"total_ns"`, `"name:desc"`, `"total_ns:asc"`.
+
+        Without a direction numbers come largest first and texts from a to z. What was not measured
+        comes last, and rows that are equal keep their order.
+
+        Raises:
+            UsageError: the answer has no such column, or the direction is neither `asc` nor `desc`.
+        """
+        import pyarrow.compute as pc
+
+        name, direction = sort_key(by)
+        check_name(name, self.arrow.column_names, "column", of=self.question.name)
+        largest_first = direction == "desc" or (
+            not direction and self.question.column(name).type in ("int", "float")
+        )
+        order = "descending" if largest_first else "ascending"
+        rows = pc.sort_indices(self.arrow, sort_keys=[(name, order)])  # a stable sort
+        return replace(self, arrow=self.arrow.take(rows), is_sorted=True)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Its rows as a pandas DataFrame; integer columns with NULL become nullable `Int64`.
@@ -194,7 +218,7 @@ class Table:
                 more=len(self) - len(rows),
                 whole=whole,
                 in_sentences=drawing in _IN_SENTENCES,
-                indented=drawing == "tree",
+                indented=drawing == "tree" and not self.is_sorted,
             )
         return [*lines, *note_lines(self.note, width), *warning_lines(self.checks, width)]
 
@@ -217,6 +241,24 @@ class Table:
         return f"<p>{escape(self.question.asks)}</p>{grid_html(self.columns, rows)}" + "".join(
             f"<p>{escape(text)}</p>" for text in below
         )
+
+
+def sort_key(text: str) -> tuple[str, str]:
+    """`"total_ns:asc"` as the column and the direction, which is empty where none is given.
+
+    Raises:
+        UsageError: it is no text, or the direction is neither `asc` nor `desc`.
+    """
+    if not isinstance(text, str):
+        raise UsageError(
+            f"sort={text!r} is not of type text",
+            hint='sort: the name of a column, as in "total_ns" or "name:desc"',
+            slug="bad-parameter",
+        )
+    name, _, direction = text.partition(":")
+    if direction or text.endswith(":"):
+        check_name(direction, ("asc", "desc"), "choice", of="--sort COLUMN")
+    return name, direction
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ def diff(
     names: Sequence[str] | None = None,
     top: int | None = None,
     columns: Sequence[str] | None = None,
+    sort: str | None = None,
     cache: bool = True,
     strict: bool = False,
     progress: Progress | None = None,
@@ -36,6 +37,7 @@ def diff(
         names: what to call the recordings; by default the last parts of their paths.
         top: only the first so many rows.
         columns: only these columns, in this order.
+        sort: in order of this column: `change_ns`, `name:desc`.
         cache: keep what is imported for the next time.
         strict: treat any damage in a file as an error.
         progress: is told how far reading has got.
@@ -54,6 +56,7 @@ def diff(
         names=names,
         top=top,
         columns=columns,
+        sort=sort,
         cache=cache,
         strict=strict,
         progress=progress,
@@ -68,6 +71,7 @@ def scaling(
     names: Sequence[str] | None = None,
     top: int | None = None,
     columns: Sequence[str] | None = None,
+    sort: str | None = None,
     cache: bool = True,
     strict: bool = False,
     progress: Progress | None = None,
@@ -83,6 +87,7 @@ def scaling(
         names: what to call the recordings; by default the last parts of their paths.
         top: only the first so many rows.
         columns: only these columns, in this order.
+        sort: in order of this column: `change_ns`, `name:desc`.
         cache: keep what is imported for the next time.
         strict: treat any damage in a file as an error.
         progress: is told how far reading has got.
@@ -102,6 +107,7 @@ def scaling(
         names=names,
         top=top,
         columns=columns,
+        sort=sort,
         cache=cache,
         strict=strict,
         progress=progress,

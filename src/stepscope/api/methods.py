@@ -4,21 +4,36 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from stepscope.answers.table import Table
+
+
+class Asked(TypedDict, total=False):
+    """What every question can be asked with, by keyword.
+
+    * `top`: only the first so many rows.
+    * `columns`: only these columns, in this order.
+    * `sort`: in order of this column, numbers largest first; `name:desc` and `total_ns:asc`
+      say which way.
+    * `rank`: only this rank or these ranks.
+    * `step`: only this step or these steps.
+    """
+
+    top: int | None
+    columns: Sequence[str] | None
+    sort: str | None
+    rank: int | Iterable[int] | None
+    step: int | Iterable[int] | None
 
 
 class QuestionMethods(ABC):
     """What an open recording can be asked, as typed methods. `Trace` answers them.
 
-    Every method takes these:
-
-    * `top`: only the first so many rows.
-    * `columns`: only these columns, in this order.
-    * `rank`: only this rank or these ranks.
-    * `step`: only this step or these steps.
+    Beside its own parameters every method takes those of `Asked`.
 
     Raises:
         UsageError: a rank, step, column or choice that does not exist.
@@ -28,29 +43,14 @@ class QuestionMethods(ABC):
     def ask(self, question: str, **asked: Any) -> Table:
         """Asks a question by its name."""
 
-    def summary(
-        self,
-        *,
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
-    ) -> Table:
+    def summary(self, **asked: Unpack[Asked]) -> Table:
         """Where does the step time go, and what should I look at next?
 
         Columns: section, item, rank, time_ns, share_ratio, count, text.
         """
-        return self.ask("summary", top=top, columns=columns, rank=rank, step=step)
+        return self.ask("summary", **asked)
 
-    def steps(
-        self,
-        *,
-        by: Literal["step", "mean"] = "step",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
-    ) -> Table:
+    def steps(self, *, by: Literal["step", "mean"] = "step", **asked: Unpack[Asked]) -> Table:
         """Where did the time of each training step go?
 
         Args:
@@ -60,16 +60,13 @@ class QuestionMethods(ABC):
         Columns: rank, span, step, steps, start_ns, kernel_ns, memcpy_ns, memset_ns,
         communication_ns, runtime_ns, dataloader_ns, cpu_exec_ns, other_ns, total_ns, complete.
         """
-        return self.ask("steps", by=by, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("steps", by=by, **asked)
 
     def device_time(
         self,
         *,
         by: Literal["device", "step"] = "device",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """How much of each device's time was computation, exposed communication, exposed copies or idle?
 
@@ -80,16 +77,13 @@ class QuestionMethods(ABC):
         exposed_communication_ns, copy_ns, exposed_copy_ns, busy_ns, idle_ns, events,
         unlinked_ns, unlinked_ratio.
         """
-        return self.ask("device-time", by=by, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("device-time", by=by, **asked)
 
     def operators(
         self,
         *,
         by: Literal["name", "shape", "stack"] = "name",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """Which operators take the time?
 
@@ -100,16 +94,13 @@ class QuestionMethods(ABC):
         device_share_ratio, device_total_ns, device_events, host_self_ns, host_share_ratio,
         host_total_ns, host_mean_ns.
         """
-        return self.ask("operators", by=by, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("operators", by=by, **asked)
 
     def kernels(
         self,
         *,
         by: Literal["name", "properties", "graph"] = "name",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """Which kernels does the device spend its time on?
 
@@ -121,17 +112,9 @@ class QuestionMethods(ABC):
         shared_memory_bytes, operator, count, total_ns, share_ratio, mean_ns, std_ns, min_ns,
         median_ns, max_ns, blocks_per_sm, occupancy_ratio.
         """
-        return self.ask("kernels", by=by, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("kernels", by=by, **asked)
 
-    def modules(
-        self,
-        *,
-        depth: int | None = None,
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
-    ) -> Table:
+    def modules(self, *, depth: int | None = None, **asked: Unpack[Asked]) -> Table:
         """Which parts of the model take the time, forward and backward?
 
         Args:
@@ -141,16 +124,13 @@ class QuestionMethods(ABC):
         device_self_ns, forward_device_ns, backward_device_ns, host_total_ns, host_self_ns,
         forward_host_ns, backward_host_ns.
         """
-        return self.ask("modules", depth=depth, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("modules", depth=depth, **asked)
 
     def copies(
         self,
         *,
         by: Literal["direction", "size"] = "direction",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """What is copied and filled on the device, and how fast?
 
@@ -161,16 +141,13 @@ class QuestionMethods(ABC):
         total_ns, share_ratio, mean_ns, min_ns, max_ns, bandwidth_bytes_per_s,
         min_bandwidth_bytes_per_s, max_bandwidth_bytes_per_s.
         """
-        return self.ask("copies", by=by, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("copies", by=by, **asked)
 
     def launches(
         self,
         *,
         by: Literal["kernel", "call", "rank"] = "kernel",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """How long do launch calls, queueing and kernels take, and which launches stand out?
 
@@ -182,17 +159,9 @@ class QuestionMethods(ABC):
         kernel_median_ns, total_ns, total_mean_ns, total_median_ns, short_kernels, slow_calls,
         late_starts, unlinked.
         """
-        return self.ask("launches", by=by, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("launches", by=by, **asked)
 
-    def idle(
-        self,
-        *,
-        kernel_wait_ns: int = 30000,
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
-    ) -> Table:
+    def idle(self, *, kernel_wait_ns: int = 30000, **asked: Unpack[Asked]) -> Table:
         """When was each device and stream idle, and why?
 
         Args:
@@ -202,23 +171,13 @@ class QuestionMethods(ABC):
         Columns: rank, span, device, stream, cause, host, gaps, idle_ns, share_ratio,
         max_gap_ns.
         """
-        return self.ask(
-            "idle",
-            kernel_wait_ns=kernel_wait_ns,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("idle", kernel_wait_ns=kernel_wait_ns, **asked)
 
     def queue(
         self,
         *,
         by: Literal["stream", "step", "time"] = "stream",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """How much work was queued ahead on each stream, and for how long was the queue empty?
 
@@ -229,16 +188,13 @@ class QuestionMethods(ABC):
         Columns: rank, span, device, stream, step, start_ns, window_ns, started, unlinked,
         mean_queued, max_queued, queued_ns, running_ns, starved_ns, empty_ratio.
         """
-        return self.ask("queue", by=by, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("queue", by=by, **asked)
 
     def utilization(
         self,
         *,
         by: Literal["device", "step", "time"] = "device",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """How much of the time did kernels run, and how much of the device did they fill?
 
@@ -249,17 +205,9 @@ class QuestionMethods(ABC):
         Columns: rank, span, device, step, start_ns, window_ns, kernel_ns, utilization_ratio,
         sm_efficiency_ratio, occupancy_ratio, described_ratio.
         """
-        return self.ask("utilization", by=by, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("utilization", by=by, **asked)
 
-    def classes(
-        self,
-        *,
-        by: Literal["class", "module"] = "class",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
-    ) -> Table:
+    def classes(self, *, by: Literal["class", "module"] = "class", **asked: Unpack[Asked]) -> Table:
         """Which kinds of work take the device's time?
 
         Args:
@@ -268,7 +216,7 @@ class QuestionMethods(ABC):
         Columns: module, class, count, device_ns, share_ratio, forward_ns, backward_ns,
         main_kernel.
         """
-        return self.ask("classes", by=by, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("classes", by=by, **asked)
 
     def roofline(
         self,
@@ -276,10 +224,7 @@ class QuestionMethods(ABC):
         by: Literal["operator", "kernel", "module"] = "operator",
         limits: Literal["datasheet", "measured"] = "datasheet",
         causal: Literal["masked", "full"] = "masked",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """How close did each operator and kernel run to what the device can do?
 
@@ -294,16 +239,7 @@ class QuestionMethods(ABC):
         attainable_ratio, attainable_ns, flops, moved_bytes, intensity, flop_per_s, bytes_per_s,
         peak_flop_per_s, peak_bytes_per_s, counted_ratio, device_name, note.
         """
-        return self.ask(
-            "roofline",
-            by=by,
-            limits=limits,
-            causal=causal,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("roofline", by=by, limits=limits, causal=causal, **asked)
 
     def efficiency(
         self,
@@ -311,10 +247,7 @@ class QuestionMethods(ABC):
         by: Literal["step", "module"] = "step",
         limits: Literal["datasheet", "measured"] = "datasheet",
         causal: Literal["masked", "full"] = "masked",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """What fraction of the device's peak did the model's arithmetic reach?
 
@@ -329,25 +262,13 @@ class QuestionMethods(ABC):
         attainable_ratio, coverage_ratio, finding, flops, matrix_flops, flop_per_s, dtype,
         peak_flop_per_s, device_name, uncounted.
         """
-        return self.ask(
-            "efficiency",
-            by=by,
-            limits=limits,
-            causal=causal,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("efficiency", by=by, limits=limits, causal=causal, **asked)
 
     def tensor_cores(
         self,
         *,
         by: Literal["device", "operator", "kernel"] = "device",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """Which work could run on tensor cores, which does, and why does the rest not?
 
@@ -359,17 +280,14 @@ class QuestionMethods(ABC):
         share_ratio, eligible_ns, eligible_ratio, used_ns, used_ratio, unknown_ns, generation,
         dtype, why_not, slowed_by.
         """
-        return self.ask("tensor-cores", by=by, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("tensor-cores", by=by, **asked)
 
     def priorities(
         self,
         *,
         limits: Literal["datasheet", "measured"] = "datasheet",
         causal: Literal["masked", "full"] = "masked",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """Which kernels are most worth making faster?
 
@@ -382,39 +300,21 @@ class QuestionMethods(ABC):
         Columns: priority, kernel, class, operator, count, device_ns, share_ratio,
         occupancy_ratio, attainable_ratio, bound, saving_ns, basis.
         """
-        return self.ask(
-            "priorities",
-            limits=limits,
-            causal=causal,
-            top=top,
-            columns=columns,
-            rank=rank,
-            step=step,
-        )
+        return self.ask("priorities", limits=limits, causal=causal, **asked)
 
-    def prof(
-        self,
-        *,
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
-    ) -> Table:
+    def prof(self, **asked: Unpack[Asked]) -> Table:
         """What launched each kernel, with what shapes, and how much work did it do?
 
         Columns: rank, idx, seq, altseq, tid, layer, trace, dir, sub, mod, op, kernel, params,
         sil, tc, device, stream, grid, block, flops, bytes.
         """
-        return self.ask("prof", top=top, columns=columns, rank=rank, step=step)
+        return self.ask("prof", **asked)
 
     def annotations(
         self,
         *,
         all: bool = False,  # noqa: A002
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """What do the named ranges cost on host and device?
 
@@ -424,17 +324,9 @@ class QuestionMethods(ABC):
         Columns: name, calls, host_total_ns, host_self_ns, host_mean_ns, device_busy_ns,
         device_total_ns, projected_ns, device_events.
         """
-        return self.ask("annotations", all=all, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("annotations", all=all, **asked)
 
-    def inline(
-        self,
-        *,
-        by: Literal["rank", "label"] = "rank",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
-    ) -> Table:
+    def inline(self, *, by: Literal["rank", "label"] = "rank", **asked: Unpack[Asked]) -> Table:
         """How long do the measured events of an iteration take, and how sure is that?
 
         Args:
@@ -445,16 +337,13 @@ class QuestionMethods(ABC):
         start_offset_ns, share_ratio, start_index, end_index, inside, occurrence, device,
         stream, clock, kind, span.
         """
-        return self.ask("inline", by=by, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("inline", by=by, **asked)
 
     def phases(
         self,
         *,
         by: Literal["phase", "step", "window", "verdict"] = "phase",
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """Which phase of the step takes the time, over the entire run?
 
@@ -468,16 +357,13 @@ class QuestionMethods(ABC):
         optimizer_ns, residual_ns, host_to_device_ns, peak_of, first_batch_ns, verdict,
         evidence, next_step, span.
         """
-        return self.ask("phases", by=by, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("phases", by=by, **asked)
 
     def findings(
         self,
         *,
         id: str | None = None,  # noqa: A002
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """What is worth changing, and what would it save?
 
@@ -488,16 +374,13 @@ class QuestionMethods(ABC):
         confidence, advice, trade_off, metric, value, unit, rank, step, window_start_ns,
         window_end_ns, evidence, query, failing_checks.
         """
-        return self.ask("findings", id=id, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("findings", id=id, **asked)
 
     def checks(
         self,
         *,
         all: bool = False,  # noqa: A002
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
+        **asked: Unpack[Asked],
     ) -> Table:
         """Can the recording be trusted?
 
@@ -507,20 +390,13 @@ class QuestionMethods(ABC):
         Columns: severity, check, rank, span, count, explanation, affects, path, events_kept,
         events_repaired, events_dropped, damage_offset, damage.
         """
-        return self.ask("checks", all=all, top=top, columns=columns, rank=rank, step=step)
+        return self.ask("checks", all=all, **asked)
 
-    def sources(
-        self,
-        *,
-        top: int | None = None,
-        columns: Sequence[str] | None = None,
-        rank: int | Iterable[int] | None = None,
-        step: int | Iterable[int] | None = None,
-    ) -> Table:
+    def sources(self, **asked: Unpack[Asked]) -> Table:
         """Which files were read, and how many events were kept, repaired or dropped?
 
         Columns: path, rank, rank_rule, span, events_kept, events_repaired, events_dropped,
         truncated, damage_offset, damage, bytes, format, tool, tool_version, unknown_categories,
         unknown_fields.
         """
-        return self.ask("sources", top=top, columns=columns, rank=rank, step=step)
+        return self.ask("sources", **asked)

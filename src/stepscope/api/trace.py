@@ -83,6 +83,7 @@ class Trace(QuestionMethods):
         *,
         top: int | None = None,
         columns: Sequence[str] | None = None,
+        sort: str | None = None,
         rank: Numbers | None = None,
         step: Numbers | None = None,
         **parameters: Any,
@@ -100,6 +101,7 @@ class Trace(QuestionMethods):
             steps=self._during(step),
             top=top,
             columns=columns,
+            sort=sort,
             **parameters,
         )
 

@@ -34,6 +34,7 @@ def question_command(question: Question) -> click.Command:
     def run(
         top: int | None,
         columns: str | None,
+        sort: str | None,
         as_json: bool,
         as_csv: bool,
         as_spaces: bool,
@@ -59,13 +60,13 @@ def question_command(question: Question) -> click.Command:
 
             conditions = [parse_gate(text) for text in gates]
         parameters = {p.name: asked.pop(p.name) for p in question.parameters}
-        part: dict[str, Any] = {"top": top, "columns": column_names(columns)}
+        part: dict[str, Any] = {"top": top, "columns": column_names(columns), "sort": sort}
         check_asked(question, **part, **parameters)
         with _opened(question, asked, cache=not no_cache, strict=strict) as ask:
             answer = ask(**part, **parameters)
             if picture is not None:
                 # All of it is drawn, whatever part of it is shown.
-                drawn = answer if top is None and columns is None else ask(**parameters)
+                drawn = answer if not any(part.values()) else ask(**parameters)
                 PICTURES[question.drawing].draw(drawn, Path(picture))
             judged = judge_all(conditions, ask, parameters) if gates else []
         put_answer(
@@ -149,6 +150,12 @@ def _with_options(run: Any, question: Question) -> Any:
         "-c", "--columns", metavar="A,B,...", help="Only these columns, in this order."
     )(run)
     run = click.option(
+        "--sort",
+        metavar="COLUMN",
+        help="Order the rows by this column: numbers largest first, texts from a to z. COLUMN:asc and "
+        "COLUMN:desc say which way.",
+    )(run)
+    run = click.option(
         "--top",
         type=click.INT,
         metavar="N",
@@ -196,12 +203,10 @@ def _of_two(run: Any) -> Any:
 
 def _of_several(run: Any) -> Any:
     run = click.option(
-        "--name",
-        "names",
-        multiple=True,
-        metavar="TEXT",
-        callback=lambda ctx, param, names: names or None,  # noqa: ARG005  # click's signature
-        help="What to call a recording; once for each SRC. By default the last part of its path.",
+        "--names",
+        metavar="A,B,...",
+        callback=_read_names,
+        help="What to call the recordings, in order. By default the last parts of their paths.",
     )(run)
     return click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path())(
         run

@@ -61,7 +61,7 @@ def answer_lines(
     """
     if command != "stepscope" or source:
         table = _to_be_typed(table, command, source)
-    drawing = "table" if whole else table.question.drawing
+    drawing = "table" if whole or table.is_sorted else table.question.drawing
     if drawing == "overview":
         from stepscope.report.summary_text import summary_lines
 
