@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import stepscope
+from stepscope.api.methods import Asked
 from stepscope.api.trace import Trace
 from stepscope.floor.errors import DamagedSourceError, StoreError, UsageError
 from stepscope.questions import every
@@ -49,7 +50,8 @@ def test_every_question_is_a_method_with_its_parameters():
         parameters = inspect.signature(getattr(Trace, question.method)).parameters
         own = {p.name: p.default for p in question.parameters}
         assert {name: parameters[name].default for name in own} == own
-        assert set(parameters) == {"self", "top", "columns", "rank", "step", *own}
+        assert set(parameters) == {"self", *own, "asked"}
+    assert set(Asked.__annotations__) == {"top", "columns", "sort", "rank", "step"}
 
 
 def test_every_question_that_compares_is_a_function_with_its_parameters():
