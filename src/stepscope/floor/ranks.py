@@ -67,6 +67,13 @@ _LAUNCHERS = (
     _Launcher("RANK", "RANK", ("LOCAL_RANK",), ("WORLD_SIZE",)),
 )
 
+RANK_VARIABLES = frozenset(
+    name
+    for launcher in _LAUNCHERS
+    for name in (launcher.rank, *launcher.local_rank, *launcher.world_size)
+)
+"""Variables in which launchers say which process this is."""
+
 
 def _integer(environment: Mapping[str, str], *names: str) -> int | None:
     for name in names:

@@ -67,7 +67,7 @@ DECLARED = (
         Column("truncated", FLAG, "the file ends before its JSON does"),
         Column("unknown_categories", TEXT, "JSON object: category this version does not know to the number of its events", nullable=True),
         Column("unknown_fields", TEXT, "JSON object: argument this version does not know to the number of its events", nullable=True),
-        Column("metadata", TEXT, "JSON object: the file's own description of itself, without its events", nullable=True),
+        Column("metadata", TEXT, "JSON object: the file's own description of itself, without its events, and without secrets and the environment but for NCCL_*, TORCH_*, CUDA_VISIBLE_DEVICES, OMP_NUM_THREADS and the variables of launchers that tell ranks", nullable=True),
         by=STORE,
     ),
     table(

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stepscope.floor.environment import without_secrets
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.formats.container import members
 from stepscope.formats.damage import check_strict
@@ -28,6 +29,7 @@ from stepscope.link.rank import link_rank
 from stepscope.schema.tables import TABLES
 from stepscope.store.narrow import narrowed
 from stepscope.store.without_pandas import leave_out_pandas
+from stepscope.store.without_secrets import leave_out_secrets
 from stepscope.store.write import write_tables
 
 
@@ -94,6 +96,7 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> int:
         written["source"] = _source_row(member.label, member.size, format_name, facts, report)
         if span == 0:
             written["rank"] = _rank_row(facts, rule)
+        leave_out_secrets(written)
         write_tables(Path(job.directory), written, rank=rank, span=span, shift_ns=shift)
         shift += lasted
     if job.steps is not None and steps.isdisjoint(job.steps):
@@ -139,7 +142,7 @@ def _source_row(
         "truncated": report.truncated,
         "unknown_categories": _json(report.unknown_categories),
         "unknown_fields": _json(report.unknown_fields),
-        "metadata": _json(facts.metadata),
+        "metadata": _json(without_secrets(facts.metadata)),
     }
     return _one_row("source", row)
 

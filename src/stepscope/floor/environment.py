@@ -1,0 +1,101 @@
+"""What may be kept of the description that a file gives of itself: no environment, and no secrets.
+
+Tools write a job's environment into its recording, and with it the tokens that were set there. Whoever
+stores what a file says passes it through `without_secrets`, whatever the format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from stepscope.floor.ranks import RANK_VARIABLES
+
+_KEPT = frozenset(("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", *RANK_VARIABLES))
+_KEPT_BEGINNINGS = ("NCCL_", "TORCH_")
+_ENVIRONMENT = re.compile(r"(?:.*_)?env(?:iron(?:ment)?)?s?(?:_?var(?:iable)?s?)?", re.IGNORECASE)
+_OF_EVERY_ENVIRONMENT = frozenset(("HOME", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL"))
+"""Two of them make an environment, whatever it is called."""
+_SECRET = re.compile(
+    r"secret|passw|passphrase|credential|cookie|bearer|(?:access|api|auth|private)(?:key|token)"
+    r"|(?:token|key|auth|authorization|pwd)s?$"
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NO_LETTER = re.compile(r"[\W_]+")
+_ASSIGNED = re.compile(r"([A-Za-z][\w.-]*)=(?!=)[^\s\"']+")
+
+DEEPEST = 64
+"""Levels of nested metadata that are kept."""
+
+SUSPECT = (
+    r"(?i)env|token|key|secret|passw|passphrase|credential|auth|pwd|cookie|bearer|home|path|\\u"
+)
+"""JSON text in which this finds nothing comes back from `without_secrets` as it was."""
+
+
+def is_secret(name: str) -> bool:
+    """Whether what has this name looks like a secret: `HF_TOKEN`, `apiKey`, `db.password`."""
+    return _SECRET.search(_NO_LETTER.sub("", name).lower()) is not None
+
+
+def is_kept_variable(name: str) -> bool:
+    """Whether a variable of an environment may be kept: it bears on speed and is no secret."""
+    return (name in _KEPT or name.startswith(_KEPT_BEGINNINGS)) and not is_secret(name)
+
+
+def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
+    """A value of JSON without environments, but for the variables that may be kept, and secrets.
+
+    A number under a name that looks like a secret is none: `max_tokens` stays. What lies deeper than
+    `depth` is left out.
+
+    >>> without_secrets({"env": {"NCCL_ALGO": "Ring", "HOME": "/root"}, "hub": {"apiKey": "a", "id": 1}})
+    {'env': {'NCCL_ALGO': 'Ring'}, 'hub': {'id': 1}}
+    """
+    if isinstance(value, str):
+        return _ASSIGNED.sub(lambda one: f"{one[1]}=" if is_secret(one[1]) else one[0], value)
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if not depth:
+        return None
+    if _is_environment(value):
+        value = _variables(value)
+    if not isinstance(value, Mapping):
+        return [without_secrets(one, depth - 1) for one in value]
+    is_variable = is_secret(_variable(value))
+    kept = {}
+    for name, inside in value.items():
+        is_environment = _ENVIRONMENT.fullmatch(_CAMEL.sub("_", name)) is not None
+        secret = is_secret(name) or (is_variable and name == "value")
+        if not secret or inside is None or isinstance(inside, int | float):
+            kept[name] = without_secrets(
+                _variables(inside) if is_environment else inside, depth - 1
+            )
+    return kept
+
+
+def _variables(value: Any) -> Any:
+    """The variables that may be kept, of an environment in any of the forms in which it is written."""
+    if isinstance(value, Mapping):
+        return {name: inside for name, inside in value.items() if is_kept_variable(name)}
+    if isinstance(value, list | tuple):
+        return [one for one in value if is_kept_variable(_variable(one))]
+    if isinstance(value, str) and ("=" in value or len(value.split()) > 1):
+        lines = re.split(r"[\n\0]", value)
+        return "\n".join(line for line in lines if is_kept_variable(_variable(line)))
+    return value  # one word is no environment: simulators are called so too
+
+
+def _is_environment(value: Any) -> bool:
+    names = value if isinstance(value, Mapping) else map(_variable, value)
+    return len(_OF_EVERY_ENVIRONMENT.intersection(names)) > 1
+
+
+def _variable(one: Any) -> str:
+    """Whose value stands in `A=1`, in `["A", "1"]`, or in `{"name": "A", "value": "1"}`."""
+    if isinstance(one, Mapping):
+        one = one.get("name") or one.get("key")
+    elif isinstance(one, list | tuple) and len(one) == 2:
+        one = one[0]
+    return one.partition("=")[0].strip() if isinstance(one, str) else ""

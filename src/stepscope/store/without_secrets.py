@@ -1,0 +1,47 @@
+"""Leaves out of the arguments of events what `floor.environment` does not let anyone keep."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepscope.floor.environment import SUSPECT, without_secrets
+
+_OF_THE_FILE = ("args", "other_args")
+"""Columns of JSON in which a file's own names and values stand."""
+
+
+def leave_out_secrets(tables: dict[str, pa.Table]) -> None:
+    """Replaces the tables in whose events' own arguments there is an environment or a secret."""
+    for table, rows in tables.items():
+        for position, field in enumerate(rows.schema):
+            column = rows.column(position)
+            if field.name in _OF_THE_FILE and column.null_count < rows.num_rows:
+                rows = rows.set_column(position, field, _cleaned(column))
+        tables[table] = rows
+
+
+def _cleaned(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    is_encoded = pa.types.is_dictionary(column.type)
+    encoded = column if is_encoded else column.dictionary_encode()
+    pieces = []
+    for piece in encoded.chunks:  # a text that many events share is looked at once
+        suspect = pc.match_substring_regex(piece.dictionary, SUSPECT)
+        if pc.any(suspect).as_py():
+            texts = piece.dictionary.filter(suspect).to_pylist()
+            cleaned = pa.array(map(_cleaned_text, texts), piece.dictionary.type)
+            replaced = pc.replace_with_mask(piece.dictionary, suspect, cleaned)
+            piece = pa.DictionaryArray.from_arrays(piece.indices, replaced)
+        pieces.append(piece)
+    return pa.chunked_array(pieces, encoded.type).cast(column.type)
+
+
+def _cleaned_text(text: str) -> str:
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):  # a text that cannot be taken apart cannot be cleaned
+        return "{}"
+    return json.dumps(without_secrets(value))

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepscope.floor.environment import SUSPECT, is_kept_variable, is_secret, without_secrets
+
+SECRET = "s3cr3t-of-the-job"  # noqa: S105  # what must be nowhere
+KEPT = {"NCCL_ALGO": "Ring", "CUDA_VISIBLE_DEVICES": "0,1", "SLURM_PROCID": "3"}
+DROPPED = {"HF_TOKEN": SECRET, "HOME": SECRET, "MY_SETTING": SECRET, "NCCL_AUTH_TOKEN": SECRET}
+ENVIRONMENT = KEPT | DROPPED
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HF_TOKEN",
+        "apiKey",
+        "db.password",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "wandb_api_key",
+        "GITHUBTOKEN",
+        "Authorization",
+        "secrets",
+        "client-secret",
+        "passphrase",
+        "DB_PWD",
+        "session_cookie",
+        "TORCH_TOKEN",
+    ],
+)
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret(name)
+    assert not is_kept_variable(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tokenizer",
+        "TOKENIZERS_PARALLELISM",
+        "token_count",
+        "keyframes",
+        "rank",
+        "keyword",
+        "authors",
+    ],
+)
+def test_names_that_only_look_like_secrets(name: str) -> None:
+    assert not is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NCCL_DEBUG",
+        "TORCH_LOGS",
+        "CUDA_VISIBLE_DEVICES",
+        "OMP_NUM_THREADS",
+        "RANK",
+        "LOCAL_RANK",
+        "SLURM_NTASKS",
+    ],
+)
+def test_variables_that_bear_on_speed_are_kept(name: str) -> None:
+    assert is_kept_variable(name)
+    assert without_secrets({"env": {name: "1"}}) == {"env": {name: "1"}}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "env",
+        "environ",
+        "ENV",
+        "environment",
+        "process_env",
+        "torchEnv",
+        "envVars",
+        "environment_variables",
+    ],
+)
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        (ENVIRONMENT, KEPT),
+        ([f"{k}={v}" for k, v in ENVIRONMENT.items()], [f"{k}={v}" for k, v in KEPT.items()]),
+        ([[k, v] for k, v in ENVIRONMENT.items()], [[k, v] for k, v in KEPT.items()]),
+        (
+            [{"name": k, "value": v} for k, v in ENVIRONMENT.items()],
+            [{"name": k, "value": v} for k, v in KEPT.items()],
+        ),
+        (
+            "\n".join(f"{k}={v}" for k, v in ENVIRONMENT.items()),
+            "\n".join(f"{k}={v}" for k, v in KEPT.items()),
+        ),
+        ("CartPole-v1", "CartPole-v1"),
+    ],
+)
+def test_of_an_environment_in_any_form_the_listed_variables_stay(
+    name: str, written: Any, kept: Any
+) -> None:
+    assert without_secrets({"a": [{name: written}]}) == {"a": [{name: kept}]}
+
+
+def test_an_environment_under_another_name_is_known_by_what_every_one_has() -> None:
+    variables = {"PATH": SECRET, "HOME": SECRET, "SETTING": SECRET, "OMP_NUM_THREADS": "4"}
+    assert without_secrets({"process": variables}) == {"process": {"OMP_NUM_THREADS": "4"}}
+    lines = [f"{name}={value}" for name, value in variables.items()]
+    assert without_secrets({"process": lines}) == {"process": ["OMP_NUM_THREADS=4"]}
+
+
+def test_secrets_go_wherever_they_are_and_numbers_stay() -> None:
+    said = {
+        "hub": {"apiKey": SECRET, "retries": 3, "nested": [{"password": [SECRET]}]},
+        "max_tokens": 512,
+        "command": ["env", f"HF_TOKEN={SECRET}", f"python --api-key={SECRET} train.py lr=0.1"],
+        "settings": [{"name": "DB_PASSWORD", "value": SECRET}],
+    }
+    assert without_secrets(said) == {
+        "hub": {"retries": 3, "nested": [{}]},
+        "max_tokens": 512,
+        "command": ["env", "HF_TOKEN=", "python --api-key= train.py lr=0.1"],
+        "settings": [{"name": "DB_PASSWORD"}],
+    }
+
+
+def test_what_is_nested_without_end_is_cut() -> None:
+    deep: Any = SECRET
+    for _ in range(5000):
+        deep = [deep]
+    assert SECRET not in json.dumps(without_secrets(deep))
+
+
+words = st.sampled_from(
+    ["a", "tokens", "HF_TOKEN", "env", "key", "PATH", "HOME", "x=1", "API_KEY=1"]
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | words,
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(words, inside, max_size=3),
+)
+
+
+@given(values)
+def test_what_is_not_suspect_is_left_as_it_was_and_cleaning_twice_changes_nothing(
+    said: Any,
+) -> None:
+    text = json.dumps(said)
+    cleaned = without_secrets(said)
+    if not re.search(SUSPECT, text):
+        assert cleaned == said
+    assert without_secrets(cleaned) == cleaned
