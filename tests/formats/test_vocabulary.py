@@ -116,3 +116,30 @@ def test_copies_have_direction_and_memory(name, direction, memory):
 def test_step_number_is_read_from_the_range():
     assert vocabulary.step_number("ProfilerStep#12") == 12
     assert vocabulary.step_number("ProfilerStep*") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("train.py(12): main", "program"),
+        ("models/bert.py(31): forward", "program"),
+        ("transformers/models/bert/modeling_bert.py(250): transpose_for_scores", "program"),
+        ("/home/me/torch/experiments/train.py(3): <module>", "program"),
+        ("C:\\work\\train.py(3): <lambda>", "program"),
+        ("torch/nn/modules/linear.py(124): forward", None),
+        ("/src/pytorch/torch/nn/modules/linear.py(124): forward", None),
+        ("/venv/lib/python3.11/site-packages/einops/einops.py(4): rearrange", None),
+        ("/usr/lib/python3.12/threading.py(1032): _bootstrap", None),
+        ("threading.py(1032): _bootstrap", None),
+        ("asyncio/events.py(80): _run", None),
+        ("stepscope/record/targets/around.py(39): __call__", None),
+        ("/opt/venv/bin/stepscope(8): <module>", None),
+        ("<frozen importlib._bootstrap>(241): _call_with_frames_removed", None),
+        ("<string>(2): __init__", None),
+        ("<built-in method relu of Tensor object at 0x7ff33997cd70>", None),
+        ("torch/optim/optimizer.py(1023): zero_grad", "zero_grad"),
+        ("nn.Module: Linear_3", "module"),
+    ],
+)
+def test_frames_of_the_programs_own_code_are_told_from_the_rest(name, role):
+    assert vocabulary.host_role("python", name) == role

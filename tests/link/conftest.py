@@ -35,6 +35,7 @@ class Recording:
     flow_rows: list[dict[str, Any]] = field(default_factory=list)
     memory_rows: list[dict[str, Any]] = field(default_factory=list)
     argument_rows: list[dict[str, Any]] = field(default_factory=list)
+    stack_rows: list[dict[str, Any]] = field(default_factory=list)
     track_threads: set[int] = field(default_factory=set)
     module_classes: dict[str, str] = field(default_factory=dict)
     report: tables.ReadReport = field(default_factory=tables.ReadReport)
@@ -92,6 +93,7 @@ class Recording:
             self.report,
             host_event=table(self.host_rows, tables.READ["host_event"]),
             device_event=table(self.device_rows, tables.READ["device_event"]),
+            call_stack=table(self.stack_rows, tables.READ["call_stack"]),
             collective_args=table(self.argument_rows, tables.READ["collective_args"]),
             thread=table(thread_rows, tables.READ["thread"]),
             memory_event=table(self.memory_rows, tables.READ["memory_event"]),

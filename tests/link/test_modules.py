@@ -40,6 +40,19 @@ def test_python_frames_make_the_tree_and_repeated_calls_one_node(recording):
     assert set(linked.column("module", "rule")) == {"python"}
 
 
+def test_modules_that_the_recorder_lists_keep_their_paths_when_stacks_are_recorded(recording):
+    recording.module_classes = {"": "Net", "head": "torch.nn.Linear"}
+    recording.python("nn.Module: Net_0", 0, 500)
+    recording.annotation("nn.Module: Net", 10, 490)
+    recording.python("nn.Module: Linear_0", 20, 400)
+    recording.annotation("nn.Module: head", 30, 390)
+    operator = recording.operator("aten::linear", 40, 380)
+    linked = recording.link()
+    assert tree(linked) == {"Net": (None, 1), "head": ("Net", 1)}
+    assert linked.column("module", "class") == ["Net", "Linear"]
+    assert module_of(linked, operator) == "head"
+
+
 def test_one_module_used_in_two_places_is_two_nodes(recording):
     for start, outer in ((0, "A_0"), (100, "B_0")):
         recording.python(f"nn.Module: {outer}", start, start + 90, python_module_id=0)

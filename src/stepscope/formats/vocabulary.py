@@ -8,6 +8,7 @@ here is kept as it is, with kind `other`, and counted.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -107,6 +108,18 @@ _COMMUNICATION_OP = re.compile(
 )
 _MODULE = re.compile(r"^nn\.Module: (.+)$")
 _ZERO_GRAD_PYTHON = re.compile(r"optimizer\.py\(\d+\): zero_grad$")
+_FRAME = re.compile(r"(?P<file>[^<].*?)(?:\(\d+\): .+|:\d+)$")
+_INSTALLED = re.compile(
+    r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib(?:64)?/python\d[\d.]*/|/Python\d+/Lib/"
+    r"|(?:^|/)torch/(?:_\w+|\w+\.py$|nn/|optim/|autograd/|utils/|distributed/|cuda/|amp/|ao/|func/"
+    r"|fx/|jit/|profiler/|compiler/|export/|library|backends/|multiprocessing/)"
+    r"|(?:^|/)stepscope/(?:api|cli|floor|record)/|/bin/(?:stepscope|torchrun|accelerate)$"
+)
+_LIBRARIES = frozenset(
+    {"torch", "torchgen", "functorch", "triton", "apex", "pyprof", "pyprof2", "numpy", "click"}
+)
+"""Packages that are never the program's own code. torch cuts from a file's name what is on the
+interpreter's path, so that of most packages no folder shows that they are installed."""
 
 _COMMUNICATION_KERNEL = re.compile(
     r"^nccl|ncclDev|ncclKernel|^rccl|rcclDev|^(?:void )?nvshmem|nvshmemi?_|^hccl::|^xccl|^oneccl|oneccl_"
@@ -159,6 +172,28 @@ def module_name(name: str) -> str | None:
     return found.group(1) if found else None
 
 
+def lies_in_file(name: str) -> bool:
+    """Whether a Python frame of this name has a file: `train.py(12): main`, and no built-in function."""
+    return _FRAME.match(name) is not None
+
+
+def is_program_frame(name: str) -> bool:
+    """Whether a Python frame is of the program's own code: not of torch, of the standard library, of
+    an installed package that shows where it is installed, or of what records the program.
+
+    >>> is_program_frame("models/bert.py(31): forward"), is_program_frame("threading.py(9): run")
+    (True, False)
+    """
+    found = _FRAME.match(name)
+    if found is None:
+        return False
+    file = found["file"].replace("\\", "/")
+    first = file.partition("/")[0].removesuffix(".py")
+    return not (
+        first in _LIBRARIES or first in sys.stdlib_module_names or _INSTALLED.search(file)
+    )
+
+
 def host_kind(kind: str, name: str) -> str:
     """The kind of a host event, given its category's: in torch up to 1.12 ranges were operators."""
     if kind == "operator" and (
@@ -183,7 +218,7 @@ def host_role(kind: str, name: str) -> str | None:
             return "module"
         if _ZERO_GRAD_PYTHON.search(name):
             return "zero_grad"
-        return None
+        return "program" if is_program_frame(name) else None
     if kind not in ("operator", "annotation"):
         return None
     if _STEP.match(name):

@@ -38,7 +38,8 @@ KINDS = {
     FILL,
     SYNCHRONIZE,
     ALLOCATE,
-) = range(14)
+    PROGRAM,
+) = range(15)
 
 ROLES = {
     "step": STEP,
@@ -54,6 +55,7 @@ ROLES = {
     "fill": FILL,
     "synchronize": SYNCHRONIZE,
     "allocate": ALLOCATE,
+    "program": PROGRAM,
 }
 
 NOWHERE = -1

@@ -2,7 +2,8 @@
 
 Three recordings name modules, and the first that a file has is used: Python frames
 (`nn.Module: Linear_0`, recorded with stacks and modules), Kineto's `Module Hierarchy` of scripted
-models, and ranges in the style of a module. What runs in backward belongs to the module of its
+models, and ranges in the style of a module. Where the recorder lists the modules of the model, its
+ranges come first: they have paths, and frames only classes. What runs in backward belongs to the module of its
 forward operator.
 """
 
@@ -77,9 +78,10 @@ def find_modules(host: Host, classes: Mapping[str, str] | None = None) -> tuple[
     """
     named = np.full(len(host), NO_MODULE, dtype=np.int32)
     modules = (
-        _from_python(host, named)
+        (_from_ranges(host, named, classes) if classes else None)
+        or _from_python(host, named)
         or _from_hierarchy(host, named)
-        or _from_ranges(host, named, classes or {})
+        or _from_ranges(host, named, {})
     )
     return modules or Modules("none"), named
 

@@ -21,6 +21,7 @@ from stepscope.link.launches import link_launches
 from stepscope.link.modules import find_modules, spread_modules
 from stepscope.link.overruns import clip_overruns
 from stepscope.link.recursion import find_recursion
+from stepscope.link.stacks import find_stacks
 from stepscope.link.steps import find_steps, steps_of_events
 from stepscope.schema.tables import TABLES
 
@@ -66,6 +67,7 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
     module = spread_modules(host, modules, named, forward, direction)
     if (forward >= 0).any():
         host.nesting.inherit(forward)
+    stack, call_stack = find_stacks(host, forward, tables.call_stack)
     time = sum_device_time(host, device, launch, operator)
     device_module = _through(module, launch, operator)
     device_direction = _through(direction, launch, operator)
@@ -85,6 +87,7 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
             },
         ),
         "step": steps.table(),
+        "call_stack": call_stack,
         "module": modules.table(),
         "collective": find_collectives(host, device, launch, tables.collective_args),
         "memory_event": _memory_events(host, tables.memory_event),
@@ -113,6 +116,7 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
         "module_id": module,
         "direction": direction,
         "forward_id": forward,
+        "stack_id": stack,
         "device_ns": time.total,
         "device_self_ns": time.own,
     }
@@ -209,6 +213,7 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
         "forward_id": ids("forward_id"),
         "step": _step_numbers(links.pop("step_numbers"), rows("step")),
         "module_id": integers(rows("module_id"), type=pa.int32()),
+        "stack_id": integers(rows("stack_id"), type=pa.int32()),
         "depth": pa.array(np.minimum(rows("depth"), (1 << 15) - 1).astype(np.int16)),
         "recursive": pa.array(rows("recursive")),
         "direction": from_codes(rows("direction"), DIRECTIONS),

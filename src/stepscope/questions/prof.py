@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, question
+from stepscope.formats.vocabulary import is_program_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +66,6 @@ _STACKS = "SELECT span, stack_id, frames FROM call_stack WHERE rank = $rank"
 
 _NAMESPACES = re.compile(r"\(anonymous namespace\)::|\b(?:at|native|cuda|c10)::")
 _ENDS = re.compile(r"[<(]")
-_OF_TORCH = re.compile(r"(?:^|/)(?:torch|apex|pyprof2?)/")
 
 
 @question(
@@ -273,5 +273,5 @@ def _traces(scope: Scope, rank: int, span: Array, stack: Array) -> pa.Array:
 
 def _program(frames: str) -> str | None:
     """The frames of the program's own files, outermost first."""
-    own = [frame for frame in frames.split(";")[::-1] if not _OF_TORCH.search(frame)]
+    own = [frame for frame in frames.split(";")[::-1] if is_program_frame(frame)]
     return ",".join(own) or None
