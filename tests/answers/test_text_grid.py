@@ -65,6 +65,11 @@ def test_a_long_path_keeps_its_end():
     assert shortened("/data/runs/2026/worker0.pt.trace.json.gz", 24) == "…orker0.pt.trace.json.gz"
 
 
+def test_a_long_frame_keeps_its_file_line_and_function():
+    frame = "transformers/models/bert/modeling_bert.py(364): forward"
+    assert shortened(frame, 32) == "…/modeling_bert.py(364): forward"
+
+
 def test_rows_left_out_are_counted():
     lines = grid_text(table_of(*[("k", 1, 1)] * 1025), width=80, most=20).splitlines()
     assert lines[-2] == "(1\u202f005 more rows)"

@@ -97,6 +97,28 @@ def test_what_the_host_did_for_most_of_the_gap(diff: Any) -> None:
     diff("idle", rows, expected)
 
 
+def test_the_programs_frame_that_fills_the_longest_gap(diff: Any) -> None:
+    rows = trace(launched(0, 10, 90), launched(150, 160, 40), launched(290, 300, 5))
+    for number, (name, start, end, role) in enumerate(
+        [
+            ("train.py(1): main", 0, 400, "program"),
+            ("data.py(7): decode", 205, 280, "program"),
+            ("zlib.py(3): inflate", 206, 279, None),
+            ("data.py(9): crop", 210, 230, "program"),  # less than half of the gap
+        ]
+    ):
+        rows["host_event"].append(
+            {"id": 500 + number, "kind": "python", "role": role, "name": name,
+             "start_ns": start, "dur_ns": end - start, "depth": number}
+        )  # fmt: skip
+    expected = """
+        stream,cause,frame,gaps,idle_ns,max_gap_ns
+        ,host wait,data.py(7): decode,2,160,100
+        0,host wait,,2,160,100
+        """
+    diff("idle", rows, expected)
+
+
 def test_without_host_events_nothing_is_said_of_the_host(diff: Any) -> None:
     rows = {"device_event": [{"start_ns": 0, "dur_ns": 1}, {"start_ns": 9, "dur_ns": 1}]}
     diff("idle", rows, "stream,cause,host,idle_ns\n,unlinked,,8\n0,unlinked,,8")

@@ -161,3 +161,37 @@ def test_a_recording_without_kernels_says_so(answer):
         table = answer("kernels", rows, by=by)
         assert len(table) == 0
         assert table.note.startswith("The recording has no device events.")
+
+
+def test_by_stack_a_kernel_has_the_call_stack_of_what_launched_it(diff):
+    diff(
+        "kernels",
+        {
+            "host_event": [
+                {"id": 0, "name": "aten::mm", "dur_ns": 9, "stack_id": 0},
+                {"id": 1, "name": "aten::mm", "start_ns": 10, "dur_ns": 9, "stack_id": 1},
+                {"id": 2, "name": "aten::mm", "start_ns": 20, "dur_ns": 9, "stack_id": 0},
+                {"id": 3, "kind": "runtime", "name": "cuLaunchKernel", "start_ns": 30, "dur_ns": 5,
+                 "stack_id": 1},
+            ],
+            "call_stack": [
+                {"stack_id": 0, "frames": "net.py(3): forward;train.py(9): main"},
+                {"stack_id": 1, "frames": "train.py(9): main"},
+            ],
+            "device_event": [
+                {"name": "gemm", "dur_ns": 40, "operator_id": 0},
+                {"name": "gemm", "dur_ns": 30, "operator_id": 1},
+                {"name": "gemm", "dur_ns": 50, "operator_id": 2},
+                {"name": "mine", "dur_ns": 20, "launch_id": 3},
+                {"name": "lost", "dur_ns": 10},
+            ],
+        },
+        """
+        name,operator,frame,call_stack,count,total_ns
+        gemm,aten::mm,net.py(3): forward,net.py(3): forward;train.py(9): main,2,90
+        gemm,aten::mm,train.py(9): main,train.py(9): main,1,30
+        mine,(no operator),train.py(9): main,train.py(9): main,1,20
+        lost,(no operator),,,1,10
+        """,
+        by="stack",
+    )  # fmt: skip

@@ -232,10 +232,10 @@ def test_by_stack_tells_call_sites_apart(diff):
             "device_event": [{"id": 9, "dur_ns": 3, "operator_id": 0}],
         },
         """
-        name,call_stack,calls,device_self_ns,host_total_ns
-        aten::mm,model.py(3): forward;train.py(9): main,1,3,5
-        aten::mm,,2,0,7
-        aten::mm,loss.py(1): <lambda>,1,0,6
+        name,frame,call_stack,calls,device_self_ns,host_total_ns
+        aten::mm,model.py(3): forward,model.py(3): forward;train.py(9): main,1,3,5
+        aten::mm,,,2,0,7
+        aten::mm,loss.py(1): <lambda>,loss.py(1): <lambda>,1,0,6
         """,
         by="stack",
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -80,6 +82,42 @@ class Gaps:
     def length(self) -> Array:
         """ns."""
         return self.end - self.start
+
+
+class Gap(NamedTuple):
+    """A gap of a rank's recording: start and end (ns)."""
+
+    rank: int
+    span: int
+    start_ns: int
+    end_ns: int
+
+
+_FRAMES = """
+    WITH gap AS (
+        SELECT unnest($rank::INTEGER[]) AS rank, unnest($span::SMALLINT[]) AS span,
+            unnest($start_ns::BIGINT[]) AS gap_start, unnest($end_ns::BIGINT[]) AS gap_end
+    )
+    SELECT rank, span, gap_start, gap_end, arg_min(name, (thread, -depth, start_ns, id)) AS frame
+    FROM gap JOIN (
+        SELECT rank, span, id, thread, depth, name, start_ns, start_ns + dur_ns AS end_ns
+        FROM host_event WHERE role = 'program'
+    ) USING (rank, span)
+    WHERE start_ns < gap_end AND end_ns > gap_start
+        AND 2 * (least(end_ns, gap_end) - greatest(start_ns, gap_start)) >= gap_end - gap_start
+    GROUP BY ALL
+"""
+
+
+def frames_in(scope: Scope, gaps: Collection[Gap]) -> dict[Gap, str]:
+    """For each gap the innermost Python frame of the program that covers at least half of it, on the
+    thread recorded first that has one. Gaps in which no frame was recorded are left out."""
+    columns = {name: [getattr(gap, name) for gap in gaps] for name in Gap._fields}
+    rows = scope.sql(_FRAMES, columns).to_pylist()
+    return {
+        Gap(row["rank"], row["span"], row["gap_start"], row["gap_end"]): row["frame"]
+        for row in rows
+    }
 
 
 def launched_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:

@@ -39,6 +39,7 @@ _CONTROL = dict.fromkeys((*range(32), 127, *range(128, 160)), "�")
 _HELD = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]?i?B|[KMGT]?FLOP)\b|%)| (?=·)|`[^`]*`")
 """Where a line does not break: between a number and its unit, before a dot, within a command."""
 _LISTED = re.compile(r"(?<=[a-z]),(?=[a-z])")
+_LINE = re.compile(r"\(\d+\): \S+$")
 _GAP = 2
 _NARROWEST_TEXT = 24
 MARK = "⚠"
@@ -92,7 +93,8 @@ def printable(text: str) -> str:
 def shortened(text: str, width: int) -> str:
     """The text with its middle left out where it is longer than the width; a path its beginning.
 
-    A kernel's name begins with what it is and ends with what sets it apart; of a path, the end does.
+    A kernel's name begins with what it is and ends with what sets it apart; of a path, and of a frame
+    of a call stack, the end does.
 
     >>> shortened("void at::native::elementwise_kernel<128, 4>", 24)
     'void at::native:…128, 4>'
@@ -101,7 +103,7 @@ def shortened(text: str, width: int) -> str:
         return text
     if width < 2:
         return text[:width]
-    if "/" in text and " " not in text:
+    if "/" in text and (" " not in text or _LINE.search(text)):
         return f"…{text[len(text) - width + 1 :]}"
     tail = (width - 1) // 3
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"

@@ -90,7 +90,7 @@ class QuestionMethods(ABC):
         Args:
             by: what to tell apart: name, name and input shapes, or name and call stack.
 
-        Columns: name, input_dims, input_types, call_stack, calls, device_self_ns,
+        Columns: name, input_dims, input_types, frame, call_stack, calls, device_self_ns,
         device_share_ratio, device_total_ns, device_events, host_self_ns, host_share_ratio,
         host_total_ns, host_mean_ns.
         """
@@ -99,18 +99,18 @@ class QuestionMethods(ABC):
     def kernels(
         self,
         *,
-        by: Literal["name", "properties", "graph"] = "name",
+        by: Literal["name", "properties", "stack", "graph"] = "name",
         **asked: Unpack[Asked],
     ) -> Table:
         """Which kernels does the device spend its time on?
 
         Args:
-            by: what to tell apart: name; name, launch properties and operator; or node of CUDA
-                graph.
+            by: what to tell apart: name; name, launch properties and operator; name, operator
+                and call stack; or node of CUDA graph.
 
         Columns: name, kind, graph_id, graph_node_id, grid, block, registers_per_thread,
-        shared_memory_bytes, operator, count, total_ns, share_ratio, mean_ns, std_ns, min_ns,
-        median_ns, max_ns, blocks_per_sm, occupancy_ratio.
+        shared_memory_bytes, operator, frame, call_stack, count, total_ns, share_ratio, mean_ns,
+        std_ns, min_ns, median_ns, max_ns, blocks_per_sm, occupancy_ratio.
         """
         return self.ask("kernels", by=by, **asked)
 
@@ -168,7 +168,7 @@ class QuestionMethods(ABC):
             kernel_wait_ns: a gap shorter than this is the device's own delay between two pieces
                 of work (ns).
 
-        Columns: rank, span, device, stream, cause, host, gaps, idle_ns, share_ratio,
+        Columns: rank, span, device, stream, cause, host, frame, gaps, idle_ns, share_ratio,
         max_gap_ns.
         """
         return self.ask("idle", kernel_wait_ns=kernel_wait_ns, **asked)

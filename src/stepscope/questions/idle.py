@@ -12,7 +12,7 @@ from stepscope.formats.evidence import LAUNCHED_WORK
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.gaps import Gaps
+    from stepscope.analysis.gaps import Gap, Gaps
     from stepscope.analysis.intervals import Intervals
     from stepscope.analysis.recording import Columns
     from stepscope.answers.scope import Scope
@@ -31,6 +31,12 @@ _COLUMNS = (
         "host",
         "text",
         "what the host did for the largest part of these gaps; only in the row of the device itself",
+    ),
+    Column(
+        "frame",
+        "text",
+        "innermost frame of the program that covers at least half of the longest of these gaps; "
+        "only in the row of the device itself",
     ),
     Column("gaps", "int", "times in which nothing ran", "count"),
     Column("idle_ns", "int", "their summed length", "ns"),
@@ -74,7 +80,9 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
     For the device as a whole, `host` says what the host did for the largest part of each gap, on any
     thread: wait for the DataLoader, synchronize, the profiler's own work, allocate, launch, another
     runtime call, communicate, run an operator, an annotated range, Python, or nothing that was
-    recorded. Where several went on, the first of these counts.
+    recorded. Where several went on, the first of these counts. `frame` is for recordings with Python
+    stacks: of the frames of the program's own code, the innermost that covers at least half of the
+    longest gap; where several threads have one, that of the thread recorded first.
 
     The sums are exact: a device's rows add up to the idle time that `device-time` gives, a stream's
     to its span less its busy time. With `--step`, gaps are cut to the steps, and the time from a
@@ -84,10 +92,10 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
     piece before: on overlapping work it sums negative gaps. It calls gaps before unlinked work kernel
     wait or other, and looks at single streams only.
     """
-    from stepscope.analysis.gaps import find_gaps, host_activity, launched_work
+    from stepscope.analysis.gaps import Gap, find_gaps, frames_in, host_activity, launched_work
     from stepscope.analysis.recording import every_step, groups, rank_batches, steps_of
 
-    def rows(whole: Scope) -> Iterator[list[Any]]:
+    def rows(whole: Scope) -> Iterator[tuple[list[Any], Gap | None]]:
         for ranks in rank_batches(scope.ranks):
             windows = steps_of(scope, ranks) if scope.steps is not None else {}
             host = host_activity(whole, ranks)
@@ -101,42 +109,54 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
                     yield from _stream_rows((*key, device), own, kernel_wait_ns, steps)
 
     with every_step(scope) as whole:
-        return answer_rows(_COLUMNS, [c.name for c in _COLUMNS], rows(whole))
+        found = list(rows(whole))
+        frames = frames_in(whole, {gap for _, gap in found if gap is not None})
+    names = [column.name for column in _COLUMNS]
+    place = names.index("frame")
+    return answer_rows(
+        _COLUMNS,
+        names,
+        ([*row[:place], gap and frames.get(gap), *row[place:]] for row, gap in found),
+    )
 
 
 def _device_rows(
     key: tuple[int, int, int], gaps: Gaps, host: list[Intervals] | None
-) -> Iterator[list[Any]]:
-    from stepscope.analysis.gaps import CAUSES, HOST_ACTIVITIES, main_activity
+) -> Iterator[tuple[list[Any], Gap | None]]:
+    from stepscope.analysis.gaps import CAUSES, HOST_ACTIVITIES, Gap, main_activity
 
     names: tuple[str | None, ...] = (None,) if host is None else HOST_ACTIVITIES
     activity = 0 if host is None else main_activity(gaps, host)
-    for code, figures in _by_code(gaps, gaps.cause * len(names) + activity):
+    for code, figures, longest in _by_code(gaps, gaps.cause * len(names) + activity):
         cause, doing = divmod(code, len(names))
-        yield [*key, None, CAUSES[cause], names[doing], *figures]
+        gap = Gap(*key[:2], int(gaps.start[longest]), int(gaps.end[longest]))
+        yield [*key, None, CAUSES[cause], names[doing], *figures], gap
 
 
 def _stream_rows(
     key: tuple[int, int, int], work: Columns, kernel_wait_ns: int, steps: Columns | None
-) -> Iterator[list[Any]]:
+) -> Iterator[tuple[list[Any], Gap | None]]:
     from stepscope.analysis.gaps import CAUSES, find_gaps
     from stepscope.analysis.recording import groups
 
     for (stream,), own in groups(work, "stream").items():
         gaps = find_gaps(own, kernel_wait_ns, steps)
-        for cause, figures in _by_code(gaps, gaps.cause):
-            yield [*key, stream, CAUSES[cause], None, *figures]
+        for cause, figures, _ in _by_code(gaps, gaps.cause):
+            yield [*key, stream, CAUSES[cause], None, *figures], None
 
 
-def _by_code(gaps: Gaps, code: Any) -> list[tuple[int, list[Any]]]:
-    """Number, sum, share and longest of the gaps of each code, those that lose most first."""
+def _by_code(gaps: Gaps, code: Any) -> list[tuple[int, list[Any], int]]:
+    """Number, sum, share and longest of the gaps of each code, and which one is the longest; those
+    that lose most first."""
     import numpy as np
 
     length = gaps.length
     whole = int(length.sum())
     found = []
     for value in np.unique(code).tolist():
-        own = length[code == value]
-        idle_ns = int(own.sum())
-        found.append((value, [len(own), idle_ns, idle_ns / whole, int(own.max())]))
+        own = np.flatnonzero(code == value)
+        longest = int(own[length[own].argmax()])
+        idle_ns = int(length[own].sum())
+        figures = [len(own), idle_ns, idle_ns / whole, int(length[longest])]
+        found.append((value, figures, longest))
     return sorted(found, key=lambda one: -one[1][1])

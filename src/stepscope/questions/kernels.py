@@ -34,6 +34,21 @@ _FORMS = {
         "shared_memory_bytes, operator",
         f"SELECT *, charged_to AS operator FROM ({LABELLED_WORK}) WHERE {_KERNELS}",
     ),
+    "stack": (
+        "name, kind, operator, frame, call_stack",
+        "name, kind, operator, frame, call_stack",
+        f"""
+        SELECT work.*, charged_to AS operator,
+            nullif(split_part(frames, ';', 1), '') AS frame, nullif(frames, '') AS call_stack
+        FROM ({LABELLED_WORK}) AS work
+        LEFT JOIN (SELECT rank, id, stack_id FROM host_event WHERE stack_id IS NOT NULL) AS host
+            ON (host.rank, host.id) = (work.rank, coalesce(work.operator_id, work.launch_id))
+        LEFT JOIN call_stack
+            ON (call_stack.rank, call_stack.span, call_stack.stack_id)
+                = (work.rank, work.span, host.stack_id)
+        WHERE {_KERNELS}
+        """,
+    ),
     "graph": (
         "name, kind, graph_id, graph_node_id, operator",
         "name, kind, graph_id, graph_node_id, operator",
@@ -73,6 +88,8 @@ def _weighted(column: str) -> str:
         Column("registers_per_thread", "int", "registers of a thread"),
         Column("shared_memory_bytes", "int", "shared memory of a block", "bytes"),
         Column("operator", "text", "innermost operator that launched it"),
+        Column("frame", "text", "innermost frame of that operator's Python call stack"),
+        Column("call_stack", "text", "that call stack, innermost frame first", shown=False),
         Column("count", "int", "how often it ran", "count"),
         Column("total_ns", "int", "summed duration", "ns"),
         Column("share_ratio", "float", "its part of the summed duration of all kernels", "ratio"),
@@ -92,7 +109,8 @@ def _weighted(column: str) -> str:
     rests_on=DEVICE_WORK,
     parameters=(
         by_form(
-            "what to tell apart: name; name, launch properties and operator; or node of CUDA graph",
+            "what to tell apart: name; name, launch properties and operator; name, operator and "
+            "call stack; or node of CUDA graph",
             *_FORMS,
         ),
     ),
@@ -112,7 +130,8 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
     as in the TensorBoard plugin, over the kernels that have a value.
 
     With `--by properties` a row is a name with grid, block, registers, shared memory and the
-    operator that launched it. With `--by graph` a row is a node of a CUDA graph over all its
+    operator that launched it; with `--by stack` a name with operator and Python call stack, empty
+    where the recording has none (see `operators`). With `--by graph` a row is a node of a CUDA graph over all its
     replays; the rest is one row, so that shares still add up. A replayed kernel belongs to no
     operator, since the operators ran when the graph was captured: where its launch is not
     enclosed by one either, its operator reads `CUDA graph N (unattributed)`, without number

@@ -43,8 +43,9 @@ _FORMS = {
     ),
     "stack": _Form(
         ("name", "rank", "span", "stack_id"),
-        ("nullif(frames, '')",),  # Kineto writes an empty text where it took no stack
-        ("call_stack",),
+        # Kineto writes an empty text where it took no stack.
+        ("nullif(split_part(frames, ';', 1), '')", "nullif(frames, '')"),
+        ("frame", "call_stack"),
         "LEFT JOIN call_stack USING (rank, span, stack_id)",
         f"LEFT JOIN ({_INPUTS}) USING (rank, operator_id)",
     ),
@@ -58,7 +59,8 @@ _FORMS = {
         Column("name", "text", "name of the operator"),
         Column("input_dims", "text", "shapes of its inputs, as a JSON list"),
         Column("input_types", "text", "types of its inputs, as a JSON list", shown=False),
-        Column("call_stack", "text", "Python call stack, innermost frame first"),
+        Column("frame", "text", "innermost frame of its Python call stack"),
+        Column("call_stack", "text", "Python call stack, innermost frame first", shown=False),
         Column(
             "calls", "int", "number of calls, those inside another call of it included", "count"
         ),
@@ -116,7 +118,12 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     direct single children of the same name, and counts the rest twice.
 
     With `--by shape` a row is a name with the shapes and types of its inputs, with `--by stack`
-    a name with a Python call stack; NULL where the recording has none.
+    a name with a Python call stack; NULL where the recording has none. Of recorded Python frames
+    (`with_stack` of torch 2) a stack has those of the program's own code, or, where there are none,
+    those of libraries. torch shortens the names of files by what is on the interpreter's path, so an
+    installed package counts as the program's own where its name does not show that it is installed;
+    torch and the standard library are known by name. The line is the one at which the function
+    starts, as the profiler records it. What runs in backward has the stack of its forward operator.
 
     `DataParallel.forward` and `DistributedDataParallel.forward`, which the plugin leaves out,
     are operators here like any other. `ProfilerStep#N`, `Optimizer.step#...` and the data
