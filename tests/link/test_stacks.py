@@ -58,8 +58,10 @@ def test_backward_has_the_stack_of_its_forward(recording):
     beside = recording.operator("aten::sum", 700, 710, 1)
     linked = recording.link()
     assert linked.host(node)["forward_id"] is not None
-    assert stack_of(linked, node) == stack_of(linked, inner) == (
-        "net.py(3): forward;train.py(9): main"
+    assert (
+        stack_of(linked, node)
+        == stack_of(linked, inner)
+        == ("net.py(3): forward;train.py(9): main")
     )
     assert stack_of(linked, beside) is None
 

@@ -189,9 +189,7 @@ def is_program_frame(name: str) -> bool:
         return False
     file = found["file"].replace("\\", "/")
     first = file.partition("/")[0].removesuffix(".py")
-    return not (
-        first in _LIBRARIES or first in sys.stdlib_module_names or _INSTALLED.search(file)
-    )
+    return not (first in _LIBRARIES or first in sys.stdlib_module_names or _INSTALLED.search(file))
 
 
 def host_kind(kind: str, name: str) -> str:

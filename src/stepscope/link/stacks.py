@@ -94,7 +94,8 @@ def _distinct_stacks(
     node_of, tree = _tree(host, program, innermost, text, len(texts))
     nodes, which = np.unique(node_of[innermost[asked]], return_inverse=True)
     length = np.array([len(one) + 1 for one in texts], dtype=np.int64)
-    columns, at, total = [], nodes, 0
+    columns: list[Int64s] = []
+    at, total = nodes, 0
     for _ in range(_MOST_FRAMES):
         name = np.where(at >= 0, tree.name[at], -1)
         total += int(length[name[name >= 0]].sum())

@@ -92,7 +92,7 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
     piece before: on overlapping work it sums negative gaps. It calls gaps before unlinked work kernel
     wait or other, and looks at single streams only.
     """
-    from stepscope.analysis.gaps import Gap, find_gaps, frames_in, host_activity, launched_work
+    from stepscope.analysis.gaps import find_gaps, frames_in, host_activity, launched_work
     from stepscope.analysis.recording import every_step, groups, rank_batches, steps_of
 
     def rows(whole: Scope) -> Iterator[tuple[list[Any], Gap | None]]:
