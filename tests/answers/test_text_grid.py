@@ -191,3 +191,36 @@ def test_a_time_and_its_share_have_different_heads():
         Column("idle_ratio", "float", "share idle", "ratio"),
     ]
     assert heads(columns) == ["used", "used share", "idle"]
+
+
+def test_where_not_all_fit_sums_are_shown_before_their_parts():
+    columns = (
+        Column("step", "int", "its number"),
+        *(Column(f"part{n}_ns", "int", "a part", "ns") for n in range(6)),
+        Column("total_ns", "int", "their sum", "ns", sums=True),
+    )
+    table = table_of((3, 1, 2, 3, 4, 5, 6, 21), question=replace(QUESTION, columns=columns))
+    lines = grid_text(table, width=32, most=9).splitlines()
+    assert lines[1:3] == [
+        "step  part0  part1  part2  total",
+        "   3   1 ns   2 ns   3 ns  21 ns",
+    ]
+
+
+def test_hidden_columns_are_listed_in_full():
+    columns = tuple(Column(f"a_long_name_{n}_ns", "int", "a part", "ns") for n in range(9))
+    table = table_of(tuple(range(9)), question=replace(QUESTION, columns=columns))
+    listed = " ".join(grid_text(table, width=40, most=9).splitlines()[3:])
+    assert [c.name for c in columns[2:] if c.name not in listed] == []
+
+
+def test_kernels_that_differ_in_the_middle_of_their_names_look_different():
+    columns = (Column("name", "text", "kernel", kernels=True), TOTAL)
+    names = [
+        f"void cutlass::Kernel2<cutlass_80_{tile}_tn_align8_and_more>(x::Params)" for tile in "ab"
+    ]
+    table = table_of(*((name, 5) for name in names), question=replace(QUESTION, columns=columns))
+    shown = grid_text(table, width=40, most=9).splitlines()[2:]
+    assert len(set(shown)) == 2
+    assert all(len(line) <= 40 and "void" not in line for line in shown)
+    assert names[0] in "\n".join(line.text for line in table.lines(width=30, most=9, whole=True))

@@ -63,7 +63,9 @@ class Column:
         meaning: one line for people: what the value is.
         unit: ns, bytes, bytes/s, flop, flop/s, ratio (1 is 100 %), count, or empty.
         shown: whether the terminal shows it when nobody asked for columns.
+        sums: whether it is what the others explain: where not all columns fit, it is shown first.
         advises: whether its texts are ours and may name commands to type next.
+        kernels: whether its texts are names of kernels, which a terminal shows without their noise.
     """
 
     name: str
@@ -71,7 +73,9 @@ class Column:
     meaning: str
     unit: Unit = ""
     shown: bool = True
+    sums: bool = False
     advises: bool = False
+    kernels: bool = False
 
 
 @dataclass(frozen=True, slots=True)

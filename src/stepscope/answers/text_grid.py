@@ -15,6 +15,7 @@ from html import escape
 from typing import Any, Literal
 
 from stepscope.answers.declare import Column
+from stepscope.answers.kernel_names import cut_apart, short_names
 from stepscope.floor.units import (
     NOT_MEASURED,
     bandwidth_text,
@@ -42,6 +43,7 @@ _LISTED = re.compile(r"(?<=[a-z]),(?=[a-z])")
 _LINE = re.compile(r"\(\d+\): \S+$")
 _GAP = 2
 _NARROWEST_TEXT = 24
+_NARROWEST_KERNEL = 36
 MARK = "⚠"
 """Stands beside an answer that a failing check bears on."""
 
@@ -163,23 +165,32 @@ def grid_lines(
     tree = next((c for c in columns if c.type == "text"), None) if indented else None
     cells = [[_cell(row, c, in_sentences, c is tree) for c in shown] for row in rows]
     labels = heads(shown)
-    if in_sentences and not whole:
-        kept = _around_sentence(shown, labels, cells, width)
+    for i, column in enumerate(shown):
+        if column.kernels and not whole:
+            _replace(cells, i, short_names([row[i] for row in cells]))
+    if not whole:
+        kept = _kept(shown, labels, cells, width, in_sentences=in_sentences)
         shown, labels = [shown[i] for i in kept], [labels[i] for i in kept]
         cells = [[row[i] for i in kept] for row in cells]
     widths = _widths(shown, labels, cells, width)
-    fitting = len(shown) if whole else _fitting(widths, width)
-    shown, widths = shown[:fitting], widths[:fitting]
-    lines = [Line(_joined(labels[:fitting], shown, widths), "head")]
+    for i, column in enumerate(shown):
+        if column.kernels and not whole:
+            _replace(cells, i, cut_apart([row[i] for row in cells], widths[i]))
+    lines = [Line(_joined(labels, shown, widths), "head")]
     for row in cells:
-        parts = _broken(row[:fitting], shown, widths) if in_sentences else [row[:fitting]]
+        parts = _broken(row, shown, widths) if in_sentences else [row]
         lines += [Line(_joined(part, shown, widths)) for part in parts]
     if more:
         lines.append(Line(f"({count_text(more)} more rows)", "note"))
     hidden = [c.name for c in columns if c not in shown]
     if hidden:
-        lines.append(Line(shortened(f"(more columns: {', '.join(hidden)})", width), "note"))
+        lines += note_lines(f"(more columns: {', '.join(hidden)})", width)
     return lines
+
+
+def _replace(cells: list[list[str]], position: int, texts: list[str]) -> None:
+    for row, text in zip(cells, texts, strict=True):
+        row[position] = text
 
 
 def _cell(row: Row, column: Column, in_sentences: bool, indented: bool) -> str:
@@ -198,52 +209,52 @@ def _widths(
         max(len(label), *(len(part) for row in cells for part in row[i].split("\n") or [""]))
         for i, label in enumerate(labels)
     ]
+    narrowest = [
+        max(min(_NARROWEST_KERNEL, width // 2) if c.kernels else _NARROWEST_TEXT, len(labels[i]))
+        for i, c in enumerate(columns)
+    ]
     while (excess := sum(widths) + _GAP * (len(widths) - 1) - width) > 0:
-        texts = [
-            i
-            for i, c in enumerate(columns)
-            if c.type == "text" and widths[i] > max(_NARROWEST_TEXT, len(labels[i]))
-        ]
+        texts = [i for i, c in enumerate(columns) if c.type == "text" and widths[i] > narrowest[i]]
         if not texts:
             break
         widest = max(texts, key=lambda i: widths[i])
-        narrowest = max(_NARROWEST_TEXT, len(labels[widest]))
         second = max((widths[i] for i in texts if i != widest), default=0)
-        widths[widest] = max(narrowest, widths[widest] - excess, min(second, widths[widest] - 1))
+        widths[widest] = max(
+            narrowest[widest], widths[widest] - excess, min(second, widths[widest] - 1)
+        )
     return widths
 
 
-def _around_sentence(
-    columns: list[Column], labels: list[str], cells: list[list[str]], width: int
+def _kept(
+    columns: list[Column],
+    labels: list[str],
+    cells: list[list[str]],
+    width: int,
+    *,
+    in_sentences: bool,
 ) -> list[int]:
-    """Which columns of an answer in words are shown: its sentences, the first column, and of the
-    others what fits; those that say nothing go first, then from the right."""
-    kept = list(range(len(columns)))
-    texts = [i for i in kept if columns[i].type == "text"]
-    if not texts:
-        return kept
-    sentence = max(texts, key=lambda i: max(len(row[i]) for row in cells))
-    silent = [i for i in kept if all(row[i] == NOT_MEASURED for row in cells)]
-    giving_way = sorted({*kept[1:]} - {sentence}, key=lambda i: (i in silent, i))
-    while True:
-        own = [[row[i] for i in kept] for row in cells]
-        widths = _widths([columns[i] for i in kept], [labels[i] for i in kept], own, width)
-        if _fitting(widths, width) == len(kept):
+    """Which columns are shown: the first, the sums, and of the others what fits, from the left. Of an
+    answer in words, its sentences too; what has no value in any row goes first then."""
+    every = range(len(columns))
+    sums = {0, *(i for i in every if columns[i].sums)}
+
+    def fitting(staying: set[int], silent: set[int]) -> list[int]:
+        kept = list(every)
+        leaving = sorted(kept[1:], key=lambda i: (i not in staying, i in silent, i))
+        while True:
+            own = [[row[i] for i in kept] for row in cells]
+            widths = _widths([columns[i] for i in kept], [labels[i] for i in kept], own, width)
+            if not leaving or sum(widths) + _GAP * (len(widths) - 1) <= width:
+                return kept
+            kept.remove(leaving.pop())
+
+    if in_sentences and (texts := [i for i in every if columns[i].type == "text"]):
+        sentence = max(texts, key=lambda i: max(len(row[i]) for row in cells))
+        silent = {i for i in every if all(row[i] == NOT_MEASURED for row in cells)}
+        kept = fitting({*sums, sentence}, silent)
+        if sentence in kept:
             return kept
-        if not giving_way:
-            return list(range(len(columns)))
-        kept.remove(giving_way.pop())
-
-
-def _fitting(widths: list[int], width: int) -> int:
-    """How many of the first columns fit; at least one."""
-    used, count = -_GAP, 0
-    for column_width in widths:
-        used += _GAP + column_width
-        if used > width:
-            break
-        count += 1
-    return max(1, count)
+    return fitting(sums, set())
 
 
 def _joined(cells: list[str], columns: list[Column], widths: list[int]) -> str:

@@ -23,7 +23,7 @@ _COLUMNS = (
     Column("share_ratio", "float", "part of all device work", "ratio"),
     Column("forward_ns", "int", "the forward's part", "ns"),
     Column("backward_ns", "int", "the backward's part", "ns"),
-    Column("main_kernel", "text", "kernel with the most time in it"),
+    Column("main_kernel", "text", "kernel with the most time in it", kernels=True),
 )
 
 

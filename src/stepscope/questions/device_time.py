@@ -35,8 +35,8 @@ _COLUMNS = (
     ),
     Column("copy_ns", "int", "copies ran, hidden or not", "ns", shown=False),
     Column("exposed_copy_ns", "int", "copies ran and nothing else did", "ns"),
-    Column("busy_ns", "int", "any of them ran", "ns"),
-    Column("idle_ns", "int", "nothing ran", "ns"),
+    Column("busy_ns", "int", "any of them ran", "ns", sums=True),
+    Column("idle_ns", "int", "nothing ran", "ns", sums=True),
     Column("events", "int", "kernels, copies and fills", "count"),
     Column(
         "unlinked_ns", "int", "summed duration of work whose launch is not known", "ns", shown=False

@@ -79,7 +79,7 @@ def _weighted(column: str) -> str:
     "kernels",
     "Which kernels does the device spend its time on?",
     (
-        Column("name", "text", "name of the kernel"),
+        Column("name", "text", "name of the kernel", kernels=True),
         Column("kind", "text", "computation or communication", shown=False),
         Column("graph_id", "int", "CUDA graph that replayed it"),
         Column("graph_node_id", "int", "its node in that graph"),

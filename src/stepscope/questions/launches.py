@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 _COLUMNS = (
     Column("rank", "int", "rank of the process"),
     Column(
-        "name", "text", "name of the kernel; of a launch of several, the one that started first"
+        "name",
+        "text",
+        "name of the kernel; of a launch of several, the one that started first",
+        kernels=True,
     ),
     Column("call", "text", "name of the runtime or driver call that launched"),
-    Column("kernels", "int", "kernels whose launch is known", "count"),
+    Column("kernels", "int", "kernels whose launch is known", "count", sums=True),
     Column("launches", "int", "calls that launched them", "count"),
     Column("api_ns", "int", "A: summed duration of the launch calls", "ns"),
     Column("api_mean_ns", "float", "A: mean", "ns"),
@@ -38,6 +41,7 @@ _COLUMNS = (
         "int",
         "T: summed time from the call's start to the end of call and kernels",
         "ns",
+        sums=True,
     ),
     Column("total_mean_ns", "float", "T: mean", "ns"),
     Column("total_median_ns", "float", "T: median", "ns", shown=False),

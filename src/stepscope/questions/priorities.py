@@ -20,16 +20,16 @@ middle estimate for operators without an efficiency."""
 
 _COLUMNS = (
     Column("priority", "float", "0 to 100: 100 is the kernel most worth making faster"),
-    Column("kernel", "text", "name of the kernel"),
+    Column("kernel", "text", "name of the kernel", kernels=True),
     Column("class", "text", "class of its work"),
     Column("operator", "text", "operator that spends most time in it"),
     Column("count", "int", "how often it ran", "count"),
-    Column("device_ns", "int", "summed duration", "ns"),
+    Column("device_ns", "int", "summed duration", "ns", sums=True),
     Column("share_ratio", "float", "part of all device work", "ratio"),
     Column("occupancy_ratio", "float", "estimated achieved occupancy, by duration", "ratio"),
     Column("attainable_ratio", "float", "attainable time as a part of its time", "ratio"),
     Column("bound", "text", "what limits it: compute, memory, link or host link"),
-    Column("saving_ns", "int", "time that would go if it ran at the limit", "ns"),
+    Column("saving_ns", "int", "time that would go if it ran at the limit", "ns", sums=True),
     Column("basis", "text", "what the priority is judged by: limit, occupancy or only time"),
 )
 

@@ -28,8 +28,14 @@ _COLUMNS = (
     Column("max_queued", "int", "most pieces of work in the queue at one time", "count"),
     Column("queued_ns", "int", "at least one piece of work was in the queue", "ns"),
     Column("running_ns", "int", "the queue was empty, and work was running", "ns"),
-    Column("starved_ns", "int", "the queue was empty, and nothing was running", "ns"),
-    Column("empty_ratio", "float", "the part of the window in which the queue was empty", "ratio"),
+    Column("starved_ns", "int", "the queue was empty, and nothing was running", "ns", sums=True),
+    Column(
+        "empty_ratio",
+        "float",
+        "the part of the window in which the queue was empty",
+        "ratio",
+        sums=True,
+    ),
 )
 _OF_WINDOWS = {"stream": (), "step": ("step", "start_ns"), "time": ("start_ns",)}
 """What each form says of a window beside its length."""

@@ -34,7 +34,9 @@ _COLUMNS = (
         "text",
         "what limits it: compute, memory, link or host link; or that no peak is known",
     ),
-    Column("attainable_ratio", "float", "attainable time as a part of device time", "ratio"),
+    Column(
+        "attainable_ratio", "float", "attainable time as a part of device time", "ratio", sums=True
+    ),
     Column("attainable_ns", "int", "time that the same work takes at the limit", "ns", shown=False),
     Column("flops", "float", "operations (a multiply-add is 2)", "flop"),
     Column("moved_bytes", "float", "least bytes to read and write", "bytes", shown=False),

@@ -38,7 +38,7 @@ _PARTS = (
         "ns",
     ),
     Column("other_ns", "int", "nothing was recorded", "ns"),
-    Column("total_ns", "int", "wall time of the step: the sum of the parts", "ns"),
+    Column("total_ns", "int", "wall time of the step: the sum of the parts", "ns", sums=True),
 )
 
 _COLUMNS = (

@@ -26,13 +26,13 @@ _COLUMNS = (
     Column("device_name", "text", "device that it ran on"),
     Column("operator", "text", "operator that launched the kernels"),
     Column("input_dims", "text", "shapes of its inputs, as a JSON list"),
-    Column("kernel", "text", "name of the kernel"),
+    Column("kernel", "text", "name of the kernel", kernels=True),
     Column("kernel_ns", "int", "summed duration of kernels", "ns"),
     Column("share_ratio", "float", "its part of all kernels' time", "ratio"),
     Column("eligible_ns", "int", "time of kernels that could use tensor cores", "ns"),
     Column("eligible_ratio", "float", "their part of kernel time", "ratio"),
-    Column("used_ns", "int", "time of kernels that do use them", "ns"),
-    Column("used_ratio", "float", "their part of kernel time", "ratio"),
+    Column("used_ns", "int", "time of kernels that do use them", "ns", sums=True),
+    Column("used_ratio", "float", "their part of kernel time", "ratio", sums=True),
     Column(
         "unknown_ns", "int", "eligible time whose kernels' names do not tell", "ns", shown=False
     ),

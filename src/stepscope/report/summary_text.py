@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from stepscope.answers.kernel_names import cut_apart, short_names
 from stepscope.answers.text_grid import MARK, Line, printable, shortened, wrapped
 from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_text
 
@@ -214,25 +215,35 @@ def _top_lists(lists: list[tuple[str, list[Row]]], room: int, width: int) -> lis
                 _top_line(f"{title} by {rows[0]['text']}", "time", "share", "calls", width), "head"
             )
         )
+        names = [printable(row["item"]) for row in rows[:fair]]
+        if title == _LISTS["kernels"]:
+            names = cut_apart(short_names(names), _room(width) - 2)
         lines += [
             Line(
                 _top_line(
-                    f"  {printable(row['item'])}",
+                    f"  {name}",
                     time_text(row["time_ns"]),
                     ratio_text(row["share_ratio"]),
                     NOT_MEASURED if row["count"] is None else count_text(row["count"]),
                     width,
                 )
             )
-            for row in rows[:fair]
+            for name, row in zip(names, rows, strict=False)
         ]
     return lines
 
 
+_FIGURES = 31
+"""What the numbers of a list take beside its names."""
+
+
+def _room(width: int) -> int:
+    return max(12, min(width, 110) - _FIGURES)
+
+
 def _top_line(name: str, time: str, share: str, count: str, width: int) -> str:
-    figures = f"{time:>12}{share:>9}{count:>10}"
-    room = max(12, min(width, 110) - len(figures))
-    return f"{shortened(name, room):<{room}}{figures}"
+    room = _room(width)
+    return f"{shortened(name, room):<{room}}{time:>12}{share:>9}{count:>10}"
 
 
 def _checks(rows: list[Row], width: int, command: str) -> list[Line]:

@@ -1,0 +1,162 @@
+"""Kernel names short enough for a table, and still distinct.
+
+A C++ kernel's name is mostly template arguments and parameters: `void at::native::vectorized_elementwise_
+kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>>(int, ...)`. What sets it apart is the
+kernel and the functor: `vectorized_elementwise_kernel<CUDAFunctor_add<float>>`. Data keep the full name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from stepscope.formats.demangle import demangled
+
+_NAMESPACES = re.compile(r"(?:\w+::)+(?=\w)")
+_LAMBDAS = re.compile(r"(?:(?:::)+(?:lambda|operator)(?: const)?)+(?![\w<])")
+"""Of a lambda, the function that it is written in tells more."""
+_COLONS = re.compile(r"(?:::){2,}")
+_NOISE = re.compile(
+    r"-?\d+[uUlL]*|true|false|unsigned int|(?:array|Array|OffsetCalculator|TrivialOffsetCalculator"
+    r"|LoadWith\w*|StoreWith\w*)\b.*"
+)
+"""Template arguments that say how a kernel was compiled and not what it does."""
+_CLOSING = {"(": ")", "{": "}"}
+_MIRRORED = str.maketrans("()", ")(")
+_LONGEST = 1 << 14
+"""Longer names stay as they are: they come from files."""
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Each kernel's name without what is noise in it; different names stay different.
+
+    >>> short_names(["void at::native::add_kernel<4, at::Half>(int, char*)", "ncclKernel"])
+    ['add_kernel<Half>', 'ncclKernel']
+    """
+    short = {name: name for name in names}
+    open_names = set(names)
+    for shorten in _LEVELS:
+        tried = {name: shorten(name) for name in open_names}
+        taken = Counter(tried.values())
+        taken.update(short[name] for name in short if name not in open_names)
+        for name, text in tried.items():
+            if taken[text] == 1:
+                short[name] = text
+                open_names.discard(name)
+    return [short[name] for name in names]
+
+
+def cut_apart(texts: Sequence[str], width: int) -> list[str]:
+    """Each text cut to the width, different texts to different ones where the width allows it.
+
+    A text loses its middle. Where several would look alike, they show the place from which they differ.
+
+    >>> cut_apart(["gemm_bf16_128x128_32x3_tn_align8", "gemm_bf16_128x128_64x3_tn_align8"], 16)
+    ['gemm_…32x3_tn_a…', 'gemm_…64x3_tn_a…']
+    """
+    cut = {text: _without_middle(text, width) for text in texts}
+    alike: dict[str, list[str]] = {}
+    for text, shown in cut.items():
+        alike.setdefault(shown, []).append(text)
+    for group in alike.values():
+        if len(group) > 1:
+            start = _common_start(group)
+            for text in group:
+                cut[text] = _from(text, start, width)
+    return [cut[text] for text in texts]
+
+
+def _simplified(name: str) -> str:
+    """The name without parameters, namespaces, and template arguments that are noise."""
+    if (inside := _inside_brackets(name)) is None:
+        return name
+    return _tidy(inside)
+
+
+def _inside_brackets(name: str) -> str | None:
+    """The name with its template arguments sifted and all in parentheses left out; None where brackets
+    do not match, or where it is longer than any compiler's."""
+    if len(name) > _LONGEST:
+        return None
+    levels: list[list[str]] = [[""]]
+    position, end = 0, len(name)
+    while position < end:
+        sign = name[position]
+        if sign in _CLOSING:
+            inside = _matching(name, position)
+            if inside is None:
+                return None
+            if sign == "{":
+                levels[-1][-1] += "lambda" if name.startswith("lambda", position + 1) else ""
+            position = inside
+        elif sign == "<":
+            levels.append([""])
+        elif sign == ">" and len(levels) > 1:
+            kept = [
+                text for text in map(_tidy, levels.pop()) if text and not _NOISE.fullmatch(text)
+            ]
+            levels[-1][-1] += f"<{', '.join(kept)}>" if kept else ""
+        elif sign == "," and len(levels) > 1:
+            levels[-1].append("")
+        else:
+            levels[-1][-1] += sign
+        position += 1
+    return levels[0][0] if len(levels) == 1 else None
+
+
+def _matching(name: str, start: int) -> int | None:
+    """Where the bracket that opens at `start` closes."""
+    opening, closing = name[start], _CLOSING[name[start]]
+    depth = 0
+    for position in range(start, len(name)):
+        depth += (name[position] == opening) - (name[position] == closing)
+        if depth == 0:
+            return position
+    return None
+
+
+def _tidy(text: str) -> str:
+    plain = _COLONS.sub("::", _LAMBDAS.sub("", text)).strip().removeprefix("::")
+    return _NAMESPACES.sub("", plain.removeprefix("void ").removeprefix("::")).strip()
+
+
+def _without_parameters(name: str) -> str:
+    """The name without namespaces and what it returns and takes."""
+    plain = name.removeprefix("void ").replace("(anonymous namespace)::", "").rstrip()
+    if plain.endswith(")"):
+        start = _matching(plain[::-1].translate(_MIRRORED), 0)
+        plain = plain if start is None else plain[: len(plain) - start - 1]
+    return _NAMESPACES.sub("", plain).strip()
+
+
+_LEVELS: tuple[Callable[[str], str], ...] = (
+    lambda name: _simplified(demangled(name)) or name,
+    lambda name: _without_parameters(demangled(name)) or name,
+    demangled,
+)
+"""From the shortest to the full name."""
+
+
+def _without_middle(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 3
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def _common_start(texts: Sequence[str]) -> int:
+    first, last = min(texts), max(texts)
+    return next(
+        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first)
+    )
+
+
+def _from(text: str, start: int, width: int) -> str:
+    """A few first letters of a text, and then what follows its `start`."""
+    head = max(1, width // 3)
+    if start <= head:
+        return text if len(text) <= width else f"{text[: width - 1]}…"
+    rest = text[start:]
+    room = width - head - 1
+    return f"{text[:head]}…{rest}" if len(rest) <= room else f"{text[:head]}…{rest[: room - 1]}…"

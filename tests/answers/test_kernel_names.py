@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepscope.answers.kernel_names import cut_apart, short_names
+
+ADD = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
+    "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)"
+)
+GELU = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::"
+    "TensorIteratorBase&, at::native::GeluType)::{lambda()#2}::operator()() const::{lambda()#4}::"
+    "operator()() const::{lambda(c10::BFloat16)#1}, std::array<char*, 2ul> >(int)"
+)
+CAT = (
+    "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, {n}, 64, 64>"
+    "(float*, at::native::(anonymous namespace)::CatArrInputTensorMetadata<float>, int)"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        (ADD, "vectorized_elementwise_kernel<CUDAFunctor_add<float>>"),
+        (GELU, "vectorized_elementwise_kernel<GeluCUDAKernelImpl>"),
+        (CAT.replace("{n}", "1"), "CatArrayBatchedCopy<float>"),
+        (
+            "void cutlass::Kernel2<cutlass_80_gemm>(cutlass_80_gemm::Params)",
+            "Kernel2<cutlass_80_gemm>",
+        ),
+        ("_Z3addIfEvPT_i", "add<float>"),
+        ("sm90_xmma_gemm_bf16_cublas", "sm90_xmma_gemm_bf16_cublas"),
+        ("unbalanced<(", "unbalanced<("),
+        ("", ""),
+    ],
+)
+def test_what_is_noise_in_a_name_goes(name, short):
+    assert short_names([name]) == [short]
+
+
+def test_names_that_differ_only_in_noise_stay_apart():
+    first, second = CAT.replace("{n}", "1"), CAT.replace("{n}", "2")
+    assert short_names([first, second, first]) == [
+        "CatArrayBatchedCopy<float, unsigned int, 1, 64, 64>",
+        "CatArrayBatchedCopy<float, unsigned int, 2, 64, 64>",
+        "CatArrayBatchedCopy<float, unsigned int, 1, 64, 64>",
+    ]
+
+
+def test_a_crafted_name_takes_no_time():
+    deep = "<" * 200_000
+    assert short_names([deep, "(" * 200_000]) == [deep, "(" * 200_000]
+
+
+@given(st.lists(st.text("ab:<>(), {}1", max_size=24), max_size=6))
+def test_different_names_never_become_one(names):
+    short = short_names(names)
+    assert len(set(short)) == len(set(names))
+
+
+@given(st.lists(st.text("ab", max_size=40), max_size=6), st.integers(12, 40))
+def test_a_cut_name_fits(texts, width):
+    assert all(len(text) <= width for text in cut_apart(texts, width))
+
+
+def test_cut_names_show_where_they_differ():
+    tiles = [f"cutlass_80_tensorop_bf16_s16816gemm_{tile}_align8" for tile in ("128x64", "64x256")]
+    assert len(set(cut_apart(tiles, 24))) == 2
