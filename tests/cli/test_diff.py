@@ -76,6 +76,17 @@ def test_gates_that_hold_are_told_and_are_exit_code_0(run, pair):
     assert done.err.startswith("gate 'step_time > +3%' passed: +30 ns (+2.7 %)")
 
 
+def test_json_has_what_became_of_the_gates(run, pair):
+    done = run("diff", *pair, "--json", "--fail-if", "step_time > +2%", "--fail-if", "kernel:gemm < -9%")
+    assert done.code == 3
+    gates = json.loads(done.out)["gates"]
+    assert [(gate["gate"], gate["outcome"], gate["change_ns"]) for gate in gates] == [
+        ("step_time > +2%", "failed", 30),
+        ("kernel:gemm < -9%", "passed", 30),
+    ]
+    assert "gates" not in json.loads(run("diff", *pair, "--json").out)
+
+
 @pytest.mark.parametrize(
     ("options", "code", "slug"),
     [

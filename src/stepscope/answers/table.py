@@ -7,13 +7,14 @@ import io
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from stepscope.answers.declare import Column, Question
-from stepscope.answers.selection import check_name
+from stepscope.answers.selection import check_name, wrong_argument
 from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError, UsageError
 
@@ -55,6 +56,7 @@ class Table:
         asked: the question's parameters that it was asked with, by name.
         is_sorted: whether its rows are in an order that someone chose; a tree or a layout of the
             question's own is then shown as a grid.
+        gates: of a comparison, what became of the gates that it was held to, as rows.
     """
 
     question: Question
@@ -64,6 +66,7 @@ class Table:
     note: str = ""
     asked: Mapping[str, Any] = field(default_factory=dict)
     is_sorted: bool = False
+    gates: tuple[dict[str, Any], ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -103,6 +106,46 @@ class Table:
         order = "descending" if largest_first else "ascending"
         rows = pc.sort_indices(self.arrow, sort_keys=[(name, order)])  # a stable sort
         return replace(self, arrow=self.arrow.take(rows), is_sorted=True)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Its rows as dicts, one after another."""
+        return iter(self.rows())
+
+    @overload
+    def __getitem__(self, asked: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, asked: str) -> list[Any]: ...
+
+    @overload
+    def __getitem__(self, asked: slice) -> Table: ...
+
+    def __getitem__(self, asked: int | str | slice) -> dict[str, Any] | list[Any] | Table:
+        """A row by its position, a column's values by its name, or some rows as a table.
+
+        Raises:
+            IndexError: there is no row at that position.
+            UsageError: there is no column of that name, or it is asked for by something else.
+
+        Example:
+            trace.kernels()[0]["name"] == trace.kernels()["name"][0]
+        """
+        if isinstance(asked, str):
+            check_name(
+                asked, self.arrow.column_names, "column", of=f"this answer to {self.question.name}"
+            )
+            return list(self.arrow.column(asked).to_pylist())
+        positions = range(len(self))
+        if isinstance(asked, slice):
+            return replace(self, arrow=self.arrow.take(list(positions[asked])))
+        try:
+            row: dict[str, Any] = self.arrow.slice(positions[index(asked)], 1).to_pylist()[0]
+        except TypeError:
+            raise wrong_argument(
+                f"no row or column is named {asked!r}",
+                "give a row's position, as in answer[0], or a column's name, as in answer['time_ns']",
+            ) from None
+        return row
 
     def to_pandas(self) -> pandas.DataFrame:
         """Its rows as a pandas DataFrame; integer columns with NULL become nullable `Int64`.
@@ -157,11 +200,13 @@ class Table:
         }
         if self.note:
             answer["note"] = self.note
+        if self.gates:
+            answer["gates"] = [dict(gate) for gate in self.gates]
         return answer
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """One JSON object: `question`, `sources`, `columns` (name, type, unit, meaning), `rows`
-        (objects), `checks`, and `note` where there is one.
+        (objects), `checks`, and `note` and `gates` where there are any.
 
         Integers are exact; what was not measured is null, and so is a number that is none.
         """
@@ -204,11 +249,22 @@ class Table:
             most: rows to show at most; None for all.
             whole: show every column that it has, and let lines grow wider where they must.
         """
-        from stepscope.answers.text_grid import MARK, Line, grid_lines, note_lines, warning_lines
+        from stepscope.answers.text_grid import (
+            MARK,
+            Line,
+            grid_lines,
+            note_lines,
+            warning_lines,
+            wrapped,
+        )
 
         drawing = self.question.drawing
         mark = f"{MARK} " if self.unreliable else ""
-        lines = [] if drawing in _UNTITLED else [Line(f"{mark}{self.question.asks}", "title")]
+        lines = (
+            []
+            if drawing in _UNTITLED
+            else [Line(text, "title") for text in wrapped(f"{mark}{self.question.asks}", width)]
+        )
         rows = (self.arrow if most is None else self.arrow.slice(0, most)).to_pylist()
         if rows:
             lines += grid_lines(

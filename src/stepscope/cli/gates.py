@@ -49,7 +49,7 @@ def tell(judged: Sequence[Judged]) -> None:
         CheckFailedError: one of them failed.
     """
     sys.stdout.flush()
-    failed = [one for one in judged if one.failed]
+    failed = [one for one in judged if one.outcome == "failed"]
     for one in judged:
         click.echo(gate_text(one), err=True)
     if failed:

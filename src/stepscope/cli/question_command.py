@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,7 @@ def question_command(question: Question) -> click.Command:
                 drawn = answer if not any(part.values()) else ask(**parameters)
                 PICTURES[question.drawing].draw(drawn, Path(picture))
             judged = judge_all(conditions, ask, parameters) if gates else []
+            answer = replace(answer, gates=tuple(one.as_row() for one in judged))
         put_answer(
             answer,
             as_json=as_json,
@@ -147,7 +149,11 @@ def _with_options(run: Any, question: Question) -> Any:
         help="Fit the text into N columns.",
     )(run)
     run = click.option(
-        "-c", "--columns", metavar="A,B,...", help="Only these columns, in this order."
+        "-c",
+        "--columns",
+        metavar="A,B,...",
+        help="Only these columns, in this order.",
+        shell_complete=_one_of([column.name for column in question.columns]),
     )(run)
     run = click.option(
         "--sort",
@@ -169,8 +175,8 @@ def _with_options(run: Any, question: Question) -> Any:
             multiple=True,
             metavar="GATE",
             help="Exit with code 3 if this holds: 'step_time > +3%', 'forward > +2ms', "
-            "'kernel:NAME < -5%'. A change whose 95 % interval contains 0 counts as no change. May be "
-            "given several times.",
+            "'kernel:NAME < -5%'. A change whose 95 % interval contains 0 counts as no change; without an "
+            "interval, nobody can tell. May be given several times. --json has the outcomes.",
         )(run)
     for parameter in reversed(question.parameters):
         run = _option(parameter)(run)
@@ -217,6 +223,16 @@ _OF = {"one": _of_one, "two": _of_two, "several": _of_several}
 """Arguments and options by which a question is told its recordings."""
 
 
+def _one_of(names: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """What a shell offers where one of these is to be typed, or several between commas."""
+
+    def offered(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:  # noqa: ARG001
+        before, comma, start = typed.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names if name.startswith(start)]
+
+    return offered
+
+
 def _option(parameter: Parameter) -> Any:
     flag = f"--{parameter.name.replace('_', '-')}"
     meaning = f"{parameter.meaning[:1].upper()}{parameter.meaning[1:].rstrip('.')}."
@@ -229,5 +245,6 @@ def _option(parameter: Parameter) -> Any:
         type=_TYPES[parameter.type],
         # Choices are checked with the question, so that Python and the command line say the same.
         metavar=f"[{'|'.join(parameter.choices)}]" if parameter.choices else None,
+        shell_complete=_one_of(parameter.choices) if parameter.choices else None,
         help=f"{meaning}{default}",
     )

@@ -1,7 +1,8 @@
 """Gates on a comparison: `step_time > +3%` fails when the step got more than 3 % slower.
 
 A gate is a name, `>` or `<`, and a change with its sign, in per cent or as a time. It fails when the
-change of the mean lies beyond that. A change whose 95 % interval contains 0 counts as no change.
+change of the mean lies beyond that. A change whose 95 % interval contains 0 counts as no change, and
+where there is no interval, nobody can tell.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from stepscope.compare.sides import ANSWERED_LIKE
 from stepscope.floor.errors import UsageError
@@ -54,14 +55,23 @@ class Gate:
     relative: bool
 
 
+Outcome = Literal["passed", "failed", "cannot tell"]
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """What became of a gate. `row` is the row of the comparison that it is about."""
 
     gate: Gate
-    failed: bool
+    outcome: Outcome
     row: dict[str, Any]
     reason: str = ""
+
+    def as_row(self) -> dict[str, Any]:
+        """The outcome with what was measured, as `diff --json` has it."""
+        measured = ("name", "change_ns", "change_ratio", "ci95_low_ns", "ci95_high_ns", "verdict")
+        told = {"gate": self.gate.text, "outcome": self.outcome, "reason": self.reason}
+        return told | {name: self.row[name] for name in measured}
 
 
 def parse_gate(text: str) -> Gate:
@@ -120,7 +130,7 @@ Compare = Callable[[str | None], Sequence[Row]]
 
 
 def judge(gate: Gate, compare: Compare, by: str | None) -> Judged:
-    """Whether a gate fails on two recordings.
+    """What becomes of a gate on two recordings.
 
     Args:
         gate: the gate.
@@ -134,7 +144,9 @@ def judge(gate: Gate, compare: Compare, by: str | None) -> Judged:
     row = _row_of(gate, compare, by)
     change, ratio = row["change_ns"], row["change_ratio"]
     if change is None:
-        return Judged(gate, failed=True, row=row, reason=f"{row['verdict']}, so nothing to compare")
+        return Judged(gate, "failed", row, f"{row['verdict']}, so nothing to compare")
+    if row["verdict"] == "untested":
+        return Judged(gate, "cannot tell", row, "too few steps to tell it from noise")
     if row["verdict"] == "unclear":
         measured, reason = 0.0, "within noise, which counts as no change"
     elif gate.relative:
@@ -145,10 +157,8 @@ def judge(gate: Gate, compare: Compare, by: str | None) -> Judged:
         reason = ""
     else:
         measured, reason = float(change), ""
-    if row["verdict"] == "untested":
-        reason = "too few steps to tell it from noise"
     failed = measured > gate.limit if gate.above else measured < gate.limit
-    return Judged(gate, failed=failed, row=row, reason=reason)
+    return Judged(gate, "failed" if failed else "passed", row, reason)
 
 
 def _row_of(gate: Gate, compare: Compare, by: str | None) -> Row:

@@ -173,7 +173,7 @@ def _calls(row: Row) -> str:
 def gate_text(judged: Judged) -> str:
     """What became of a gate, on one line: the measured change and its interval."""
     row = judged.row
-    words = [f"gate '{printable(judged.gate.text)}' {'failed' if judged.failed else 'passed'}"]
+    words = [f"gate '{printable(judged.gate.text)}' {judged.outcome}"]
     if row["change_ns"] is not None:
         relative = (
             f" ({signed_ratio(row['change_ratio'])})" if row["change_ratio"] is not None else ""
