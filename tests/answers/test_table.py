@@ -179,3 +179,23 @@ def test_what_cannot_be_sorted_by_is_told_what_can(table, by, message, hint):
     with pytest.raises(UsageError, match=message) as caught:
         table.sort(by)
     assert hint in caught.value.hint
+
+
+def test_a_table_is_a_sequence_of_rows(table):
+    assert [row["name"] for row in table] == ["a,<b>", None]
+    assert table[0]["total_ns"] == BIG
+    assert table[-1] == table.rows()[1]
+    assert table["total_ns"] == [BIG, None]
+    assert [row["name"] for row in table[1:]] == [None]
+    assert table[1:].checks == table.checks
+
+
+@pytest.mark.parametrize("asked", ["nme", 1.5, None])
+def test_what_is_no_row_and_no_column_is_refused_in_our_words(table, asked):
+    with pytest.raises(UsageError):
+        table[asked]
+
+
+def test_a_row_that_is_not_there_is_an_index_error(table):
+    with pytest.raises(IndexError):
+        table[2]

@@ -95,6 +95,33 @@ def test_unknown_ranks_and_steps_are_refused_at_once(store):
         Trace(store, steps=[9])
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rank": "0"},
+        {"rank": 0.5},
+        {"rank": [0, "1"]},
+        {"step": True},
+        {"step": object()},
+        {"top": "3"},
+        {"top": 1.5},
+        {"columns": "path"},
+        {"columns": [1]},
+    ],
+    ids=str,
+)
+def test_an_argument_of_another_type_is_refused_in_our_words(store, given):
+    with pytest.raises(UsageError) as refused:
+        Trace(store).sources(**given)
+    assert refused.value.slug == "wrong-argument"
+    assert "=" in refused.value.hint
+
+
+def test_what_is_no_path_is_refused_in_our_words():
+    with pytest.raises(UsageError, match="no path"):
+        stepscope.open(7)
+
+
 def test_people_can_ask_what_a_column_means(store):
     query = (
         "SELECT comment FROM duckdb_columns() WHERE schema_name = 'main' "

@@ -77,7 +77,9 @@ def test_gates_that_hold_are_told_and_are_exit_code_0(run, pair):
 
 
 def test_json_has_what_became_of_the_gates(run, pair):
-    done = run("diff", *pair, "--json", "--fail-if", "step_time > +2%", "--fail-if", "kernel:gemm < -9%")
+    done = run(
+        "diff", *pair, "--json", "--fail-if", "step_time > +2%", "--fail-if", "kernel:gemm < -9%"
+    )
     assert done.code == 3
     gates = json.loads(done.out)["gates"]
     assert [(gate["gate"], gate["outcome"], gate["change_ns"]) for gate in gates] == [

@@ -30,6 +30,37 @@ def test_an_unknown_command_gets_the_nearest(run):
     assert "Did you mean kernels" in ran.err
 
 
+def test_a_recording_in_place_of_a_command_gets_the_command_that_reads_it(run, tmp_path):
+    trace = tmp_path / "my trace.json"
+    trace.write_text("{}")
+    ran = run(str(trace), "--json")
+    assert ran.code == 2
+    assert f"stepscope summary '{trace}' --json" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("stepscope ker", ["kernels"]),
+        ("stepscope kernels --by ", ["name", "properties"]),
+        ("stepscope kernels x -c name,total", ["name,total_ns"]),
+        ("stepscope completion ", ["bash", "zsh", "fish"]),
+    ],
+)
+def test_a_shell_is_told_what_may_come_next(run, monkeypatch, words, offered):
+    monkeypatch.setenv("_STEPSCOPE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    assert set(offered) <= {line.removeprefix("plain,") for line in run().out.splitlines()}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_for_the_shell(run, shell):
+    ran = run("completion", shell)
+    assert ran.code == 0
+    assert "_STEPSCOPE_COMPLETE" in ran.out
+
+
 def test_an_error_is_two_lines_and_its_exit_code(run, tmp_path):
     ran = run("kernels", str(tmp_path / "nowhere"))
     assert ran.code == 1

@@ -12,7 +12,7 @@ import duckdb
 from stepscope.answers.declare import Parameter, Question
 from stepscope.answers.rows import note_of, rests_on_of
 from stepscope.answers.scope import Recording, Scope
-from stepscope.answers.selection import check_name
+from stepscope.answers.selection import check_name, wrong_argument
 from stepscope.answers.table import Table, sort_key
 from stepscope.floor.errors import UsageError
 from stepscope.floor.plugins import named
@@ -233,6 +233,10 @@ def as_declared(question: Question, rows: pa.Table) -> pa.Table:
 
 def _check_columns(columns: Sequence[str], question: Question) -> None:
     known = [c.name for c in question.columns]
+    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+        raise wrong_argument(
+            f"columns={columns!r} is no list of names", f"give some, as in columns=[{known[0]!r}]"
+        )
     if not columns:
         raise UsageError("no columns", hint=f"there is: {', '.join(known)}", slug="unknown-column")
     for position, name in enumerate(columns):
@@ -278,6 +282,8 @@ def check_top(top: int | None) -> None:
     Raises:
         UsageError: fewer than one row was asked for.
     """
+    if top is not None and (isinstance(top, bool) or not hasattr(top, "__index__")):
+        raise wrong_argument(f"top={top!r} is no number of rows", "give one, as in top=10")
     if top is not None and top < 1:
         raise UsageError(
             f"cannot show the top {top}",

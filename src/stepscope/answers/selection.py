@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from operator import index
 
 from stepscope.floor.errors import UsageError
 
@@ -26,6 +27,10 @@ ERRORS = {
     ),
     "unknown-step": "The recording has no such step; the hint lists those it has.",
     "unknown-table": "There is no such table. `stepscope schema` lists them.",
+    "wrong-argument": (
+        "Something was given to a function of Python that is not of the type that it takes; the hint "
+        "has an example."
+    ),
 }
 
 
@@ -70,6 +75,28 @@ def numbers_text(numbers: Iterable[int]) -> str:
         ", ".join(str(a) if a == b else f"{a}-{b}" if b > a + 1 else f"{a}, {b}" for a, b in runs)
         or "none"
     )
+
+
+def numbers_of(given: int | Iterable[int], what: str) -> tuple[int, ...]:
+    """One number or several as a tuple; `what` is `"rank"` or `"step"`.
+
+    Raises:
+        UsageError: it is neither a number nor several.
+    """
+    several = (
+        (given,) if isinstance(given, int) or not isinstance(given, Iterable) else tuple(given)
+    )
+    # True is an int in Python, and NumPy's integers are none.
+    if isinstance(given, str) or any(
+        isinstance(number, bool) or not hasattr(number, "__index__") for number in several
+    ):
+        raise wrong_argument(f"{what}={given!r} is no number", f"give {what}=0 or {what}=[0, 1]")
+    return tuple(map(index, several))
+
+
+def wrong_argument(message: str, hint: str) -> UsageError:
+    """What is raised where a function of Python is given something of another type."""
+    return UsageError(message, hint=hint, slug="wrong-argument")
 
 
 def check_known(

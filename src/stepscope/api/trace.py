@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.ask import ask, reading
 from stepscope.answers.scope import Scope
-from stepscope.answers.selection import check_known
+from stepscope.answers.selection import check_known, numbers_of, wrong_argument
 from stepscope.answers.table import Table
 from stepscope.api.free_query import answer_query
 from stepscope.api.methods import QuestionMethods
@@ -144,12 +144,12 @@ class Trace(QuestionMethods):
     def _within(self, rank: Numbers | None) -> tuple[int, ...] | None:
         if rank is None:
             return self._ranks
-        return check_known(_several(rank), self.ranks, "rank")
+        return check_known(numbers_of(rank, "rank"), self.ranks, "rank")
 
     def _during(self, step: Numbers | None) -> tuple[int, ...] | None:
         if step is None or self._steps is None:
-            return self._steps if step is None else _several(step)
-        return check_known(_several(step), self._steps, "step")
+            return self._steps if step is None else numbers_of(step, "step")
+        return check_known(numbers_of(step, "step"), self._steps, "step")
 
     def close(self) -> None:
         """Closes its store. Harmless when it is closed already."""
@@ -209,8 +209,12 @@ def open_trace(
         with stepscope.open("traces/") as trace:
             print(trace.kernels(top=20))
     """
-    ranks = None if ranks is None else tuple(ranks)
-    steps = None if steps is None else tuple(steps)
+    ranks = None if ranks is None else numbers_of(ranks, "ranks")
+    steps = None if steps is None else numbers_of(steps, "steps")
+    if not isinstance(path, (str, os.PathLike)):
+        raise wrong_argument(
+            f"{path!r} is no path", "give a file's or a folder's, as in 'trace.json'"
+        )
     if is_store(path):
         if window is not None or not python_stack:
             raise UsageError(
@@ -257,7 +261,3 @@ def _trace(
     except BaseException:
         store.close()
         raise
-
-
-def _several(numbers: Numbers) -> tuple[int, ...]:
-    return (numbers,) if isinstance(numbers, int) else tuple(numbers)

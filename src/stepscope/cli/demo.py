@@ -72,7 +72,7 @@ def command(steps: int, output: Path | None, device: str) -> None:
 
     Runs the example `gpt.py` twice, as it is: first with a few of its events measured inline, one per
     iteration, so that the job runs as it does alone; then with a trace of a few steps. Prints both.
-    Takes some ten seconds and needs torch.
+    Takes about half a minute on two CPU cores, longer where they are busy, and needs torch.
     """
     _check_device(device)
     folder = Path(tempfile.mkdtemp(prefix="stepscope-demo-")) if output is None else output
@@ -110,7 +110,7 @@ def record_example(folder: Path, *, steps: int, device: str) -> Recorded:
     began = time.perf_counter()
     # What the example prints is no answer of ours.
     with redirect_stdout(sys.stderr):
-        click.echo(f"Training {name}, measured inline ...", err=True)
+        click.echo(f"Training {name}, measured inline (about half a minute in all) ...", err=True)
         plan = plan_from(PLAN, source="the demo's plan")
         session = partial(inline.begin, plan, out=folder.absolute(), phases=False)
         measured = run([*train, str(PLAN_STEPS)], session)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TextIO
 
 import click
 
 from stepscope import __version__
+from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError
 from stepscope.questions import OURS
 from stepscope.questions import names as question_names
@@ -33,6 +36,7 @@ COMMANDS = {
     "schema": "schema",
     "check": "check",
     "questions": "list_questions",
+    "completion": "completion",
 }
 """Subcommands that are not questions, and their files in `stepscope.cli`. Each file has a click
 command named `command`."""
@@ -77,6 +81,9 @@ class Commands(click.Group):
         if not ours and typed not in (known := self.list_commands(ctx)):
             near = difflib.get_close_matches(typed, known, n=2, cutoff=0.5)
             suggestion = f" Did you mean {' or '.join(near)}?" if near else ""
+            if Path(typed).exists():
+                words = f"{typed_name()} {shlex.join(['summary', *args])}"
+                suggestion = f" It is a file or folder; to ask about it: {words}"
             ctx.fail(f"No such command {typed!r}.{suggestion}")
         return super().resolve_command(ctx, args)
 
@@ -152,6 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+COMPLETE_VARIABLE = "_STEPSCOPE_COMPLETE"
+"""By it a shell asks, in click's words, what may come next."""
+
 _RUNS_OTHERS_CODE = frozenset({"record", "demo", "calibrate", "plan"})
 """Commands whose process is not ours alone."""
 
@@ -159,6 +169,10 @@ _RUNS_OTHERS_CODE = frozenset({"record", "demo", "calibrate", "plan"})
 def _run(arguments: Sequence[str] | None) -> int:
     """Runs click without its own ideas of how to end: an interruption or a closed pipe is ours."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    if instruction := os.environ.get(COMPLETE_VARIABLE):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(commands, {}, "stepscope", COMPLETE_VARIABLE, instruction)
     try:
         with commands.make_context("stepscope", given) as context:
             commands.invoke(context)

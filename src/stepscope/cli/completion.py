@@ -1,0 +1,24 @@
+"""`stepscope completion`: what a shell needs to complete commands, options, choices and columns."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import shell_complete
+
+
+@click.command(name="completion", short_help="Prints what makes a shell complete this command.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Prints what makes a shell complete this command.
+
+    \b
+    bash, in ~/.bashrc:   eval "$(stepscope completion bash)"
+    zsh, in ~/.zshrc:     eval "$(stepscope completion zsh)"
+    fish, in ~/.config/fish/config.fish:   stepscope completion fish | source
+
+    Commands, options, the choices of --by and of others, columns after -c, and files are
+    completed. bash needs version 4.4 or newer.
+    """
+    from stepscope.cli.main import COMPLETE_VARIABLE, commands
+
+    shell_complete(commands, {}, "stepscope", COMPLETE_VARIABLE, f"{shell}_source")
