@@ -166,7 +166,7 @@ def grid_lines(
     cells = [[_cell(row, c, in_sentences, c is tree) for c in shown] for row in rows]
     labels = heads(shown)
     for i, column in enumerate(shown):
-        if column.kernels and not whole:
+        if column.kernels:
             _replace(cells, i, short_names([row[i] for row in cells]))
     if not whole:
         kept = _kept(shown, labels, cells, width, in_sentences=in_sentences)
@@ -174,7 +174,7 @@ def grid_lines(
         cells = [[row[i] for i in kept] for row in cells]
     widths = _widths(shown, labels, cells, width)
     for i, column in enumerate(shown):
-        if column.kernels and not whole:
+        if column.kernels:
             _replace(cells, i, cut_apart([row[i] for row in cells], widths[i]))
     lines = [Line(_joined(labels, shown, widths), "head")]
     for row in cells:

@@ -16,7 +16,7 @@ def command(shell: str) -> None:
     zsh, in ~/.zshrc:     eval "$(stepscope completion zsh)"
     fish, in ~/.config/fish/config.fish:   stepscope completion fish | source
 
-    Commands, options, the choices of --by and of others, columns after -c, and files are
+    Commands, options, the choices of --by and of others, columns after -c and --sort, and files are
     completed. bash needs version 4.4 or newer.
     """
     from stepscope.cli.main import COMPLETE_VARIABLE, commands

@@ -160,6 +160,7 @@ def _with_options(run: Any, question: Question) -> Any:
         metavar="COLUMN",
         help="Order the rows by this column: numbers largest first, texts from a to z. COLUMN:asc and "
         "COLUMN:desc say which way.",
+        shell_complete=_one_of([column.name for column in question.columns]),
     )(run)
     run = click.option(
         "--top",
