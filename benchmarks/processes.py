@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -36,30 +37,53 @@ class Measured:
     errors: str
 
 
-def run_measured(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Measured:
+def run_measured(
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    *,
+    stdout: str = "kept",
+    most_s: float | None = None,
+) -> Measured:
     """Runs a command to its end.
 
     This process must be small itself: until a child has started its program, the kernel counts the
     parent's pages as the child's.
+
+    Args:
+        command: the program and its arguments.
+        environment: what is added to this process's own.
+        stdout: where its standard output leads: `kept`; `unread`, a pipe that nobody reads;
+            `closed`; or `full`, a device that takes nothing.
+        most_s: after this time it is killed with all that it started.
     """
     began = time.perf_counter()
+    where, unread = _stdout(stdout)
     process = subprocess.Popen(
         list(command),
         env={**os.environ, **(environment or {})},
-        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        stdout=where,
         stderr=subprocess.PIPE,
         text=True,
+        errors="replace",
+        start_new_session=True,
+        preexec_fn=(lambda: os.close(1)) if stdout == "closed" else None,
     )
+    if unread is not None:
+        os.close(unread)
     sampler = _TreeSampler(process.pid)
     sampler.start()
+    killer = threading.Timer(most_s or 0, lambda: os.killpg(process.pid, signal.SIGKILL))
+    if most_s is not None:
+        killer.start()
     errors: list[str] = []
-    assert process.stdout is not None
     assert process.stderr is not None
     reader = threading.Thread(target=lambda: errors.append(process.stderr.read()))
     reader.start()
-    output = process.stdout.read()
+    output = process.stdout.read() if process.stdout is not None else ""
     reader.join()
     _, status, usage = os.wait4(process.pid, 0)
+    killer.cancel()
     wall = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     sampler.stop()
@@ -71,6 +95,18 @@ def run_measured(command: Sequence[str], environment: Mapping[str, str] | None =
         output=output,
         errors=errors[0] if errors else "",
     )
+
+
+def _stdout(kind: str) -> tuple[int, int | None]:
+    """What a process gets for its standard output, and what to close once it has it."""
+    if kind == "unread":
+        reading, writing = os.pipe()
+        os.close(reading)
+        return writing, writing
+    if kind == "full":
+        full = os.open("/dev/full", os.O_WRONLY)
+        return full, full
+    return (subprocess.PIPE if kind == "kept" else subprocess.DEVNULL), None
 
 
 class _TreeSampler(threading.Thread):

@@ -28,6 +28,8 @@ MOST_RATIO = 500
 """A stream that inflates to more than `MOST_INFLATED` bytes and to more than this many times its size
 on disk is no trace: text of traces inflates 10 to 60 times."""
 BOM = b"\xef\xbb\xbf"
+BLANK = b" \t\r\n\x00"
+"""What is no text: spaces, and the zeros of a preallocated file."""
 _TAR_BLOCK = 512
 _MOST_HEADERS = 1 << 14
 """Bytes of headers in front of one member of a tar archive. What `tarfile` does with a header takes

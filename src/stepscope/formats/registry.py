@@ -13,7 +13,7 @@ from functools import cache
 from stepscope.floor.errors import SourceError
 from stepscope.floor.plugins import PlugIn, load, named, of_type
 from stepscope.formats.accepted import accepted
-from stepscope.formats.container import Member
+from stepscope.formats.container import BLANK, ByteStream, Member, strip_bom
 from stepscope.formats.inline import phases
 from stepscope.formats.inline import reader as inline
 from stepscope.formats.kineto import peek as kineto_peek
@@ -24,6 +24,8 @@ from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import Facts, RankTables
 
 SNIFFED_BYTES = 1 << 16
+MOST_BLANK_BYTES = 64 << 20
+"""Spaces and zeros in front of a text; with more, a file is none."""
 
 ERRORS = {
     "not-a-trace": (
@@ -104,7 +106,7 @@ def format_of(member: Member) -> Format:
         SourceError: it cannot be opened, is empty, or is of no known format; the error says what it is.
     """
     with member.open() as stream:
-        head = stream.read(SNIFFED_BYTES)
+        head = _head(stream)
     for known in _all():
         if known.sniff(head):
             return known
@@ -115,6 +117,16 @@ def format_of(member: Member) -> Format:
     raise SourceError(
         f"{member.label}: not a recording ({kind})", hint=advice(kind), slug="not-a-trace"
     )
+
+
+def _head(stream: ByteStream) -> bytes:
+    """The first bytes of a file, or those behind the blanks in front of its text."""
+    first = head = stream.read(SNIFFED_BYTES)
+    skipped = 0
+    while head and skipped < MOST_BLANK_BYTES and not strip_bom(head).strip(BLANK):
+        skipped += len(head)
+        head = stream.read(SNIFFED_BYTES)
+    return head.lstrip(BLANK) + stream.read(SNIFFED_BYTES) if skipped and head else first
 
 
 def format_named(name: str) -> Format:

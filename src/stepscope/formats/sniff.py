@@ -47,6 +47,7 @@ _ADVICE: dict[str, str] = {
     "empty file": (
         "its writer was killed before it wrote anything, or the disk was full; record it again"
     ),
+    "file of spaces": "there is nothing in it; record it again",
     "file of zeros": ("its content is lost, often after a full disk or a crash; record it again"),
     "PyTorch execution trace": (
         "this is a graph of operators without times; "
@@ -110,8 +111,8 @@ def what_is(head: bytes, name: str = "") -> str:
     """
     if not head:
         return "empty file"
-    if not head.strip(b"\x00"):
-        return "file of zeros"
+    if not head.strip(b" \t\r\n\x00"):
+        return "file of spaces" if head.strip(b"\x00") else "file of zeros"
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return _kind_of_database(head) if kind == "SQLite database" else kind

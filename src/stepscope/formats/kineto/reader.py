@@ -19,13 +19,13 @@ from stepscope.formats.kineto.assemble import assemble
 from stepscope.formats.kineto.keys import KnownKeys
 from stepscope.formats.kineto.rows import EventRows
 from stepscope.formats.kineto.scan import EventScanner, LoadedGroup
-from stepscope.formats.kineto.slices import SLICE_BYTES, EventSlices, Slice
+from stepscope.formats.kineto.slices import LONGEST_EVENT_BYTES, SLICE_BYTES, EventSlices, Slice
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import RankTables, ReadReport
 
 GROUP_SLICES = 8
-"""Slices that DuckDB's threads share at a time."""
+"""Slices that DuckDB's threads share at a time; fewer where they are longer than they should be."""
 
 
 def looks_like_kineto(head: bytes) -> bool:
@@ -108,8 +108,14 @@ def _groups(slices: EventSlices) -> Iterator[list[Slice]]:
     pieces, known = iter(slices), KnownKeys()
 
     def read_group() -> list[Slice]:
-        some = islice(pieces, GROUP_SLICES)
-        return [replace(piece, new_keys=known.has_new(piece.text)) for piece in some]
+        group: list[Slice] = []
+        size = 0
+        for piece in islice(pieces, GROUP_SLICES):
+            group.append(replace(piece, new_keys=known.has_new(piece.text)))
+            size += len(piece.text)
+            if size > LONGEST_EVENT_BYTES:
+                break
+        return group
 
     with ThreadPoolExecutor(1, "stepscope-read") as reader:
         ahead = reader.submit(read_group)

@@ -550,16 +550,12 @@ def _kept_as(raw: str, extras: dict[str, None]) -> str:
 
 
 def _without_edges(text: bytes) -> memoryview:
-    """The text without the commas and blanks around its events, which lie within a few bytes of its ends."""
-    begin, end = 0, len(text)
-    while end > begin and text[end - 1] in _EDGE:
-        end -= 1
-    while begin < end and text[begin] in _EDGE:
-        begin += 1
-    return memoryview(text)[begin:end]
+    """The text without the commas and blanks around its events."""
+    end = len(text.rstrip(_EDGE))
+    return memoryview(text)[end - len(text[:end].lstrip(_EDGE)) : end]
 
 
-_EDGE = frozenset(b" \t\r\n,\x00")
+_EDGE = b" \t\r\n,\x00"
 
 
 def _column(key: str) -> str:

@@ -13,14 +13,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from stepscope.formats.container import BLANK, BOM
+
 SLICE_BYTES = 4 << 20
-LONGEST_EVENT_BYTES = 128 << 20
+LONGEST_EVENT_BYTES = 32 << 20
 """Text without a boundary is cut here: no event is that long, so it is damage."""
+
+LONGEST_HEAD_BYTES = 128 << 20
+"""A file whose events have not started by then has none."""
+
+_STRADDLING = 1 << 10
+"""Bytes of text that were searched and are searched again with those that follow."""
 
 _ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENT_START = re.compile(rb'\{\s*"ph"\s*:')
-_FIRST_KEY = re.compile(rb'\s*,?\s*\{\s*"([^"\\\x00-\x1f]{1,64})"\s*:')
-_TAIL_GUESS = re.compile(rb'\}\s*,?\s*(\])\s*(?:,\s*"[^"\\]+"\s*:|\}\s*\Z)')
+_FIRST_KEY = re.compile(rb'[\s,]*\{\s*"([^"\\\x00-\x1f]{1,64})"\s*:')
+_BETWEEN = re.compile(r"[ \t\r\n,]*")
+_TAIL_GUESS = re.compile(rb'\}[\s,]*(\])\s*(?:,\s*"[^"\\]+"\s*:|\}\s*\Z)')
 
 
 class Readable(Protocol):
@@ -63,6 +72,7 @@ class EventSlices:
         self._stream = stream
         self._slice_bytes = slice_bytes
         self._rest = b""
+        self._rest_offset = 0
         self.head = b""
         self.tail = b""
         self.tail_offset = 0
@@ -78,21 +88,20 @@ class EventSlices:
 
     def _find_events(self) -> bool:
         """Reads up to where the events begin; leaves what follows in `_rest`."""
-        text = b""
-        searched = 0
+        text = more = self._read()
+        while more and not text.removeprefix(BOM).strip(BLANK):
+            text = more = self._read()
+        offset, searched = self.size - len(text), 0
+        if text.removeprefix(BOM).lstrip(BLANK).startswith(b"["):
+            cut = text.index(b"[") + 1
+            self.head, self._rest, self._rest_offset = text[:cut], text[cut:], offset + cut
+            return True
         while True:
-            more = self._read()
-            text += more
-            if searched == 0:
-                start = text.removeprefix(b"\xef\xbb\xbf").lstrip()
-                if start.startswith(b"["):
-                    cut = text.index(b"[") + 1
-                    break
-            found = _ARRAY_KEY.search(text, max(0, searched - 64))
+            found = _ARRAY_KEY.search(text, max(0, searched - _STRADDLING))
             if found:
                 cut = found.end()
                 break
-            if not more or len(text) > LONGEST_EVENT_BYTES:
+            if not more or len(text) > LONGEST_HEAD_BYTES:
                 # The key itself may be what is damaged: take the first thing that looks like an event.
                 event = _EVENT_START.search(text)
                 if event is None:
@@ -101,7 +110,9 @@ class EventSlices:
                 cut = event.start()
                 break
             searched = len(text)
-        self.head, self._rest = text[:cut], text[cut:]
+            more = self._read()
+            text += more
+        self.head, self._rest, self._rest_offset = text[:cut], text[cut:], offset + cut
         return True
 
     def _boundary_pattern(self) -> re.Pattern[bytes]:
@@ -109,27 +120,33 @@ class EventSlices:
         keys = {b"ph"} | ({re.escape(first.group(1))} if first else set())
         return re.compile(rb'\}\s*,\s*(\{\s*"(?:' + b"|".join(sorted(keys)) + rb')"\s*:)')
 
-    def _last_boundary(self, text: bytes) -> int:
-        """Index at which the last event that begins in the text begins, or 0."""
-        for window in (1 << 16, 1 << 20, len(text)):
+    def _last_boundary(self, text: bytes, searched: int = 0) -> int:
+        """Index at which the last event that begins behind what was searched begins, or 0."""
+        unsearched = len(text) - max(0, searched - _STRADDLING)
+        for window in (1 << 16, 1 << 20, unsearched):
             found = 0
-            for match in self.boundary.finditer(text, max(0, len(text) - window)):
+            for match in self.boundary.finditer(text, len(text) - min(window, unsearched)):
                 found = match.start(1)
-            if found or window >= len(text):
+            if found or window >= unsearched:
                 return found
         return 0
 
     def __iter__(self) -> Iterator[Slice]:
         """Gives the slices in order. The last one may hold damage that runs to the file's end."""
-        text, offset = self._rest, len(self.head)
+        text, offset, searched = self._rest, self._rest_offset, 0
         self._rest = b""
         while True:
-            cut = self._last_boundary(text) if len(text) >= self._slice_bytes else 0
-            if cut == 0 and len(text) > LONGEST_EVENT_BYTES:
-                cut = LONGEST_EVENT_BYTES
+            cut = 0
+            if len(text) >= self._slice_bytes:
+                cut, searched = self._last_boundary(text, searched), len(text)
             if cut:
                 yield Slice(text[:cut], offset)
-                text, offset = text[cut:], offset + cut
+            elif len(text) > LONGEST_EVENT_BYTES:
+                cut = LONGEST_EVENT_BYTES
+                if text[:cut].strip(BLANK):
+                    yield Slice(text[:cut], offset)
+            if cut:
+                text, offset, searched = text[cut:], offset + cut, 0
             more = self._read()
             if not more:
                 break
@@ -149,8 +166,8 @@ class EventSlices:
         decoder = json.JSONDecoder(strict=False)
         index = 0
         while True:
-            while index < len(decoded) and decoded[index] in " \t\r\n,":
-                index += 1
+            between = _BETWEEN.match(decoded, index)
+            index = between.end() if between else index
             if decoded.startswith("]", index):
                 end = len(decoded[:index].encode("utf-8", "surrogateescape"))
                 self.tail, self.closed = text[end + 1 :], True

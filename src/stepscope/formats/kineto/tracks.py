@@ -14,6 +14,9 @@ from stepscope.formats.tables import READ
 Ints = np.ndarray[Any, np.dtype[Any]]
 
 _NUMBER = re.compile(r"^-?\d+$")
+_DENSE = 1 << 20
+"""Pairs of a process and a thread beyond the number of events for which a table is made."""
+
 _TRACKS = frozenset({"Spans", "Traces", ""})
 
 
@@ -41,21 +44,23 @@ class Threads:
         pid_codes, pids = codes(pid)
         tid_codes, tids = codes(tid)
         width = len(tids) + 1
-        pairs = (pid_codes.astype(np.int64) + 1) * width + (tid_codes + 1)
-        seen = np.zeros((len(pids) + 1) * width, dtype=bool)
-        seen[pairs] = True
-        distinct = np.flatnonzero(seen)
-        if len(distinct) > 1:
-            # In order of appearance: threads are few, so finding each one's first row is cheap.
-            first = np.array([int(np.argmax(pairs == pair)) for pair in distinct[:512]])
-            distinct = np.concatenate((distinct[:512][np.argsort(first)], distinct[512:]))
-        table = np.zeros(len(seen), dtype=np.int32)
-        for pair in distinct.tolist():
-            pid_code, tid_code = divmod(pair, width)
-            table[pair] = self.number(
+        place = (pid_codes.astype(np.int64) + 1) * width + (tid_codes + 1)
+        pairs, size = None, (len(pids) + 1) * width
+        if size > len(place) + _DENSE:
+            # Threads are few, and a table of all pairs is the fastest way to tell them apart; one of
+            # a hundred thousand processes and as many threads would fill the memory.
+            pairs, place = np.unique(place, return_inverse=True)
+            size = len(pairs)
+        first = np.full(size, -1, dtype=np.int64)
+        first[place[::-1]] = np.arange(len(place) - 1, -1, -1)  # the last one written stays
+        distinct = np.flatnonzero(first >= 0)
+        table = np.zeros(size, dtype=np.int32)
+        for at in distinct[np.argsort(first[distinct])].tolist():
+            pid_code, tid_code = divmod(at if pairs is None else int(pairs[at]), width)
+            table[at] = self.number(
                 pids[pid_code - 1] if pid_code else "", tids[tid_code - 1] if tid_code else ""
             )
-        numbers: Ints = table[pairs]
+        numbers: Ints = table[place]
         return numbers
 
     def table(self) -> pa.Table:
