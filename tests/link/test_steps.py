@@ -175,3 +175,177 @@ def test_step_number_that_no_program_counts_to_does_no_harm(recording):
     recording.annotation("ProfilerStep#99999999999999999999999", 0, 90)
     recording.annotation("ProfilerStep#7", 100, 190)
     assert [row[:2] for row in steps(recording.link())] == [(0, 0), (7, 100)]
+
+
+# -- without a mark ----------------------------------------------------------------------------------
+
+
+def decode(recording, start, layers=4, launched=False):
+    """One step of decoding, 100 ns of outermost operators: embedding, layers, head and sampling."""
+    names = ["aten::embedding"]
+    names += ["aten::layer_norm", "aten::linear", "aten::gelu", "aten::add"] * layers
+    names += ["aten::linear", "aten::argmax", "aten::item"]
+    for place, name in enumerate(names):
+        recording.operator(name, start + 4 * place, start + 4 * place + 3)
+    recording.operator("aten::addmm", start + 9, start + 11)  # within the first linear
+    return start + 4 * len(names)
+
+
+def test_without_any_mark_what_recurs_is_a_step(recording):
+    for step in range(4):
+        decode(recording, 100 * step)
+    linked = recording.link()
+    assert steps(linked) == [
+        (0, 0, 100, 0, 100, 0, True),
+        (1, 100, 200, 100, 200, 0, True),
+        (2, 200, 300, 200, 300, 0, True),
+        (3, 300, 379, 300, 379, 0, True),
+    ]
+    assert linked.column("step", "rule") == ["recurring operators"] * 4
+    assert linked.column("step", "name") == ["aten::embedding"] * 4
+    assert linked.column("step", "alike_ratio") == [1.0] * 4
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_fewer_than_three_repeats_are_no_steps_and_neither_are_their_layers(recording, repeats):
+    for step in range(repeats):
+        decode(recording, 1000 * step, layers=12)
+    linked = recording.link()
+    assert linked.column("step", "rule") == ["whole recording"]
+    assert linked.column("step", "alike_ratio") == [None]
+
+
+def test_layers_within_steps_are_no_steps_though_ranges_name_them(recording):
+    for step in range(3):
+        start = 1000 * step
+        recording.operator("aten::embedding", start, start + 5)
+        for layer in range(8):
+            at = start + 10 + 100 * layer
+            recording.annotation(f"layer {layer}", at, at + 90)
+            for place, name in enumerate(("layer_norm", "linear", "gelu", "add")):
+                recording.operator(f"aten::{name}", at + 10 * place, at + 10 * place + 9)
+        recording.operator("aten::argmax", start + 900, start + 950)
+    linked = recording.link()
+    assert [row[3] for row in steps(linked)] == [0, 1000, 2000]
+    assert linked.column("step", "rule") == ["recurring operators"] * 3
+
+
+def test_what_never_recurs_alike_has_no_period(recording):
+    at = 0
+    for count in (3, 9, 4, 17, 6, 30):
+        recording.operator("aten::embedding", at, at + 1)
+        for place in range(count):
+            recording.operator("aten::mm", at + 2 * place + 2, at + 2 * place + 3)
+        at += 100
+    assert recording.link().column("step", "rule") == ["whole recording"]
+
+
+def test_loop_over_a_single_operator_has_no_steps(recording):
+    for place in range(50):
+        recording.operator("aten::add", 10 * place, 10 * place + 5)
+    assert recording.link().column("step", "rule") == ["whole recording"]
+
+
+def test_ranges_that_recur_are_steps_whatever_number_is_in_their_name(recording):
+    for step, batch in enumerate((8, 8, 16, 4)):
+        recording.annotation(f"execute_model bs={batch}", 100 * step + 10, 100 * step + 95)
+        decode(recording, 100 * step + 12, layers=2)
+        recording.operator("aten::to", 100 * step + 97, 100 * step + 98)
+    linked = recording.link()
+    assert [row[3:5] for row in steps(linked)] == [(10, 110), (110, 210), (210, 310), (310, 398)]
+    assert linked.column("step", "rule") == ["recurring range"] * 4
+    assert linked.column("step", "name")[2] == "execute_model bs=16"
+
+
+def test_launches_of_graphs_that_recur_are_steps_told_apart_by_their_work(recording):
+    correlation = 0
+    for step in range(3):
+        for piece, kernels in enumerate((2, 5, 5, 3)):  # a graph for the start, the layers, the end
+            correlation += 1
+            at = 1000 * step + 100 * piece
+            recording.launch(at, at + 10, correlation, name="cudaGraphLaunch")
+            for kernel in range(kernels):
+                recording.kernel(at + 10 + 10 * kernel, at + 18 + 10 * kernel, correlation)
+    linked = recording.link()
+    assert steps(linked) == [
+        (0, 0, 1000, 0, 1000, 15, True),
+        (1, 1000, 2000, 1000, 2000, 15, True),
+        (2, 2000, 2338, 2000, 2310, 15, True),
+    ]
+    assert linked.column("step", "rule") == ["recurring graph launch"] * 3
+
+
+def test_last_repeat_that_was_cut_off_is_marked(recording):
+    for step in range(3):
+        decode(recording, 100 * step)
+    for place, name in enumerate(("embedding", "layer_norm", "linear")):
+        recording.operator(f"aten::{name}", 300 + 4 * place, 303 + 4 * place)
+    linked = recording.link()
+    assert [row[6] for row in steps(linked)] == [True, True, True, False]
+
+
+def test_end_of_a_step_that_started_before_the_recording_is_in_none(recording):
+    recording.operator("aten::linear", 0, 10)
+    recording.operator("aten::argmax", 10, 20)
+    for step in range(1, 5):
+        decode(recording, 100 * step)
+    assert [row[3] for row in steps(recording.link())] == [100, 200, 300, 400]
+
+
+def test_first_repeat_may_do_more_once(recording):
+    recording.operator("aten::embedding", 0, 1)
+    for place in range(60):
+        recording.operator("aten::empty", 2 * place + 2, 2 * place + 3)
+    for step in range(2, 6):
+        decode(recording, 100 * step)
+    linked = recording.link()
+    assert [row[3] for row in steps(linked)] == [0, 200, 300, 400, 500]
+    assert linked.column("step", "alike_ratio")[0] < 0.5
+
+
+def test_marks_are_preferred_to_what_recurs(recording):
+    for step in range(4):
+        decode(recording, 100 * step)
+    recording.annotation("ProfilerStep#7", 0, 400)
+    assert recording.link().column("step", "rule") == ["ProfilerStep"]
+
+
+# -- the first step ----------------------------------------------------------------------------------
+
+
+def test_first_step_found_by_the_optimizer_starts_at_the_first_work(recording):
+    recording.host("other", "PyTorch Profiler (0)", 0, 400, thread=9)
+    recording.track_threads.add(9)
+    recording.python("train.py(1): <module>", 1, 400)
+    recording.python("torch/profiler/profiler.py(1): __enter__", 1, 80)
+    recording.host("overhead", "Activity Buffer Request", 2, 70)
+    recording.annotation("epoch 0", 85, 400)
+    for step in range(3):
+        recording.annotation("forward", 100 * step + 90, 100 * step + 140)
+        recording.operator("aten::mm", 100 * step + 95, 100 * step + 105)
+        recording.annotation("Optimizer.step#SGD.step", 100 * step + 150, 100 * step + 180)
+    assert [row[3:5] for row in steps(recording.link())] == [(90, 180), (180, 280), (280, 380)]
+
+
+def test_first_step_of_which_the_recording_missed_the_start_is_marked(recording):
+    for step, launches in enumerate((2, 5, 5)):
+        for n in range(launches):
+            at = 100 * step + 10 * n
+            recording.launch(at, at + 5, 10 * step + n + 1)
+            recording.kernel(at + 5, at + 9, 10 * step + n + 1)
+        recording.annotation("Optimizer.step#SGD.step", 100 * step + 60, 100 * step + 80)
+    assert [row[6] for row in steps(recording.link())] == [False, True, True]
+
+
+@pytest.mark.parametrize(("first", "slow"), [(76, True), (75, False)])
+def test_first_step_is_slow_above_one_and_a_half_of_the_others_median(recording, first, slow):
+    recording.annotation("ProfilerStep#1", 0, first)
+    for number, start in ((2, 100), (3, 200), (4, 300)):
+        recording.annotation(f"ProfilerStep#{number}", start, start + 50)
+    assert recording.link().column("step", "slow_first") == [slow, False, False, False]
+
+
+def test_two_steps_tell_of_no_slow_first_one(recording):
+    recording.annotation("ProfilerStep#1", 0, 90)
+    recording.annotation("ProfilerStep#2", 100, 110)
+    assert recording.link().column("step", "slow_first") == [False, False]

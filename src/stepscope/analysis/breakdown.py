@@ -18,7 +18,6 @@ from stepscope.analysis.recording import (
     Array,
     Columns,
     Recordings,
-    counted_steps,
     device_work,
     every_step,
     extent,
@@ -86,8 +85,8 @@ class Breakdown:
 
     @property
     def counted(self) -> Array:
-        """Which steps a mean is made of: the complete ones, or all where none is."""
-        return counted_steps(self.steps)
+        """Which steps a mean is made of (see `counted`)."""
+        return self.steps["counted"]
 
     @property
     def counted_windows(self) -> Columns:

@@ -73,10 +73,10 @@ class Times:
     """Step times, breakdowns and device figures of all recordings of a scope."""
 
     step_ns: list[int] = field(default_factory=list)
-    """Times of all complete steps."""
+    """Times of the steps that count."""
     parts_ns: list[Array] = field(default_factory=list)
     broken: list[Breakdown] = field(default_factory=list)
-    """The steps of each recording and what their time went to, incomplete ones included."""
+    """The steps of each recording and what their time went to, those that do not count included."""
     device_spans_ns: list[Array] = field(default_factory=list)
     """The split of each recording's time from the device's first work to its last."""
     marked: bool = True
@@ -92,7 +92,7 @@ class Times:
     """The lowest GPU utilisation of each rank's devices and recordings."""
 
     def mean(self) -> dict[str, int | None]:
-        """Mean time of each activity over all complete steps; None where not measured."""
+        """Mean time of each activity over the steps that count; None where not measured."""
         return self._mean(self.parts_ns)
 
     def mean_of_device_spans(self) -> dict[str, int | None]:
@@ -101,7 +101,7 @@ class Times:
 
     def mean_idle(self) -> dict[str, dict[str, int]]:
         """Mean time in which no device did anything, by the cause of it (see `idle`) and by activity:
-        of a complete step, or where no steps are marked of the time from first work to last."""
+        of a step that counts, or where no steps are marked of the time from first work to last."""
         rows = sum(len(parts) for parts in (self.parts_ns if self.marked else self.device_spans_ns))
         none = np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64)
         idle = sum((broken.idle_ns for broken in self.broken), none) / max(rows, 1)

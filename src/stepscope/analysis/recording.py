@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.answers.scope import Scope
 
@@ -89,23 +90,22 @@ def recordings(columns: Columns) -> Recordings:
 
 
 def steps_of(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
-    """The scope's steps: `step`, `start_ns`, `end_ns`, `complete`, in order of time."""
+    """The scope's steps in order of time: `step`, `start_ns`, `end_ns`, `complete`, `slow_first`, and
+    `counted`, whether means are made of it (see `counted`)."""
     return recordings(
         scope.numpy(
-            f"SELECT rank, span, step, start_ns, end_ns, complete FROM step WHERE {ranks} "
-            "ORDER BY rank, span, start_ns, step"
+            f"""
+            SELECT rank, span, step, start_ns, end_ns, complete, slow_first,
+                (rank, span, step) IN (SELECT (rank, span, step) FROM ({COUNTED_STEPS})) AS counted
+            FROM step WHERE {ranks} ORDER BY rank, span, start_ns, step
+            """
         )
     )
 
 
-def counted_steps(steps: Columns) -> Array:
-    """Which steps a mean is made of: the complete ones, or all where none is."""
-    complete = steps["complete"]
-    return complete if complete.any() else np.ones_like(complete)
-
-
 def marks_steps(scope: Scope) -> bool:
-    """Whether steps are marked, or known by the optimizer's calls; else the entire recording is one."""
+    """Whether steps are marked, known by the optimizer's calls or found by what recurs; else the entire
+    recording is one."""
     return bool(scope.value("SELECT count(*) FROM step WHERE rule <> 'whole recording'"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.analysis.recording import Array, Columns, counted_steps
+from stepscope.analysis.recording import Array, Columns
 
 _MOST_BUCKETS = 100
 
@@ -33,8 +33,8 @@ def windows(
 
 
 def whole_window(steps: Columns) -> tuple[Array, Array]:
-    """From the first step's start to the last complete step's end (the last one's if none is)."""
-    counted = counted_steps(steps)
+    """From the start of the first step that counts to the end of the last one (see `counted`)."""
+    counted = steps["counted"]
     return steps["start_ns"][counted].min(keepdims=True), steps["end_ns"][counted].max(
         keepdims=True
     )

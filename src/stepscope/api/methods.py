@@ -54,8 +54,8 @@ class QuestionMethods(ABC):
         """Where did the time of each training step go?
 
         Args:
-            by: `step` for a row a step, `mean` for the mean over the complete steps of a
-                recording.
+            by: `step` for a row a step, `mean` for the mean over the steps of a recording that
+                count.
 
         Columns: rank, span, step, steps, start_ns, kernel_ns, memcpy_ns, memset_ns,
         communication_ns, runtime_ns, dataloader_ns, cpu_exec_ns, other_ns, total_ns, complete.

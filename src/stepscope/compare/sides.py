@@ -14,6 +14,7 @@ from typing import Any
 
 from stepscope.analysis.attribution import LABELLED_WORK, NO_MODULE
 from stepscope.analysis.breakdown import PARTS, break_down_all
+from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.analysis.inline_events import MEASURED
 from stepscope.analysis.recording import WORK
 from stepscope.answers.scope import Scope
@@ -108,13 +109,6 @@ def _over_steps(ranks: Iterable[list[int]]) -> Timing:
     return over_ranks([RankMean.of(samples) for samples in ranks])
 
 
-_COUNTED = """
-    SELECT DISTINCT rank, span, step FROM (
-        SELECT *, bool_or(complete) OVER (PARTITION BY rank, span) AS any_complete FROM step
-    ) WHERE complete OR NOT any_complete
-"""
-"""Steps that means are of: the complete ones of a recording, all of them when none is."""
-
 _REPLAYED = "regexp_replace(charged_to, '^CUDA graph [0-9]+ ', 'CUDA graph ')"
 """Graphs are numbered anew in each run."""
 
@@ -146,7 +140,7 @@ _Sums = dict[str, dict[_Key, int]]
 
 def _summed(scope: Scope, by: str) -> Side:
     steps: dict[int, int] = defaultdict(int)
-    for row in scope.sql(f"{_COUNTED} ORDER BY ALL").to_pylist():
+    for row in scope.sql(f"{COUNTED_STEPS} ORDER BY ALL").to_pylist():
         steps[row["rank"]] += 1
     device = _per_step(scope, _ON_DEVICE[by], "sum(ns)")
     on_device = bool(device) or by == "kernel"
@@ -174,7 +168,7 @@ def _per_step(scope: Scope, rows: str, measure: str) -> _Sums:
     table = scope.sql(
         f"""
         SELECT part, rank, span, step, ({measure})::BIGINT AS measured
-        FROM ({rows}) SEMI JOIN ({_COUNTED}) USING (rank, span, step)
+        FROM ({rows}) SEMI JOIN ({COUNTED_STEPS}) USING (rank, span, step)
         GROUP BY ALL ORDER BY ALL
         """
     )

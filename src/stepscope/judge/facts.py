@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from stepscope.analysis.breakdown import PARTS
+from stepscope.analysis.counted import counted_steps
 from stepscope.analysis.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 from stepscope.analysis.overview import Times, busiest_operator, measure_times
 from stepscope.analysis.recording import WORK, every_step, marks_steps, rank_batches
@@ -28,16 +29,6 @@ Row = dict[str, Any]
 ENOUGH_WORK = 50
 """Pieces of device work in a step (or recording) below which nothing is said of its kernels: what
 takes less is no training step but a test of a single operator."""
-
-COUNTED = """(rank, span, step) IN (
-    SELECT (rank, span, step) FROM (
-        SELECT rank, span, step,
-            complete OR NOT bool_or(complete) OVER (PARTITION BY rank, span) AS counted
-        FROM step
-    ) WHERE counted
-)"""
-"""SQL: what belongs to a step that the mean step is made of."""
-
 
 WAITING = ("runtime", "cpu_exec", "other")
 """What the host does while the device is idle for no reason that other parts of the step name."""
@@ -306,12 +297,16 @@ class Facts:
     @cached_property
     def counted(self) -> str:
         """SQL: the rows of an event table that the mean step is made of, also outside of the scope."""
-        conditions = [COUNTED] if self.has_steps else []
+        conditions = []
         if self.scope.steps is not None:
             conditions.append(f"step IN ({', '.join(map(str, self.scope.steps)) or 'NULL'})")
         if self.scope.ranks != self.scope.store.ranks:
             conditions.append(f"rank IN ({', '.join(map(str, self.scope.ranks))})")
-        return " AND ".join(conditions) or "true"
+        chosen = " AND ".join(conditions) or "true"
+        if not self.has_steps:
+            return chosen
+        counted = counted_steps(chosen)
+        return f"(rank, span, step) IN (SELECT (rank, span, step) FROM ({counted}))"
 
     @property
     def enough_work(self) -> bool:

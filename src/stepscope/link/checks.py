@@ -27,7 +27,7 @@ from stepscope.formats.tables import ReadReport
 from stepscope.link.columns import run_starts
 from stepscope.link.device import Device
 from stepscope.link.host import GRAPH_LAUNCH, LAUNCH, Host
-from stepscope.link.steps import OPTIMIZER_CALLS, WHOLE, Steps
+from stepscope.link.steps import OPTIMIZER_CALLS, PROFILER_STEP, Steps
 from stepscope.schema.tables import TABLES
 
 Int32s = NDArray[np.int32]
@@ -302,17 +302,25 @@ def graph_replay_unattributed(recording: Recording) -> Found:
 @check("no_steps", "steps", fine="ranges mark the steps.")
 def no_steps(recording: Recording) -> Found:
     """No range marks the steps. Call `profiler.step()` after each step to have them; without it steps run
-    from one optimizer call to the next, or the complete recording counts as one.
+    from one optimizer call to the next, or from one repeat to the next of what recurs, at least three
+    times and with the same content; else the complete recording counts as one.
     """
-    rule = recording.steps.rule
-    missing = rule in (WHOLE, OPTIMIZER_CALLS)
-    return Found(
-        NOTE if missing else OK,
-        int(missing),
-        "No range marks steps; they were taken to run from one call of the optimizer to the next."
-        if rule == OPTIMIZER_CALLS
-        else "No range marks steps and no optimizer was called; the complete recording counts as one.",
-    )
+    steps = recording.steps
+    missing = steps.rule != PROFILER_STEP
+    if steps.rule == OPTIMIZER_CALLS:
+        text = "No range marks steps; they were taken to run from one call of the optimizer to the next."
+    elif steps.alike is not None:
+        text = (
+            f"No range marks steps; {len(steps)} repeats were taken for them ({steps.rule}, each from "
+            f"{steps.name[0]}), which have {float(np.median(steps.alike)):.0%} of their operators and "
+            f"ranges in common (median; the least {float(steps.alike.min()):.0%})."
+        )
+    else:
+        text = (
+            "No range marks steps, no optimizer was called and nothing recurs alike; the complete "
+            "recording counts as one."
+        )
+    return Found(NOTE if missing else OK, int(missing), text)
 
 
 @check("clock_skew", "clocks", fine="no device event starts before its launch.")

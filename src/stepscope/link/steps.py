@@ -1,14 +1,16 @@
 """Steps: where each starts and ends on the host, what device work belongs to it.
 
-Found by the ranges that mark steps; without them by the calls of the optimizer; without those the
-complete recording is one step. A step's end is moved to the end of the device work that it launched,
-and the next step starts no earlier (the rule of PyTorch's former TensorBoard plugin).
+Found by the ranges that mark steps; without them by the calls of the optimizer; without those by what
+recurs (see `period`); without that the complete recording is one step. A step's end is moved to the
+end of the device work that it launched, and the next step starts no earlier (the rule of PyTorch's
+former TensorBoard plugin).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +19,32 @@ from numpy.typing import NDArray
 from stepscope.formats.vocabulary import step_number
 from stepscope.link.columns import texts_at, words
 from stepscope.link.device import Device
-from stepscope.link.host import BACKWARD, NOWHERE, OPTIMIZER, STEP, Host
+from stepscope.link.host import (
+    ANNOTATION,
+    BACKWARD,
+    COPY,
+    FILL,
+    GRAPH_LAUNCH,
+    LAUNCH,
+    NOWHERE,
+    OPERATOR,
+    OPTIMIZER,
+    STEP,
+    Host,
+)
+from stepscope.link.period import find_period
 
 Int64s = NDArray[np.int64]
 
 _STARVED = 0.8
-"""A last step with less than this share of the device events of the one before was cut off."""
+"""A last step with less than this share of the device events of the one before was cut off, and so was
+a first step found by the optimizer with less than this share of those of the one after it."""
+
+SLOW_FIRST = 1.5
+"""A first step that takes more than so many times the median of the others spoils their mean: warm-up
+of libraries and of the recorder easily doubles a step."""
+ENOUGH_STEPS = 3
+"""Steps, the first among them, below which the others have no median to speak of."""
 
 
 @dataclass(slots=True)
@@ -37,7 +59,9 @@ class Steps:
     end: Int64s
     device_events: Int64s
     complete: NDArray[np.bool_]
+    slow_first: NDArray[np.bool_]
     rule: str
+    alike: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         """The number of steps."""
@@ -63,7 +87,11 @@ class Steps:
                 "host_end_ns": self.host_end,
                 "device_events": self.device_events,
                 "complete": self.complete,
+                "slow_first": self.slow_first,
                 "rule": pa.array([self.rule] * len(self), pa.string()),
+                "alike_ratio": pa.array(
+                    [None] * len(self) if self.alike is None else self.alike, pa.float64()
+                ),
             }
         )
 
@@ -94,9 +122,12 @@ def find_steps(
         tracks: numbers of threads that are none: their rows do not bound a recording.
     """
     marked = _marked(host)
-    rule = PROFILER_STEP
+    rule, period = PROFILER_STEP, None
     if marked is None:
-        marked, rule = _between_optimizer_calls(host), OPTIMIZER_CALLS
+        marked, rule = _between_optimizer_calls(host, tracks), OPTIMIZER_CALLS
+    if marked is None and (period := find_period(host, launch, tracks=tracks)):
+        count = len(period.start)
+        marked, rule = (np.arange(count), period.name, period.start, period.end), period.rule
     if marked is None:
         marked, rule = _whole(host, device, tracks), WHOLE
     number, name, start, end = marked
@@ -108,12 +139,31 @@ def find_steps(
         start=start.copy(),
         end=end.copy(),
         device_events=np.zeros(len(number), dtype=np.int64),
-        complete=np.ones(len(number), dtype=bool),
+        complete=np.ones(len(number), dtype=bool) if period is None else period.complete.copy(),
+        slow_first=np.zeros(len(number), dtype=bool),
         rule=rule,
+        alike=None if period is None else period.alike,
     )
     if rule != WHOLE:
         _extend(steps, host, device, launch)
+        first = slow_first((steps.end - steps.start).tolist(), steps.complete.tolist())
+        if first is not None:
+            steps.slow_first[first] = True
     return steps
+
+
+def slow_first(lengths_ns: Sequence[int], complete: Sequence[bool]) -> int | None:
+    """Index of the first complete step, where it takes so long that means are better without it.
+
+    Args:
+        lengths_ns: the lengths of a recording's steps, in order of time.
+        complete: which of them were not cut off.
+    """
+    rows = [row for row, whole in enumerate(complete) if whole]
+    if len(rows) < ENOUGH_STEPS:
+        return None
+    usual = median(lengths_ns[row] for row in rows[1:])
+    return rows[0] if usual and lengths_ns[rows[0]] > SLOW_FIRST * usual else None
 
 
 Marked = tuple[Int64s, list[str], Int64s, Int64s]
@@ -161,8 +211,9 @@ def _storable(number: int | None) -> int:
     return number if number is not None and number < 1 << 53 else 0
 
 
-def _between_optimizer_calls(host: Host) -> Marked | None:
-    """Steps from the end of one call of the optimizer to the end of the next.
+def _between_optimizer_calls(host: Host, tracks: Collection[int]) -> Marked | None:
+    """Steps from the end of one call of the optimizer to the end of the next; the first starts at the
+    first work that was recorded.
 
     Calls with no backward between them belong to one step (several optimizers, or one in pieces).
     Where optimizers have several names, the one that is called last marks the steps.
@@ -183,9 +234,30 @@ def _between_optimizer_calls(host: Host) -> Marked | None:
     if len(backward):
         done = np.searchsorted(backward, end)
         end = end[np.append(done[1:] > done[:-1], True)]
-    start = np.concatenate([[host.start.min()], end[:-1]])
+    start = np.append(_first_work(host, tracks, before=end[:2]), end[:-1])
     number = np.arange(len(end), dtype=np.int64)
     return number, [f"step {n}" for n in number.tolist()], start, np.maximum(end, start)
+
+
+def _first_work(host: Host, tracks: Collection[int], *, before: Int64s) -> int:
+    """Start of the first operator, range or launch (ns).
+
+    The recorder's own start-up work is none of them. A frame of Python that the recording found open
+    has the recording's start for its own, and so has a range around the loop: neither is the step's.
+
+    Args:
+        before: ends of the first steps, one or two; a range that ends later is around them.
+    """
+    launching = np.isin(host.role, (LAUNCH, GRAPH_LAUNCH, COPY, FILL))
+    work = (host.kind == OPERATOR) | (host.kind == ANNOTATION) | launching
+    work &= (host.end <= before[-1]) | (host.kind != ANNOTATION)
+    work &= host.start <= before[0]
+    for number, low, high in zip(
+        host.thread_number, host.thread_start[:-1], host.thread_start[1:], strict=True
+    ):
+        if int(number) in tracks:
+            work[low:high] = False
+    return int(host.start[work].min(initial=int(before[0])))
 
 
 def _whole(host: Host, device: Device, tracks: Collection[int]) -> Marked:
@@ -239,9 +311,12 @@ def _extend(steps: Steps, host: Host, device: Device, launch: NDArray[np.int32])
 
 
 def _mark_incomplete(steps: Steps, launched: NDArray[np.int64]) -> None:
-    """Marks last steps whose device work the end of the recording cut off."""
+    """Marks steps whose device work the ends of the recording cut off: last ones, and a first one of
+    those that the optimizer ends, which may have started before the recording did."""
     if not launched.any():
         return
+    if steps.rule == OPTIMIZER_CALLS and len(steps) > 1:
+        steps.complete[0] = launched[0] >= _STARVED * launched[1]
     last = int(np.flatnonzero(launched)[-1])
     steps.complete[last + 1 :] = False
     if last and launched[last] < _STARVED * launched[last - 1]:

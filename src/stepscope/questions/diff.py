@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.counted import left_out_of_means
 from stepscope.analysis.recording import marks_steps
 from stepscope.answers.declare import Parameter, question
 from stepscope.answers.rows import noted
@@ -136,6 +137,12 @@ def _note(before: Side, after: Side, recordings: Sequence[Recording], by: str) -
     words = [f"before: {names[0]}, {told(before)}; after: {names[1]}, {told(after)}."]
     if by not in ("label", "phase") and not marks_steps(recordings[0].scope):
         words.append("No steps are marked: each recording counts as one.")
+    if by not in ("label", "phase"):
+        words += [
+            f"{recording.role.capitalize()}: {left_out}"
+            for recording in recordings
+            if (left_out := left_out_of_means(recording.scope))
+        ]
     if before.ranks > 1 or after.ranks > 1:
         words.append("Times are per step and averaged over ranks.")
     if by == "label":

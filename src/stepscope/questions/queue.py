@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, by_form, question
-from stepscope.answers.rows import answer_rows
+from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,8 +85,8 @@ def queue(scope: Scope, by: str = "stream") -> pa.Table:
     `mean_queued` times `window_ns` is the time that all pieces of work spent in the queue (Little's
     law), so that a mean of 100 is not 100 pieces at all times: `--by time` shows how it rises and falls.
 
-    The window reaches from the start of the first step to the end of the last complete one, as the
-    question `steps` bounds them; with `--step` it is the chosen steps. With `by="step"` every step is a
+    The window reaches from the start of the first step that counts in means to the end of the last, as
+    the question `steps` bounds them; with `--step` it is the chosen steps. With `by="step"` every step is a
     window, and with `by="time"` pieces of time as in `utilization`.
 
     Work whose launch is not known is never in the queue, but counts as running. Where no launch on a
@@ -95,6 +95,7 @@ def queue(scope: Scope, by: str = "stream") -> pa.Table:
     Holistic Trace Analysis counts the same pieces of a stream, launched by runtime calls and one a call;
     the statistics of its summary are over the changes of the queue's length, ours over time.
     """
+    from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.gaps import launched_work
     from stepscope.analysis.recording import (
         every_step,
@@ -128,7 +129,9 @@ def queue(scope: Scope, by: str = "stream") -> pa.Table:
     names = [column.name for column in _COLUMNS if column.name not in left_out]
     figures = names[names.index("stream") + 1 :]
     with every_step(scope) as whole:
-        return answer_rows(_COLUMNS, names, rows(whole))
+        answer = answer_rows(_COLUMNS, names, rows(whole))
+    together = by == "stream" and scope.steps is None
+    return noted(answer, left_out_of_means(scope)) if together else answer
 
 
 def _figures(

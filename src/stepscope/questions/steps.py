@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, by_form, question
-from stepscope.answers.rows import answer_rows
+from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,13 +45,13 @@ _COLUMNS = (
     Column("rank", "int", "rank of the process"),
     Column("span", "int", "which of the rank's recordings, from 0", shown=False),
     Column("step", "int", "number of the step, as the program counts"),
-    Column("steps", "int", "complete steps that the mean is of", "count"),
+    Column("steps", "int", "steps that the mean is of", "count"),
     Column("start_ns", "int", "start, since the run's start", "ns", shown=False),
     *_PARTS,
     Column(
         "complete",
         "bool",
-        "false for a last step whose device work was cut off by the end of the recording",
+        "false for a step that the recording cut off, a last one at its end, say",
         shown=False,
     ),
 )
@@ -64,7 +64,7 @@ _COLUMNS = (
     rests_on=("host-times", "device-work", "device-times", "launches", "clocks", "steps"),
     parameters=(
         by_form(
-            "`step` for a row a step, `mean` for the mean over the complete steps of a recording",
+            "`step` for a row a step, `mean` for the mean over the steps of a recording that count",
             "step",
             "mean",
         ),
@@ -93,8 +93,11 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     whether or not its launch is known. A rank that drives several devices has one breakdown: a moment
     is Kernel when any of them computes (`device-time` tells them apart).
 
-    `by="mean"` gives the mean over the complete steps of each recording (over all its steps when none
-    is complete), in whole ns that add up to the mean total.
+    `by="mean"` gives the mean over the steps of each recording that count, in whole ns that add up to
+    the mean total. Steps that the recording cut off do not count, and neither does a first step that
+    takes more than 1.5 times the median of the others (of at least 3 steps), because libraries and the
+    recorder warm up in it; the answer says which are left out. Where no step is complete all count. All
+    means, intervals and comparisons of steps are of these steps.
 
     A part is empty, not 0, where the recording could not show it: the device's parts without any
     device event, Runtime without runtime calls, DataLoader and CPU Exec without host events.
@@ -112,6 +115,7 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     * It leaves incomplete last steps out; here they are marked, and left out of means.
     """
     from stepscope.analysis.breakdown import break_down_all
+    from stepscope.analysis.counted import left_out_of_means
 
     names = [c.name for c in _COLUMNS if c.name not in _LEFT_OUT[by]]
     rows = [
@@ -119,7 +123,8 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
         for broken in break_down_all(scope)
         for row in (_mean_row(broken) if by == "mean" else _step_rows(broken))
     ]
-    return answer_rows(_COLUMNS, names, rows)
+    answer = answer_rows(_COLUMNS, names, rows)
+    return noted(answer, left_out_of_means(scope)) if by == "mean" else answer
 
 
 _LEFT_OUT = {"step": ("steps",), "mean": ("step", "start_ns", "complete")}

@@ -61,8 +61,8 @@ def summary(scope: Scope) -> pa.Table:
     take most.
 
     The **verdict** is the first of `findings`, in the same words, with what to look at next; other
-    findings that say what limits the step follow it. It rests on the mean breakdown of all complete
-    steps, in which a moment belongs to the first activity that goes on (see `steps`), so that every
+    findings that say what limits the step follow it. It rests on the mean breakdown of the steps that
+    count, in which a moment belongs to the first activity that goes on (see `steps`), so that every
     part is time that nothing else hides; of a job's own phases, on their means. Each loss has one
     name and one threshold, and [the rules](../findings.md) say where it comes from. The largest loss
     leads where it is above 15 % of the step, or where kernels (operators on the host, or forward,
@@ -77,8 +77,8 @@ def summary(scope: Scope) -> pa.Table:
     half a million events only rules that the step times suffice for are run; `findings` runs them
     all.
 
-    **Step times** are of all complete steps of all ranks and recordings asked about (all steps where
-    none is complete); percentiles are interpolated linearly. Where steps are not marked there are
+    **Step times** are of the steps that count of all ranks and recordings asked about (see `steps`; the
+    row `left out` names the others); percentiles are interpolated linearly. Where steps are not marked there are
     none, and the breakdown is of the entire recording.
 
     **Device** figures are those of `utilization` and `device-time` over all devices together. The
@@ -146,6 +146,7 @@ def _verdict(facts: Facts, found: list[Found]) -> Iterator[Row]:
 
 
 def _recorded(scope: Scope, times: Times) -> Iterator[Row]:
+    from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.overview import devices
 
     sources = scope.sql("SELECT * FROM source ORDER BY rank, span, path").to_pylist()
@@ -172,6 +173,9 @@ def _recorded(scope: Scope, times: Times) -> Iterator[Row]:
     else:
         words = f"{', '.join(rules)} {numbers_text(numbers)}" if rules else "no steps"
     yield {"item": "steps", "count": times.steps, "text": words}
+    if left_out := left_out_of_means(scope):
+        count = times.steps - len(times.step_ns)
+        yield {"item": "left out", "count": count, "text": left_out}
     longest = max(times.recorded_ns.values(), default=None)
     yield {"item": "duration", "time_ns": longest, "text": "of the rank recorded longest"}
 

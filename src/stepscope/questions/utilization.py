@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, by_form, question
-from stepscope.answers.rows import answer_rows
+from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,8 +74,8 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
     * **Estimated achieved occupancy** is the mean of the kernels' occupancy, weighted by the time
       that each runs in the window. Idle time does not enter.
 
-    The window reaches from the start of the first step to the end of the last complete one, as the
-    question `steps` bounds them; with `--step` it is the chosen steps. With `by="step"` every step is
+    The window reaches from the start of the first step that counts in means to the end of the last, as
+    the question `steps` bounds them; with `--step` it is the chosen steps. With `by="step"` every step is
     a window. With `by="time"` the recording (or the chosen steps, from first to last) is cut into
     pieces of a power of ten of µs, the smallest that makes 100 pieces or fewer; the last piece takes
     what remains.
@@ -87,6 +87,7 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
     The formulas are those of the TensorBoard profiler plugin (kineto, tb_plugin 0.4). Nsight's and
     DCGM's `SM Active` is measured by hardware counters and is not the same thing.
     """
+    from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.kernel_use import use_of_kernels
     from stepscope.analysis.recording import (
         device_work,
@@ -123,4 +124,6 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
 
     with every_step(scope) as whole:
         names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]
-        return answer_rows(_COLUMNS, names, rows(whole))
+        answer = answer_rows(_COLUMNS, names, rows(whole))
+    together = by == "device" and scope.steps is None
+    return noted(answer, left_out_of_means(scope)) if together else answer

@@ -84,7 +84,7 @@ def _recorded(sections: dict[str, list[Row]], width: int) -> list[Line]:
     rows = (
         ("Recorded", _what(found, sections)),
         ("Files", _files(found)),
-        ("Steps", _steps(found, sections)),
+        ("Steps", _steps(found)),
         ("Step time", _step_time(sections)),
         ("Device", _device(sections)),
         ("", _device_time(sections)),
@@ -119,16 +119,13 @@ def _files(found: dict[str, Row]) -> str:
     return f"{number}, {count_text(found['events']['count'])} events; {files['text']}"
 
 
-def _steps(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
+def _steps(found: dict[str, Row]) -> str:
     steps = found["steps"]
-    means = [row for row in sections.get("step time", []) if row["item"] == "mean"]
-    left_out = steps["count"] - means[0]["count"] if means else 0
     ranks = found["ranks"]["count"]
     over = f" over {count_text(ranks)} ranks" if ranks > 1 else ""
     words = f"{count_text(steps['count'])}{over} ({steps['text']})"
-    if left_out > 0:
-        words += f", {count_text(left_out)} incomplete and left out"
-    return f"{words}; {time_text(found['duration']['time_ns'])} recorded"
+    words += f"; {time_text(found['duration']['time_ns'])} recorded"
+    return f"{words}. {found['left out']['text']}" if "left out" in found else words
 
 
 def _step_time(sections: dict[str, list[Row]]) -> str:

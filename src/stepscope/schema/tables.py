@@ -13,7 +13,7 @@ from __future__ import annotations
 from stepscope.schema.declare import BIGINT, DOUBLE, INTEGER, SMALLINT, By, Role, table
 from stepscope.schema.declare import SchemaColumn as Column
 
-STORE_VERSION = 7
+STORE_VERSION = 8
 """Version of the tables. A store of another version is made anew from its source."""
 
 EVENT, ROW, KEY, STEP, NUMBER = Role.EVENT, Role.ROW, Role.KEY, Role.STEP, Role.NUMBER
@@ -125,14 +125,16 @@ DECLARED = (
         _rank("rank it belongs to"),
         _span(),
         Column("step", STEP, "number of the step, as the program counts"),
-        Column("name", TEXT, "name of the range that marks it"),
+        Column("name", TEXT, "name of the range that marks it, or of what recurs at its start"),
         Column("start_ns", MOMENT, "start, moved to where the step before it left the device free (ns)"),
         Column("end_ns", MOMENT, "end, with the device work that the step launched (ns)", check="end_ns >= start_ns"),
         Column("host_start_ns", MOMENT, "start on the host (ns)"),
         Column("host_end_ns", MOMENT, "end on the host (ns)"),
         Column("device_events", COUNT, "kernels, copies and fills that it launched"),
-        Column("complete", FLAG, "false for a last step whose device work was cut off by the end of the recording"),
-        Column("rule", TEXT, "how steps were found: ProfilerStep, optimizer or whole recording"),
+        Column("complete", FLAG, "false for a step that was cut off: a last one by the end of the recording, a first one of rule optimizer by its start"),
+        Column("slow_first", FLAG, "a first complete step that takes more than 1.5 times the median of the others (of at least 3): libraries and the recorder warm up in it, and means leave it out"),
+        Column("rule", TEXT, "how steps were found: ProfilerStep (ranges mark them); optimizer (from the end of one of its calls to the end of the next, the first from the first operator, range or launch of the recording); recurring range, recurring graph launch or recurring operators (from one repeat to the next of what recurs at least 3 times with the same content); or whole recording"),
+        Column("alike_ratio", VALUE, "of a step of a recurring rule: how much of its content it shares with the typical repeat, 0 to 1; NULL for the other rules", nullable=True),
         by=LINK,
     ),
     table(

@@ -134,6 +134,8 @@ def _fill_links(rows: Rows) -> None:
 
 
 def _fill_steps(rows: Rows) -> None:
+    from stepscope.link.steps import slow_first
+
     for row in rows["step"]:
         row.setdefault("step", 0)
         row.setdefault("name", f"ProfilerStep#{row['step']}")
@@ -149,6 +151,13 @@ def _fill_steps(rows: Rows) -> None:
                 and event["kind"] in ("computation", "communication", "copy", "fill")
                 for event in rows["device_event"]
             )
+    for key in {(row["rank"], row.get("span", 0)) for row in rows["step"]}:
+        own = [row for row in rows["step"] if (row["rank"], row.get("span", 0)) == key]
+        own.sort(key=lambda row: (row["start_ns"], row["step"]))
+        lengths = [row["end_ns"] - row["start_ns"] for row in own]
+        first = slow_first(lengths, [row.get("complete", True) for row in own])
+        for place, row in enumerate(own):
+            row.setdefault("slow_first", place == first)
 
 
 def _fill_modules(rows: Rows) -> None:

@@ -10,6 +10,7 @@ from stepscope.analysis.breakdown import PARTS
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts, Row, first
+from stepscope.link.steps import ENOUGH_STEPS, SLOW_FIRST
 
 _SHARE = Threshold(
     "how much more a mean step waits than the median one, of the median step",
@@ -20,11 +21,11 @@ _SHARE = Threshold(
 _STEPS = Threshold("steps after the first", 4, "count", "ours: fewer have no median to speak of")
 _RATIO = Threshold(
     "first step over the median of the others",
-    1.5,
+    SLOW_FIRST,
     "ratio",
     "ours: warm-up of libraries and of the recorder easily doubles a step",
 )
-_AT_LEAST = Threshold("steps", 3, "count", "ours: fewer have no median to speak of")
+_AT_LEAST = Threshold("steps", ENOUGH_STEPS, "count", "ours: fewer have no median to speak of")
 
 
 @rule(
@@ -97,43 +98,38 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
 
 @rule(
     "first-step",
-    "A first recorded step that spoils means.",
+    "A first recorded step that would spoil means.",
     _RATIO,
     _AT_LEAST,
     silent_without=("file",),
 )
 def first_step(facts: Facts) -> Iterator[Finding]:
-    """The first complete step of a recording against the median of its others. Nothing is saved by
-    it in a long run; it is a reason to leave that step out of means.
+    """The first complete step of a recording against the median of its others. Means, intervals and
+    `diff` leave it out, by this threshold, as means of the step in other findings do; nothing is saved
+    by it in a long run.
     """
     if not facts.has_steps:
         return
     for broken in facts.times.broken:
-        rows = np.flatnonzero(broken.steps["complete"])
-        lengths = broken.parts_ns[rows].sum(axis=1)
-        if len(rows) < _AT_LEAST.value:
+        slow = np.flatnonzero(broken.steps["slow_first"])
+        others = np.flatnonzero(broken.steps["complete"] & ~broken.steps["slow_first"])
+        if not len(slow) or not len(others):
             continue
-        usual, ratio = float(np.median(lengths[1:])), 0.0
-        if usual:
-            ratio = float(lengths[0]) / usual
-        if ratio <= _RATIO.value:
-            continue
-        step, after = int(broken.steps["step"][rows[0]]), broken.steps["step"][rows[1:]]
+        row, lengths = int(slow[0]), broken.parts_ns.sum(axis=1)
+        first_ns, usual = int(lengths[row]), float(np.median(lengths[others]))
+        step = int(broken.steps["step"][row])
         yield Finding(
-            title=f"The first recorded step takes {time_text(int(lengths[0]))}, the others "
-            f"{time_text(usual)}: means are better without it",
+            title=f"The first recorded step takes {time_text(first_ns)}, the others "
+            f"{time_text(usual)}: means leave it out",
             metric="first step over the median of the others",
-            value=ratio,
+            value=first_ns / usual,
             unit="ratio",
             confidence="high",
-            evidence=({"first_ns": int(lengths[0]), "median_of_others_ns": usual},),
+            evidence=({"first_ns": first_ns, "median_of_others_ns": usual},),
             rank=broken.rank,
             step=step,
-            window_ns=(
-                int(broken.steps["start_ns"][rows[0]]),
-                int(broken.steps["end_ns"][rows[0]]),
-            ),
-            advice=f"Ask with --step {int(after.min())}-{int(after.max())}; record with a longer "
-            "warmup in torch.profiler.schedule.",
+            window_ns=(int(broken.steps["start_ns"][row]), int(broken.steps["end_ns"][row])),
+            advice=f"Record with a longer warmup in torch.profiler.schedule; --step {step} asks about "
+            "this step alone.",
             query="stepscope steps SRC --json",
         )

@@ -1,0 +1,215 @@
+"""The period of a recording whose steps nothing marks: what recurs, from one repeat to the next.
+
+Looked at is the thread that launches most, as a sequence of names: its ranges, its outermost operators
+and its launches of graphs, in order of time, with numbers in names left out (`decode bs=8` recurs as
+`decode bs=16`). A name that occurs at least three times cuts the sequence into repeats. They are steps
+if each of them has the content of the typical one. Layers within steps do not: between the last layer
+of a step and the first of the next lies what is between no others. The layers of a single step are
+none either: nearly all that lies before the first repeat and after the last one must occur in repeats.
+
+Ranges are tried first, then launches of graphs, then operators, and of each kind the rarest name first:
+the largest sequence that recurs. Where nothing recurs like this, nothing is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.link.columns import words
+from stepscope.link.host import (
+    ANNOTATION,
+    COPY,
+    FILL,
+    GRAPH_LAUNCH,
+    LAUNCH,
+    NOWHERE,
+    OPERATOR,
+    Host,
+)
+
+Int64s = NDArray[np.int64]
+
+RULES = ("recurring range", "recurring graph launch", "recurring operators")
+"""How a period is found, in the order in which it is looked for."""
+_RANGE, _GRAPH, _OPERATOR = range(3)
+
+_FEWEST = 3
+"""Repeats from which on something is a period: two may be chance."""
+_ALIKE = 0.95
+"""Content that each repeat shares with the typical one, at least. Steps differ by a line of a log;
+embedding, head and sampling, which lie between layers, are more than this of a layer."""
+_BESIDE = 1.1
+"""What may lie before the first repeat (the end of a step that was cut) and after the start of the
+last one, in lengths of a repeat."""
+_UNSEEN = 0.1
+"""The part of it that may occur in no repeat."""
+_LEAST_CONTENT = 3
+"""Operators and ranges in a repeat that an operator starts: a loop over one operator has no steps."""
+_MOST_TRIED = 8
+"""Names of a kind that are tried. Few recur evenly over all of a recording, and each costs a pass."""
+
+_NUMBERS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Repeats in order of time (times in ns).
+
+    Args:
+        rule: how it was found, one of RULES.
+        name: of what recurs at the start of each repeat.
+        start, end: of each repeat, on the host.
+        alike: how much of its content each shares with the typical one, 0 to 1.
+        complete: false for a last one that the end of the recording cut off.
+    """
+
+    rule: str
+    name: list[str]
+    start: Int64s
+    end: Int64s
+    alike: NDArray[np.float64]
+    complete: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    """What is looked at, in order of time: positions of events, a number for the kind and name of each
+    (below `names`), and the kind of each."""
+
+    position: NDArray[np.int32]
+    name: Int64s
+    names: int
+    kind: NDArray[np.int8]
+
+
+def find_period(
+    host: Host, launch: NDArray[np.int32], *, tracks: Collection[int] = ()
+) -> Period | None:
+    """The period of a recording, None where there is none. Takes time linear in its events but for sorting.
+
+    Args:
+        host: the host events.
+        launch: position of each device event's launch, -1 for none: launches of graphs are told apart
+            by how much work they start.
+        tracks: numbers of threads that are none.
+    """
+    place = _looked_at(host, tracks)
+    if not len(place):
+        return None
+    sequence = _sequence(host, place, launch)
+    for kind, rule in enumerate(RULES):
+        for name in _evenly_recurring(sequence, kind):
+            at = np.flatnonzero(sequence.name == name)
+            alike, stop = _compared(sequence, at)
+            if alike is None:
+                continue
+            start = host.start[sequence.position[at]]
+            last = host.end[sequence.position[at[-1] : stop]].max()
+            rows = host.nesting.row[sequence.position[at]]
+            return Period(
+                rule,
+                host.table.column("name").take(rows).to_pylist(),
+                start,
+                np.append(start[1:], last),
+                alike,
+                (alike >= _ALIKE) | (np.arange(len(at)) < len(at) - 1),
+            )
+    return None
+
+
+def _looked_at(host: Host, tracks: Collection[int]) -> NDArray[np.int32]:
+    """Positions of the ranges, outermost operators and launches of graphs of the thread that launches
+    most; where nothing is launched, of the one that has most of them."""
+    nothing = np.empty(0, dtype=np.int32)
+    if not len(host):
+        return nothing
+    operator = np.where(host.kind == OPERATOR, np.arange(len(host), dtype=np.int32), NOWHERE)
+    host.nesting.inherit(operator)
+    above = host.nesting.parent
+    outermost = (host.kind == OPERATOR) & ((above < 0) | (operator[above] < 0))
+    chosen = outermost | (host.kind == ANNOTATION) | (host.role == GRAPH_LAUNCH)
+    first = host.thread_start[:-1]
+    thread = ~np.isin(host.thread_number, np.array(sorted(tracks), dtype=np.int64))
+    for counted in (np.isin(host.role, (LAUNCH, GRAPH_LAUNCH, COPY, FILL)), chosen):
+        count = np.add.reduceat(counted.astype(np.int64), first) * thread
+        if count.any():
+            most = int(count.argmax())
+            low, high = host.thread_start[most : most + 2].tolist()
+            found: NDArray[np.int32] = (np.flatnonzero(chosen[low:high]) + low).astype(np.int32)
+            return found
+    return nothing
+
+
+def _sequence(host: Host, place: NDArray[np.int32], launch: NDArray[np.int32]) -> _Sequence:
+    text, texts = words(host.table, "name")
+    numbers: dict[str, int] = {}
+    bare = [numbers.setdefault(_NUMBERS.sub("#", text), len(numbers)) for text in texts]
+    kind = np.full(len(place), _OPERATOR, dtype=np.int8)
+    kind[host.kind[place] == ANNOTATION] = _RANGE
+    graph = host.role[place] == GRAPH_LAUNCH
+    kind[graph] = _GRAPH
+    started = np.zeros(len(place), dtype=np.int64)
+    work = np.bincount(launch[launch >= 0], minlength=len(host))
+    started[graph] = 1 + work[place[graph]]
+    code = np.array(bare, dtype=np.int64)[text[host.nesting.row[place]]] * len(RULES) + kind
+    code = code * (int(started.max(initial=0)) + 1) + started
+    distinct, name = np.unique(code, return_inverse=True)
+    return _Sequence(place, name.astype(np.int64), len(distinct), kind)
+
+
+def _evenly_recurring(sequence: _Sequence, kind: int) -> list[int]:
+    """Names that recur evenly from the start of the sequence to its end, the rarest and earliest first."""
+    order = np.argsort(sequence.name, kind="stable")
+    first = np.searchsorted(sequence.name[order], np.arange(sequence.names))
+    count = np.diff(np.append(first, len(order)))
+    last = order[first + count - 1]
+    # The first repeat may be longer, by what is done once.
+    gap = np.diff(order, append=0)
+    inner = np.ones(len(order), dtype=bool)
+    inner[first + count - 1] = False
+    inner[first[count > _FEWEST]] = False
+    far = len(order) + 1
+    longest = np.maximum.reduceat(np.where(inner, gap, 0), first)
+    shortest = np.minimum.reduceat(np.where(inner, gap, far), first)
+    even = (count >= _FEWEST) & (shortest >= _ALIKE * _ALIKE * longest)
+    even &= (order[first] <= _BESIDE * longest) & (len(order) - last <= _BESIDE * longest)
+    even &= sequence.kind[order[first]] == kind
+    if kind == _OPERATOR:
+        even &= longest >= _LEAST_CONTENT
+    found = np.flatnonzero(even)
+    found = found[np.lexsort((order[first[found]], count[found]))]
+    # Of names that occur equally often, the others would cut the same repeats elsewhere.
+    rarest = np.unique(count[found], return_index=True)[1]
+    return [int(name) for name in found[rarest][:_MOST_TRIED]]
+
+
+def _compared(sequence: _Sequence, at: Int64s) -> tuple[NDArray[np.float64] | None, int]:
+    """How much of its content each repeat shares with the typical one, and where the last one ends;
+    None where they are no steps.
+
+    Args:
+        at: where in the sequence each repeat starts.
+    """
+    name, end = sequence.name, len(sequence.name)
+    lengths = np.diff(at)
+    typical = int(np.argsort(lengths, kind="stable")[(len(lengths) - 1) // 2])
+    length = int(lengths[typical])
+    has = np.bincount(name[at[typical] : at[typical + 1]], minlength=sequence.names)
+    stop = min(end, int(at[-1]) + length)
+    lengths = np.append(lengths, stop - at[-1])
+    repeat = np.repeat(np.arange(len(at)), lengths)
+    pair, count = np.unique(repeat * sequence.names + name[at[0] : stop], return_counts=True)
+    shared = np.bincount(
+        pair // sequence.names, np.minimum(count, has[pair % sequence.names]), len(at)
+    )
+    alike = shared / (lengths + length - shared)
+    unseen = int((has[name[: at[0]]] == 0).sum() + (has[name[stop:]] == 0).sum())
+    good = alike >= _ALIKE
+    if good.sum() < _FEWEST or not good[1:-1].all() or unseen > _UNSEEN * length:
+        return None, stop
+    return alike, stop
