@@ -23,7 +23,8 @@ _TYPICAL = """
     LIMIT 1 OFFSET (SELECT (count(*) - 1) // 2 FROM step WHERE {counted})
 """
 _WORK = f"""
-    SELECT work.kind, work.name, op.name AS operator, op.input_id, work.operator_id, work.direction,
+    SELECT work.kind, work.name, op.name AS operator, op.input_id, work.operator_id,
+        op.start_ns AS called_ns, forward.start_ns AS forward_called_ns, work.direction,
         work.device, work.stream, work.start_ns, work.start_ns + work.dur_ns AS end_ns,
         work.blocks_per_sm, work.graph_id IS NOT NULL OR launch.role = 'graph_launch' AS replayed
     FROM (
@@ -31,8 +32,12 @@ _WORK = f"""
         WHERE {WORK} AND rank = $rank AND span = $span AND (step = $step OR NOT $marked)
         ORDER BY start_ns LIMIT {_MOST}
     ) AS work
-    LEFT JOIN (SELECT id, name, input_id FROM host_event WHERE kind = 'operator' AND rank = $rank)
-        AS op ON op.id = work.operator_id
+    LEFT JOIN (
+        SELECT id, name, input_id, forward_id, start_ns FROM host_event
+        WHERE kind = 'operator' AND rank = $rank
+    ) AS op ON op.id = work.operator_id
+    LEFT JOIN (SELECT id, start_ns FROM host_event WHERE rank = $rank) AS forward
+        ON forward.id = op.forward_id
     LEFT JOIN (SELECT id, role FROM host_event WHERE kind = 'runtime' AND rank = $rank)
         AS launch ON launch.id = work.launch_id
     ORDER BY work.device, work.stream, work.start_ns, work.id
@@ -41,13 +46,16 @@ _WORK = f"""
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A kernel, copy or fill."""
+    """A kernel, copy or fill; `called_ns` is when its operator started, `forward_called_ns` when the
+    forward operator did that this one is the backward of."""
 
     kind: str
     name: str
     operator: str | None
     input_id: int | None
     operator_id: int | None
+    called_ns: int | None
+    forward_called_ns: int | None
     direction: str | None
     device: int
     stream: int

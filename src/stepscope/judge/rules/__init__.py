@@ -61,6 +61,7 @@ ALL = (
     "moved_tensors.layout_conversions",
     "moved_tensors.copies_and_casts",
     "unfused_optimizer",
+    "unfused_attention",
     "grids.small_grids",
     "grids.tail_waves",
     "grids.low_occupancy",

@@ -1,0 +1,33 @@
+"""Asks one rule about a made recording, read from a file as any other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stepscope
+
+
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
+    """`found(trace, "amp-off")`: the rows of one rule, its evidence as objects, its query tried."""
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
+
+    def ask(trace: dict[str, Any], rule: str) -> list[dict[str, Any]]:
+        file = tmp_path / "trace.json"
+        file.write_text(json.dumps(trace))
+        with stepscope.open(file) as recording:
+            assert recording.ask("checks").rows() is not None
+            rows = recording.ask("findings", id=rule).rows()
+            for row in rows:
+                row["evidence"] = json.loads(row["evidence"])
+                if row["query"].startswith(("SELECT", "WITH")):
+                    (again,) = recording.sql(row["query"]).rows()
+                    assert next(iter(again.values())) == pytest.approx(row["value"])
+        return rows
+
+    return ask
