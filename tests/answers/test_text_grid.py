@@ -7,7 +7,7 @@ import pytest
 
 from stepscope.answers.declare import Column, Question
 from stepscope.answers.table import Table
-from stepscope.answers.text_grid import Line, printable, shortened, value_text
+from stepscope.answers.text_grid import Line, shortened, value_text
 
 NAME = Column("name", "text", "name")
 TOTAL = Column("total_ns", "int", "time", "ns")
@@ -115,7 +115,6 @@ def test_an_empty_answer_shows_its_note_and_no_head():
 
 
 def test_a_name_from_a_file_cannot_steer_the_terminal():
-    assert printable("a\x1b[31mred\r\n\tb\x07") == "a�[31mred b�"
     assert "\x1b" not in grid_text(table_of(("\x1b[2J", 1, 1)), width=80, most=1)
 
 

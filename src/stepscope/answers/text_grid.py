@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from stepscope.answers.declare import Column
 from stepscope.answers.kernel_names import cut_apart, short_names
+from stepscope.floor.quoting import one_line, printable
 from stepscope.floor.units import (
     NOT_MEASURED,
     bandwidth_text,
@@ -35,8 +36,6 @@ _UNIT_TEXT = {
     "ratio": ratio_text,
     "count": count_text,
 }
-_CONTROL = dict.fromkeys((*range(32), 127, *range(128, 160)), "�")
-"""Names come from files: a control character in one must not reach the terminal."""
 _HELD = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]?i?B|[KMGT]?FLOP)\b|%)| (?=·)|`[^`]*`")
 """Where a line does not break: between a number and its unit, before a dot, within a command."""
 _LISTED = re.compile(r"(?<=[a-z]),(?=[a-z])")
@@ -87,11 +86,6 @@ def heads(columns: Sequence[Column]) -> list[str]:
     ]
 
 
-def printable(text: str) -> str:
-    """The text on one line, without characters that would steer a terminal."""
-    return " ".join(text.split()).translate(_CONTROL)
-
-
 def shortened(text: str, width: int) -> str:
     """The text with its middle left out where it is longer than the width; a path its beginning.
 
@@ -130,7 +124,7 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
     A number stays with its unit, and a command between backquotes on one line.
     """
-    held = _HELD.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), printable(text))
+    held = _HELD.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), one_line(text))
     lines = textwrap.wrap(held, max(width, 20), subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
@@ -196,8 +190,8 @@ def _replace(cells: list[list[str]], position: int, texts: list[str]) -> None:
 def _cell(row: Row, column: Column, in_sentences: bool, indented: bool) -> str:
     text = value_text(row[column.name], column)
     if in_sentences and "\n" in text:
-        return "\n".join(line.translate(_CONTROL) for line in text.splitlines())
-    text = printable(text)
+        return "\n".join(printable(line) for line in text.splitlines())
+    text = one_line(text)
     return "  " * int(row.get("depth") or 0) + text if indented else text
 
 
@@ -289,7 +283,7 @@ def grid_html(columns: Sequence[Column], rows: Sequence[Row]) -> str:
         "<tr>"
         + "".join(
             f'<td style="text-align:{"left" if c.type == "text" else "right"}">'
-            f"{escape(value_text(row[c.name], c))}</td>"
+            f"{escape(one_line(value_text(row[c.name], c)))}</td>"
             for c in columns
         )
         + "</tr>"

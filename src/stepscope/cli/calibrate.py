@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
+from stepscope.cli.say import put
 from stepscope.floor.units import bandwidth_text, flops_text, ratio_text
 
 if TYPE_CHECKING:
@@ -46,12 +46,10 @@ def command(device: str, seconds: float, dry_run: bool) -> None:
 
     found = measure(device, seconds)
     known = known_devices().find(found.device, found.sm_count)
-    sys.stdout.write("\n".join(result_lines(found, known)) + "\n")
+    put("\n".join(result_lines(found, known)) + "\n")
     if not dry_run:
         path = store_measured(found)
-        sys.stdout.write(
-            f"\nKept in {path}\nCompare with it: stepscope roofline SRC --limits measured\n"
-        )
+        put(f"\nKept in {path}\nCompare with it: stepscope roofline SRC --limits measured\n")
 
 
 def result_lines(found: Measured, known: Limits | None) -> Iterator[str]:

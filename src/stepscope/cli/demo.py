@@ -15,6 +15,7 @@ import click
 
 from stepscope.cli.output import put_answer
 from stepscope.cli.progress import open_watched
+from stepscope.cli.say import put, say
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError, UsageError
 
@@ -110,11 +111,11 @@ def record_example(folder: Path, *, steps: int, device: str) -> Recorded:
     began = time.perf_counter()
     # What the example prints is no answer of ours.
     with redirect_stdout(sys.stderr):
-        click.echo(f"Training {name}, measured inline (about half a minute in all) ...", err=True)
+        say(f"Training {name}, measured inline (about half a minute in all) ...")
         plan = plan_from(PLAN, source="the demo's plan")
         session = partial(inline.begin, plan, out=folder.absolute(), phases=False)
         measured = run([*train, str(PLAN_STEPS)], session)
-        click.echo(f"Training {name}, traced ...", err=True)
+        say(f"Training {name}, traced ...")
         tracer = Tracer(folder, name="demo", active=steps)
         traced = run([*train, str(steps + STEPS_BEFORE_A_TRACE)], lambda: tracer)
     if not measured or not traced:
@@ -123,7 +124,7 @@ def record_example(folder: Path, *, steps: int, device: str) -> Recorded:
             hint="look at the folder's permissions and free space, or choose one with --output DIR",
             slug="no-trace-written",
         )
-    click.echo(f"Recorded in {time.perf_counter() - began:.1f} s: {folder}\n", err=True)
+    say(f"Recorded in {time.perf_counter() - began:.1f} s: {folder}\n")
     return Recorded(inline=measured[0], trace=traced[0])
 
 
@@ -163,10 +164,10 @@ def _check_device(asked: str) -> None:
 
 def _show(recorded: Recorded) -> None:
     _ask(recorded.inline, "inline")
-    sys.stdout.write("\n")
+    put("\n")
     _ask(recorded.trace, "summary")
     name = typed_name()
-    sys.stdout.write(
+    put(
         "\nAsk more of it:\n"
         f"  {name} steps {recorded.trace}\n"
         f"  {name} modules {recorded.trace}\n"

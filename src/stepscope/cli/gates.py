@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from stepscope.cli.say import say
 from stepscope.compare.gates import Gate, Judged, judge
 from stepscope.floor.errors import CheckFailedError
 from stepscope.report.diff_text import gate_text
@@ -51,7 +50,7 @@ def tell(judged: Sequence[Judged]) -> None:
     sys.stdout.flush()
     failed = [one for one in judged if one.outcome == "failed"]
     for one in judged:
-        click.echo(gate_text(one), err=True)
+        say(gate_text(one))
     if failed:
         raise CheckFailedError(
             f"{len(failed)} of {len(judged)} gates failed"

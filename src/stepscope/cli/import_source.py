@@ -12,6 +12,7 @@ from stepscope.cli.choices import (
 )
 from stepscope.cli.output import check_form, put_answer
 from stepscope.cli.progress import progress_on
+from stepscope.cli.say import say
 
 
 @click.command(name="import", short_help="Reads traces into a store to keep.")
@@ -80,5 +81,5 @@ def command(
         skipped = trace.store.facts.get("skipped", [])
     put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet)
     for file in skipped:
-        click.echo(f"skipped {file['path']}: {file['reason']}", err=True)
-    click.echo(f"{directory}: ready; ask it with: stepscope summary {directory}", err=True)
+        say(f"skipped {file['path']}: {file['reason']}")
+    say(f"{directory}: ready; ask it with: stepscope summary {directory}")

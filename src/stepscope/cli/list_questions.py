@@ -7,6 +7,7 @@ import json
 import click
 
 from stepscope.answers.declare import Question
+from stepscope.cli.say import put
 from stepscope.questions import every, find
 
 
@@ -22,13 +23,13 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     asked = [find(name) for name in names] if names else every()
     if as_json:
         answer = {"questions": [_as_json(question) for question in asked]}
-        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+        put(json.dumps(answer, indent=2, ensure_ascii=False) + "\n", is_json=True)
     elif names:
         from stepscope.report.question_page import question_page
 
-        click.echo("\n".join(question_page(question) for question in asked), nl=False)
+        put("\n".join(question_page(question) for question in asked))
     else:
-        click.echo("\n\n".join(_as_text(question) for question in asked))
+        put("\n\n".join(_as_text(question) for question in asked) + "\n")
 
 
 def _as_text(question: Question) -> str:

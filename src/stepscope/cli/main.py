@@ -7,6 +7,7 @@ interrupted. stdout carries the answer and nothing else.
 from __future__ import annotations
 
 import difflib
+import io
 import os
 import shlex
 import sys
@@ -18,6 +19,7 @@ from typing import TextIO
 import click
 
 from stepscope import __version__
+from stepscope.cli.say import put, say
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError
 from stepscope.questions import OURS
@@ -114,7 +116,7 @@ def commands(ctx: click.Context) -> None:
     data with --json, --csv or --parquet.
     """
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        put(ctx.get_help() + "\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -128,10 +130,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StepScopeError as error:
         return _tell(error)
     except click.ClickException as error:
-        error.show()
+        words = io.StringIO()
+        error.show(words)
+        say(words.getvalue().rstrip("\n"))
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("stepscope: interrupted", err=True)
+        say("stepscope: interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         _close_stdout()
@@ -184,10 +188,10 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _tell(error: StepScopeError) -> int:
     """One line of what, one line of what to do; returns the exit code."""
     slug = f" [{error.slug}]" if error.slug else ""
-    lines = [f"stepscope: {' '.join(error.message.split())}{slug}"]
+    lines = [f"stepscope: {error.message}{slug}"]
     if error.hint:
-        lines.append(f"  {' '.join(error.hint.split())}")
-    click.echo("\n".join(lines), err=True)
+        lines.append(f"  {error.hint}")
+    say("\n".join(lines))
     return error.exit_code
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-import click
-
+from stepscope.cli.say import put, say
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import UsageError
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
-
-_PIECE = 1 << 16
-"""Characters that are written at once."""
 
 ERRORS = {
     "two-forms": "An answer has one form: `--json`, `--csv` or `--parquet FILE`.",
@@ -66,18 +62,18 @@ def put_answer(
         StepScopeError: the Parquet file cannot be written.
     """
     if as_json:
-        _write(table.to_json() + "\n")
+        put(table.to_json() + "\n", is_json=True)
     elif as_csv:
-        _write(table.to_csv())
+        put(table.to_csv())
         _tell_apart(table)
     elif as_spaces:
         from stepscope.report.text import spaced_text
 
-        _write(spaced_text(table))
+        put(spaced_text(table))
         _tell_apart(table)
     elif parquet is not None:
         table.to_parquet(parquet)
-        click.echo(f"{parquet}: {len(table)} rows", err=True)
+        say(f"{parquet}: {len(table)} rows")
         _tell_apart(table)
     else:
         from stepscope.report.text import answer_lines, print_lines, text_width
@@ -87,14 +83,6 @@ def put_answer(
             table, width=fit, most=most, whole=whole, command=typed_name(), source=source
         )
         print_lines(lines, sys.stdout)
-
-
-def _write(text: str) -> None:
-    """Writes in pieces: an unbuffered stdout (PYTHONUNBUFFERED) loses without a word what a closed
-    pipe does not take of one large piece.
-    """
-    for start in range(0, len(text), _PIECE):
-        sys.stdout.write(text[start : start + _PIECE])
 
 
 def _tell_apart(table: Table) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stepscope.cli.say import put, say
 from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError, UsageError
 
@@ -116,7 +117,7 @@ def command(
         _put(text, place, stdout)
         if output is not None:
             events = sum(one.events for one in found)
-            click.echo(f"{output}: {events} events", err=True)
+            say(f"{output}: {events} events")
 
     # A script may change its directory.
     place = None if output is None else output.absolute()
@@ -160,7 +161,7 @@ def _put(text: str, output: Path | None, stdout: int | None) -> None:
 
         write_all(stdout, text)
     else:
-        sys.stdout.write(text)
+        put(text)
 
 
 def _check_writable(output: Path | None) -> None:

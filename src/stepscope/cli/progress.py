@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from stepscope.floor.quoting import printable
 from stepscope.store.progress import Progress, Unit
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class TerminalProgress(Progress):
             transient=True,
         )
         self._bar.start()
-        self._task = self._bar.add_task(what, total=total)
+        self._task = self._bar.add_task(printable(what), total=total)
 
     def advance(self, amount: int = 1) -> None:
         """Says that the task got further by so many steps or bytes."""

@@ -21,6 +21,7 @@ from stepscope.cli.choices import (
 )
 from stepscope.cli.output import check_form, put_answer
 from stepscope.cli.progress import open_watched, progress_on
+from stepscope.cli.say import say
 from stepscope.report.pictures import PICTURES
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def question_command(question: Question) -> click.Command:
             source=asked.get("source", ""),
         )
         if picture is not None:
-            click.echo(f"{picture}: drawn", err=True)
+            say(f"{picture}: drawn")
         if judged:
             tell(judged)
 

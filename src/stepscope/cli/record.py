@@ -12,6 +12,7 @@ import click
 
 from stepscope.cli.all_ranks import of_one_rank, wrote_phases
 from stepscope.cli.choices import check_recorded_ranks
+from stepscope.cli.say import put, say
 from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError, UsageError
@@ -250,11 +251,11 @@ def _tell(
     if not new:
         # A tracer that has started warns by itself of what it did not record.
         if tracer is None or "torch" not in sys.modules:
-            click.echo(_nothing(), err=True)
+            say(_nothing())
         return
     for path in new:
         instead = ", in place of an earlier one" if path in before else ""
-        click.echo(f"wrote {path}{instead}", err=True)
+        say(f"wrote {path}{instead}")
     _note_others(before, new, process.world_size)
     phases = any(path.name.endswith(".phases.json") for path in new)
     of_all = phases and wrote_phases(lambda: _files(out), before, process.world_size)
@@ -265,7 +266,7 @@ def _tell(
             _note_unfinished(path)
     where = new[0] if len(new) == 1 and process.world_size == 1 else out
     name = typed_name()
-    click.echo(f"Ask more of it: {name} --help, then {name} QUESTION {where}", err=True)
+    say(f"Ask more of it: {name} --help, then {name} QUESTION {where}")
 
 
 def _nothing() -> str:
@@ -290,10 +291,9 @@ def _note_others(before: dict[Path, int], new: list[Path], world_size: int) -> N
     ]
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        click.echo(
+        say(
             f"note: {others[0]}{more} was there before; a question about the folder takes "
-            "them for the same run, so give each run a folder of its own (-o)",
-            err=True,
+            "them for the same run, so give each run a folder of its own (-o)"
         )
 
 
@@ -310,14 +310,13 @@ def _note_unfinished(path: Path) -> None:
     if not ended:
         return
     if not profile["iterations_run"]:
-        click.echo(_nothing(), err=True)
+        say(_nothing())
         return
     more = f" and {len(ended) - 1} more" if len(ended) > 1 else ""
-    click.echo(
+    say(
         f"note: {profile['iterations_run']} iterations were too few for the plan: "
         f'"{ended[0]["label"]}"{more} was not measured; cut the plan down, lower its repetitions, '
-        "or let the script run longer",
-        err=True,
+        "or let the script run longer"
     )
 
 
@@ -331,7 +330,7 @@ def _summarise(path: Path, source: Path) -> None:
     question = {"prof": "inline", "phases": "phases"}.get(kind, "summary")
     try:
         with open_trace(source) as trace:
-            sys.stdout.write("\n")
+            put("\n")
             answer = trace.ask(question)
             put_answer(
                 answer if source == path else of_one_rank(answer),
@@ -341,8 +340,8 @@ def _summarise(path: Path, source: Path) -> None:
     except StepScopeError as error:
         # The job has done its work: that we cannot show it is no failure of the job.
         hint = f"\n  {error.hint}" if error.hint else ""
-        click.echo(f"stepscope: {error.message}{hint}", err=True)
+        say(f"stepscope: {error.message}{hint}")
     except Exception as error:
         if isinstance(error, BrokenPipeError):
             raise
-        click.echo(f"stepscope: {path} cannot be shown: {type(error).__name__}: {error}", err=True)
+        say(f"stepscope: {path} cannot be shown: {type(error).__name__}: {error}")

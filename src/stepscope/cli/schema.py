@@ -7,6 +7,7 @@ import json
 import click
 
 from stepscope.answers.selection import check_name
+from stepscope.cli.say import put
 from stepscope.schema.declare import SchemaTable
 from stepscope.schema.tables import STORE_VERSION, TABLES
 
@@ -27,9 +28,9 @@ def command(tables: tuple[str, ...], as_json: bool) -> None:
     chosen = [TABLES[check_name(name, tuple(TABLES), "table")] for name in tables or TABLES]
     if as_json:
         answer = {"version": STORE_VERSION, "tables": [_as_json(table) for table in chosen]}
-        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+        put(json.dumps(answer, indent=2, ensure_ascii=False) + "\n", is_json=True)
     else:
-        click.echo("\n\n".join([*map(_as_text, chosen), *([] if tables else [ANSWERS])]))
+        put("\n\n".join([*map(_as_text, chosen), *([] if tables else [ANSWERS])]) + "\n")
 
 
 def _as_text(table: SchemaTable) -> str:

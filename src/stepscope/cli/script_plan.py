@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-import click
-
+from stepscope.cli.say import say
 from stepscope.cli.script_end import exit_code, show_traceback
 from stepscope.floor.errors import StepScopeError
 from stepscope.floor.ranks import this_process
@@ -226,4 +225,4 @@ def write_all(descriptor: int, text: str) -> None:
 
 
 def _say(text: str) -> None:
-    click.echo(f"stepscope: {text}", err=True)
+    say(f"stepscope: {text}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from stepscope.cli.choices import source_argument
+from stepscope.cli.say import say
 
 
 @click.command(
@@ -31,4 +32,4 @@ def command(source: str, output: str, title: str | None) -> None:
 
     check_name(output)
     written = save_figure(timeline_chart(source, title=title), output)
-    click.echo(f"{written}: drawn", err=True)
+    say(f"{written}: drawn")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from stepscope.cli.choices import check_recorded_ranks
+from stepscope.cli.say import put, say
 from stepscope.floor.errors import StepScopeError
 
 ERRORS = {
@@ -81,13 +82,13 @@ def command(
     check_recorded_ranks(ranks)
     wanted = new_request(steps=steps, at_step=at, ranks=ranks, memory=memory, stack=stack)
     order = agree(job_dir, wanted, lead_seconds=lead, timeout_seconds=timeout)
-    click.echo(f"recording {steps} step{'s'[: steps != 1]} from step {order.at_step}", err=True)
+    say(f"recording {steps} step{'s'[: steps != 1]} from step {order.at_step}")
     if wait == 0:
         return
     answers = wait_until_done(job_dir, order, timeout_seconds=wait)
     for answer in answers:
         for file in answer.files:
-            click.echo(file)
+            put(f"{file}\n")
     if not answers:
         raise StepScopeError(
             f"no rank has reported within {wait:g} s that it recorded step {order.at_step}",

@@ -9,6 +9,8 @@ it and explain its slug there. A slug that several modules of a room raise is ex
 
 from __future__ import annotations
 
+from stepscope.floor.quoting import printable
+
 
 class StepScopeError(Exception):
     """Something the user can act on. Exit code 1.
@@ -22,9 +24,10 @@ class StepScopeError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str = "", slug: str = "error") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        # Both name files, whose names are others'. Python shows an error that nobody caught as it is.
+        self.message = printable(" ".join(map(str.strip, message.splitlines())))
+        self.hint = printable(" ".join(map(str.strip, hint.splitlines())))
+        super().__init__(self.message)
         self.slug = slug
 
 

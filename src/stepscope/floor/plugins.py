@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, ParamSpec, TextIO, TypeVar
 
 from stepscope.floor.errors import StepScopeError
+from stepscope.floor.quoting import printable
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -73,7 +74,7 @@ class PlugIn:
         if self in _said:
             return
         _said.add(self)
-        sys.stderr.write(f"stepscope: {self} is left out: {_words(cause)}\n")
+        sys.stderr.write(printable(f"stepscope: {self} is left out: {_words(cause)}") + "\n")
 
     def or_else(self, otherwise: Result, call: Callable[Given, Result]) -> Callable[Given, Result]:
         """The call; when it fails, the plug-in is left out and the result is `otherwise`."""

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from stepscope.floor.quoting import printable
 from stepscope.record.compiling import compiling_check
 
 
@@ -22,6 +23,7 @@ class RecordingWarning(RuntimeWarning):
 
 def warn_once(message: str) -> None:
     """Warns without ever raising, also where warnings are turned into errors (`python -W error`)."""
+    message = printable(message)
     try:
         warnings.warn(message, RecordingWarning, stacklevel=3)
     except Exception:

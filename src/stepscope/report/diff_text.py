@@ -10,12 +10,12 @@ from stepscope.answers.text_grid import (
     MARK,
     Line,
     note_lines,
-    printable,
     shortened,
     warning_lines,
     wrapped,
 )
 from stepscope.compare.drivers import Row, drivers_of
+from stepscope.floor.quoting import one_line
 from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_text
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def verdict_sentence(rows: Sequence[Row]) -> str:
 
 def _parts(rows: Sequence[Row]) -> str:
     return ", ".join(
-        f"{_short_name(printable(row['name']), 44)} {signed_time(row['change_ns'])}" for row in rows
+        f"{_short_name(one_line(row['name']), 44)} {signed_time(row['change_ns'])}" for row in rows
     )
 
 
@@ -131,10 +131,10 @@ def _grid(rows: Sequence[Row], width: int) -> list[Line]:
     if "calls_before" in rows[0]:
         columns.append(("calls", [_calls(row) for row in rows], False))
     if "inside" in rows[0]:
-        inside = [shortened(printable(row["inside"] or NOT_MEASURED), 30) for row in rows]
+        inside = [shortened(one_line(row["inside"] or NOT_MEASURED), 30) for row in rows]
         columns.append(("inside", inside, True))
     widths = [max(len(head), *map(len, cells)) for head, cells, _ in columns]
-    names = [f"{_INSIDE if row.get('inside') else ''}{printable(row['name'])}" for row in rows]
+    names = [f"{_INSIDE if row.get('inside') else ''}{one_line(row['name'])}" for row in rows]
     least = _NARROWEST_NAME if width < _WIDE else _NARROWEST_WHERE_WIDE
     least = min(least, max(map(len, names)))
     count = len(columns)
@@ -173,7 +173,7 @@ def _calls(row: Row) -> str:
 def gate_text(judged: Judged) -> str:
     """What became of a gate, on one line: the measured change and its interval."""
     row = judged.row
-    words = [f"gate '{printable(judged.gate.text)}' {judged.outcome}"]
+    words = [f"gate '{one_line(judged.gate.text)}' {judged.outcome}"]
     if row["change_ns"] is not None:
         relative = (
             f" ({signed_ratio(row['change_ratio'])})" if row["change_ratio"] is not None else ""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.floor.quoting import one_line
 from stepscope.floor.units import bandwidth_text, flops_text, ratio_text, time_text
 from stepscope.report.figures import check_name
 
@@ -86,7 +87,7 @@ def picture_of(table: Table) -> Picture:
         ]
         points.append(
             Point(
-                " ".join(filter(None, (row["name"], row.get("input_dims")))),
+                one_line(" ".join(filter(None, (row["name"], row.get("input_dims"))))),
                 ", ".join(filter(None, told)),
                 row["intensity"],
                 row["flop_per_s"],
@@ -97,7 +98,7 @@ def picture_of(table: Table) -> Picture:
         if row["peak_flop_per_s"] and row["peak_bytes_per_s"] and row["bound"] in _BOUNDS:
             ceiling = Ceiling(dtype, row["peak_flop_per_s"], row["peak_bytes_per_s"])
             ceilings[ceiling] = None
-        devices[row["device_name"] or "unknown device"] = None
+        devices[one_line(row["device_name"] or "unknown device")] = None
     if not points:
         raise UsageError(
             "there is nothing to draw: no row has operations and bytes",

@@ -9,7 +9,8 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.kernel_names import cut_apart, short_names
-from stepscope.answers.text_grid import MARK, Line, printable, shortened, wrapped
+from stepscope.answers.text_grid import MARK, Line, shortened, wrapped
+from stepscope.floor.quoting import one_line
 from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_text
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def _worth_changing(sections: dict[str, list[Row]], width: int) -> list[Line]:
     for row in rows:
         saving = f"  {time_text(row['time_ns']):>12}{ratio_text(row['share_ratio']):>9}  "
         room = max(12, width - len(saving))
-        title = textwrap.shorten(printable(row["text"]), room, placeholder=" …")
+        title = textwrap.shorten(one_line(row["text"]), room, placeholder=" …")
         lines.append(Line(f"{saving}{title}"))
     return lines
 
@@ -212,7 +213,7 @@ def _top_lists(lists: list[tuple[str, list[Row]]], room: int, width: int) -> lis
                 _top_line(f"{title} by {rows[0]['text']}", "time", "share", "calls", width), "head"
             )
         )
-        names = [printable(row["item"]) for row in rows[:fair]]
+        names = [one_line(row["item"]) for row in rows[:fair]]
         if title == _LISTS["kernels"]:
             names = cut_apart(short_names(names), _room(width) - 2)
         lines += [
@@ -249,7 +250,7 @@ def _checks(rows: list[Row], width: int, command: str) -> list[Line]:
         severity, _, explanation = row["text"].partition(": ")
         severe = severity in ("error", "warning")
         where = "" if row["rank"] is None else f" (rank {row['rank']})"
-        text = f"{MARK if severe else '·'} {row['item']}{where}: {printable(explanation)}"
+        text = f"{MARK if severe else '·'} {row['item']}{where}: {one_line(explanation)}"
         # Its first words say what was found; all of them are in `stepscope checks`.
         line = textwrap.shorten(text, width, placeholder=" …")
         lines.append(Line(line, "warning" if severe else "note"))

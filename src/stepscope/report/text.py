@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
-from stepscope.answers.text_grid import Line, printable
+from stepscope.answers.text_grid import Line
+from stepscope.floor.quoting import one_line, printable
 from stepscope.questions import OURS, find
 
 if TYPE_CHECKING:
@@ -120,18 +121,18 @@ def spaced_text(table: Table) -> str:
 
 
 def _word(value: object) -> str:
-    text = "_".join(printable("" if value is None else str(value)).split())
+    text = "_".join(one_line("" if value is None else str(value)).split())
     return text or "-"
 
 
 def print_lines(lines: Iterable[Line], stream: TextIO) -> None:
     """Writes lines, in colour where the stream is a terminal."""
     if not stream.isatty() or os.environ.get("NO_COLOR"):
-        stream.writelines(f"{line.text}\n" for line in lines)
+        stream.writelines(f"{printable(line.text)}\n" for line in lines)
         return
     from rich.console import Console
     from rich.text import Text
 
     console = Console(file=stream, highlight=False)
     for line in lines:
-        console.print(Text(line.text, style=_COLOURS[line.style]), soft_wrap=True)
+        console.print(Text(printable(line.text), style=_COLOURS[line.style]), soft_wrap=True)
