@@ -195,3 +195,27 @@ def test_by_stack_a_kernel_has_the_call_stack_of_what_launched_it(diff):
         """,
         by="stack",
     )  # fmt: skip
+
+
+def test_tensor_cores_by_the_operator_and_the_library_by_the_name(diff):
+    product = "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x3_tn"
+    plain = "ampere_sgemm_128x64_nn"
+    diff(
+        "kernels",
+        {
+            "device_event": [
+                {"name": product, "dur_ns": 60, "operator_id": 0, "operator_name": "aten::mm"},
+                {"name": plain, "dur_ns": 30, "operator_id": 0, "operator_name": "aten::mm"},
+                {"name": plain, "dur_ns": 10, "operator_id": 1, "operator_name": "mine::op"},
+                {"name": "mystery", "dur_ns": 5, "operator_id": 1, "operator_name": "mine::op"},
+                {"name": "cutlass_gemm", "dur_ns": 4},
+            ],
+        },
+        f"""
+        name,total_ns,tensor_core_eligible_ratio,tensor_core_used,library
+        {product},60,1.0,True,cuBLAS
+        {plain},40,0.75,False,cuBLAS
+        mystery,5,0.0,,
+        cutlass_gemm,4,1.0,,CUTLASS
+        """,
+    )

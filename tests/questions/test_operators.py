@@ -357,3 +357,89 @@ def test_inner_calls_are_those_with_an_alike_ancestor(make_scope, rows, random):
     shuffled = random.sample(rows, len(rows))
     found = inner_calls(make_scope({"host_event": shuffled}), "kind = 'operator'")
     assert set(found["id"]) == expected
+
+
+def test_by_arguments_calls_are_alike_in_strides_and_values_too(diff):
+    inputs = {"dims": "[[2,3]]", "types": '["float"]'}
+    diff(
+        "operators",
+        {
+            "host_event": [
+                {"id": number, "name": "aten::mul", "start_ns": 10 * number, "dur_ns": 5 + number,
+                 "input_id": given}
+                for number, given in enumerate((0, 1, 2, 0))
+            ],
+            "operator_input": [
+                {"input_id": 0, **inputs, "strides": "[[3,1]]", "values": "[2]"},
+                {"input_id": 1, **inputs, "strides": "[[1,2]]", "values": "[2]"},
+                {"input_id": 2, **inputs, "strides": "[[3,1]]", "values": "[4]"},
+            ],
+        },
+        """
+        name,input_dims,input_types,input_strides,input_values,calls,host_total_ns
+        aten::mul,"[[2,3]]","[""float""]","[[3,1]]",[2],2,13
+        aten::mul,"[[2,3]]","[""float""]","[[3,1]]",[4],1,7
+        aten::mul,"[[2,3]]","[""float""]","[[1,2]]",[2],1,6
+        """,
+        by="arguments",
+    )  # fmt: skip
+
+
+def test_delays_reach_to_the_first_and_the_last_work_launched_anywhere_in_a_call(diff):
+    # linear calls addmm, which launches kernels that run from 50 to 90 and from 95 to 130; a second
+    # linear launches one itself; relu launches nothing, and is in no mean.
+    diff(
+        "operators",
+        {
+            "host_event": [
+                {"id": 0, "name": "aten::linear", "dur_ns": 40, "device_ns": 75},
+                {"id": 1, "name": "aten::addmm", "start_ns": 10, "dur_ns": 20, "parent_id": 0,
+                 "depth": 1, "device_ns": 75},
+                {"id": 2, "name": "aten::linear", "start_ns": 200, "dur_ns": 10, "device_ns": 5},
+                {"id": 3, "name": "aten::relu", "start_ns": 300, "dur_ns": 10},
+            ],
+            "device_event": [
+                {"name": "gemm", "start_ns": 50, "dur_ns": 40, "operator_id": 1},
+                {"name": "epilogue", "start_ns": 95, "dur_ns": 35, "operator_id": 1},
+                {"name": "gemv", "start_ns": 210, "dur_ns": 5, "operator_id": 2},
+            ],
+        },
+        """
+        name,device_self_ns,first_delay_ns,last_delay_ns
+        aten::addmm,75,40.0,120.0
+        aten::linear,5,30.0,72.5
+        aten::relu,0,,
+        """,
+    )  # fmt: skip
+
+
+def test_tensor_cores_and_libraries_of_what_an_operator_launched_itself(diff):
+    kernels = [
+        ("ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x3_tn", 60, 0),
+        ("void splitKreduce_kernel<32, 16, int>(int)", 20, 0),
+        ("my_own_kernel", 20, 0),
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::relu>(int)", 30, 1),
+        ("mystery", 10, 2),
+    ]
+    names = ["aten::addmm", "aten::relu", "mine::op"]
+    diff(
+        "operators",
+        {
+            "host_event": [
+                {"id": number, "name": name, "start_ns": 10 * number, "dur_ns": 9 - number}
+                for number, name in enumerate(names)
+            ],
+            "device_event": [
+                {"name": name, "dur_ns": dur, "operator_id": operator,
+                 "operator_name": names[operator]}
+                for name, dur, operator in kernels
+            ] + [{"name": "Memset", "kind": "fill", "dur_ns": 1}],
+        },
+        """
+        name,device_self_ns,tensor_core_eligible,tensor_core_ratio,library
+        aten::addmm,100,True,0.6,cuBLAS
+        aten::relu,30,False,,PyTorch
+        mine::op,10,False,,
+        (no operator),1,,,
+        """,
+    )  # fmt: skip

@@ -218,3 +218,13 @@ def test_its_words_are_among_the_columns_of_a_prompt(answer: Any) -> None:
     assert lines[1].split()[-1] == "text"
     assert any("Communication-bound: for" in line for line in lines)
     assert max(map(len, lines)) <= 80
+
+
+def test_a_device_is_shown_with_its_memory_and_compute_capability(answer):
+    known = {"memory_bytes": 80 << 30, "compute_major": 9, "compute_minor": 0}
+    devices = [{**TRAINING["device"][0], **known}, TRAINING["device"][1]]
+    rows = answer("summary", {**TRAINING, "device": devices}).rows()
+    assert [(row["count"], row["text"]) for row in rows if row["item"] == "H100"] == [
+        (1, "device, 80.00 GiB memory, compute capability 9.0"),
+        (1, "device"),
+    ]

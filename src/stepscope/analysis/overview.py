@@ -29,8 +29,9 @@ from stepscope.answers.scope import Scope
 Row = dict[str, Any]
 
 _DEVICES = """
-    SELECT kind, name, count(*) AS devices FROM device WHERE used
-    GROUP BY kind, name ORDER BY devices DESC, kind, name
+    SELECT kind, name, memory_bytes, compute_major, compute_minor, count(*) AS devices
+    FROM device WHERE used
+    GROUP BY ALL ORDER BY devices DESC, kind, name, memory_bytes, compute_major, compute_minor
 """
 
 _HOST_OPERATORS = """
@@ -168,7 +169,7 @@ def _add_devices(times: Times, scope: Scope, rank: int, work: Any, steps: Any) -
 
 
 def devices(scope: Scope) -> list[Row]:
-    """Kinds, names and numbers of the devices that have work."""
+    """Kinds, names and numbers of the devices that have work, with memory and compute capability."""
     rows: list[Row] = scope.sql(_DEVICES).to_pylist()
     return rows
 

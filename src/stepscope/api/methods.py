@@ -82,17 +82,19 @@ class QuestionMethods(ABC):
     def operators(
         self,
         *,
-        by: Literal["name", "shape", "stack"] = "name",
+        by: Literal["name", "shape", "arguments", "stack"] = "name",
         **asked: Unpack[Asked],
     ) -> Table:
         """Which operators take the time?
 
         Args:
-            by: what to tell apart: name, name and input shapes, or name and call stack.
+            by: what to tell apart: name, name and input shapes, name and all that is recorded
+                of the inputs, or name and call stack.
 
-        Columns: name, input_dims, input_types, frame, call_stack, calls, device_self_ns,
-        device_share_ratio, device_total_ns, device_events, host_self_ns, host_share_ratio,
-        host_total_ns, host_mean_ns.
+        Columns: name, input_dims, input_types, input_strides, input_values, frame, call_stack,
+        calls, device_self_ns, device_share_ratio, device_total_ns, device_events, host_self_ns,
+        host_share_ratio, host_total_ns, host_mean_ns, first_delay_ns, last_delay_ns,
+        tensor_core_eligible, tensor_core_ratio, library.
         """
         return self.ask("operators", by=by, **asked)
 
@@ -110,9 +112,31 @@ class QuestionMethods(ABC):
 
         Columns: name, kind, graph_id, graph_node_id, grid, block, registers_per_thread,
         shared_memory_bytes, operator, frame, call_stack, count, total_ns, share_ratio, mean_ns,
-        std_ns, min_ns, median_ns, max_ns, blocks_per_sm, occupancy_ratio.
+        std_ns, min_ns, median_ns, max_ns, blocks_per_sm, occupancy_ratio,
+        tensor_core_eligible_ratio, tensor_core_used, library.
         """
         return self.ask("kernels", by=by, **asked)
+
+    def short_kernels(
+        self,
+        *,
+        by: Literal["kernel", "histogram"] = "kernel",
+        below_ns: int = 10000,
+        bins: int = 10,
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """Which kernels run for a few microseconds only, how many are there, and how long do they take?
+
+        Args:
+            by: a row a `kernel` and operator, or a `histogram` of the durations of all short
+                kernels.
+            below_ns: kernels that run for less than this are short (ns).
+            bins: bins of the histogram, equally wide.
+
+        Columns: name, operator, from_ns, to_ns, count, count_ratio, total_ns, share_ratio,
+        mean_ns, min_ns, max_ns.
+        """
+        return self.ask("short-kernels", by=by, below_ns=below_ns, bins=bins, **asked)
 
     def modules(self, *, depth: int | None = None, **asked: Unpack[Asked]) -> Table:
         """Which parts of the model take the time, forward and backward?

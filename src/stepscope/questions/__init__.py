@@ -22,6 +22,7 @@ ALL = (
     "device_time",
     "operators",
     "kernels",
+    "short_kernels",
     "modules",
     "copies",
     "launches",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.attribution import LABELLED_WORK
+from stepscope.analysis.kernel_traits import ELIGIBLE, KERNELS, TRAITS
 from stepscope.answers.declare import Column, by_form, question
 from stepscope.formats.evidence import DEVICE_WORK
 
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.answers.scope import Scope
-
-_KERNELS = "kind IN ('computation', 'communication')"
 
 _OUTSIDE = "(outside CUDA graphs)"
 
@@ -27,12 +26,12 @@ _BY_PROPERTIES = (
     "shared_memory_bytes, operator"
 )
 _FORMS = {
-    "name": ("name, kind", "name, kind", f"SELECT * FROM device_event WHERE {_KERNELS}"),
+    "name": ("name, kind", "name, kind", f"SELECT * FROM device_event WHERE {KERNELS}"),
     "properties": (
         _BY_PROPERTIES,
         f"name, kind, {_three('grid')}, {_three('block')}, registers_per_thread, "
         "shared_memory_bytes, operator",
-        f"SELECT *, charged_to AS operator FROM ({LABELLED_WORK}) WHERE {_KERNELS}",
+        f"SELECT *, charged_to AS operator FROM ({LABELLED_WORK}) WHERE {KERNELS}",
     ),
     "stack": (
         "name, kind, operator, frame, call_stack",
@@ -46,7 +45,7 @@ _FORMS = {
         LEFT JOIN call_stack
             ON (call_stack.rank, call_stack.span, call_stack.stack_id)
                 = (work.rank, work.span, host.stack_id)
-        WHERE {_KERNELS}
+        WHERE {KERNELS}
         """,
     ),
     "graph": (
@@ -60,7 +59,7 @@ _FORMS = {
                 CASE WHEN replayed THEN graph_node_id END AS graph_node_id
             ),
             CASE WHEN replayed THEN charged_to END AS operator
-        FROM ({LABELLED_WORK}) WHERE {_KERNELS}
+        FROM ({LABELLED_WORK}) WHERE {KERNELS}
         """,
     ),
 }
@@ -105,6 +104,18 @@ def _weighted(column: str) -> str:
             "estimated achieved occupancy, mean weighted by duration",
             "ratio",
         ),
+        Column(
+            "tensor_core_eligible_ratio",
+            "float",
+            "the part of its time that tensor cores could have done",
+            "ratio",
+        ),
+        Column(
+            "tensor_core_used",
+            "bool",
+            "whether it uses tensor cores; empty where its name does not tell",
+        ),
+        Column("library", "text", "where it comes from, by its name"),
     ),
     rests_on=DEVICE_WORK,
     parameters=(
@@ -129,6 +140,11 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
     0 to 1: resident threads over the most there could be. Both means are weighted by duration,
     as in the TensorBoard plugin, over the kernels that have a value.
 
+    A kernel's time is *eligible* for tensor cores when the operator that launched it is a product of
+    matrices, a convolution, attention or a recurrent cell, or when it uses them; without an operator its
+    name decides. Whether it uses them is read from its name alone; `tensor-cores` knows the operator's
+    element type too, and says why eligible time is not on them.
+
     With `--by properties` a row is a name with grid, block, registers, shared memory and the
     operator that launched it; with `--by stack` a name with operator and Python call stack, empty
     where the recording has none (see `operators`). With `--by graph` a row is a node of a CUDA graph over all its
@@ -137,11 +153,14 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
     enclosed by one either, its operator reads `CUDA graph N (unattributed)`, without number
     where the recorder gave none.
     """
+    from stepscope.analysis.kernel_traits import kernel_traits
+
     keys, shown, rows = _FORMS[by]
     # A replayed kernel may well be called like the row of the rest: only that has no kind.
     last = "kind IS NULL, " if by == "graph" else ""
     return scope.sql(
         f"""
+        WITH traits AS ({TRAITS})
         SELECT
             {shown},
             count(*) AS count,
@@ -153,9 +172,14 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
             median(dur_ns) AS median_ns,
             max(dur_ns) AS max_ns,
             {_weighted("blocks_per_sm")} AS blocks_per_sm,
-            {_weighted("occupancy_ratio")} AS occupancy_ratio
-        FROM ({rows})
+            {_weighted("occupancy_ratio")} AS occupancy_ratio,
+            coalesce(sum(dur_ns) FILTER ({ELIGIBLE}), 0) / nullif(sum(dur_ns), 0)
+                AS tensor_core_eligible_ratio,
+            any_value(uses_tensor_cores) AS tensor_core_used,
+            any_value(library) AS library
+        FROM ({rows}) LEFT JOIN traits USING (name)
         GROUP BY {keys}
         ORDER BY {last}total_ns DESC, {keys}
-        """
+        """,
+        kernel_traits(scope),
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.analysis.attribution import LABELLED_WORK
+from stepscope.analysis.kernel_traits import TRAITS
 from stepscope.analysis.recursion import inner_calls
 from stepscope.answers.declare import Column, by_form, question
 
@@ -14,6 +15,17 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _CALLS = "kind = 'operator'"
+_TYPES = {
+    "name": "VARCHAR",
+    "rank": "INTEGER",
+    "span": "SMALLINT",
+    "input_id": "INTEGER",
+    "stack_id": "INTEGER",
+    "first_ns": "HUGEINT",
+    "last_ns": "HUGEINT",
+    "launching": "BIGINT",
+}
+"""SQL types of what `operator_delays` gives."""
 _INPUTS = f"SELECT rank, id AS operator_id, input_id, stack_id FROM host_event WHERE {_CALLS}"
 
 
@@ -41,6 +53,13 @@ _FORMS = {
         "LEFT JOIN operator_input USING (rank, span, input_id)",
         f"LEFT JOIN ({_INPUTS}) USING (rank, operator_id)",
     ),
+    "arguments": _Form(
+        ("name", "rank", "span", "input_id"),
+        ("dims", "types", "strides", '"values"'),
+        ("input_dims", "input_types", "input_strides", "input_values"),
+        "LEFT JOIN operator_input USING (rank, span, input_id)",
+        f"LEFT JOIN ({_INPUTS}) USING (rank, operator_id)",
+    ),
     "stack": _Form(
         ("name", "rank", "span", "stack_id"),
         # Kineto writes an empty text where it took no stack.
@@ -59,6 +78,8 @@ _FORMS = {
         Column("name", "text", "name of the operator"),
         Column("input_dims", "text", "shapes of its inputs, as a JSON list"),
         Column("input_types", "text", "types of its inputs, as a JSON list", shown=False),
+        Column("input_strides", "text", "strides of its inputs in memory, as a JSON list"),
+        Column("input_values", "text", "values of its inputs that are numbers, as a JSON list"),
         Column("frame", "text", "innermost frame of its Python call stack"),
         Column("call_stack", "text", "Python call stack, innermost frame first", shown=False),
         Column(
@@ -81,6 +102,32 @@ _FORMS = {
         Column("host_share_ratio", "float", "its part of all operators' host self time", "ratio"),
         Column("host_total_ns", "int", "time on the host, with all that ran inside it", "ns"),
         Column("host_mean_ns", "float", "mean duration of a call on the host", "ns"),
+        Column(
+            "first_delay_ns",
+            "float",
+            "mean time from a call's start to the start of the first device work launched in it",
+            "ns",
+        ),
+        Column(
+            "last_delay_ns",
+            "float",
+            "mean time from a call's start to the end of the last device work launched in it",
+            "ns",
+        ),
+        Column(
+            "tensor_core_eligible", "bool", "whether tensor cores could do what the operator does"
+        ),
+        Column(
+            "tensor_core_ratio",
+            "float",
+            "the part of its device self time that ran in kernels which use tensor cores",
+            "ratio",
+        ),
+        Column(
+            "library",
+            "text",
+            "where the kernels that it launched itself come from, by their names, most time first",
+        ),
     ),
     rests_on=(
         "host-times",
@@ -91,7 +138,11 @@ _FORMS = {
         "own-launches",
     ),
     parameters=(
-        by_form("what to tell apart: name, name and input shapes, or name and call stack", *_FORMS),
+        by_form(
+            "what to tell apart: name, name and input shapes, name and all that is recorded of the "
+            "inputs, or name and call stack",
+            *_FORMS,
+        ),
     ),
     fills="Record with torch.profiler.ProfilerActivity.CPU (and record_shapes=True, with_stack=True).",
 )
@@ -117,8 +168,16 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     but not to totals, so that no moment of a thread is counted twice. The plugin merges only
     direct single children of the same name, and counts the rest twice.
 
-    With `--by shape` a row is a name with the shapes and types of its inputs, with `--by stack`
-    a name with a Python call stack; NULL where the recording has none. Of recorded Python frames
+    **Delays** are means over the calls in which any device work was launched, by the operators below
+    a call too: to the start of what started first, and to the end of what ended last. Beside the time
+    on the host they show how far the device was behind.
+
+    **Tensor cores**: an operator is *eligible* when it is a product of matrices, a convolution,
+    attention or a recurrent cell; `tensor_core_ratio` is empty where the names of its kernels do not
+    tell. `tensor-cores` says why eligible work is not on them.
+
+    With `--by shape` a row is a name with the shapes and types of its inputs, with `--by arguments`
+    calls must be alike in strides and values, too. With `--by stack` a row is a name with a Python call stack; NULL where the recording has none. Of recorded Python frames
     (`with_stack` of torch 2) a stack has those of the program's own code, or, where there are none,
     those of libraries. torch shortens the names of files by what is on the interpreter's path, so an
     installed package counts as the program's own where its name does not show that it is installed;
@@ -129,24 +188,39 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     are operators here like any other. `ProfilerStep#N`, `Optimizer.step#...` and the data
     loader's ranges, which PyTorch up to 1.12 recorded as operators, are not: see `annotations`.
     """
+    from stepscope.analysis.kernel_traits import can_use_tensor_cores, kernel_traits
+    from stepscope.analysis.operator_delay import operator_delays
+
     form = _FORMS[by]
-    inner, params = "WHERE recursive", None
+    names = scope.sql(f"SELECT DISTINCT name FROM host_event WHERE {_CALLS}").column("name")
+    params: dict[str, Any] = kernel_traits(scope)
+    params["able"] = [name for name in names.to_pylist() if can_use_tensor_cores(name)]
+    del params["eligible_operators"]
+    apart = [column for column in form.raw if column not in ("name", "rank")]
+    delays = operator_delays(scope, apart)
+    params |= {f"delayed_{column}": values for column, values in delays.items()}
+    inner = "WHERE recursive"
     if form.keys:
         inner = """
             SEMI JOIN (
                 SELECT unnest($rank::INTEGER[]) AS rank, unnest($id::BIGINT[]) AS id
             ) USING (rank, id)
         """
-        params = inner_calls(
+        params |= inner_calls(
             scope, _CALLS, ", ".join(("name", *form.keys)), f"host_event {form.tables}"
         )
     raw = ", ".join(form.raw)
     named = zip(form.keys, form.columns, strict=True)
     keys = "".join(f", {key} AS {column}" for key, column in named)
     columns = "".join(f", {column}" for column in form.columns)
+    own = "".join(f", summed.{column}" for column in form.columns)
+    alike = "".join(
+        f" AND summed.{column} IS NOT DISTINCT FROM origin.{column}" for column in form.columns
+    )
     return scope.sql(
         f"""
         WITH
+        traits AS ({TRAITS}),
         called AS (
             SELECT {raw}, count(*) AS calls, sum(self_ns) AS host_self_ns, sum(dur_ns) AS host_ns,
                 sum(device_ns) AS device_ns
@@ -159,8 +233,13 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
         launched AS (
             SELECT {raw.replace("name", "charged_to AS name", 1)},
                 operator_name IS NOT NULL AS charged,
-                count(*) AS device_events, sum(dur_ns) AS device_self_ns
-            FROM ({LABELLED_WORK}) {form.calls} GROUP BY ALL
+                library, count(*) AS device_events, sum(dur_ns) AS device_self_ns,
+                sum(dur_ns) FILTER (uses_tensor_cores) AS used_ns,
+                sum(dur_ns) FILTER (uses_tensor_cores IS NOT NULL) AS told_ns
+            FROM ({LABELLED_WORK}) {form.calls} LEFT JOIN traits USING (name) GROUP BY ALL
+        ),
+        delayed AS (
+            SELECT {", ".join(f"unnest($delayed_{c}::{_TYPES[c]}[]) AS {c}" for c in delays)}
         ),
         summed AS (
             SELECT name{keys}, coalesce(charged, true) AS charged,
@@ -168,15 +247,27 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
                 sum(host_ns) - coalesce(sum(inner_host_ns), 0) AS host_total_ns,
                 coalesce(sum(device_ns), 0) - coalesce(sum(inner_device_ns), 0) AS device_ns,
                 coalesce(sum(device_self_ns), 0) AS device_self_ns,
-                coalesce(sum(device_events), 0) AS device_events
+                coalesce(sum(device_events), 0) AS device_events,
+                sum(used_ns) AS used_ns, sum(told_ns) AS told_ns,
+                sum(first_ns) AS first_ns, sum(last_ns) AS last_ns, sum(launching) AS launching
             FROM (
                 FROM called UNION ALL BY NAME FROM inner_call UNION ALL BY NAME FROM launched
+                UNION ALL BY NAME FROM delayed
             ) {form.tables}
             GROUP BY ALL
         ),
+        by_library AS (
+            SELECT name{keys}, charged, library, sum(device_self_ns) AS own_ns
+            FROM launched {form.tables} WHERE library IS NOT NULL GROUP BY ALL
+        ),
+        origin AS (
+            SELECT name{columns}, charged AS by_operator,
+                string_agg(library, ', ' ORDER BY own_ns DESC, library) AS library
+            FROM by_library GROUP BY ALL
+        ),
         measured AS (SELECT count(*) > 0 AS linked FROM launched WHERE charged)
         SELECT
-            name{columns}, calls::BIGINT AS calls,
+            summed.name{own}, calls::BIGINT AS calls,
             CASE WHEN linked OR NOT charged THEN device_self_ns::BIGINT END AS device_self_ns,
             CASE WHEN linked OR NOT charged THEN device_self_ns / nullif(sum(device_self_ns) OVER (), 0)
                 END AS device_share_ratio,
@@ -186,9 +277,17 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
             host_self_ns::BIGINT AS host_self_ns,
             host_self_ns / nullif(sum(host_self_ns) OVER (), 0) AS host_share_ratio,
             host_total_ns::BIGINT AS host_total_ns,
-            host_ns / calls AS host_mean_ns
-        FROM summed, measured
-        ORDER BY coalesce(device_self_ns, 0) DESC, host_self_ns DESC NULLS LAST, name{columns}
+            host_ns / calls AS host_mean_ns,
+            first_ns / launching AS first_delay_ns,
+            last_ns / launching AS last_delay_ns,
+            CASE WHEN charged THEN list_contains($able::VARCHAR[], summed.name) END
+                AS tensor_core_eligible,
+            CASE WHEN told_ns > 0 THEN coalesce(used_ns, 0) / device_self_ns END
+                AS tensor_core_ratio,
+            origin.library
+        FROM summed CROSS JOIN measured LEFT JOIN origin
+            ON summed.name = origin.name AND charged = by_operator{alike}
+        ORDER BY coalesce(device_self_ns, 0) DESC, host_self_ns DESC NULLS LAST, summed.name{own}
         """,
         params,
     )

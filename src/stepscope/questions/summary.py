@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_rows
 from stepscope.answers.selection import numbers_text
+from stepscope.floor.units import bytes_text
 from stepscope.formats.evidence import EVERYTHING
 
 if TYPE_CHECKING:
@@ -165,7 +166,8 @@ def _recorded(scope: Scope, times: Times) -> Iterator[Row]:
     if spans > len(scope.ranks):
         yield {"item": "recordings", "count": spans, "text": "several recordings of a rank"}
     for row in devices(scope):
-        yield {"item": row["name"] or row["kind"], "count": row["devices"], "text": "device"}
+        text = ", ".join(("device", *_capabilities(row)))
+        yield {"item": row["name"] or row["kind"], "count": row["devices"], "text": text}
     rules = scope.sql("SELECT DISTINCT rule FROM step ORDER BY rule").column("rule").to_pylist()
     numbers = scope.sql("SELECT DISTINCT step FROM step").column("step").to_pylist()
     if rules == ["whole recording"]:
@@ -178,6 +180,14 @@ def _recorded(scope: Scope, times: Times) -> Iterator[Row]:
         yield {"item": "left out", "count": count, "text": left_out}
     longest = max(times.recorded_ns.values(), default=None)
     yield {"item": "duration", "time_ns": longest, "text": "of the rank recorded longest"}
+
+
+def _capabilities(device: Row) -> Iterator[str]:
+    """What a recording says of a device: its memory, and its compute capability where it is CUDA's."""
+    if device["memory_bytes"] is not None:
+        yield f"{bytes_text(device['memory_bytes'])} memory"
+    if device["kind"] == "cuda" and device["compute_major"] is not None:
+        yield f"compute capability {device['compute_major']}.{device['compute_minor'] or 0}"
 
 
 def _ranks(scope: Scope) -> Row:

@@ -99,9 +99,16 @@ def _recorded(sections: dict[str, list[Row]], width: int) -> list[Line]:
 
 
 def _what(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
-    devices = [row for row in sections.get("recorded", []) if row["text"] == "device"]
+    devices = [
+        (row, str(row["text"]).partition("device, ")[2])
+        for row in sections.get("recorded", [])
+        if str(row["text"]).partition(", ")[0] == "device"
+    ]
     parts = [found["tool"]["text"] or "", _ranks(found)]
-    parts += [f"{row['count']} × {row['item']}" for row in devices[:_MOST_DEVICES]]
+    parts += [
+        f"{row['count']} × {row['item']}" + (f" ({more})" if more else "")
+        for row, more in devices[:_MOST_DEVICES]
+    ]
     if not devices:
         parts.append("no device")
     return " · ".join(part for part in parts if part)

@@ -1,0 +1,56 @@
+"""What the names of kernels tell of them, as lists that a query can join with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.costs import PRODUCTS, kernel_class, library, model_of, tensor_core_use
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+
+KERNELS = "kind IN ('computation', 'communication')"
+
+TRAITS = """
+    SELECT unnest($kernel_names::VARCHAR[]) AS name, unnest($libraries::VARCHAR[]) AS library,
+        unnest($users::BOOLEAN[]) AS uses_tensor_cores, unnest($products::BOOLEAN[]) AS is_product
+"""
+"""A row for each kernel's name, of the parameters that `kernel_traits` gives."""
+
+ELIGIBLE = """
+    coalesce(
+        operator_name IN (SELECT unnest($eligible_operators::VARCHAR[])) OR uses_tensor_cores
+            OR (operator_name IS NULL AND is_product),
+        false
+    )
+"""
+"""Whether tensor cores could do a kernel's work, as `tensor-cores` judges: by the operator that
+launched it, where there is none by the kernel's name, and always where the kernel uses them."""
+
+
+def kernel_traits(scope: Scope) -> dict[str, list[Any]]:
+    """The parameters of `TRAITS` and `ELIGIBLE` for all kernels and operators of a scope."""
+    names = scope.sql(f"SELECT DISTINCT name FROM device_event WHERE {KERNELS} ORDER BY name")
+    kernels = names.column("name").to_pylist()
+    return {
+        "kernel_names": kernels,
+        "libraries": [library(name) for name in kernels],
+        "users": [tensor_core_use(name).used for name in kernels],
+        "products": [kernel_class(name) in PRODUCTS for name in kernels],
+        "eligible_operators": [
+            name
+            for name in scope.sql(
+                "SELECT DISTINCT operator_name AS name FROM device_event "
+                f"WHERE {KERNELS} AND operator_name IS NOT NULL ORDER BY name"
+            )
+            .column("name")
+            .to_pylist()
+            if can_use_tensor_cores(name)
+        ],
+    }
+
+
+def can_use_tensor_cores(operator: str) -> bool:
+    """Whether tensor cores could do an operator's work: products, convolutions, attention, ..."""
+    model = model_of(operator)
+    return model is not None and model.is_eligible

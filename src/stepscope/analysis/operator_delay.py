@@ -1,0 +1,87 @@
+"""How long after an operator's start its device work starts and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stepscope.analysis.operator_calls import coded, distinct_rows, index_of
+from stepscope.analysis.recording import WORK, Array
+from stepscope.answers.scope import Scope
+
+_HOST = """
+    SELECT id, coalesce(parent_id, -1) AS parent_id, start_ns, depth, kind = 'operator' AS is_operator,
+        CASE WHEN kind = 'operator' THEN name ELSE '' END AS name, {keys}
+    FROM host_event WHERE rank = $rank AND (device_ns IS NOT NULL OR id IN (
+        SELECT operator_id FROM device_event WHERE rank = $rank
+    ))
+    ORDER BY id
+"""
+_DEVICE = f"""
+    SELECT coalesce(operator_id, launch_id) AS id, min(start_ns) AS first_ns,
+        max(start_ns + dur_ns) AS last_ns
+    FROM device_event
+    WHERE rank = $rank AND {WORK} AND coalesce(operator_id, launch_id) IS NOT NULL
+    GROUP BY ALL ORDER BY id
+"""
+_NEVER = np.iinfo(np.int64).max
+
+
+def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
+    """Summed delays of operators' calls to their first and last device work, by what is told apart.
+
+    Args:
+        keys: columns of `host_event` that are integers, by which calls of a name are told apart.
+
+    Returns:
+        columns: `name`, `rank`, the keys (None where NULL), `first_ns` and `last_ns`, the time from
+        the starts of the calls to the start of the first and the end of the last work that was
+        launched anywhere in them, summed over the `launching` calls that launched any.
+    """
+    found: dict[str, list[Any]] = {
+        name: [] for name in ("name", "rank", *keys, "first_ns", "last_ns", "launching")
+    }
+    told = ", ".join(f"coalesce({key}, -1) AS {key}" for key in keys) or "0 AS nothing"
+    for rank in scope.ranks:
+        host = scope.sql(_HOST.format(keys=told), {"rank": rank})
+        first, last = _extents(scope, rank, host)
+        start = host.column("start_ns").to_numpy()
+        calls = np.flatnonzero(
+            host.column("is_operator").to_numpy(zero_copy_only=False) & (first < _NEVER)
+        )
+        name, names = coded(host.column("name"))
+        columns = [host.column(key).to_numpy().astype(np.int64)[calls] for key in keys]
+        groups, which = distinct_rows(name[calls], *columns)
+        for group in groups:
+            found["name"].append(names[group[0]])
+            found["rank"].append(rank)
+            for key, value in zip(keys, group[1:], strict=True):
+                found[key].append(None if value < 0 else value)
+        for column, reached in (("first_ns", first), ("last_ns", last)):
+            total = np.zeros(len(groups), dtype=np.int64)
+            np.add.at(total, which, reached[calls] - start[calls])
+            found[column] += total.tolist()
+        found["launching"] += np.bincount(which, minlength=len(groups)).tolist()
+    return found
+
+
+def _extents(scope: Scope, rank: int, host: Any) -> tuple[Array, Array]:
+    """When the first work of each host event starts and its last ends, with all events below it."""
+    ids = host.column("id").to_numpy()
+    parent = index_of(ids, host.column("parent_id").to_numpy())
+    depth = host.column("depth").to_numpy()
+    work = scope.sql(_DEVICE, {"rank": rank})
+    place = index_of(ids, work.column("id").to_numpy())
+    known = place >= 0
+    first = np.full(len(ids), _NEVER, dtype=np.int64)
+    last = np.full(len(ids), -_NEVER, dtype=np.int64)
+    first[place[known]] = work.column("first_ns").to_numpy()[known]
+    last[place[known]] = work.column("last_ns").to_numpy()[known]
+    order = np.argsort(-depth.astype(np.int64), kind="stable")
+    order = order[parent[order] >= 0]
+    for level in np.split(order, np.flatnonzero(np.diff(depth[order])) + 1):
+        np.minimum.at(first, parent[level], first[level])
+        np.maximum.at(last, parent[level], last[level])
+    return first, last

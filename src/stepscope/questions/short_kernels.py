@@ -1,0 +1,97 @@
+"""`short-kernels`: the kernels that run for a few microseconds only, and how long they take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.analysis.attribution import LABELLED_WORK
+from stepscope.analysis.kernel_traits import KERNELS
+from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.formats.evidence import LAUNCHED_WORK
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+
+BELOW_NS = 10_000
+BINS = 10
+
+_BY_NAME = """
+    SELECT name, operator, {figures}, avg(dur_ns) AS mean_ns, min(dur_ns) AS min_ns,
+        max(dur_ns) AS max_ns
+    FROM kernel, everything WHERE dur_ns < $below_ns
+    GROUP BY name, operator, all_count, all_ns
+    ORDER BY count DESC, total_ns DESC, name, operator
+"""
+_HISTOGRAM = """
+    SELECT edge.low AS from_ns, edge.high AS to_ns, {figures}
+    FROM (
+        SELECT ($below_ns::BIGINT * bin // $bins) AS low,
+            ($below_ns::BIGINT * (bin + 1) // $bins) AS high
+        FROM range($bins) AS bins(bin)
+    ) AS edge CROSS JOIN everything
+    LEFT JOIN kernel ON dur_ns >= low AND dur_ns < high
+    WHERE low < high
+    GROUP BY low, high, all_count, all_ns ORDER BY low
+"""
+_FIGURES = """
+    count(dur_ns) AS count, count(dur_ns) / nullif(all_count, 0) AS count_ratio,
+    coalesce(sum(dur_ns), 0)::BIGINT AS total_ns,
+    coalesce(sum(dur_ns), 0) / nullif(all_ns, 0) AS share_ratio
+"""
+_FORMS = {"kernel": _BY_NAME, "histogram": _HISTOGRAM}
+
+
+@question(
+    "short-kernels",
+    "Which kernels run for a few microseconds only, how many are there, and how long do they take?",
+    (
+        Column("name", "text", "name of the kernel"),
+        Column("operator", "text", "innermost operator that launched it"),
+        Column("from_ns", "int", "shortest duration of the bin", "ns"),
+        Column("to_ns", "int", "the bin's durations are shorter than this", "ns"),
+        Column("count", "int", "short kernels", "count"),
+        Column("count_ratio", "float", "their part of the number of all kernels", "ratio"),
+        Column("total_ns", "int", "their summed duration", "ns"),
+        Column("share_ratio", "float", "its part of the summed duration of all kernels", "ratio"),
+        Column("mean_ns", "float", "mean duration", "ns"),
+        Column("min_ns", "int", "shortest duration", "ns", shown=False),
+        Column("max_ns", "int", "longest duration", "ns", shown=False),
+    ),
+    rests_on=LAUNCHED_WORK,
+    parameters=(
+        by_form(
+            "a row a `kernel` and operator, or a `histogram` of the durations of all short kernels",
+            *_FORMS,
+        ),
+        Parameter(
+            "below_ns", "int", "kernels that run for less than this are short (ns)", BELOW_NS
+        ),
+        Parameter("bins", "int", "bins of the histogram, equally wide", BINS),
+    ),
+    needs="device",
+    fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA (or XPU, ...).",
+)
+def short_kernels(
+    scope: Scope, by: str = "kernel", below_ns: int = BELOW_NS, bins: int = BINS
+) -> pa.Table:
+    """Kernels shorter than `below_ns`, of all asked ranks together, the most frequent first: what a
+    fused kernel, `torch.compile` or a CUDA graph could merge or launch at once. Copies and fills are
+    no kernels.
+
+    The 10 µs are those of TraceLens' short-kernel study: about what a launch takes on the host.
+    Both shares are of all kernels, long ones too. `--by histogram` counts the durations of the short
+    kernels in bins of equal width, empty ones included.
+    """
+    params = {"below_ns": below_ns} | ({"bins": max(1, bins)} if by == "histogram" else {})
+    return scope.sql(
+        f"""
+        WITH kernel AS (
+            SELECT name, charged_to AS operator, dur_ns FROM ({LABELLED_WORK}) WHERE {KERNELS}
+        ),
+        everything AS (SELECT count(*) AS all_count, sum(dur_ns) AS all_ns FROM kernel)
+        {_FORMS[by].format(figures=_FIGURES)}
+        """,
+        params,
+    )
