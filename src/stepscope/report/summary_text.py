@@ -155,7 +155,9 @@ def _device(sections: dict[str, list[Row]]) -> str:
         for row in sections.get("device", [])
         if row["time_ns"] is None
     ]
-    return " · ".join(parts)
+    # Two windows: what runs before the first step and after the last counts in the second alone.
+    window = "first to last step: " if "step time" in sections else "complete recording: "
+    return window + " · ".join(parts) if parts else ""
 
 
 def _device_time(sections: dict[str, list[Row]]) -> str:
@@ -165,7 +167,7 @@ def _device_time(sections: dict[str, list[Row]]) -> str:
         if row["time_ns"] is not None
         and (row["share_ratio"] or row["item"] != "without a known launch")
     ]
-    return "first to last work: " + " · ".join(parts) if parts else ""
+    return "first to last device work: " + " · ".join(parts) if parts else ""
 
 
 def _breakdown(sections: dict[str, list[Row]], width: int) -> list[Line]:

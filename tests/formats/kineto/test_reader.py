@@ -11,6 +11,34 @@ def host(tables, *columns):
     return list(zip(*(tables.host_event[name].to_pylist() for name in columns), strict=True))
 
 
+# -- devices ---------------------------------------------------------------------------------------
+
+MI300X = {"name": "AMD Instinct MI300X VF", "numSms": 304, "computeMajor": 9, "computeMinor": 4}
+
+
+def devices(tables):
+    return [(row["device"], row["name"], row["used"]) for row in tables.device.to_pylist()]
+
+
+def test_the_only_device_described_is_the_only_one_used_whatever_its_number(read_events):
+    work = [op("a", 1, 5), kernel("k", 2, 2, device=2)]
+    tables = read_events(work, {"deviceProperties": [{"id": 0, **MI300X}]})
+    assert devices(tables) == [(2, "AMD Instinct MI300X VF", True)]
+
+
+def test_of_several_devices_each_keeps_its_number(read_events):
+    described = [{"id": 0, **MI300X}, {"id": 1, **MI300X}]
+    tables = read_events([kernel("k", 2, 2, device=2)], {"deviceProperties": described})
+    assert [(number, used) for number, _, used in devices(tables)] == [
+        (0, False),
+        (1, False),
+        (2, True),
+    ]
+    two = [kernel("k", 2, 2, device=1), kernel("k", 5, 2, device=2)]
+    tables = read_events(two, {"deviceProperties": described[:1]})
+    assert [number for number, _, used in devices(tables) if used] == [1, 2]
+
+
 # -- time ------------------------------------------------------------------------------------------
 
 

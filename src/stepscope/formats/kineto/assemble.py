@@ -247,6 +247,9 @@ def _of_copy(of_name: Callable[[str], str], kind: str, name: str) -> str | None:
 def _devices(metadata: dict[str, Any], events: pa.Table) -> pa.Table:
     rows = trace_metadata.devices(metadata)
     used = set(pc.unique(events["device"]).to_pylist()) if events.num_rows else set()
+    if len(rows) == len(used) == 1:
+        # ROCm's tracer counts the processors among its agents: the first GPU may be number 2 in events.
+        rows[0]["device"] = next(iter(used))
     for row in rows:
         row["used"] = row["device"] in used
     kind = rows[0]["kind"] if rows else "unknown"
