@@ -21,7 +21,13 @@ FOUND = [
     ("NVIDIA A100 80GB PCIe", "NVIDIA A100 PCIe 80 GB"),
     ("NVIDIA A100-PG509-200", "NVIDIA A100 SXM 40 GB"),
     ("NVIDIA A10", "NVIDIA A10"),
+    ("NVIDIA A10G", "NVIDIA A10G"),
+    ("NVIDIA A40", "NVIDIA A40"),
+    ("NVIDIA RTX A6000", "NVIDIA RTX A6000"),
     ("NVIDIA L4", "NVIDIA L4"),
+    ("NVIDIA L40", "NVIDIA L40"),
+    ("NVIDIA GH200 480GB", "NVIDIA GH200 96 GB HBM3"),
+    ("NVIDIA GH200 144G HBM3e", "NVIDIA GH200 144 GB HBM3e"),
     ("NVIDIA L40S", "NVIDIA L40S"),
     ("NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 3090"),
     ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 4090"),
@@ -35,13 +41,15 @@ FOUND = [
     ("NVIDIA GB200", "NVIDIA GB200 (one of two GPUs)"),
     ("AMD Instinct MI210", "AMD Instinct MI210"),
     ("AMD Instinct MI250X/MI250", "AMD Instinct MI250X (one of two dies)"),
+    ("AMD Instinct MI250", "AMD Instinct MI250 (one of two dies)"),
+    ("AMD Instinct MI350X", "AMD Instinct MI350X"),
     ("AMD Instinct MI300X VF", "AMD Instinct MI300X"),
     ("AMD Instinct MI325X", "AMD Instinct MI325X"),
     ("AMD Instinct MI355X", "AMD Instinct MI355X"),
     ("Intel(R) Data Center GPU Max 1550", "Intel Data Center GPU Max 1550 (one of two stacks)"),
 ]
 UNKNOWN = [
-    "NVIDIA A10G",
+    "NVIDIA H20",
     "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
     "NVIDIA GeForce RTX 4090 Laptop GPU",
     "NVIDIA GeForce RTX 4090 D",
@@ -71,6 +79,9 @@ def test_no_name_at_all_has_no_peak() -> None:
 def test_a_part_of_a_device_is_not_the_device() -> None:
     assert builtin().find("AMD Instinct MI300X", sm_count=304) is not None
     assert builtin().find("AMD Instinct MI300X", sm_count=38) is None  # one of eight partitions
+    both = builtin().find("AMD Instinct MI250X/MI250", sm_count=104)  # the driver's name for either
+    assert both is not None
+    assert both.name == "AMD Instinct MI250 (one of two dies)"
 
 
 def test_every_row_is_found_by_its_own_words_and_names_its_source() -> None:
