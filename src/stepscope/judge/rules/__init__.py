@@ -65,6 +65,8 @@ ALL = (
     "grids.small_grids",
     "grids.tail_waves",
     "grids.low_occupancy",
+    "small_all_reduces",
+    "broadcast_buffers",
     "allocation_in_steps",
     "recomputation",
     "memory_near_limit",
