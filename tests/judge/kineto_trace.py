@@ -135,7 +135,7 @@ class Recorder:
         start = max(self.now + 2, self.ends.get(stream, 0) + 1)
         outer = {"External id": self._open[-1]} if self._open else {}
         args = {**outer, "device": 0, "stream": stream, "correlation": correlation, **args}
-        self._event(kind, name, start, dur=us, pid=0, tid=stream, args=args)
+        self._event(kind, name, start, dur=us, pid=args["device"], tid=stream, args=args)
         self.ends[stream] = start + us
 
     def wait(self) -> None:

@@ -1,0 +1,43 @@
+"""torch.cuda.empty_cache() in each step: the allocator gives memory back and asks for it again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.judge.kineto_trace import Recorder, training
+
+
+def emptying(*, since: int = 0, until: int = 99, us: int = 400, name: str = "cudaMalloc") -> Any:
+    taken = 0
+
+    def step(r: Recorder) -> None:
+        nonlocal taken
+        for _ in range(60):
+            with r.operator("aten::addmm", [[1024], [4096, 1024], [1024, 1024]]):
+                r.kernel("ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn", 300)
+        if since <= taken < until:
+            with r.operator("aten::empty", [[]]):
+                r.call(name, us)
+            r.call(name.replace("Malloc", "Free"), us // 2)
+        taken += 1
+
+    return training(step)
+
+
+def test_allocating_calls_in_each_step_are_found(found: Any) -> None:
+    (row,) = found(emptying(), "allocation-in-steps")
+    assert row["value"] == 600_000
+    assert [(of["call"], of["calls_per_step"]) for of in row["evidence"]] == [
+        ("cudaMalloc", 1),
+        ("cudaFree", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [emptying(until=1), emptying(us=100), emptying(name="cudaMallocAsync")],
+    ids=["in the first step alone", "less than 1 %", "from the driver's pool"],
+)
+def test_the_first_step_short_calls_and_a_pool_are_not(found: Any, trace: Any) -> None:
+    assert found(trace, "allocation-in-steps") == []
