@@ -47,7 +47,7 @@ MARK = "⚠"
 """Stands beside an answer that a failing check bears on."""
 
 Row = Mapping[str, Any]
-Style = Literal["title", "head", "row", "note", "warning"]
+Style = Literal["title", "head", "row", "note", "warning", "command"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,12 @@ It computes nothing: every number is one of the rows of the question `findings`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.text_grid import MARK, Line, note_lines, wrapped
 from stepscope.floor.units import ratio_text, time_text
+from stepscope.report.advice import advice_lines
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
@@ -18,32 +20,37 @@ Row = dict[str, Any]
 _LAST = "The evidence and queries behind these numbers: --json."
 
 
-def findings_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
+def findings_lines(
+    table: Table, *, width: int, most: int | None, command: str = "stepscope", source: str = ""
+) -> list[Line]:
     """The findings as paragraphs: what was found, what it could save, what to do.
 
     Args:
         table: an answer to the question `findings` with all its columns.
         width: columns of text to fit into.
         most: findings to show at most; None for all.
+        command: what starts this StepScope where it is read.
+        source: the recording as it was typed.
     """
     lines = [Line(text, "title") for text in wrapped(table.question.asks, width)]
     rows = table.rows()
     if not rows:
         return lines + note_lines(table.note, width)
     for number, row in enumerate(rows[:most], start=1):
-        lines += [Line(""), *_paragraph(number, row, width)]
+        lines += [Line(""), *_paragraph(number, row, width, command, source)]
     hidden = len(rows) - len(rows[:most])
     last = f"{hidden} more with --top {len(rows)}. {_LAST}" if hidden else _LAST
     return [*lines, Line(""), *note_lines(last, width)]
 
 
-def _paragraph(number: int, row: Row, width: int) -> list[Line]:
+def _paragraph(number: int, row: Row, width: int, command: str, source: str) -> list[Line]:
     found = f"{number}. {row['title']}"
     lines = [Line(text, "head") for text in wrapped(found, width)]
-    words = f"{_saving(row)} {row['advice']}"
+    lines += [Line(f"   {text}") for text in wrapped(_saving(row), width - 3)]
+    below = advice_lines("Next: ", row["advice"], command=command, source=source, width=width - 3)
     if row["saving_high_ns"] is not None and row["trade_off"]:
-        words += f" Trade-off: {row['trade_off']}"
-    lines += [Line(f"   {text}") for text in wrapped(words, width - 3)]
+        below += [Line(text) for text in wrapped(f"Trade-off: {row['trade_off']}", width - 3, "  ")]
+    lines += [replace(line, text=f"   {line.text}") for line in below]
     if row["failing_checks"]:
         words = f"{MARK} read with care: {row['failing_checks']}"
         lines += [Line(f"   {text}", "warning") for text in wrapped(words, width - 3)]

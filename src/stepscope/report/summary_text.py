@@ -6,12 +6,14 @@ It computes nothing: every number is one of the rows of the question `summary`.
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.kernel_names import cut_apart, short_names
 from stepscope.answers.text_grid import MARK, Line, shortened, wrapped
 from stepscope.floor.quoting import one_line
 from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_text
+from stepscope.report.advice import advice_lines
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
@@ -53,7 +55,13 @@ def summary_lines(
     for row in table.rows():
         sections.setdefault(row["section"], []).append(row)
     above = [
-        *_verdict(sections.get("verdict", []), unreliable=table.unreliable, width=width),
+        *_verdict(
+            sections.get("verdict", []),
+            unreliable=table.unreliable,
+            width=width,
+            command=command,
+            source=source,
+        ),
         Line(""),
         *_recorded(sections, width),
         *_breakdown(sections, width),
@@ -63,10 +71,15 @@ def summary_lines(
     lists = [(title, sections[name]) for name, title in _LISTS.items() if sections.get(name)]
     room = MOST_LINES - len(above) - len(below)
     lines = above + _top_lists(lists, room, width) + below
-    return [Line(shortened(line.text, width), line.style) for line in lines[:MOST_LINES]]
+    return [
+        line if line.style == "command" else replace(line, text=shortened(line.text, width))
+        for line in lines[:MOST_LINES]
+    ]
 
 
-def _verdict(rows: list[Row], *, unreliable: bool, width: int) -> list[Line]:
+def _verdict(
+    rows: list[Row], *, unreliable: bool, width: int, command: str, source: str
+) -> list[Line]:
     if not rows:
         return []
     verdict, then, *others = rows
@@ -77,7 +90,7 @@ def _verdict(rows: list[Row], *, unreliable: bool, width: int) -> list[Line]:
         # "Input-bound: for 6 % of ..." would claim too much of what is not the largest loss.
         _, _, evidence = other["text"].partition(": ")
         lines += [Line(text) for text in wrapped(f"Also {evidence}.", width, "  ")]
-    return lines + [Line(text) for text in wrapped(f"Next: {then['text']}", width, "  ")]
+    return lines + advice_lines("Next: ", then["text"], command=command, source=source, width=width)
 
 
 def _recorded(sections: dict[str, list[Row]], width: int) -> list[Line]:

@@ -7,8 +7,6 @@ Colour only where stdout is a terminal; elsewhere plain lines of a fixed width, 
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from stepscope.answers.text_grid import Line
 from stepscope.floor.quoting import one_line, printable
-from stepscope.questions import OURS, find
+from stepscope.report.advice import typed
 
 if TYPE_CHECKING:
     from stepscope.answers.declare import Drawing
@@ -30,7 +28,14 @@ PIPED_WIDTH = 120
 OF_ALL_ROWS: tuple[Drawing, ...] = ("overview",)
 """Drawings whose words make no sense of the first rows alone: these are shown as a grid."""
 
-_COLOURS = {"title": "bold", "head": "bold cyan", "row": "", "note": "dim", "warning": "yellow"}
+_COLOURS = {
+    "title": "bold",
+    "head": "bold cyan",
+    "row": "",
+    "note": "dim",
+    "warning": "yellow",
+    "command": "bold",
+}
 
 
 def text_width(stream: TextIO) -> int:
@@ -60,8 +65,6 @@ def answer_lines(
         command: what starts this StepScope where it is read: an answer's own words say `stepscope`.
         source: the recording as it was typed, which commands in the answer's words then name.
     """
-    if command != "stepscope" or source:
-        table = _to_be_typed(table, command, source)
     drawing = "table" if whole or table.is_sorted else table.question.drawing
     if drawing == "overview":
         from stepscope.report.summary_text import summary_lines
@@ -70,7 +73,9 @@ def answer_lines(
     if drawing == "paragraphs":
         from stepscope.report.findings_text import findings_lines
 
-        return findings_lines(table, width=width, most=most)
+        return findings_lines(table, width=width, most=most, command=command, source=source)
+    if command != "stepscope" or source:
+        table = _to_be_typed(table, command, source)
     if drawing == "comparison":
         from stepscope.report.diff_text import diff_lines
 
@@ -87,27 +92,14 @@ def _to_be_typed(table: Table, command: str, source: str) -> Table:
     (JSON, CSV, Parquet) keeps the name."""
     import pyarrow as pa
 
-    note = _typed(table.note, command, source) or ""
+    note = typed(table.note, command, source) or ""
     columns = [
-        pa.array([_typed(text, command, source) for text in values.to_pylist()], pa.string())
+        pa.array([typed(text, command, source) for text in values.to_pylist()], pa.string())
         if column.advises
         else values
         for column, values in zip(table.columns, table.arrow.columns, strict=True)
     ]
     return replace(table, arrow=pa.table(columns, names=table.arrow.column_names), note=note)
-
-
-_ADVISED = re.compile(r"`stepscope ([a-z-]+)(?: SRC)?")
-"""Between backquotes it is a command that we advise, and no name from a file."""
-
-
-def _typed(text: str | None, command: str, source: str) -> str | None:
-    def typed(advised: re.Match[str]) -> str:
-        if not source or advised[1] not in OURS or find(advised[1]).recordings != "one":
-            return advised[0].replace("stepscope", command, 1)
-        return f"`{command} {advised[1]} {shlex.quote(source)}"
-
-    return text and _ADVISED.sub(typed, text)
 
 
 def spaced_text(table: Table) -> str:

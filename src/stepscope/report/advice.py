@@ -1,0 +1,68 @@
+"""Commands in an answer's own words, as they can be typed where the answer is read."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from stepscope.answers.text_grid import Line, wrapped
+from stepscope.questions import OURS, find
+
+_ADVISED = re.compile(r"`stepscope ([a-z-]+)((?: SRC)?)([^`]*)`")
+"""Between backquotes it is a command that we advise, and no name from a file."""
+
+
+def typed(text: str | None, command: str, source: str) -> str | None:
+    """A text with its commands as they can be typed.
+
+    Args:
+        text: words of ours; None stays None.
+        command: what starts this StepScope here.
+        source: the recording as it was typed; empty where none was.
+
+    Example:
+        >>> typed("see `stepscope idle`", "stepscope", "my run")
+        "see `stepscope idle 'my run'`"
+    """
+
+    def one(advised: re.Match[str]) -> str:
+        return f"`{_command(advised, command, source) or advised[0][1:-1].replace('stepscope', command, 1)}`"
+
+    return text and _ADVISED.sub(one, text)
+
+
+def advice_lines(label: str, text: str, *, command: str, source: str, width: int) -> list[Line]:
+    """Advice as lines: the questions to ask next, each on a line that can be pasted, then the words.
+
+    Args:
+        label: stands before the commands, or the words where there are none.
+        text: words of ours, with commands between backquotes.
+        command: what starts this StepScope here.
+        source: the recording as it was typed; empty where none was.
+        width: columns of text to fit into; a command is not broken.
+    """
+    commands = list(
+        dict.fromkeys(
+            asked for one in _ADVISED.finditer(text) if (asked := _command(one, command, source))
+        )
+    )
+    if not commands:
+        return [
+            Line(part) for part in wrapped(f"{label}{typed(text, command, source)}", width, "  ")
+        ]
+    before = [label, *[" " * len(label)] * (len(commands) - 1)]
+    lines = [Line(f"{start}{one}", "command") for start, one in zip(before, commands, strict=True)]
+
+    def named(advised: re.Match[str]) -> str:
+        asked = _command(advised, command, source)
+        return f"`stepscope {advised[1]}`" if asked else typed(advised[0], command, source) or ""
+
+    words = _ADVISED.sub(named, text)
+    return lines + [Line(f"  {part}") for part in wrapped(words, width - 2)]
+
+
+def _command(advised: re.Match[str], command: str, source: str) -> str | None:
+    """The command line of a question about the recording; None for other commands."""
+    if not source or advised[1] not in OURS or find(advised[1]).recordings != "one":
+        return None
+    return f"{command} {advised[1]} {shlex.quote(source)}{advised[3]}"
