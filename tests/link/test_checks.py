@@ -13,6 +13,7 @@ NAMES = [
     "duration_overrun",
     "zero_ts",
     "negative_dur",
+    "zero_dur",
     "launch_without_kernel",
     "first_step_starved",
     "graph_replay_unattributed",
@@ -93,6 +94,28 @@ def test_graph_launch_without_any_kernel_makes_idle_time_doubtful(recording):
     assert check["affects"] == "own-launches,device-work"
 
 
+def test_kernels_that_all_have_no_duration_leave_device_times_unknown(recording):
+    healthy(recording)
+    for row in recording.device_rows:
+        row["dur_ns"] = 0
+    assert findings(recording) == {"zero_dur": ("error", 40)}
+    assert recording.link().check("zero_dur")["affects"] == "device-times,device-work"
+
+
+def test_some_kernels_of_no_duration_are_shorter_than_the_clock_tells(recording):
+    healthy(recording)
+    for row in recording.device_rows[1:]:
+        row["dur_ns"] = 0
+    assert findings(recording) == {}
+
+
+def test_each_device_has_its_own_kernels_without_durations(recording):
+    healthy(recording)
+    for row in recording.device_rows[:4]:
+        row |= {"dur_ns": 0, "device": 1}
+    assert findings(recording) == {"zero_dur": ("error", 4)}
+
+
 def test_recording_without_steps_is_noted(recording):
     healthy(recording)
     recording.host_rows = [row for row in recording.host_rows if row["role"] != "step"]
@@ -167,6 +190,11 @@ def test_events_that_were_repaired_damage_nothing_and_lost_ones_the_file(recordi
     recording.report.repaired, recording.report.dropped = 0, 1
     found = recording.link().check("repaired")
     assert (found["affects"], found["explanation"]) == ("file", "1 event could not be read.")
+    recording.report.damage["no_time"] = 1
+    found = recording.link().check("repaired")
+    assert found["explanation"] == (
+        "1 event could not be read; no_time (1): events without a time were left out."
+    )
 
 
 @pytest.mark.parametrize("damage", CLASSES)

@@ -102,6 +102,8 @@ def test_names_of_every_era_tell_the_operation(name, operation):
         ("all_reduce", "Quantum", 10, 10, None),
         ("all_reduce", None, 10, 10, None),
         ("all_gather", "Float", 10, None, None),
+        ("all_gather", "Float", 10, -1, None),
+        ("all_reduce", "Float", 2**62, 10, None),
     ],
 )
 def test_message_is_counted_as_nccl_tests_counts_it(

@@ -228,3 +228,11 @@ def test_a_device_is_shown_with_its_memory_and_compute_capability(answer):
         (1, "device, 80.00 GiB memory, compute capability 9.0"),
         (1, "device"),
     ]
+
+
+def test_kernels_without_durations_are_not_an_idle_device(answer: Any) -> None:
+    kernels = [{**row, "dur_ns": 0} for row in TRAINING["device_event"]]
+    found = answer("summary", {**TRAINING, "device_event": kernels})
+    assert rows_of(found, "device")["GPU utilisation"]["share_ratio"] is None
+    assert "idle" not in rows_of(found, "device")
+    assert rows_of(found, "breakdown")["kernel"]["time_ns"] is None

@@ -126,3 +126,12 @@ def test_at_most_a_hundred_pieces_of_time(length: int, count: int, piece: int) -
     assert starts[0] == 7
     assert ends[-1] == 7 + length
     assert (starts[1:] == ends[:-1]).all()
+
+
+def test_kernels_without_durations_leave_the_utilization_unknown(answer: Any) -> None:
+    rows = {"step": [{"end_ns": 100}], "device_event": [kernel(0, 0, 1.0), kernel(10, 0, 1.0)]}
+    (row,) = answer("utilization", rows).rows()
+    assert (row["window_ns"], row["utilization_ratio"]) == (100, None)
+    rows["device_event"].append(kernel(20, 50))
+    (row,) = answer("utilization", rows).rows()
+    assert row["utilization_ratio"] == 0.5

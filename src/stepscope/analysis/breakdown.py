@@ -10,6 +10,7 @@ import numpy as np
 
 from stepscope.analysis.gaps import CAUSES, KERNEL_WAIT_NS, find_gaps
 from stepscope.analysis.intervals import Intervals, split, union
+from stepscope.analysis.kernel_use import has_times
 from stepscope.analysis.recording import (
     COMMUNICATION,
     COMPUTATION,
@@ -141,7 +142,16 @@ def break_down(
             *key,
             steps=own,
             parts_ns=parts_ns[: len(own["step"])],
-            measured=(work, work, work, work or operators, runtime, operators, operators, True),
+            measured=(
+                work and has_times(device[key]),
+                work,
+                work,
+                work or operators,
+                runtime,
+                operators,
+                operators,
+                True,
+            ),
             device_span_ns=parts_ns[len(own["step"]) :],
             idle_ns=np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64),
         )

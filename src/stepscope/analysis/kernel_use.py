@@ -23,12 +23,14 @@ from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, Array, Colu
 class KernelUse:
     """How well kernels used one device: sums over a window, or one number for each of some windows.
 
-    `resident_area` is the time integral of the part of the multiprocessors that had a block, and
+    `timed_window_ns` is the window, 0 where there are kernels and none has a duration, so that nothing is
+    known of their time; `resident_area` is the time integral of the part of the multiprocessors that had a block, and
     `described_window_ns` the window where any kernel states its blocks (0 where none does);
     `occupancy_area` is the integral of the kernels' occupancies, which `occupied_ns` divides.
     """
 
     window_ns: Array
+    timed_window_ns: Array
     kernel_ns: Array
     resident_area: Array
     described_window_ns: Array
@@ -53,7 +55,7 @@ class KernelUse:
         None is "not measured".
         """
         pairs = (
-            (self.kernel_ns, self.window_ns),
+            (self.kernel_ns, self.timed_window_ns),
             (self.resident_area, self.described_window_ns),
             (self.occupancy_area, self.occupied_ns),
             (self.described_ns, self.running_ns),
@@ -64,6 +66,12 @@ class KernelUse:
 
 def _ratio(part: float, whole: float) -> float | None:
     return None if whole <= 0 else float(part / whole)
+
+
+def has_times(work: Columns) -> bool:
+    """Whether it is known how long kernels ran: not where there are some and all have the duration 0."""
+    kernels = (work["work"] == COMPUTATION) | (work["work"] == COMMUNICATION)
+    return bool(not kernels.any() or (work["end_ns"] > work["start_ns"])[kernels].any())
 
 
 def use_of_kernels(work: Columns, start: Array, end: Array) -> KernelUse:
@@ -88,6 +96,7 @@ def use_of_kernels(work: Columns, start: Array, end: Array) -> KernelUse:
     on_blocks, by_occupancy = _weighted(begin, finish, (resident, blocks), (occupied, occupancy))
     return KernelUse(
         window_ns=end - start,
+        timed_window_ns=(end - start) * has_times(work),
         kernel_ns=covered(union(begin, finish), start, end),
         resident_area=integral(
             Levels(on_blocks.time, np.minimum(on_blocks.value, 1.0)), start, end

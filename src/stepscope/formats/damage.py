@@ -68,7 +68,10 @@ CLASSES: dict[str, Damage] = {
     "not_a_number": Damage("N/A stands where a number belongs and was read as null"),
     "trailing_comma": Damage("there are commas with nothing between them"),
     "missing_comma": Damage("commas are missing"),
-    "duplicate_key": Damage("keys appear twice; the first value that is not empty was kept"),
+    "duplicate_key": Damage(
+        "keys appear twice: of an event the last value was kept, of what is around the events the "
+        "first that is not empty"
+    ),
     "too_deep": Damage("values are nested too deep to be an event's"),
     "unreadable": Damage("text is not an event and cannot be repaired into one"),
     "torn_event": Damage(
@@ -93,6 +96,9 @@ CLASSES: dict[str, Damage] = {
         "device events without a time (0) count as launched but take no part in time", harmless=True
     ),
     "negative_duration": Damage("events have a negative duration and no known end"),
+    "impossible_duration": Damage(
+        "events with a duration of more than a year were left out: no recording lasts that long"
+    ),
     "unfinished": Damage("events never ended; they end with the one around them"),
     "unmatched_begin": Damage("begin events have no end"),
     "unmatched_end": Damage("end events have no start and were left out"),

@@ -25,7 +25,7 @@ from stepscope.formats.damage import CLASSES, is_harmless, line
 from stepscope.formats.evidence import Evidence
 from stepscope.formats.tables import ReadReport
 from stepscope.link.columns import run_starts
-from stepscope.link.device import Device
+from stepscope.link.device import COMMUNICATION, COMPUTATION, Device
 from stepscope.link.host import GRAPH_LAUNCH, LAUNCH, Host
 from stepscope.link.steps import OPTIMIZER_CALLS, PROFILER_STEP, Steps
 from stepscope.schema.tables import TABLES
@@ -203,6 +203,23 @@ def negative_dur(recording: Recording) -> Found:
         count,
         f"{count} events have no duration or a negative one: they had not ended, or their end was "
         "lost. Their end was taken from what encloses them or from the end of the recording.",
+    )
+
+
+@check("zero_dur", "device-times", "device-work", fine="kernels have durations.")
+def zero_dur(recording: Recording) -> Found:
+    """Every kernel of a device has the duration 0: the recorder knew when they started and not for how
+    long they ran. How busy the device was is unknown, not 0.
+    """
+    device = recording.device
+    kernels = np.flatnonzero((device.kind == COMPUTATION) | (device.kind == COMMUNICATION))
+    timed = np.unique(device.device[kernels[device.dur[kernels] > 0]])
+    count = int((~np.isin(device.device[kernels], timed)).sum())
+    return Found(
+        ERROR if count else OK,
+        count,
+        f"{count} kernels have the duration 0, as all of their device have: for how long they ran was "
+        "not recorded, so device times are not 0 but unknown.",
     )
 
 
@@ -410,11 +427,15 @@ def repaired(recording: Recording) -> Found:
     report = recording.report
     count = report.repaired + report.dropped
     uncounted = [kind for kind in report.damage if kind in CLASSES and CLASSES[kind].uncounted]
+    rest = [
+        kind
+        for kind in report.damage
+        if kind not in uncounted and kind not in _CHECKED and not is_harmless(kind)
+    ]
+    lines = [line(kind, report.damage[kind]) for kind in rest]
     if not count and not uncounted:
-        rest = [kind for kind in report.damage if not is_harmless(kind) and kind not in _CHECKED]
         number = sum(report.damage[kind] for kind in rest)
-        lines = "; ".join(line(kind, report.damage[kind]) for kind in rest)
-        return Found(NOTE if number else OK, number, f"{lines}.", ())
+        return Found(NOTE if number else OK, number, f"{'; '.join(lines)}.", ())
     serious = uncounted or report.dropped > 0.01 * max(report.kept, 1)
     parts = [
         f"{number} event{'' if number == 1 else 's'} {what}"
@@ -425,7 +446,7 @@ def repaired(recording: Recording) -> Found:
         if number
     ]
     said = [" and ".join(parts)] if parts else []
-    said += [line(kind, report.damage[kind]) for kind in uncounted]
+    said += [line(kind, report.damage[kind]) for kind in uncounted] + lines
     return Found(
         WARNING if serious else NOTE,
         count + sum(report.damage[kind] for kind in uncounted),

@@ -65,6 +65,10 @@ def operation_of(name: str) -> str | None:
     return None
 
 
+_MOST_ELEMENTS = 1 << 56
+"""More in one message is damage."""
+
+
 def message_bytes(
     operation: str | None, dtype: str | None, elements_in: int | None, elements_out: int | None
 ) -> int | None:
@@ -82,7 +86,7 @@ def message_bytes(
         elements = elements_in
     else:
         elements = max((n for n in (elements_in, elements_out) if n is not None), default=None)
-    return None if elements is None else size * elements
+    return size * elements if elements is not None and 0 <= elements < _MOST_ELEMENTS else None
 
 
 def find_collectives(host: Host, device: Device, launch: Int32s, arguments: pa.Table) -> pa.Table:

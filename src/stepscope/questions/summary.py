@@ -255,6 +255,8 @@ def _device(times: Times) -> Iterator[Row]:
             ("highest utilisation", by_use[-1]),
         ):
             yield {"item": item, "rank": rank, "share_ratio": use}
+    if times.whole_use()[0] is None:
+        return  # for how long kernels ran was not recorded, and so was no part of this split
     span = times.device["span_ns"]
     for item in ("computation", "exposed_communication", "exposed_copy", "idle"):
         time_ns = times.device[f"{item}_ns"]

@@ -231,7 +231,7 @@ BYTES = [
         3,
         repaired=1,
         damage={"duplicate_key": 1},
-        fact=lambda t: column(t.host_event, "external_id") == [1, 2],
+        fact=lambda t: column(t.host_event, "external_id") == [1, 3],
     ),
     Case("B16_bom_crlf_nuls.json", **INTACT),
     damaged(

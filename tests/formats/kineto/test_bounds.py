@@ -133,3 +133,85 @@ def test_a_file_of_blanks_is_named_for_it(tmp_path, content, kind):
 def test_streams_of_many_devices_are_told_apart(read_events):
     tables = read_events([kernel("k", n, 1, device=n, stream=2 * n) for n in range(300)])
     assert tables.stream.num_rows == 300
+
+
+# -- values that are none --------------------------------------------------------------------------
+
+INTACT = [op("a", 1, 1), op("b", 3, 1), kernel("k", 3, 1)]
+
+
+def with_text(event, **texts):
+    """The text of an event with some of its values replaced by text."""
+    made = json.dumps({**event, **dict.fromkeys(texts, "@")})
+    for text in texts.values():
+        made = made.replace('"@"', text, 1)
+    return made
+
+
+def trace_text(*events):
+    return '{"traceEvents": [' + ", ".join(events) + "]}"
+
+
+@pytest.mark.parametrize("time", ["true", "false"])
+@pytest.mark.parametrize("damaged", [False, True])
+def test_true_and_false_are_no_times(read_text, time, damaged):
+    odd = [with_text(op("c", 0, 1), ts=time), with_text(op("d", 7, 0), dur=time)]
+    events = [*map(json.dumps, INTACT), *odd]
+    tables = read_text(trace_text(*events).replace("}, {", "} {" if damaged else "}, {"))
+    assert tables.host_event["name"].to_pylist() == ["a", "b", "d"]
+    assert (tables.report.dropped, tables.report.damage["no_time"]) == (1, 1)
+    assert tables.report.damage["wrong_type"] == 2
+    assert tables.host_event["start_ns"].to_pylist() == [0, 2000, 6000]
+
+
+def test_true_where_a_number_belongs_is_no_number(read_text):
+    event = with_text(kernel("k", 1, 1), args='{"correlation": true, "device": 0, "stream": 7}')
+    tables = read_text(trace_text(event))
+    assert tables.device_event["correlation"].to_pylist() == [None]
+    assert tables.report.damage == {"wrong_type": 1}
+
+
+@pytest.mark.parametrize("duration", ["1e300", "-1e300", "1e17", "4e13"])
+@pytest.mark.parametrize("loose", [False, True])
+def test_event_with_a_duration_that_nothing_has_is_left_out_and_counted(read_text, duration, loose):
+    step = with_text({**op("ProfilerStep#1", 0, 0), "cat": "user_annotation"}, dur=duration)
+    odd = [with_text(op("c", 0, 1), ts='"x"')] if loose else []
+    tables = read_text(trace_text(*map(json.dumps, INTACT), step, *odd))
+    assert tables.host_event["name"].to_pylist() == ["a", "b"]
+    assert tables.report.damage["impossible_duration"] == 1
+    assert tables.report.dropped == 1 + len(odd)
+
+
+def test_duration_that_is_an_unsigned_difference_is_still_one_without_end(read_text):
+    tables = read_text(
+        trace_text(*map(json.dumps, INTACT), with_text(op("c", 2, 0), dur="1.8446744073709e16"))
+    )
+    assert tables.host_event["name"].to_pylist() == ["a", "b", "c"]
+    assert tables.report.damage == {"negative_duration": 1}
+
+
+@pytest.mark.parametrize("first", [-4e15, 1])
+def test_times_a_century_apart_do_not_overflow(read_events, first):
+    tables = read_events([op("a", first, 1), op("b", 4e15, 1), op("c", 8e15, 1)])
+    assert tables.host_event["start_ns"].to_pylist() == [0, int(4e15 - first) * 1000]
+    assert tables.report.damage["no_time"] == 1
+
+
+@pytest.mark.parametrize("base", [-1e300, 10**30, True, "x", [], -5])
+def test_base_that_is_no_time_is_none(read_events, base):
+    tables = read_events([op("a", 1, 1)], {"baseTimeNanoseconds": base})
+    assert tables.facts.start_epoch_ns is None
+
+
+# -- keys twice ------------------------------------------------------------------------------------
+
+
+def test_events_whose_keys_all_stand_twice_are_kept_with_their_last_values(read_text):
+    events = [json.dumps(event)[:-1] + ', "dur": 5, "name": "z"}' for event in INTACT]
+    tables = read_text(trace_text(*events))
+    assert (
+        tables.host_event.select(["name", "dur_ns"]).to_pylist()
+        == [{"name": "z", "dur_ns": 5000}] * 2
+    )
+    assert tables.device_event["name"].to_pylist() == ["z"]
+    assert (tables.report.repaired, tables.report.damage) == (3, {"duplicate_key": 3})

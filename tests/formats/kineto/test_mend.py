@@ -188,10 +188,17 @@ def test_missing_comma_between_events_costs_nothing():
     assert (mended.repaired, mended.dropped, classes(mended)) == (0, 0, ["missing_comma"])
 
 
-def test_of_an_argument_given_twice_the_first_that_is_not_empty_stays():
-    assert repaired(
-        b'{"ph": "X", "name": "b", "args": {"a": "", "a": 1, "a": 2}}', "duplicate_key"
-    )["args"] == {"a": 1}
+def test_of_a_key_given_twice_the_last_value_stays_as_with_every_reader_of_json():
+    text = b'{"ph": "X", "name": "b", "dur": 1, "dur": 2, "args": {"a": "", "a": 1, "a": 2}}'
+    event = repaired(text, "duplicate_key")
+    assert (event["dur"], event["args"]) == (2, {"a": 2})
+    assert json.loads(text) == event
+
+
+def test_key_given_twice_beside_other_damage_has_its_last_value_too():
+    text = b'{"ph": "X", "name": "b", "ts": 4, "ts": 5, "args": {"a": 1, "a": 2}, tid": 0}'
+    event = mend_middle(text).events[1]
+    assert (event["ts"], event["args"]) == (5, {"a": 2})
 
 
 # -- what cannot -----------------------------------------------------------------------------------

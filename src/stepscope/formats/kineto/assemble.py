@@ -45,7 +45,7 @@ def assemble(
     device = rows.device.columns("collective_id")
     host_thread = threads.numbers(host["pid"], host["tid"]) if host else None
     origin = _origin(host, device)
-    base = _base_ns(metadata)
+    base = facts.start_epoch_ns or 0
     if origin is not None and (base or origin >= EPOCH_NS):
         facts.start_epoch_ns = base + origin
     origin = origin or 0
@@ -75,13 +75,6 @@ _NEVER_ENDED = (-1, -1000)
 
 DAY_NS = 86_400_000_000_000
 """Where all other times are later than this, an event at time 0 has lost its own."""
-
-
-def _base_ns(metadata: dict[str, Any]) -> int:
-    try:
-        return int(metadata.get("baseTimeNanoseconds") or 0)
-    except (TypeError, ValueError, OverflowError):
-        return 0
 
 
 def _origin(*events: Columns | None) -> int | None:

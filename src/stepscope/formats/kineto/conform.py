@@ -62,6 +62,8 @@ def _convert(value: Any, kind: str, report: ReadReport) -> Any:
 
 
 def _integer(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
     try:
         number = int(value) if not isinstance(value, str) else int(value.strip())
     except (ValueError, OverflowError, TypeError):
@@ -82,6 +84,4 @@ def _decimal(value: Any) -> str | None:
         number = float(text)
     except ValueError:
         return None
-    if not math.isfinite(number) or abs(number) > 1e18:
-        return None
-    return text
+    return text if math.isfinite(number) else None

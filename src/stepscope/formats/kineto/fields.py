@@ -19,6 +19,9 @@ EVENT = {
 }
 """Keys of an event itself, with the type DuckDB reads them as."""
 
+IMPOSSIBLE_NS = -(1 << 62)
+"""A duration that nothing can have; its event is left out."""
+
 EVENT_IGNORED = frozenset({"s", "bp", "tts", "tdur", "cname", "sf", "ipts", "id2", "scope"})
 """Keys of an event that only tell a viewer how to draw it."""
 

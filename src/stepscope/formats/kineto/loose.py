@@ -63,10 +63,6 @@ class NumberText(str):
     __slots__ = ()
 
 
-EMPTY: tuple[Any, ...] = (None, "", [], {})
-"""Of members with one key, the first whose value is not one of these stays."""
-
-
 def not_measured(_: str) -> None:
     """What `NaN` and `Infinity` are read as."""
 
@@ -79,7 +75,7 @@ class Loose:
         value: for an object its members.
         end: index of the first character after it.
         damage: class of damage and index, in order.
-        twice: keys of the object itself that it has with different values.
+        twice: keys that the object itself has with different values, and `ph` where it has it twice.
         raw_name: bytes of the member `name` where they are not UTF-8.
     """
 
@@ -198,7 +194,7 @@ class _Reader:
                 holder, key = stack.pop()
                 if doubtful:
                     # A list with a quote too many may have an item too many, or one too few.
-                    _put(holder, key, None, replace=True)
+                    _put(holder, key, None, last=True)
                 continue
             key = ""
             if isinstance(holder, dict):
@@ -211,7 +207,7 @@ class _Reader:
             comma = False
             if isinstance(holder, dict) and key in holder:
                 self._note("duplicate_key", index)
-                if not stack and holder[key] != value:
+                if not stack and (key == "ph" or holder[key] != value):
                     self.twice.add(key)
             _put(holder, key, value)
             index = after
@@ -334,12 +330,11 @@ class _Reader:
         return text
 
 
-def _put(holder: Any, key: str, value: Any, *, replace: bool = False) -> None:
-    """Adds a value to its container; of members with one key the first that is not empty stays."""
+def _put(holder: Any, key: str, value: Any, *, last: bool = False) -> None:
+    """Adds a value to its container, or replaces the `last`; of members with one key the last stays."""
     if isinstance(holder, dict):
-        if replace or holder.get(key) in EMPTY:
-            holder[key] = value
-    elif replace:
+        holder[key] = value
+    elif last:
         holder[-1] = value
     else:
         holder.append(value)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stepscope.formats.kineto.loose import (
-    EMPTY,
     LONGEST,
     Loose,
     NumberText,
@@ -44,7 +43,7 @@ _END = re.compile(
     r'\][ \t\r\n\x00]*(?:(\})[ \t\r\n\x00]*|,[ \t\r\n]*"[^"\\]{0,100}"[ \t\r\n]*:|\Z)'
 )
 _BRACKETS = re.compile(r"(?:\][ \t\r\n]*)+(?=\])")
-_IDENTITY = frozenset(("ph", "name", "ts", "dur", "pid", "tid", "cat"))
+_IDENTITY = frozenset(("name", "ts", "dur", "pid", "tid", "cat"))
 _WINDOW = 1 << 15
 
 
@@ -89,9 +88,10 @@ def mend(chunk: bytes, offset: int, *, last: bool) -> Mended:
 
 
 class _Members:
-    """Turns members into dicts and knows which keys the object read last had twice.
+    """Turns members into dicts and knows which keys the object read last had twice, with another value
+    or `ph`, with which an event starts.
 
-    Of members with one key the first that is not empty stays.
+    Of members with one key the last stays, as with other readers of JSON.
     """
 
     def __init__(self) -> None:
@@ -104,12 +104,11 @@ class _Members:
         if len(made) == len(members):
             return made
         self.any = True
-        made = {}
+        first: dict[str, Any] = {}
         for key, value in members:
-            if made.get(key) in EMPTY:
-                made[key] = value
-            elif made[key] != value:
+            if key in first and (key == "ph" or first[key] != value):
                 self.twice.add(key)
+            first.setdefault(key, value)
         return made
 
 
@@ -275,7 +274,8 @@ class _Mender:
         mended = self._mended
         if not value:
             self._note("empty_event", index)
-        elif not _IDENTITY.isdisjoint(twice):
+        elif "ph" in twice and not _IDENTITY.isdisjoint(twice):
+            # A further event starts within this one.
             self._note("torn_event", index)
             mended.dropped += 1
         elif isinstance(value.get("ph"), str):

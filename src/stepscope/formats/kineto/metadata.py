@@ -12,7 +12,6 @@ from typing import Any
 
 from stepscope.formats.container import strip_bom
 from stepscope.formats.kineto.loose import (
-    EMPTY,
     Loose,
     Refused,
     not_measured,
@@ -26,6 +25,10 @@ MOST_KEYS = 10_000
 
 MOST_LOST = 100
 """Keys that are given up before the rest is."""
+
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+"""Of keys that appear twice, the first whose value is not one of these stays: Kineto writes some both
+before and after the events, and one of them empty."""
 
 _SPACE = " \t\r\n\x00"
 _BETWEEN = re.compile(r"[ \t\r\n,\x00]*")
@@ -146,7 +149,7 @@ class _Keys:
     def _keep(self, key: str, value: Any, offset: int) -> None:
         if key in self.values:
             self.damage.append(("duplicate_key", offset))
-        if self.values.get(key) in EMPTY:
+        if self.values.get(key) in _EMPTY:
             self.values[key] = value
 
     def _note_extra(self, text: str, index: int, offset: int) -> None:

@@ -65,7 +65,8 @@ class EventRows:
             self._arrow_ready = bool(pa.array([0]).to_numpy().size)
         kinds = self._rows(
             "SELECT ph, cat, CASE WHEN cat IS NULL OR cat = '' THEN pid END, count(*), count(ts_ns), "
-            f"count({self._argument('stream')}), count(id), bool_and(whole) FROM event GROUP BY ALL"
+            f"count({self._argument('stream')}), count(id), bool_and(whole), "
+            f"count_if(dur_ns = {fields.IMPOSSIBLE_NS}) FROM event GROUP BY ALL"
         )
         events: dict[Any, int] = {}
         for phase, _, _, count, *_ in kinds:
@@ -75,7 +76,11 @@ class EventRows:
         self._count_others(events)
         host, device = self._sides([kind for kind in kinds if kind[0] in ("X", "B", "E")])
         if "X" in phases:
-            self._take_events("ph = 'X' AND ts_ns IS NOT NULL", host, device)
+            self._take_events(
+                f"ph = 'X' AND ts_ns IS NOT NULL AND dur_ns IS DISTINCT FROM {fields.IMPOSSIBLE_NS}",
+                host,
+                device,
+            )
         if phases & {"B", "E"}:
             self._take_begin_end()
         if phases & _FLOWS:
@@ -90,7 +95,7 @@ class EventRows:
             self.names += self._rows(
                 f"SELECT name, pid, tid, {self._argument('name')} FROM event WHERE ph = 'M'"
             )
-        self.whole_us = self.whole_us and not any(whole is False for *_, whole in kinds)
+        self.whole_us = self.whole_us and not any(whole is False for *_, whole, _ in kinds)
 
     def close(self) -> None:
         """Ends its use of the scanner's connection."""
@@ -127,7 +132,11 @@ class EventRows:
         if lost:
             self.report.dropped += lost
             self.report.note("no_time", count=lost)
-        ends = [(times, ids) for phase, _, _, _, times, _, ids, _ in kinds if phase in _FLOWS]
+        endless = sum(impossible for phase, *_, impossible in kinds if phase == "X")
+        if endless:
+            self.report.dropped += endless
+            self.report.note("impossible_duration", count=endless)
+        ends = [(times, ids) for phase, _, _, _, times, _, ids, *_ in kinds if phase in _FLOWS]
         nameless = sum(max(0, times - ids) for times, ids in ends)
         if nameless:
             self.report.dropped += nameless

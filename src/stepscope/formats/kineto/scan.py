@@ -44,8 +44,15 @@ EXACT_US = 2.0**43
 time of three decimals lie less than a nanosecond apart. It is 101 days, and the base that Kineto
 counts from is the quarter's beginning."""
 
-MOST_US = 9_000_000_000_000_000
-"""Times from here on (µs) have more ns than 64 bits hold."""
+MOST_US = 4_500_000_000_000_000
+"""Times from here on (µs; the year 2112) are none: differences of two of them would have more ns than
+64 bits hold."""
+
+LONGEST_US = 366 * 86_400_000_000
+"""Durations from here on (µs) are none: nothing is recorded for more than a year."""
+
+_UNSIGNED_US = 2**64 / 1000
+"""What an end of 0 less a begin is with unsigned numbers of ns (µs), or a little less."""
 
 MOST_EXTRAS = 256
 """Unknown fields that are kept; a file with more has garbage for keys."""
@@ -53,6 +60,16 @@ MOST_EXTRAS = 256
 _KEY = re.compile(rb'"([A-Za-z][A-Za-z0-9 _.%()/-]{0,63})"\s*:')
 _WRONG_TYPE = re.compile(r"transform error.*(?:Failed to cast|Expected ARRAY)", re.DOTALL)
 _LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)')
+_BOOLEAN = re.compile(
+    b'"(?:'
+    + "|".join(
+        re.escape(name)
+        for name, kind in (fields.EVENT | fields.ARGS).items()
+        if kind in ("BIGINT", "DOUBLE")
+    ).encode()
+    + rb')"\s*:\s*(?:true|false)',
+    re.IGNORECASE,
+)
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
@@ -194,6 +211,7 @@ class EventScanner:
         """
         self._side = "b" if self._side == "a" else "a"
         self._exact = self._exact or _has_long_decimals(group[0].text)
+        self._loose = self._loose or any(_has_boolean(piece.text) for piece in group)
         self._look_up_keys([piece for piece in group if piece.new_keys])
         loaded = self._load_intact(group) or [self._load_whole(group)]
         self._files.texts.clear()
@@ -523,21 +541,34 @@ def _has_long_decimals(text: bytes) -> bool:
     return False
 
 
+def _has_boolean(text: bytes) -> bool:
+    """Whether true or false stands for a number, which DuckDB would take it for."""
+    return (b"true" in text or b"false" in text) and _BOOLEAN.search(text) is not None
+
+
 def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
     """SQL for a time in µs as integer ns, and for whether it is in whole µs.
 
-    A time that no 64 bits can hold becomes NULL, and a duration like that becomes -2: it is an end
-    of 0 less a begin, as unsigned numbers have it.
+    A time that cannot be one becomes NULL. A duration like that becomes -2 where it is an end of 0
+    less a begin, as unsigned numbers have it, and else `fields.IMPOSSIBLE_NS`.
     """
-    beyond = "-2" if column == "dur" else "NULL"
+    most, beyond = MOST_US, "NULL"
+    if column == "dur":
+        number = f"TRY_CAST({column} AS DOUBLE)" if as_text else column
+        most = LONGEST_US
+        beyond = (
+            f"CASE WHEN {number} BETWEEN {_UNSIGNED_US - MOST_US} AND {_UNSIGNED_US} THEN -2 "
+            f"ELSE {fields.IMPOSSIBLE_NS} END"
+        )
     if as_text:
         exact = f"TRY_CAST({column} AS DECIMAL(32, 6))"
-        ns = f"CASE WHEN abs({exact}) < {MOST_US} THEN CAST({exact} * 1000 AS BIGINT) WHEN {exact} IS NOT NULL THEN {beyond} END"
+        large = f"isfinite(TRY_CAST({column} AS DOUBLE))"
+        ns = f"CASE WHEN abs({exact}) < {most} THEN CAST({exact} * 1000 AS BIGINT) WHEN {large} THEN {beyond} END"
         return ns, f"{exact} = floor({exact})"
     # The fraction alone is multiplied: the whole would lose its last digit to rounding.
     whole = f"CAST(floor({column}) AS BIGINT) * 1000"
     rest = f"CAST(round(({column} - floor({column})) * 1000) AS BIGINT)"
-    ns = f"CASE WHEN abs({column}) < {MOST_US} THEN {whole} + {rest} WHEN isfinite({column}) THEN {beyond} END"
+    ns = f"CASE WHEN abs({column}) < {most} THEN {whole} + {rest} WHEN isfinite({column}) THEN {beyond} END"
     return ns, f"{column} = floor({column})"
 
 

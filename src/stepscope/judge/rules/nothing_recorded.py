@@ -15,7 +15,8 @@ def nothing_recorded(facts: Facts) -> Iterator[Finding]:
     """No operator, device event or phase of a step was read, or none takes any time in the steps that
     were asked for.
     """
-    if facts.step_ns and (facts.has_device or facts.has_host or facts.phases_alone):
+    shown = facts.has_device or facts.has_host or facts.phases_alone or facts.times.device
+    if facts.step_ns and shown:
         return
     yield Finding(
         title="Nothing recorded: there is no operator, device event or phase to judge by",
