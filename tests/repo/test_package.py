@@ -95,3 +95,15 @@ def test_the_makefile_has_the_targets_that_the_docs_name() -> None:
     for page in ("README.md", "CONTRIBUTING.md"):
         named = re.findall(r"`make ([a-z]+)", (ROOT / page).read_text(encoding="utf-8"))
         assert set(named) <= set(targets), page
+
+
+def test_the_readme_has_no_link_that_ends_on_the_package_index() -> None:
+    """There it is shown without the pages beside it: they are named, and only addresses are links."""
+    targets = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text("utf-8"))
+    assert [target for target in targets if not target.startswith("https://")] == []
+
+
+def test_pages_that_the_readme_names_exist() -> None:
+    named = set(re.findall(r"`(docs/[\w/.-]+)`", (ROOT / "README.md").read_text("utf-8")))
+    assert named
+    assert [page for page in named if not (ROOT / page).is_file()] == []
