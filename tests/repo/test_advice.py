@@ -242,3 +242,9 @@ def test_no_advice_leads_to_a_file_that_is_refused(tmp_path: Path) -> None:
             stepscope.open(tmp_path / kind, cache=False)
         leading = [about for about, words in _ADVICE.items() if re.search(rf"\b{kind}\b", words)]
         assert not leading, f"{kind} is refused, and the advice for {leading} leads to it"
+
+
+def test_advice_installs_nothing_that_the_package_index_does_not_have() -> None:
+    """StepScope itself is not there."""
+    wrong = [place for place, text in texts() if re.search(r"pip install\W+stepscope", text)]
+    assert not wrong

@@ -171,7 +171,7 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(StepScopeError) as refused:
         figures.new_figure(1, 1)
-    assert "stepscope[plots]" in refused.value.hint
+    assert "pip install matplotlib" in refused.value.hint
 
 
 def test_long_labels_keep_both_ends():

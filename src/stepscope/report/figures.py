@@ -26,7 +26,7 @@ ERRORS = {
     ),
     "no-matplotlib": (
         "Charts, and a roofline as PNG, are drawn by matplotlib: `pip install "
-        "'stepscope[plots]'`. A roofline as SVG does not need it."
+        "matplotlib`. A roofline as SVG does not need it."
     ),
 }
 
@@ -42,7 +42,7 @@ def new_figure(width: float, height: float) -> Any:
     except ImportError:
         raise StepScopeError(
             "charts are drawn by matplotlib, which is not installed",
-            hint="pip install 'stepscope[plots]'",
+            hint="pip install matplotlib",
             slug="no-matplotlib",
         ) from None
     return Figure(figsize=(width, height), layout="constrained")

@@ -1,6 +1,6 @@
 """Draws the answer to `roofline`: achieved operations a second over operations a byte, log-log.
 
-SVG is written by hand and needs nothing; PNG needs matplotlib (`pip install 'stepscope[plots]'`).
+SVG is written by hand and needs nothing; PNG needs matplotlib (`pip install matplotlib`).
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def _write_png(picture: Picture, path: Path) -> None:
     except ImportError:
         raise StepScopeError(
             "a PNG is drawn by matplotlib, which is not installed",
-            hint="pip install 'stepscope[plots]', or give a name that ends in .svg",
+            hint="pip install matplotlib, or give a name that ends in .svg",
             slug="no-matplotlib",
         ) from None
     figure = Figure(figsize=(_WIDTH / 100, _HEIGHT / 100), dpi=150)
