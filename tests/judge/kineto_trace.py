@@ -40,6 +40,7 @@ class Recorder:
         self._ids = 0
         self._numbers = 0
         self._open: list[int] = []
+        self._replay: int | None = None
 
     def _next(self) -> int:
         self._ids += 1
@@ -106,6 +107,8 @@ class Recorder:
         us: int,
         *,
         stream: int = 7,
+        after: int = -1,
+        late: int = 0,
         grid: tuple[int, int, int] = (2048, 1, 1),
         block: tuple[int, int, int] = (256, 1, 1),
         occupancy: int = 75,
@@ -114,7 +117,9 @@ class Recorder:
         sms: int = 108,
         **more: Any,
     ) -> None:
-        """A kernel that the innermost operator launches."""
+        """A kernel that the innermost operator launches: it starts after what is before it on its stream
+        and on the stream `after`, and `late` µs more.
+        """
         blocks = grid[0] * grid[1] * grid[2]
         warps = -(-block[0] * block[1] * block[2] // 32)
         args = {
@@ -122,17 +127,38 @@ class Recorder:
             "blocks per SM": blocks / sms, "warps per SM": blocks * warps / sms,
             "grid": list(grid), "block": list(block), "est. achieved occupancy %": occupancy, **more,
         }  # fmt: skip
-        self._work("kernel", name, us, "cudaLaunchKernel", stream, args)
+        self._work("kernel", name, us, "cudaLaunchKernel", stream, args, after, late)
 
     def copy(self, name: str, us: int, size: int, *, stream: int = 7) -> None:
         """A copy that the innermost operator starts."""
         args = {"bytes": size, "memory bandwidth (GB/s)": size / us / 1e3}
         self._work("gpu_memcpy", name, us, "cudaMemcpyAsync", stream, args)
 
-    def _work(self, kind: str, name: str, us: int, call: str, stream: int, args: Event) -> None:
-        correlation = self._next()
-        self.call(call, correlation=correlation)
-        start = max(self.now + 2, self.ends.get(stream, 0) + 1)
+    @contextmanager
+    def replay(self) -> Iterator[None]:
+        """One `cudaGraphLaunch` that starts all kernels written within."""
+        self._replay = self._next()
+        self.call("cudaGraphLaunch", 30, correlation=self._replay)
+        yield
+        self._replay = None
+
+    def _work(
+        self,
+        kind: str,
+        name: str,
+        us: int,
+        call: str,
+        stream: int,
+        args: Event,
+        after: int = -1,
+        late: int = 0,
+    ) -> None:
+        if self._replay is None:
+            correlation = self._next()
+            self.call(call, correlation=correlation)
+        else:
+            correlation = self._replay
+        start = max(self.now + 2, *(self.ends.get(of, 0) + 1 for of in (stream, after))) + late
         outer = {"External id": self._open[-1]} if self._open else {}
         args = {**outer, "device": 0, "stream": stream, "correlation": correlation, **args}
         self._event(kind, name, start, dur=us, pid=args["device"], tid=stream, args=args)

@@ -29,7 +29,8 @@ def known(**more: Any) -> Facts:
     facts = Facts(NoTables())  # type: ignore[arg-type]
     facts.__dict__ |= {
         "times": Times(), "phases": None, "phases_alone": None, "has_steps": True, "steps": 1,
-        "checks": [], "utilization": None, "kernels": WORK, "busiest_operator": None, **more,
+        "checks": [], "utilization": None, "kernels": WORK, "busiest_operator": None,
+        "gaps": {}, **more,
     }  # fmt: skip
     return facts
 

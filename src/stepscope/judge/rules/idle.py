@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from stepscope.analysis.gaps import KERNEL_WAIT_NS
 from stepscope.floor.units import time_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule
-from stepscope.judge.facts import Facts
+from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.rules.low_utilization import low_use
+from stepscope.judge.stream_waits import in_words, stream_waits
 
 _SOURCE = "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads"
 _DEPENDENCY = Threshold(
@@ -32,9 +33,15 @@ _UNKNOWN = Threshold("idle time of unknown cause, of the step", 0.05, "ratio", _
 )
 def dependency_bound(facts: Facts) -> Iterator[Finding]:
     """The time in which nothing ran on a device although its next work had been launched (other in
-    `idle`: gaps of 30 µs and more). For what it waits is not in one rank's recording, so nothing is
-    said of a saving.
+    `idle`: gaps of 30 µs and more). Said with it are the streams that wait, and where: before or within replays of
+    CUDA graphs, before or after a collective, after work on another stream, or between two pieces of their own.
+    For what they wait is not in one rank's recording, so nothing is said of a saving.
     """
+    time_ns = sum(facts.idle_ns("other").values())
+    if facts.part_of_step(time_ns) <= _DEPENDENCY.value:
+        return
+    waits = stream_waits(facts)
+    places = in_words(waits)
     yield from _idle(
         facts,
         ("other",),
@@ -42,8 +49,11 @@ def dependency_bound(facts: Facts) -> Iterator[Finding]:
         "dependency-bound",
         metric="idle time before work that was launched in time, of the step",
         title="Dependency-bound: for {} the device has its next work and waits for another stream, "
-        "event or rank, or for what was not recorded",
-        advice="`stepscope idle` for the streams that wait; record all ranks to see for whom.",
+        "event or rank, or for what was not recorded" + (f"; {places}" if places else ""),
+        advice="`stepscope idle` for the streams that wait. Record all ranks, and with "
+        "experimental_config=torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True), to see for "
+        "whom.",
+        evidence=first(waits),
     )
 
 
@@ -101,6 +111,7 @@ def _idle(
     metric: str,
     title: str,
     advice: str,
+    evidence: tuple[Row, ...] = (),
 ) -> Iterator[Finding]:
     """A finding where idle time of these causes (see `idle`) is more than a share of the step."""
     time_ns = sum(facts.idle_ns(*causes).values())
@@ -112,6 +123,7 @@ def _idle(
         metric,
         title=title.format(facts.amount(time_ns)) + low_use(facts),
         confidence="medium",
+        evidence=evidence,
         advice=advice,
         query=f"stepscope findings SRC --id {name} --json",
     )
