@@ -48,7 +48,7 @@ def every_step(scope: Scope) -> Iterator[Scope]:
     if scope.steps is None:
         yield scope
         return
-    with Scope(scope.store, scope.ranks) as whole:
+    with Scope(scope.store, scope.ranks, all_times=True) as whole:
         yield whole
 
 

@@ -51,8 +51,17 @@ class Scope:
         store: Store,
         ranks: Iterable[int] | None = None,
         steps: Iterable[int] | None = None,
+        *,
+        all_times: bool = False,
     ) -> None:
-        """Narrows the tables."""
+        """Narrows the tables.
+
+        Args:
+            store: the tables.
+            ranks: the ranks to keep; all by default.
+            steps: the steps to keep; by default those that the store was narrowed to, else all.
+            all_times: also what else the store holds of the times of the steps it was narrowed to.
+        """
         self.store = store
         self.ranks = store.ranks if ranks is None else check_known(ranks, store.ranks, "rank")
         self.steps: tuple[int, ...] | None = None
@@ -61,16 +70,21 @@ class Scope:
         try:
             if self.ranks != store.ranks:
                 self._shadow(dict.fromkeys(TABLES, "true"))
-            if steps is not None:
-                self.traced_steps, phase_steps = (
+            by_default = steps is None and store.kept_steps is not None and not all_times
+            if steps is not None or by_default:
+                traced, phase_steps = (
                     [
                         step
                         for (step,) in self._cursor.execute(_STEPS.format(table=table)).fetchall()
                     ]
                     for table in ("step", "phase_step")
                 )
-                known = sorted({*self.traced_steps, *phase_steps})
-                self.steps = check_known(steps, known, "step")
+                known = sorted({*traced, *phase_steps})
+                if steps is None:
+                    self.steps = tuple(step for step in store.kept_steps or () if step in known)
+                else:
+                    self.traced_steps = traced
+                    self.steps = check_known(steps, known, "step")
                 chosen = f"step IN ({', '.join(map(str, self.steps)) or 'NULL'})"
                 filters = {name: chosen for name, table in TABLES.items() if table.stepped}
                 described = "(rank, id) IN (SELECT (rank, id) FROM {events} WHERE {chosen})"

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.floor import errors
 from stepscope.floor.errors import SourceError, StepScopeError, StoreError
@@ -217,23 +217,38 @@ def _build(source: Path, directory: Path, options: ImportOptions, progress: Prog
     progress.start(f"Reading {source.name}", total=None, unit="bytes")
     workers = min(len(jobs), os.cpu_count() or 1)
     if workers > 1 and size >= PARALLEL_BYTES:
-        ranks = run_jobs(jobs, workers, progress)
+        done = run_jobs(jobs, workers, progress)
     else:
-        ranks = [run_job(job, advancing(progress)) for job in jobs]
+        done = [run_job(job, advancing(progress)) for job in jobs]
     progress.finish()
+    ranks = [one.rank for one in done]
     for rank in ranks:
         merge_spans(directory, rank)
     if run.unreadable:
         add_check(directory, min(ranks), left_out.row(run.unreadable))
-    facts = {
+    facts: dict[str, Any] = {
         "version": STORE_VERSION,
         "source": str(source),
         "ranks": sorted(ranks),
         "skipped": [{"path": path, "reason": reason} for path, reason in run.skipped],
     }
+    if options.steps is not None:
+        facts["steps"] = _kept(options.steps, {step for one in done for step in one.steps})
     if run.skipped or any(recording.format not in FORMATS for recording in run.recordings):
         facts["plug_ins"] = versions("formats")
     (directory / STORE_FILE).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+
+
+def _kept(asked: Iterable[int], there: set[int]) -> list[int]:
+    """The steps that were asked for and that some rank has."""
+    kept = sorted(there.intersection(asked))
+    if not kept:
+        raise errors.UsageError(
+            f"no step {', '.join(map(str, asked))} in the recording",
+            hint=f"it has the steps {', '.join(map(str, sorted(there)[:20])) or 'none'}",
+            slug="unknown-step",
+        )
+    return kept
 
 
 def _chosen(run: Run, ranks: tuple[int, ...] | None, source: Path) -> list[Recording]:

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.floor.environment import without_secrets
-from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.floor.errors import StepScopeError
 from stepscope.formats.container import members
 from stepscope.formats.damage import check_strict
 from stepscope.formats.options import ReadOptions
@@ -57,13 +57,19 @@ class Job:
     threads: int | None = None
 
 
-def run_job(job: Job, progress: Callable[[int], None] | None = None) -> int:
-    """Imports one rank's recordings; returns the rank.
+class Done(NamedTuple):
+    """What became of a job: the rank, and the numbers of all steps that its recordings have."""
+
+    rank: int
+    steps: list[int]
+
+
+def run_job(job: Job, progress: Callable[[int], None] | None = None) -> Done:
+    """Imports one rank's recordings.
 
     Raises:
         SourceError: a recording cannot be read.
         DamagedSourceError: one is damaged and `job.strict` is set.
-        UsageError: none of the recordings has one of the steps.
         OSError: the store cannot be written.
     """
     rank, rule, origin, shift = job.rank, job.rule, None, 0
@@ -99,13 +105,7 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> int:
         leave_out_secrets(written)
         write_tables(Path(job.directory), written, rank=rank, span=span, shift_ns=shift)
         shift += lasted
-    if job.steps is not None and steps.isdisjoint(job.steps):
-        raise UsageError(
-            f"no step {', '.join(map(str, job.steps))} in the recording",
-            hint=f"it has the steps {', '.join(map(str, sorted(steps)[:20])) or 'none'}",
-            slug="unknown-step",
-        )
-    return rank
+    return Done(rank, sorted(steps))
 
 
 def _end(tables: RankTables) -> int:
@@ -167,14 +167,14 @@ def main() -> int:
         messages.flush()
 
     try:
-        rank = run_job(job, lambda done: tell(read=done))
+        done = run_job(job, lambda done: tell(read=done))
     except StepScopeError as error:
         tell(error=type(error).__name__, message=error.message, hint=error.hint, slug=error.slug)
         return 1
     except OSError as error:
         tell(oserror=error.errno, message=str(error))
         return 1
-    tell(rank=rank)
+    tell(**done._asdict())
     return 0
 
 

@@ -3,18 +3,26 @@
 Narrowing comes after linking, so that what is kept is linked as it is in the complete recording. An event keeps
 its numbers; a parent, launch or forward that is not kept is no longer named, and depth counts those
 that are kept.
+
+With its steps a store keeps what else tells where their time went: events of other steps, or of none,
+that run within their windows (the host is already at the next step while the device ends this one),
+and, on each stream, the work before and after a window, which says how the gaps at its edges came about.
+Such events belong to no step of the store, so that a question sees them only as times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from stepscope.link.columns import assembled, numbers, words
+from stepscope.link.columns import assembled, codes, numbers, run_starts, words
+from stepscope.link.device import KINDS, NO_WORK
 from stepscope.link.modules import levels
 from stepscope.link.rank import attributed
 from stepscope.link.recursion import inside_alike
@@ -40,9 +48,12 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
     if steps is not None:
         chosen = pa.array(list(steps), pa.int64())
         for name in _having("step"):
-            kept[name] = kept[name].filter(pc.is_in(kept[name]["step"], chosen))
+            if name not in ("host_event", "device_event"):
+                kept[name] = kept[name].filter(pc.is_in(kept[name]["step"], chosen))
         step = kept["step"]
         spans = list(zip(step["start_ns"].to_pylist(), step["end_ns"].to_pylist(), strict=True))
+        for name, rows in _of_steps(kept, chosen).items():
+            kept[name] = _without_other_steps(kept[name].filter(pa.array(rows)), chosen)
     if window is not None:
         start, end = window
         for name in _having("start_ns"):
@@ -62,8 +73,98 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
             kept[name] = table.filter(pc.is_in(table["id"], kept[events]["id"]))
     kept = {name: _without_lost_links(name, kept) for name in kept}
     kept["host_event"] = _nested_anew(kept["host_event"])
-    kept["attribution"] = attributed(kept["device_event"])
+    work = kept["device_event"]
+    kept["attribution"] = attributed(
+        work if steps is None else work.filter(pc.is_in(work["step"], chosen))
+    )
     return kept
+
+
+def _of_steps(tables: Tables, chosen: pa.Array) -> dict[str, NDArray[np.bool_]]:
+    """Which host and device events are kept with steps: theirs, what runs or waits for the device in
+    their windows, the work beside these, and what launched any of it."""
+    step, host, device = tables["step"], tables["host_event"], tables["device_event"]
+    low = np.minimum(numbers(step, "start_ns"), numbers(step, "host_start_ns"))
+    high = np.maximum(numbers(step, "end_ns"), numbers(step, "host_end_ns"))
+    windows = _union(low, high)
+    start, launched = numbers(device, "start_ns"), numbers(device, "launch_ns", missing=_LATE)
+    end = start + numbers(device, "dur_ns")
+    of_device = pc.is_in(device["step"], chosen).to_numpy() | windows.touch(
+        np.minimum(start, launched), end
+    )
+    work = np.flatnonzero(codes(device, "kind", KINDS, missing=NO_WORK) != NO_WORK)
+    track = [numbers(device, name)[work] for name in ("device", "stream")]
+    of_device[work[_beside(windows, track, start[work], end[work])]] = True
+    start = numbers(host, "start_ns")
+    of_host = pc.is_in(host["step"], chosen).to_numpy() | windows.touch(
+        start, start + numbers(host, "dur_ns")
+    )
+    parent = numbers(host, "parent_id", missing=-1)
+    for link in ("launch_id", "operator_id"):
+        at = numbers(device, link, missing=-1)[of_device]
+        while len(at := np.unique(at[at >= 0])) and len(at := at[~of_host[at]]):
+            of_host[at] = True
+            at = parent[at]
+    return {"host_event": of_host, "device_event": of_device}
+
+
+_LATE = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """Windows of time that do not touch one another, in order (ns)."""
+
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+
+    def touch(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each stretch of time has a moment in a window, or starts where one does."""
+        if not len(self.low):
+            return np.zeros(len(start), dtype=bool)
+        at = np.searchsorted(self.high, start, side="right")
+        low = np.append(self.low, _LATE)[at]
+        result: NDArray[np.bool_] = (end > low) | (start >= low)
+        return result
+
+
+def _union(low: NDArray[np.int64], high: NDArray[np.int64]) -> _Windows:
+    """The windows that stretches of time make together."""
+    order = np.argsort(low, kind="stable")
+    low, reach = low[order], np.maximum.accumulate(high[order])
+    first = np.ones(len(low), dtype=bool)
+    first[1:] = low[1:] > reach[:-1]
+    return _Windows(low[first], reach[np.append(first[1:], True)] if len(low) else reach)
+
+
+def _beside(
+    windows: _Windows,
+    track: list[NDArray[np.int64]],
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Of some work what ends last before each window, and what starts first after it, on each track."""
+    kept = np.zeros(len(start), dtype=bool)
+    order = np.lexsort((start, *track))
+    firsts = np.flatnonzero(run_starts(*(column[order] for column in track)))
+    for own in np.split(order, firsts[1:]):
+        if not len(own):
+            continue
+        longest = np.maximum.accumulate(end[own])
+        last = np.maximum.accumulate(np.where(end[own] == longest, np.arange(len(own)), 0))
+        before = np.searchsorted(start[own], windows.low) - 1
+        after = np.searchsorted(start[own], windows.high)
+        kept[own[last[before[before >= 0]]]] = True
+        kept[own[after[after < len(own)]]] = True
+    return kept
+
+
+def _without_other_steps(events: pa.Table, chosen: pa.Array) -> pa.Table:
+    """Events of which those of other steps belong to none."""
+    index = events.schema.get_field_index("step")
+    field, step = events.schema.field(index), events.column(index)
+    own = pc.if_else(pc.is_in(step, chosen), step, pa.scalar(None, step.type))
+    return events.set_column(index, field, own)
 
 
 def _having(column: str) -> list[str]:

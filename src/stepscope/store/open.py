@@ -54,7 +54,8 @@ def is_store(path: str | os.PathLike[str]) -> bool:
 class Store:
     """An open store. Use as a context manager, or call `close`.
 
-    `directory` is None for rows in memory; `ranks` are the ranks it has, in order; `facts` is the
+    `directory` is None for rows in memory; `ranks` are the ranks it has, in order; `kept_steps` are the
+    steps that it was narrowed to as it was made, None for all; `facts` is the
     content of its `store.json`.
     """
 
@@ -73,6 +74,8 @@ class Store:
         self.directory = directory
         self.facts: Mapping[str, Any] = facts or {}
         self.ranks: tuple[int, ...] = ()
+        kept = self.facts.get("steps")
+        self.kept_steps: tuple[int, ...] | None = None if kept is None else tuple(kept)
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str]) -> Store:

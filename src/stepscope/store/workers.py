@@ -13,7 +13,7 @@ from pathlib import Path
 
 from stepscope.floor import errors
 from stepscope.floor.errors import StepScopeError, StoreError
-from stepscope.store.job import Job, described
+from stepscope.store.job import Done, Job, described
 from stepscope.store.progress import Progress, advancing
 
 ERRORS = {
@@ -37,8 +37,8 @@ sys.exit(main())
 hold what others have sent."""
 
 
-def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[int]:
-    """Runs jobs, each in a process of its own, at most `workers` at a time; returns their ranks.
+def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[Done]:
+    """Runs jobs, each in a process of its own, at most `workers` at a time.
 
     When a job fails, or the user interrupts, the others are ended.
 
@@ -50,7 +50,7 @@ def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[int]:
     guard = threading.Lock()
     stopped = threading.Event()
 
-    def run(job: Job) -> int:
+    def run(job: Job) -> Done:
         with guard:
             if stopped.is_set():
                 raise StoreError("the import was stopped", slug="stopped")
@@ -94,9 +94,9 @@ def _ending(
 
 def _outcome(
     process: subprocess.Popen[str], job: Job, progress: Progress, guard: threading.Lock
-) -> int:
+) -> Done:
     advance = advancing(progress)
-    rank: int | None = None
+    outcome: Done | None = None
     with process:
         assert process.stdin is not None  # noqa: S101 - PIPE was asked for
         assert process.stdout is not None  # noqa: S101 - PIPE was asked for
@@ -109,18 +109,18 @@ def _outcome(
                 with guard:
                     advance(message["read"])
             elif "rank" in message:
-                rank = message["rank"]
+                outcome = Done(**message)
             elif "oserror" in message:
                 raise OSError(message["oserror"], message["message"])
             else:
                 raise _error(message)
-    if rank is None:
+    if outcome is None:
         raise StoreError(
             f"{job.sources[0][0]}: the process that read it was ended (exit status {process.returncode})",
             hint="it may have run out of memory; import fewer ranks at once with --ranks",
             slug="worker-ended",
         )
-    return rank
+    return outcome
 
 
 def _error(message: dict[str, str]) -> StepScopeError:
