@@ -52,7 +52,7 @@ def test_batches_that_take_unlike_times_count_with_their_mean(findings: Any) -> 
 
 def host_bound(kernel_ns: int, *, late: bool) -> dict[str, Any]:
     job = Job().event("train_one_batch", 0, 1_000_000, kind="python")
-    return job.kernel("work", kernel_ns, gap_ns=10_000, count=20, late=late).rows()
+    return job.kernel("work", kernel_ns, gap_ns=45_000, count=20, late=late).rows()
 
 
 def test_a_host_that_launches_long_kernels_late_is_host_bound(findings: Any) -> None:
@@ -71,7 +71,7 @@ def test_a_host_that_launches_short_kernels_late_is_host_bound_and_should_launch
     rows = host_bound(5_000, late=True)
     (row,) = findings(rows, "host-bound")
     assert "launches 80 kernels, 100.0 % of them below 10 µs" in row["title"]
-    assert row["saving_high_ns"] == 900_000  # 200 µs in each step, 700 µs until the next or its end
+    assert row["saving_high_ns"] == 900_000
     assert "CUDA graphs" in row["advice"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.analysis.breakdown import PARTS
+from stepscope.analysis.breakdown import IDLE_PARTS, PARTS
 from stepscope.analysis.overview import Times
 from stepscope.judge.engine import Found, judge
 from stepscope.judge.facts import Facts
@@ -41,7 +41,7 @@ def facts(unmeasured: tuple[str, ...] = (), more: Any = (), **parts: float) -> F
     mean = {
         part: None if part in unmeasured else round(parts.get(part, 0) * STEP) for part in PARTS
     }
-    idle = {cause: dict.fromkeys(PARTS, 0) for cause in CAUSES}
+    idle = {cause: dict.fromkeys((*PARTS, *IDLE_PARTS), 0) for cause in CAUSES}
     idle["host wait"] |= {part: ns for part, ns in mean.items() if ns}
     return known(parts=mean, _idle_ns=idle, **dict(more))
 
@@ -53,7 +53,7 @@ def waiting(more: Any = (), **shares: int) -> Facts:
     """Facts of a step of 100 ns in which the device waited so many percent for each cause, while
     operators ran on the host; kernels have the rest."""
     idle = {
-        cause: dict.fromkeys(PARTS, 0) | {"cpu_exec": shares.get(cause.replace(" ", "_"), 0)}
+        cause: dict.fromkeys(IDLE_PARTS, 0) | {"cpu_exec": shares.get(cause.replace(" ", "_"), 0)}
         for cause in CAUSES
     }
     parts = {"kernel": 100 - sum(shares.values()), "cpu_exec": sum(shares.values())}

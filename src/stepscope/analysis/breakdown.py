@@ -8,8 +8,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from stepscope.analysis.gaps import CAUSES, KERNEL_WAIT_NS, find_gaps
-from stepscope.analysis.intervals import Intervals, split, union
+from stepscope.analysis.gaps import (
+    BLOCKS,
+    CAUSES,
+    COMMUNICATES,
+    HOST_WAIT,
+    KERNEL_WAIT_NS,
+    NO_WORK_FOLLOWS,
+    find_gaps,
+)
+from stepscope.analysis.intervals import Intervals, covered, split, union
 from stepscope.analysis.kernel_use import has_times
 from stepscope.analysis.recording import (
     COMMUNICATION,
@@ -23,6 +31,7 @@ from stepscope.analysis.recording import (
     every_step,
     extent,
     outer_depth,
+    range_depth,
     rank_batches,
     recordings,
     steps_of,
@@ -43,26 +52,47 @@ PARTS = (
 )
 """Activities, those that take precedence first."""
 
-IDLE_PARTS = PARTS[3:]
-"""What may go on while no device of the recording does anything."""
+IDLE_PARTS = ("communication", "runtime", "dataloader", "cpu_exec", "range", "other")
+"""What may go on while no device of the recording does anything: `range` is a range in which nothing
+else was recorded, a part of `cpu_exec` elsewhere."""
 
-_HOST_COMMUNICATION, _RUNTIME, _DATALOADER, _CPU_EXEC = range(4)
+_HOST_COMMUNICATION, _RUNTIME, _BLOCKED, _DATALOADER, _CPU_EXEC, _RANGE = range(6)
 
 _CPU = """
-    depth <= {depth} AND kind IN ('operator', 'annotation', 'python') AND role IS DISTINCT FROM 'step'
+    (depth <= {depth} AND kind = 'annotation' AND role IS DISTINCT FROM 'step'
+        OR depth <= {inner} AND kind IN ('operator', 'python'))
 """
 _HOST = f"""
     SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns, CASE
-            WHEN role = 'communication' THEN {_HOST_COMMUNICATION}
-            WHEN kind = 'runtime' THEN {_RUNTIME}
+            WHEN {COMMUNICATES} THEN {_HOST_COMMUNICATION}
+            WHEN kind = 'runtime' THEN CASE WHEN {BLOCKS} THEN {_BLOCKED} ELSE {_RUNTIME} END
             WHEN role = 'dataloader' THEN {_DATALOADER}
+            WHEN kind = 'annotation' THEN {_RANGE}
             ELSE {_CPU_EXEC}
         END::TINYINT AS activity
     FROM host_event
-    WHERE {{ranks}} AND (role IN ('communication', 'dataloader') OR kind = 'runtime' OR {_CPU})
+    WHERE {{ranks}} AND ({COMMUNICATES} OR role = 'dataloader' OR kind = 'runtime' OR {_CPU})
 """
 """Which host events are which activity. Where one is two, the first takes its time. One query: to
 read the times once for each activity costs more than a condition that is checked after."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostWaits:
+    """The gaps of a recording's devices that the host ended, or that no work ended.
+
+    Args:
+        start, end: of each gap (ns).
+        window: place of the counted step in which it lies; 0 where steps are not marked.
+        parts_ns: what the host did meanwhile: a row a gap, a column for each of `IDLE_PARTS`.
+        blocked_ns: how long the host waited for the device itself, in calls that copy or synchronise.
+    """
+
+    start: Array
+    end: Array
+    window: Array
+    parts_ns: Array
+    blocked_ns: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +103,8 @@ class Breakdown:
     `measured` says for each of `PARTS` whether the recording could show it at all. `device_span_ns`
     is the same split of the time from the device's first work to its last; empty without a device.
     `idle_ns` splits the time in which no device did anything, in the steps that count (without marked
-    steps, from first work to last): a row for each of `CAUSES`, a column for each of `IDLE_PARTS`.
+    steps, from first work to last): a row for each of `CAUSES`, a column for each of `IDLE_PARTS`;
+    `waits` has those of its gaps that count as waiting for the host.
     """
 
     rank: int
@@ -83,6 +114,7 @@ class Breakdown:
     measured: tuple[bool, ...]
     device_span_ns: Array
     idle_ns: Array
+    waits: HostWaits | None
 
     @property
     def counted(self) -> Array:
@@ -92,7 +124,7 @@ class Breakdown:
     @property
     def counted_windows(self) -> Columns:
         """The columns of these steps."""
-        return {name: values[self.counted] for name, values in self.steps.items()}
+        return _counted(self.steps)
 
     @property
     def counted_parts_ns(self) -> Array:
@@ -126,11 +158,14 @@ def break_down(
         causes: whether idle time is told by its cause; `idle_ns` is all 0 otherwise.
         marked: whether steps are marked; the entire recording is one step otherwise.
     """
-    query = _HOST.format(ranks=ranks, depth=outer_depth(scope, ranks))
+    depth = outer_depth(scope, ranks)
+    inner = max(depth, range_depth(scope, ranks)) if causes else depth
+    query = _HOST.format(ranks=ranks, depth=depth, inner=inner)
     host = recordings(scope.numpy(query))
     for key, own in steps.items():
         doing = host[key]["activity"] if key in host else np.empty(0)
-        runtime, operators = bool((doing == _RUNTIME).any()), bool((doing != _RUNTIME).any())
+        calls = (doing == _RUNTIME) | (doing == _BLOCKED)
+        runtime, operators = bool(calls.any()), bool((~calls).any())
         work = key in device
         start, end = own["start_ns"], own["end_ns"]
         if work:
@@ -138,7 +173,23 @@ def break_down(
             start, end = np.concatenate([start, first]), np.concatenate([end, last])
         layers = _layers(device.get(key), host.get(key))
         parts_ns = split(start, end, layers)
-        broken = Breakdown(
+        idle_ns = np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64)
+        waits = None
+        if causes and work:
+            windows = _counted(own) if marked else None
+            gaps = find_gaps(device[key], KERNEL_WAIT_NS, windows)
+            during = _while_idle(layers, host.get(key))
+            idle = split(gaps.start, gaps.end, during)
+            for cause in range(len(CAUSES)):
+                idle_ns[cause] = idle[gaps.cause == cause].sum(axis=0)
+            late = (gaps.cause == HOST_WAIT) | (gaps.cause == NO_WORK_FOLLOWS)
+            begins, ends = gaps.start[late], gaps.end[late]
+            window = np.zeros(len(begins), dtype=np.int64)
+            if windows is not None:
+                window = np.searchsorted(windows["start_ns"], begins, side="right") - 1
+            blocked = covered(_on_host(host.get(key), _BLOCKED), begins, ends)
+            waits = HostWaits(begins, ends, window, idle[late], blocked)
+        yield Breakdown(
             *key,
             steps=own,
             parts_ns=parts_ns[: len(own["step"])],
@@ -153,25 +204,32 @@ def break_down(
                 True,
             ),
             device_span_ns=parts_ns[len(own["step"]) :],
-            idle_ns=np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64),
+            idle_ns=idle_ns,
+            waits=waits,
         )
-        if causes and work:
-            windows = broken.counted_windows if marked else None
-            gaps = find_gaps(device[key], KERNEL_WAIT_NS, windows)
-            idle = split(gaps.start, gaps.end, layers[PARTS.index(IDLE_PARTS[0]) :])
-            for cause in range(len(CAUSES)):
-                broken.idle_ns[cause] = idle[gaps.cause == cause].sum(axis=0)
-        yield broken
+
+
+def _counted(steps: Columns) -> Columns:
+    counted = counted_steps(steps)
+    return {name: values[counted] for name, values in steps.items()}
+
+
+def _while_idle(layers: list[Intervals], host: Columns | None) -> list[Intervals]:
+    """What covers idle time, by `IDLE_PARTS` but the last: ranges after what is recorded in them."""
+    return [*layers[PARTS.index("communication") : -1], _on_host(host, _CPU_EXEC), layers[-1]]
+
+
+def _on_host(host: Columns | None, *activities: int) -> Intervals:
+    if host is None:
+        return union([], [])
+    return union_of(host, np.isin(host["activity"], activities))
 
 
 def _layers(device: Columns | None, host: Columns | None) -> list[Intervals]:
     def on_device(work: int) -> Intervals:
         return union([], []) if device is None else union_of(device, device["work"] == work)
 
-    def on_host(activity: int) -> Intervals:
-        return union([], []) if host is None else union_of(host, host["activity"] == activity)
-
-    kernels, waiting = on_device(COMMUNICATION), on_host(_HOST_COMMUNICATION)
+    kernels, waiting = on_device(COMMUNICATION), _on_host(host, _HOST_COMMUNICATION)
     return [
         on_device(COMPUTATION),
         on_device(COPY),
@@ -180,9 +238,9 @@ def _layers(device: Columns | None, host: Columns | None) -> list[Intervals]:
             np.concatenate([kernels.start, waiting.start]),
             np.concatenate([kernels.end, waiting.end]),
         ),
-        on_host(_RUNTIME),
-        on_host(_DATALOADER),
-        on_host(_CPU_EXEC),
+        _on_host(host, _RUNTIME, _BLOCKED),
+        _on_host(host, _DATALOADER),
+        _on_host(host, _CPU_EXEC, _RANGE),
     ]
 
 

@@ -21,6 +21,7 @@ from stepscope.analysis.recording import (
     union_of,
 )
 from stepscope.answers.scope import Scope
+from stepscope.formats.vocabulary import ON_HOST
 
 CAUSES = ("host wait", "kernel wait", "other", "unlinked", "no work follows")
 HOST_WAIT, KERNEL_WAIT, OTHER, UNLINKED, NO_WORK_FOLLOWS = range(5)
@@ -28,6 +29,13 @@ HOST_WAIT, KERNEL_WAIT, OTHER, UNLINKED, NO_WORK_FOLLOWS = range(5)
 KERNEL_WAIT_NS = 30_000
 """A shorter gap after work that was launched in time is the device's own delay (Holistic Trace
 Analysis)."""
+
+COMMUNICATES = f"role = 'communication' AND regexp_matches(name, '{ON_HOST}')"
+"""SQL: collectives that run on the host, and are not only enqueued there."""
+WAITS_FOR_DEVICE = "role = 'synchronize' AND NOT regexp_matches(name, 'Query|WaitEvent')"
+"""SQL: runtime calls that return when the device has done its work."""
+BLOCKS = f"(role = 'copy' OR {WAITS_FOR_DEVICE})"
+"""SQL: those, and copies, which do so where the host's memory is pageable."""
 
 HOST_ACTIVITIES = (
     "dataloader",
@@ -56,7 +64,7 @@ _OF_HOST = """
 _CONDITIONS = {
     "dataloader": "role = 'dataloader'",
     "profiler": "kind = 'overhead'",
-    "communication": "role = 'communication'",
+    "communication": COMMUNICATES,
     "operator": "kind = 'operator'",
     "annotation": "kind = 'annotation' AND role IS DISTINCT FROM 'step'",
     "python": "kind = 'python' AND depth <= {depth}",

@@ -103,13 +103,18 @@ class Times:
     def mean_idle(self) -> dict[str, dict[str, int]]:
         """Mean time in which no device did anything, by the cause of it (see `idle`) and by activity:
         of a step that counts, or where no steps are marked of the time from first work to last."""
-        rows = sum(len(parts) for parts in (self.parts_ns if self.marked else self.device_spans_ns))
         none = np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64)
-        idle = sum((broken.idle_ns for broken in self.broken), none) / max(rows, 1)
+        idle = sum((broken.idle_ns for broken in self.broken), none) / self.idle_over
         return {
             cause: {part: round(ns) for part, ns in zip(IDLE_PARTS, own, strict=True)}
             for cause, own in zip(CAUSES, idle, strict=True)
         }
+
+    @property
+    def idle_over(self) -> int:
+        """How many steps, or recordings where none are marked, mean idle time is over."""
+        windows = self.parts_ns if self.marked else self.device_spans_ns
+        return max(1, sum(map(len, windows)))
 
     def _mean(self, parts_ns: list[Array]) -> dict[str, int | None]:
         rows = np.concatenate([np.zeros((0, len(PARTS)), dtype=np.int64), *parts_ns])

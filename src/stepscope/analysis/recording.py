@@ -151,6 +151,21 @@ def outer_depth(scope: Scope, ranks: str = "rank >= 0") -> int:
     return depth or 0
 
 
+_RANGE_DEPTH = """
+    SELECT max(own.depth) + 1
+    FROM (SELECT rank, parent_id, depth FROM host_event
+        WHERE {ranks} AND kind = 'annotation' AND self_ns < dur_ns) AS own
+    LEFT JOIN host_event AS above ON above.rank = own.rank AND above.id = own.parent_id
+    WHERE coalesce(above.kind, '') NOT IN ('operator', 'python')
+"""
+
+
+def range_depth(scope: Scope, ranks: str = "rank >= 0") -> int:
+    """The depth down to which operators and Python frames are read to find what is recorded in ranges."""
+    depth: int | None = scope.value(_RANGE_DEPTH.format(ranks=ranks))
+    return depth or 0
+
+
 _HOST_TIMES = """
     SELECT rank, span, min(start_ns) AS start_ns, max(start_ns + dur_ns) AS end_ns
     FROM host_event WHERE {ranks} AND depth = 0 AND kind NOT IN ('overhead', 'other')

@@ -106,6 +106,8 @@ _COMMUNICATION_OP = re.compile(
     r"^(?:nccl|rccl|gloo|mpi|ucc|hccl|xccl|oneccl|ccl):|^c10d::|^_?c10d_functional::|^hccl::|^record_param_comms"
     r"|^mccl:|^eccl:"
 )
+ON_HOST = "^(?:gloo|mpi|ucc):"
+"""Ranges of libraries whose collectives run on the host; calls of the others only enqueue a kernel."""
 _MODULE = re.compile(r"^nn\.Module: (.+)$")
 _ZERO_GRAD_PYTHON = re.compile(r"optimizer\.py\(\d+\): zero_grad$")
 _FRAME = re.compile(r"(?P<file>[^<].*?)(?:\(\d+\): .+|:\d+)$")

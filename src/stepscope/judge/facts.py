@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
     from stepscope.costs import Limits
     from stepscope.judge.groups import Group
+    from stepscope.judge.host_waits import HostWaits
     from stepscope.judge.sequence import Sequence
 
 Row = dict[str, Any]
@@ -30,7 +31,7 @@ ENOUGH_WORK = 50
 """Pieces of device work in a step (or recording) below which nothing is said of its kernels: what
 takes less is no training step but a test of a single operator."""
 
-WAITING = ("runtime", "cpu_exec", "other")
+WAITING = ("runtime", "cpu_exec", "range", "other")
 """What the host does while the device is idle for no reason that other parts of the step name."""
 
 STEP_TIMES: tuple[Evidence, ...] = (
@@ -255,12 +256,24 @@ class Facts:
         if not self.has_device or not self.has_host:
             return {}
         known = self._idle_ns
-        unknown = {
-            part: max(self.time(part) - sum(own[part] for own in known.values()), 0)
-            for part in WAITING
-        }
+        told = {part: sum(own[part] for own in known.values()) for part in WAITING}
+        told["cpu_exec"] += told["range"]  # outside of idle time, ranges are a part of it
+        unknown = {part: max(self.time(part) - told[part], 0) for part in WAITING}
         asked = [unknown if cause is None else known[cause] for cause in causes]
         return {part: sum(own[part] for own in asked) for part in WAITING}
+
+    @property
+    def waiting_share(self) -> float:
+        """The part of the step in which the device waits for the host, whatever this one does."""
+        return self.part_of_step(sum(self.idle_ns("host wait", "no work follows").values()))
+
+    @cached_property
+    def host_waits(self) -> HostWaits:
+        """Waits for the host: many short ones, those that few gaps make, and those in which the host
+        waits itself."""
+        from stepscope.judge.host_waits import sort_waits
+
+        return sort_waits(self)
 
     @cached_property
     def _idle_ns(self) -> dict[str, dict[str, int]]:

@@ -79,9 +79,10 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     1. **Kernel**: a kernel that computes runs, on any stream of any device of the rank.
     2. **Memcpy**: a copy runs on the device.
     3. **Memset**: a fill runs on the device.
-    4. **Communication**: a communication kernel runs, or a host-side communication operator
-       (`nccl:...`, `gloo:...`, `c10d::...`). What is hidden under kernels and copies is in their
-       share, so this is the *exposed* part.
+    4. **Communication**: a communication kernel runs, or a collective that the host itself carries out
+       (`gloo:...`, `mpi:...`, `ucc:...`); calls that only enqueue a kernel (`nccl:...`, `c10d::...`) are
+       work of the host. What is hidden under kernels and copies is in their share, so this is the
+       *exposed* part.
     5. **Runtime**: the host is in a call of the device's runtime or driver.
     6. **DataLoader**: the host is in a DataLoader's `__next__`.
     7. **CPU Exec**: any other operator, annotated range or Python frame, on any thread.
@@ -110,7 +111,7 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     * The plugin counts later activities again once an earlier one has used up every step, and its
       parts then exceed the total. Ours always add up.
     * It takes a kernel for communication when its operator has one of ten names (`nccl:all_reduce`,
-      ...); ours goes by the kernel's own name and knows the operators of today's libraries.
+      ...), and the time of such operators on the host too; ours goes by the kernel's own name.
     * It does not know driver calls (`cuLaunchKernel`), by which Triton launches; here they are Runtime.
     * It leaves incomplete last steps out; here they are marked, and left out of means.
     """

@@ -30,6 +30,7 @@ _RAN_DRY = Threshold(
 _DOING = {
     "cpu_exec": "operators and Python",
     "runtime": "runtime calls",
+    "range": "ranges with nothing recorded in them",
     "other": "nothing recorded",
 }
 _SHOWN = 0.0005
@@ -39,11 +40,6 @@ _LAUNCH_LESS = (
     "`stepscope launches` for launch cost. Launch less: torch.compile(mode='reduce-overhead') or CUDA "
     "graphs (torch.cuda.make_graphed_callables), fused or foreach optimizers, a larger batch."
 )
-
-
-def waiting_ns(facts: Facts) -> dict[str, int]:
-    """How long the device waits for the host in a step (ns), by what the host does."""
-    return facts.idle_ns("host wait", "no work follows")
 
 
 @rule(
@@ -62,7 +58,8 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
     followed (host wait and no work follows in `idle`), as far as the host was in runtime calls,
     operators, ranges and Python or in nothing that was recorded, and not in the DataLoader. Idle time
     before work that had been launched in time does not count: the device waited for another stream
-    or rank. Where most kernels are short, an operator takes the host longer than its kernel takes
+    or rank. Neither do single long waits that make most of a step's (`single-gaps`, `cold-start`),
+    nor those in which the host waits itself (`unrecorded-work`). Where most kernels are short, an operator takes the host longer than its kernel takes
     the device, and launching less is the cure.
 
     Of phases, which have no idle time of the device, it is said where the device had run out of work
@@ -74,12 +71,12 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
     if facts.phases_alone is not None:
         yield from _of_phases(facts)
         return
-    waits = waiting_ns(facts)
+    waits = facts.host_waits.many
     time_ns = sum(waits.values())
     share = facts.part_of_step(time_ns)
     if share <= _SHARE.value:
         return
-    unknown = waits["other"] > time_ns / 2
+    unknown = waits["other"] + waits["range"] > time_ns / 2
     kernels = facts.kernels
     short = kernels["short"] / kernels["kernels"] if kernels["kernels"] else 0.0
     launching, advice = (

@@ -8,7 +8,6 @@ from stepscope.floor.units import count_text
 from stepscope.judge.declare import LEADING, Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged
-from stepscope.judge.rules.host_bound import waiting_ns
 
 _SHORT = Threshold("duration of a kernel", 10_000, "ns", "TraceLens: a kernel below 10 µs is short")
 _COUNT = Threshold("short kernels per step", 100, "count", "ours: fewer cannot add up")
@@ -41,7 +40,7 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
     At most all of it can be saved, by running less of them; nothing is certain.
     """
     sequence = facts.sequence
-    if sequence is None or facts.part_of_step(sum(waiting_ns(facts).values())) > LEADING.value:
+    if sequence is None or facts.waiting_share > LEADING.value:
         return
     short: list[Row] = []
     for pieces in sequence.streams():

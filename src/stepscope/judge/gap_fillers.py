@@ -1,0 +1,176 @@
+"""What the host did in single gaps: the runtime call, operator, frame or range that fills each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+
+Row = dict[str, Any]
+
+_SLOW_NS = 1_000_000
+_SLOWER = 100
+"""A first use lasts at least so long, and so many times the median of its name."""
+
+
+class Gap(NamedTuple):
+    """A gap of a recording's devices (ns); `step` is None where none is marked."""
+
+    rank: int
+    span: int
+    step: int | None
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Filler:
+    """What fills most of a gap.
+
+    Args:
+        kind: runtime, operator, annotation, python or overhead.
+        name: of the calls or of the event.
+        calls: how many calls; 1 for any other event.
+        covered_ns: how much of the gap they cover (ns).
+        operator: innermost operator around a runtime call, where one is recorded.
+        frame: innermost Python frame or range around a call or operator, where one is recorded.
+        is_first_use: whether nothing of this name took as long again.
+    """
+
+    kind: str
+    name: str
+    calls: int
+    covered_ns: int
+    operator: str | None
+    frame: str | None
+    is_first_use: bool
+
+
+_GAPS = "gap (gap, rank, span, start_ns, end_ns) AS (VALUES {gaps})"
+_OVERLAP = (
+    "least(event.start_ns + event.dur_ns, gap.end_ns) - greatest(event.start_ns, gap.start_ns)"
+)
+_INSIDE = """
+    FROM gap JOIN (SELECT * FROM host_event
+        WHERE start_ns < {last} AND start_ns + dur_ns > {first} AND {chosen}) AS event
+    ON event.rank = gap.rank AND event.span = gap.span
+        AND event.start_ns < gap.end_ns AND event.start_ns + event.dur_ns > gap.start_ns
+"""
+_CALLS = f"""
+    WITH {_GAPS}
+    SELECT gap.gap, event.kind, event.name, event.role, count(*) AS calls,
+        sum({_OVERLAP})::BIGINT AS covered_ns, max(event.dur_ns) AS longest_ns,
+        arg_max(event.id, event.dur_ns) AS id, arg_max(event.thread, event.dur_ns) AS thread,
+        arg_max(event.start_ns, event.dur_ns) AS start_ns
+    {_INSIDE.replace("{chosen}", "kind = 'runtime'")}
+    GROUP BY ALL HAVING 2 * sum({_OVERLAP}) >= any_value(gap.end_ns - gap.start_ns)
+"""
+_EVENTS = f"""
+    WITH {_GAPS}
+    SELECT gap.gap, event.kind, event.name, event.role, 1 AS calls, {_OVERLAP} AS covered_ns,
+        event.dur_ns AS longest_ns, event.id, event.thread, event.start_ns
+    {_INSIDE.replace("{chosen}", "kind IN ('operator', 'annotation', 'python', 'overhead')")}
+    WHERE 2 * ({_OVERLAP}) >= gap.end_ns - gap.start_ns AND event.role IS DISTINCT FROM 'step'
+    ORDER BY gap.gap, event.dur_ns, event.depth DESC
+"""
+_ENDED_BY = f"""
+    WITH {_GAPS}
+    SELECT DISTINCT gap.gap, launch.thread
+    FROM gap JOIN device_event AS work
+        ON work.rank = gap.rank AND work.span = gap.span AND work.start_ns = gap.end_ns
+    JOIN host_event AS launch ON launch.rank = work.rank AND launch.id = work.launch_id
+"""
+_ALIKE = """
+    SELECT count(*) AS calls, median(dur_ns) AS median_ns, min(start_ns) AS first_ns,
+        count(DISTINCT coalesce(step, -1)) FILTER (2 * dur_ns >= $longest_ns) AS steps
+    FROM host_event WHERE rank = $rank AND span = $span AND kind = $kind AND name = $name
+"""
+_LAUNCHED_BEFORE = """
+    SELECT EXISTS (
+        SELECT 1 FROM device_event AS work JOIN device_event AS before USING (rank, span, name)
+        WHERE work.rank = $rank AND work.launch_id = $id AND before.start_ns < work.start_ns
+    )
+"""
+
+
+def find_fillers(scope: Scope, gaps: Sequence[Gap]) -> dict[Gap, Filler]:
+    """What fills each gap: runtime calls of one name that cover half of it, otherwise the innermost
+    event that does, on the thread that launched what ended the gap, or on any other. A gap in which
+    nothing covers half has no filler.
+    """
+    if not gaps:
+        return {}
+    asked = {
+        "gaps": ", ".join(
+            f"({n}, {gap.rank}, {gap.span}, {gap.start_ns}, {gap.end_ns})"
+            for n, gap in enumerate(gaps)
+        ),
+        "first": min(gap.start_ns for gap in gaps),
+        "last": max(gap.end_ns for gap in gaps),
+    }
+    calls, events, ended = (
+        _by_gap(scope.sql(query.format(**asked)).to_pylist())
+        for query in (_CALLS, _EVENTS, _ENDED_BY)
+    )
+    return {
+        gap: _filler(scope, gap, calls.get(n, []), events.get(n, []), ended.get(n, []))
+        for n, gap in enumerate(gaps)
+        if n in calls or n in events
+    }
+
+
+def _by_gap(rows: list[Row]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["gap"], []).append(row)
+    return found
+
+
+def _filler(
+    scope: Scope, gap: Gap, calls: list[Row], events: list[Row], ended: list[Row]
+) -> Filler:
+    threads = {row["thread"] for row in ended}
+    if calls:
+        row = max(calls, key=lambda call: call["covered_ns"])
+    else:
+        row = next((event for event in events if event["thread"] in threads), events[0])
+    around = [
+        event
+        for event in events
+        if event["thread"] == row["thread"] and event["longest_ns"] >= row["longest_ns"]
+    ]
+    operator = frame = None
+    if calls:
+        operator = next((event["name"] for event in around if event["kind"] == "operator"), None)
+    if row["kind"] in ("runtime", "operator"):
+        frames = ("python", "annotation")
+        frame = next((event["name"] for event in around if event["kind"] in frames), None)
+    return Filler(
+        kind=row["kind"],
+        name=row["name"],
+        calls=row["calls"],
+        covered_ns=row["covered_ns"],
+        operator=operator,
+        frame=frame,
+        is_first_use=_is_first_use(scope, gap, row),
+    )
+
+
+def _is_first_use(scope: Scope, gap: Gap, row: Row) -> bool:
+    """Whether this took long once: a call that allocates or loads and does so in no other step; the
+    first launch of a kernel, or the first call of a name, that takes far longer than the others.
+    """
+    if row["longest_ns"] < _SLOW_NS or row["role"] in ("synchronize", "copy"):
+        return False
+    asked = {name: row[name] for name in ("kind", "name", "longest_ns")}
+    (alike,) = scope.sql(_ALIKE, {"rank": gap.rank, "span": gap.span, **asked}).to_pylist()
+    slower = alike["calls"] > 2 and row["longest_ns"] >= _SLOWER * alike["median_ns"]
+    if row["role"] in ("launch", "graph_launch"):
+        known = {"rank": gap.rank, "id": row["id"]}
+        return slower and not scope.value(_LAUNCHED_BEFORE, known)
+    if row["kind"] == "runtime":
+        return bool(alike["steps"] <= 1)
+    return bool(slower and row["start_ns"] == alike["first_ns"])

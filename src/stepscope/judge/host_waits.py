@@ -1,0 +1,159 @@
+"""The waits of a device for its host, sorted: many short ones, few long ones, and those in which the
+host waits itself. A wait is of one sort only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepscope.analysis.breakdown import IDLE_PARTS
+from stepscope.analysis.recording import every_step
+from stepscope.judge.declare import Threshold
+from stepscope.judge.gap_fillers import Filler, Gap, find_fillers
+
+if TYPE_CHECKING:
+    from stepscope.analysis.breakdown import Breakdown
+    from stepscope.analysis.recording import Array
+    from stepscope.judge.facts import Facts
+
+_LARGEST = 5
+
+FEW = Threshold(
+    f"the {_LARGEST} longest waits for the host in a step, of all its waits for the host",
+    0.5,
+    "ratio",
+    "ours: in recordings in which many launches make the wait they hold at most 0.36 of it, in those "
+    "in which single gaps do at least 0.85; from half of it on, launching less saves the smaller part",
+)
+EACH = Threshold(
+    "a single long wait, of its step's waits for the host",
+    0.05,
+    "ratio",
+    "ours: less is one of many",
+)
+LONG = Threshold(
+    "a single long wait",
+    100_000,
+    "ns",
+    "ours: eager PyTorch launches an operator within 5 to 100 µs, the recorder's cost included",
+)
+
+_LOOKED_INTO = 32
+"""Single gaps whose host events are looked for, the longest; a training loop repeats them."""
+
+_WAITING = ("runtime", "cpu_exec", "range", "other")
+_COLUMNS = [IDLE_PARTS.index(part) for part in _WAITING]
+_MANY, _SINGLE, _BLOCKED = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A long wait of a device for its host, and what the host did.
+
+    Args:
+        gap: where it is.
+        time_ns: how much of the gap counts as waiting for the host (the DataLoader is another loss).
+        filler: what the host did; None for gaps that were not looked into.
+        blocked: whether the host waited itself for the device.
+    """
+
+    gap: Gap
+    time_ns: int
+    filler: Filler | None
+    blocked: bool
+
+    @property
+    def is_cold_start(self) -> bool:
+        """Whether the host was at something that takes this long only once."""
+        return not self.blocked and self.filler is not None and self.filler.is_first_use
+
+
+@dataclass(frozen=True, slots=True)
+class HostWaits:
+    """Waits for the host in a mean step, each of one sort.
+
+    Args:
+        many: what the host did (ns) in the short ones, by part of the step.
+        long: the long ones, of all steps, the longest first.
+        steps: how many steps, or recordings where none are marked, they are of.
+    """
+
+    many: dict[str, int]
+    long: tuple[Wait, ...]
+    steps: int
+
+    @property
+    def many_ns(self) -> int:
+        """Time of the many short ones in a mean step (ns)."""
+        return sum(self.many.values())
+
+    def sort(self, *, blocked: bool = False, cold: bool = False) -> list[Wait]:
+        """The long ones in which the host waits itself, those of cold starts, or the others."""
+        return [
+            wait for wait in self.long if wait.blocked == blocked and wait.is_cold_start == cold
+        ]
+
+    def mean_ns(self, waits: Iterable[Wait]) -> int:
+        """Time of long ones in a mean step (ns)."""
+        return round(sum(wait.time_ns for wait in waits) / self.steps)
+
+
+class _Found(NamedTuple):
+    gap: Gap
+    parts_ns: list[int]
+    blocked: bool
+
+
+def sort_waits(facts: Facts) -> HostWaits:
+    """Sorts the waits of a recording: a gap belongs to one sort as a whole."""
+    every = facts.idle_ns("host wait", "no work follows")
+    steps = facts.times.idle_over
+    marked = facts.times.marked
+    found = [one for broken in facts.times.broken for one in _long(broken, marked=marked)]
+    if not every or not found:
+        return HostWaits(every, (), steps)
+    found.sort(key=lambda one: -sum(one.parts_ns))
+    with every_step(facts.scope) as whole:
+        fillers = find_fillers(whole, [one.gap for one in found[:_LOOKED_INTO]])
+    long = tuple(
+        Wait(one.gap, sum(one.parts_ns), fillers.get(one.gap), one.blocked) for one in found
+    )
+    taken = np.sum([one.parts_ns for one in found], axis=0) / steps
+    many = {
+        part: max(0, every[part] - round(float(ns)))
+        for part, ns in zip(_WAITING, taken, strict=True)
+    }
+    return HostWaits(many, long, steps)
+
+
+def _long(broken: Breakdown, *, marked: bool) -> Iterator[_Found]:
+    """The gaps of a recording that are no short wait among many."""
+    waits = broken.waits
+    if waits is None:
+        return
+    parts_ns = waits.parts_ns[:, _COLUMNS]
+    sorts = _sorts(parts_ns.sum(axis=1), waits.blocked_ns, waits.window)
+    steps = broken.counted_windows["step"].tolist() if marked else [None]
+    for place in np.flatnonzero(sorts != _MANY).tolist():
+        step = steps[int(waits.window[place])]
+        where = (broken.rank, broken.span, step, int(waits.start[place]), int(waits.end[place]))
+        yield _Found(Gap(*where), parts_ns[place].tolist(), bool(sorts[place] == _BLOCKED))
+
+
+def _sorts(time_ns: Array, blocked_ns: Array, window: Array) -> Array:
+    """Which of many, single and blocked each gap is."""
+    sort = np.full(len(time_ns), _MANY)
+    sort[(blocked_ns >= LONG.value) & (2 * blocked_ns > time_ns)] = _BLOCKED
+    rest = np.flatnonzero(sort == _MANY)
+    rest = rest[np.lexsort((-time_ns[rest], window[rest]))]
+    own, ns = window[rest], time_ns[rest]
+    place = np.arange(len(own)) - np.searchsorted(own, own)
+    whole = np.bincount(own, ns, len(own) and int(own[-1]) + 1)
+    largest = np.bincount(own, ns * (place < _LARGEST), len(whole))
+    few = largest > FEW.value * whole
+    single = few[own] & (ns >= LONG.value) & (ns >= EACH.value * whole[own])
+    sort[rest[single]] = _SINGLE
+    return sort

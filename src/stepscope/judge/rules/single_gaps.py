@@ -1,0 +1,194 @@
+"""Long waits of a device that few gaps make: what a first use costs, what the host does in them, and
+those in which the host itself waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from stepscope.floor.units import count_text, time_text
+from stepscope.judge.declare import Finding, Threshold, of_step, rule
+from stepscope.judge.facts import Facts, Row
+from stepscope.judge.host_waits import EACH, FEW, LONG, Wait
+from stepscope.judge.rules.low_utilization import low_use
+
+_SOURCE = "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads"
+_SINGLE = Threshold("single long waits for the host, of the step", 0.05, "ratio", _SOURCE)
+_COLD = Threshold("waits for what is done once, of the step", 0.05, "ratio", _SOURCE)
+_SLOW = Threshold(
+    "what is done once, over the median of calls of its name",
+    100,
+    "count",
+    "ours: loading a module takes 1 to 300 ms within a launch, which takes some µs otherwise; calls "
+    "that allocate or set up take 1 ms and more, and are in no second step",
+)
+_BLOCKED = Threshold(
+    "time in which the host waits and no device works, of the step", 0.05, "ratio", _SOURCE
+)
+
+_NAMED = 3
+_EVIDENCE = 5
+
+
+@rule(
+    "cold-start",
+    "Waits for what a program does once: loading modules, allocating and setting up on first use.",
+    _COLD,
+    FEW,
+    EACH,
+    LONG,
+    _SLOW,
+    rests_on=("clocks", "launches"),
+    silent_without=("device-work",),
+)
+def cold_start(facts: Facts) -> Iterator[Finding]:
+    """Single long waits for the host (see `single-gaps`) that are filled by a runtime call that takes a
+    millisecond and more in no other step (`cudaMalloc`, `cudaFree`, loading a library), by the first
+    launch of a kernel, or by the first call of an operator or frame, where these take a hundred times
+    the median of their name. Training for long does not lose this time, so nothing is said of a
+    saving; it spoils the means of a recording.
+    """
+    yield from _found(
+        facts,
+        facts.host_waits.sort(cold=True),
+        _COLD,
+        "cold-start",
+        title="Cold start: for {amount} the device waits for what is done once: {filled}",
+        advice="Warm up before recording (some steps first, or wait and warmup in "
+        "torch.profiler.schedule) and judge the steps after it; what returns in every recording can "
+        "be loaded or allocated before the first step.",
+        saves=False,
+    )
+
+
+@rule(
+    "single-gaps",
+    "Few long waits for the host that make most of a step's.",
+    _SINGLE,
+    FEW,
+    EACH,
+    LONG,
+    rests_on=("clocks", "launches"),
+    silent_without=("device-work",),
+)
+def single_gaps(facts: Facts) -> Iterator[Finding]:
+    """The waits that `host-bound` would count, where the five longest gaps of a step hold most of them:
+    those of at least 100 µs and 5 % of the step's waits. Launching less does not shorten them. What
+    fills a gap is named: runtime calls of one name that cover half of it, or the innermost operator,
+    Python frame or range that does. The short ones beside them stay with `host-bound`.
+
+    At most all of it can be saved; nothing is certain.
+    """
+    yield from _found(
+        facts,
+        facts.host_waits.sort(),
+        _SINGLE,
+        "single-gaps",
+        title="Single gaps: for {amount} the device waits for the host in {few}: {filled}",
+        advice="`stepscope idle` for the longest gaps; take what fills them out of the step, do it in "
+        "another thread or process ahead of time, or launch work before it.",
+        saves=True,
+    )
+
+
+@rule(
+    "unrecorded-work",
+    "Time in which the host waits for a device that, by the recording, does nothing.",
+    _BLOCKED,
+    LONG,
+    silent_without=("device-work",),
+)
+def unrecorded_work(facts: Facts) -> Iterator[Finding]:
+    """Gaps in which the host is for 100 µs and more, and for most of the time, in a call that waits for
+    the device: a copy or a synchronisation. Such a call returns at once when the device has nothing
+    to do. So the device worked on what was not recorded, or another process used it, and nobody can
+    say that it waited for the host.
+    """
+    yield from _found(
+        facts,
+        facts.host_waits.sort(blocked=True),
+        _BLOCKED,
+        "unrecorded-work",
+        title="Unrecorded work: for {amount} the host itself waits for the device, of which no work is "
+        "recorded meanwhile: {filled}",
+        advice="Record all that the device does (all threads, other libraries, graphs), and look with "
+        "nvidia-smi for other processes on it. Copies to and from pageable memory wait too: "
+        "`stepscope copies`.",
+        saves=False,
+    )
+
+
+def _found(
+    facts: Facts,
+    waits: list[Wait],
+    share: Threshold,
+    name: str,
+    *,
+    title: str,
+    advice: str,
+    saves: bool,
+) -> Iterator[Finding]:
+    time_ns = facts.host_waits.mean_ns(waits)
+    if facts.part_of_step(time_ns) <= share.value:
+        return
+    count = len(waits) / facts.host_waits.steps
+    longest = waits[0]
+    named = bool(longest.filler)
+    if not named and saves:
+        advice = "Record with_stack=True to see what the host does, then look at `stepscope idle`."
+    yield of_step(
+        "loss",
+        facts.part_of_step(time_ns),
+        share.name,
+        title=title.format(
+            amount=facts.amount(time_ns), few=_few(count, facts.per), filled=_filled(facts, waits)
+        )
+        + low_use(facts),
+        saving_ns=(0, time_ns) if saves and facts.enough_work else None,
+        confidence="medium" if named else "low",
+        evidence=tuple(_row(wait) for wait in waits[:_EVIDENCE]),
+        advice=advice,
+        rank=longest.gap.rank if len(facts.scope.ranks) > 1 else None,
+        query=f"stepscope findings SRC --id {name} --json",
+    )
+
+
+def _few(count: float, per: str) -> str:
+    number = count_text(round(count, 1))
+    return f"{number} long gap{'' if number == '1' else 's'} a {per}"
+
+
+def _filled(facts: Facts, waits: Iterable[Wait]) -> str:
+    """What fills the waits of a mean step, and for how long: `` `cudaFree` 6.000 s, `mm` 2.1 ms``."""
+    times: dict[str, int] = {}
+    for wait in waits:
+        words = _name(wait)
+        ns = wait.time_ns if wait.filler is None else wait.filler.covered_ns
+        times[words] = times.get(words, 0) + ns
+    ranked = sorted(times.items(), key=lambda pair: -pair[1])
+    steps = facts.host_waits.steps
+    listed = [f"{words} {time_text(ns / steps)}" for words, ns in ranked[:_NAMED]]
+    return ", ".join(listed) + (" and others" if len(ranked) > _NAMED else "")
+
+
+def _name(wait: Wait) -> str:
+    filler = wait.filler
+    if filler is None:
+        return "nothing recorded"
+    where = f" in {filler.operator}" if filler.operator else ""
+    return f"`{filler.name}`{where}"
+
+
+def _row(wait: Wait) -> Row:
+    filler, gap = wait.filler, wait.gap
+    return {
+        "rank": gap.rank,
+        "step": gap.step,
+        "start_ns": gap.start_ns,
+        "gap_ns": gap.end_ns - gap.start_ns,
+        "host": None if filler is None else filler.name,
+        "kind": None if filler is None else filler.kind,
+        "calls": None if filler is None else filler.calls,
+        "covered_ns": None if filler is None else filler.covered_ns,
+        "operator": None if filler is None else filler.operator,
+        "frame": None if filler is None else filler.frame,
+    }

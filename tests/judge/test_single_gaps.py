@@ -1,0 +1,156 @@
+"""Waits that few gaps make, against waits that many launches make, and those in which the host waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.judge.job import Job
+
+MS, S = 1_000_000, 1_000_000_000
+LAUNCH = {"kind": "runtime", "role": "launch"}
+ALLOCATE = {"kind": "runtime", "role": "allocate"}
+WAITS = ("host-bound", "single-gaps", "cold-start", "unrecorded-work")
+
+
+def waits(findings: Any, rows: Any) -> dict[str, dict[str, Any]]:
+    """The findings about waiting for the host, which never count the same time twice."""
+    found = {row["id"]: row for row in findings(rows) if row["id"] in WAITS}
+    assert sum(row["value"] for row in found.values()) <= 1
+    return found
+
+
+def launches(count: int, *, slow: dict[int, int], steps: int = 1, step_ns: int = S) -> Any:
+    """Kernels of names of their own, each launched when the device needs it: within 20 µs, or slowly."""
+    job = Job(steps=steps, step_ns=step_ns).event("train.py(3): step", 0, step_ns, kind="python")
+    at = 0
+    for number in range(count):
+        takes = slow.get(number, 20_000)
+        job.event("cudaLaunchKernel", at + 1_000, takes, **LAUNCH)
+        job.kernel(f"kernel {number}", 5_000, gap_ns=takes + 1_000, late=True)
+        at += takes + 6_000
+    rows = job.rows()
+    # The work is tied to the long calls, which the helper knows nothing of.
+    calls = {
+        (row["step"], row["start_ns"]): row["id"]
+        for row in rows["host_event"]
+        if row.get("role") == "launch" and row["dur_ns"]
+    }
+    ends = {
+        (row["step"], row["start_ns"] + row["dur_ns"]): (row["step"], row["start_ns"])
+        for row in rows["host_event"]
+        if row.get("role") == "launch" and row["dur_ns"]
+    }
+    for row in rows["device_event"]:
+        if row["name"].startswith("kernel"):
+            row["launch_id"] = calls[ends[row["step"], row["start_ns"]]]
+    return rows
+
+
+def test_modules_loaded_in_six_launches_are_a_cold_start(findings: Any) -> None:
+    slow = dict(zip(range(0, 60, 10), (100 * MS, 130 * MS, 150 * MS, 180 * MS, 110 * MS, 300 * MS),
+                    strict=True))  # fmt: skip
+    found = waits(findings, launches(100, slow=slow))
+    assert set(found) == {"cold-start"}
+    assert found["cold-start"]["title"] == (
+        "Cold start: for 97.0 % of the step (970.0 ms) the device waits for what is done once: "
+        "`cudaLaunchKernel` 970.0 ms; GPU utilisation is 0.1 %"
+    )
+    assert found["cold-start"]["saving_high_ns"] is None
+    assert "Warm up before recording" in found["cold-start"]["advice"]
+    assert "graphs" not in found["cold-start"]["advice"]
+
+
+def test_a_kernel_that_is_launched_slowly_again_is_no_cold_start(findings: Any) -> None:
+    rows = launches(100, slow={0: 400 * MS, 50: 400 * MS}, step_ns=803 * MS)
+    for row in rows["device_event"]:
+        row["name"] = row["name"].partition(" ")[0]
+    found = waits(findings, rows)
+    # The first launch of the kernel may have loaded it; the second one did not.
+    for name in ("cold-start", "single-gaps"):
+        assert found[name]["value"] == pytest.approx(400 / 803, abs=1e-4)
+
+
+def freed(steps: tuple[int, ...], of: int) -> Any:
+    job = Job(steps=of, step_ns=7 * S).kernel("work", S, gap_ns=6 * S, late=True)
+    job.event("aten::empty", 0, 6 * S).event("cudaFree", 0, 6 * S, **ALLOCATE)
+    rows = job.rows()
+    for name, events in rows.items():
+        if name == "host_event":
+            rows[name] = [
+                row for row in events if row["name"] != "cudaFree" or row["step"] in steps
+            ]
+    empty = {row["step"]: row["id"] for row in rows["host_event"] if row["name"] == "aten::empty"}
+    for row in rows["host_event"]:
+        if row["name"] == "cudaFree":
+            row["parent_id"] = empty[row["step"]]
+        if row["name"] == "cudaLaunchKernel" and row["start_ns"] % (7 * S):
+            row["dur_ns"] = 1_000
+    return rows
+
+
+def test_one_call_of_six_seconds_is_named(findings: Any) -> None:
+    found = waits(findings, freed((0,), of=1))
+    assert set(found) == {"cold-start"}
+    assert "done once: `cudaFree` in aten::empty 6.000 s" in found["cold-start"]["title"]
+    (evidence,) = found["cold-start"]["evidence"]
+    assert (evidence["host"], evidence["operator"], evidence["calls"]) == (
+        "cudaFree", "aten::empty", 1,
+    )  # fmt: skip
+    assert evidence["gap_ns"] == evidence["covered_ns"] == 6 * S
+
+
+def test_a_call_that_every_step_waits_for_is_no_cold_start(findings: Any) -> None:
+    found = waits(findings, freed((0, 1, 2), of=3))
+    assert set(found) == {"single-gaps"}
+    assert "`cudaFree` in aten::empty 6.000 s" in found["single-gaps"]["title"]
+
+
+def decoding(kind: str | None = "python") -> Any:
+    job = Job(step_ns=300 * MS).kernel("work", 5_000, count=80, gap_ns=10_000, late=True)
+    job.kernel("first", 81 * MS, gap_ns=218 * MS, late=True)
+    job.event("aten::empty", 0, 1_000)
+    if kind is not None:
+        job.event("train.py(3): step", 0, 300 * MS, kind=kind)
+        job.event("video.py(12): decode", 1_200_000, 218 * MS, kind=kind)
+    return job.rows()
+
+
+def test_a_decoder_in_python_is_named_and_is_no_matter_of_launches(findings: Any) -> None:
+    found = waits(findings, decoding())
+    assert set(found) == {"single-gaps"}
+    row = found["single-gaps"]
+    assert row["title"] == (
+        "Single gaps: for 72.7 % of the step (218.0 ms) the device waits for the host in 1 long gap a "
+        "step: `video.py(12): decode` 218.0 ms; GPU utilisation is 27.1 %"
+    )
+    assert (row["saving_low_ns"], row["saving_high_ns"]) == (0, 218 * MS)
+    assert "graphs" not in row["advice"]
+
+
+def test_a_gap_in_which_nothing_is_recorded_is_not_explained(findings: Any) -> None:
+    found = waits(findings, decoding(None))
+    assert set(found) == {"single-gaps"}
+    assert ": nothing recorded 218.0 ms" in found["single-gaps"]["title"]
+    assert found["single-gaps"]["confidence"] == "low"
+    assert "with_stack=True" in found["single-gaps"]["advice"]
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_many_launches_stay_host_bound(findings: Any, steps: int) -> None:
+    rows = launches(60, slow={0: 150_000}, steps=steps, step_ns=1_900_000)
+    found = waits(findings, rows)
+    assert set(found) == {"host-bound"}
+    assert "CUDA graphs" in found["host-bound"]["advice"]
+
+
+def test_the_short_waits_beside_a_long_one_stay_host_bound(findings: Any) -> None:
+    job = Job(step_ns=10 * MS).kernel("work", 5_000, count=80, gap_ns=45_000, late=True)
+    job.kernel("last", MS, gap_ns=5 * MS, late=True).event("save", 4 * MS, 5 * MS)
+    job.event("forward", 0, 4 * MS, kind="python")
+    found = waits(findings, job.rows())
+    assert {name: row["value"] for name, row in found.items()} == {
+        "single-gaps": 0.5,
+        "host-bound": 0.36,
+    }
+    assert "CUDA graphs" in found["host-bound"]["advice"]
