@@ -210,7 +210,7 @@ def break_down(
 
 
 def _counted(steps: Columns) -> Columns:
-    counted = counted_steps(steps)
+    counted = steps["counted"]
     return {name: values[counted] for name, values in steps.items()}
 
 

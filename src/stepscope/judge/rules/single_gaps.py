@@ -67,6 +67,7 @@ def cold_start(facts: Facts) -> Iterator[Finding]:
     FEW,
     EACH,
     LONG,
+    trade_off="A thread or process that takes the work over needs a CPU core of its own.",
     rests_on=("clocks", "launches"),
     silent_without=("device-work",),
 )
@@ -143,7 +144,7 @@ def _found(
             amount=facts.amount(time_ns), few=_few(count, facts.per), filled=_filled(facts, waits)
         )
         + low_use(facts),
-        saving_ns=(0, time_ns) if saves and facts.enough_work else None,
+        saving_ns=time_ns if saves and facts.enough_work else None,
         confidence="medium" if named else "low",
         evidence=tuple(_row(wait) for wait in waits[:_EVIDENCE]),
         advice=advice,
