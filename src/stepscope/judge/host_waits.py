@@ -11,7 +11,6 @@ import numpy as np
 
 from stepscope.analysis.breakdown import IDLE_PARTS
 from stepscope.analysis.recording import every_step
-from stepscope.judge.declare import Threshold
 from stepscope.judge.gap_fillers import Filler, Gap, find_fillers
 
 if TYPE_CHECKING:
@@ -19,27 +18,10 @@ if TYPE_CHECKING:
     from stepscope.analysis.recording import Array
     from stepscope.judge.facts import Facts
 
-_LARGEST = 5
-
-FEW = Threshold(
-    f"the {_LARGEST} longest waits for the host in a step, of all its waits for the host",
-    0.5,
-    "ratio",
-    "ours: in recordings in which many launches make the wait they hold at most 0.36 of it, in those "
-    "in which single gaps do at least 0.85; from half of it on, launching less saves the smaller part",
-)
-EACH = Threshold(
-    "a single long wait, of its step's waits for the host",
-    0.05,
-    "ratio",
-    "ours: less is one of many",
-)
-LONG = Threshold(
-    "a single long wait",
-    100_000,
-    "ns",
-    "ours: eager PyTorch launches an operator within 5 to 100 µs, the recorder's cost included",
-)
+LARGEST = 5
+FEW, EACH, LONG_NS = 0.5, 0.05, 100_000
+"""Where the so many longest gaps of a step hold this part of its waits, those with this part of them
+and this long are single ones (`single-gaps` says where the numbers come from)."""
 
 _LOOKED_INTO = 32
 """Single gaps whose host events are looked for, the longest; a training loop repeats them."""
@@ -146,14 +128,14 @@ def _long(broken: Breakdown, *, marked: bool) -> Iterator[_Found]:
 def _sorts(time_ns: Array, blocked_ns: Array, window: Array) -> Array:
     """Which of many, single and blocked each gap is."""
     sort = np.full(len(time_ns), _MANY)
-    sort[(blocked_ns >= LONG.value) & (2 * blocked_ns > time_ns)] = _BLOCKED
+    sort[(blocked_ns >= LONG_NS) & (2 * blocked_ns > time_ns)] = _BLOCKED
     rest = np.flatnonzero(sort == _MANY)
     rest = rest[np.lexsort((-time_ns[rest], window[rest]))]
     own, ns = window[rest], time_ns[rest]
     place = np.arange(len(own)) - np.searchsorted(own, own)
     whole = np.bincount(own, ns, len(own) and int(own[-1]) + 1)
-    largest = np.bincount(own, ns * (place < _LARGEST), len(whole))
-    few = largest > FEW.value * whole
-    single = few[own] & (ns >= LONG.value) & (ns >= EACH.value * whole[own])
+    largest = np.bincount(own, ns * (place < LARGEST), len(whole))
+    few = largest > FEW * whole
+    single = few[own] & (ns >= LONG_NS) & (ns >= EACH * whole[own])
     sort[rest[single]] = _SINGLE
     return sort

@@ -8,12 +8,31 @@ from collections.abc import Iterable, Iterator
 from stepscope.floor.units import count_text, time_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts, Row
-from stepscope.judge.host_waits import EACH, FEW, LONG, Wait
+from stepscope.judge.host_waits import EACH, FEW, LARGEST, LONG_NS, Wait
 from stepscope.judge.rules.low_utilization import low_use
 
 _SOURCE = "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads"
 _SINGLE = Threshold("single long waits for the host, of the step", 0.05, "ratio", _SOURCE)
 _COLD = Threshold("waits for what is done once, of the step", 0.05, "ratio", _SOURCE)
+_FEW = Threshold(
+    f"the {LARGEST} longest waits for the host in a step, of all its waits for the host",
+    FEW,
+    "ratio",
+    "ours: in recordings in which many launches make the wait they hold at most 0.36 of it, in those "
+    "in which single gaps do at least 0.85; from half of it on, launching less saves the smaller part",
+)
+_EACH = Threshold(
+    "a single long wait, of its step's waits for the host",
+    EACH,
+    "ratio",
+    "ours: less is one of many",
+)
+_LONG = Threshold(
+    "a single long wait",
+    LONG_NS,
+    "ns",
+    "ours: eager PyTorch launches an operator within 5 to 100 µs, the recorder's cost included",
+)
 _SLOW = Threshold(
     "what is done once, over the median of calls of its name",
     100,
@@ -33,9 +52,9 @@ _EVIDENCE = 5
     "cold-start",
     "Waits for what a program does once: loading modules, allocating and setting up on first use.",
     _COLD,
-    FEW,
-    EACH,
-    LONG,
+    _FEW,
+    _EACH,
+    _LONG,
     _SLOW,
     rests_on=("clocks", "launches"),
     silent_without=("device-work",),
@@ -64,9 +83,9 @@ def cold_start(facts: Facts) -> Iterator[Finding]:
     "single-gaps",
     "Few long waits for the host that make most of a step's.",
     _SINGLE,
-    FEW,
-    EACH,
-    LONG,
+    _FEW,
+    _EACH,
+    _LONG,
     trade_off="A thread or process that takes the work over needs a CPU core of its own.",
     rests_on=("clocks", "launches"),
     silent_without=("device-work",),
@@ -95,7 +114,7 @@ def single_gaps(facts: Facts) -> Iterator[Finding]:
     "unrecorded-work",
     "Time in which the host waits for a device that, by the recording, does nothing.",
     _BLOCKED,
-    LONG,
+    _LONG,
     silent_without=("device-work",),
 )
 def unrecorded_work(facts: Facts) -> Iterator[Finding]:
