@@ -265,7 +265,7 @@ class Facts:
     @property
     def waiting_share(self) -> float:
         """The part of the step in which the device waits for the host, whatever this one does."""
-        return self.part_of_step(sum(self.idle_ns("host wait", "no work follows").values()))
+        return self.part_of_step(sum(self._late_ns.values()))
 
     @cached_property
     def host_waits(self) -> HostWaits:
@@ -273,7 +273,11 @@ class Facts:
         waits itself."""
         from stepscope.judge.host_waits import sort_waits
 
-        return sort_waits(self)
+        return sort_waits(self.scope, self.times, self._late_ns)
+
+    @property
+    def _late_ns(self) -> dict[str, int]:
+        return self.idle_ns("host wait", "no work follows")
 
     @cached_property
     def _idle_ns(self) -> dict[str, dict[str, int]]:

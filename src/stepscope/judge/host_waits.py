@@ -16,7 +16,8 @@ from stepscope.judge.gap_fillers import Filler, Gap, find_fillers
 if TYPE_CHECKING:
     from stepscope.analysis.breakdown import Breakdown
     from stepscope.analysis.recording import Array
-    from stepscope.judge.facts import Facts
+    from stepscope.analysis.overview import Times
+    from stepscope.answers.scope import Scope
 
 LARGEST = 5
 FEW, EACH, LONG_NS = 0.5, 0.05, 100_000
@@ -89,16 +90,20 @@ class _Found(NamedTuple):
     blocked: bool
 
 
-def sort_waits(facts: Facts) -> HostWaits:
-    """Sorts the waits of a recording: a gap belongs to one sort as a whole."""
-    every = facts.idle_ns("host wait", "no work follows")
-    steps = facts.times.idle_over
-    marked = facts.times.marked
-    found = [one for broken in facts.times.broken for one in _long(broken, marked=marked)]
+def sort_waits(scope: Scope, times: Times, every: dict[str, int]) -> HostWaits:
+    """Sorts the waits of a recording: a gap belongs to one sort as a whole.
+
+    Args:
+        scope: the tables.
+        times: has the gaps of each recording.
+        every: time of all waits in a mean step (ns), by what the host did.
+    """
+    found = [one for broken in times.broken for one in _long(broken, marked=times.marked)]
+    steps = times.idle_over
     if not every or not found:
         return HostWaits(every, (), steps)
     found.sort(key=lambda one: -sum(one.parts_ns))
-    with every_step(facts.scope) as whole:
+    with every_step(scope) as whole:
         fillers = find_fillers(whole, [one.gap for one in found[:_LOOKED_INTO]])
     long = tuple(
         Wait(one.gap, sum(one.parts_ns), fillers.get(one.gap), one.blocked) for one in found
