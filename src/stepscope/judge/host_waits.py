@@ -15,8 +15,8 @@ from stepscope.judge.gap_fillers import Filler, Gap, find_fillers
 
 if TYPE_CHECKING:
     from stepscope.analysis.breakdown import Breakdown
-    from stepscope.analysis.recording import Array
     from stepscope.analysis.overview import Times
+    from stepscope.analysis.recording import Array
     from stepscope.answers.scope import Scope
 
 LARGEST = 5
