@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from stepscope.report.text import answer_lines
+
 TRAINING = {
     "rank": [
         {"rank": 0, "world_size": 4, "resolution_ns": 1, "rank_rule": "flag"},
@@ -236,3 +238,23 @@ def test_kernels_without_durations_are_not_an_idle_device(answer: Any) -> None:
     assert rows_of(found, "device")["GPU utilisation"]["share_ratio"] is None
     assert "idle" not in rows_of(found, "device")
     assert rows_of(found, "breakdown")["kernel"]["time_ns"] is None
+
+
+def test_of_phases_alone_the_steps_are_those_that_the_job_timed(answer):
+    step = {"phase": "step", "steps": 4, "mean_ns": 100.0}
+    table = answer(
+        "summary",
+        {
+            "source": TRAINING["source"][:1],
+            "phase": [step, {**step, "phase": "forward", "mean_ns": 90.0}],
+        },
+    )
+    recorded, times = rows_of(table, "recorded"), rows_of(table, "step time")
+    assert (recorded["steps"]["count"], recorded["duration"]["time_ns"]) == (4, None)
+    assert recorded["steps"]["text"] == "their phases timed by the job itself"
+    assert {name: (row["time_ns"], row["count"]) for name, row in times.items()} == {
+        "mean": (100, 4)
+    }
+    words = "\n".join(line.text for line in answer_lines(table, width=80))
+    assert "Steps      4 (their phases timed by the job itself)\n" in words
+    assert "no device" not in words

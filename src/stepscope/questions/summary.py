@@ -106,11 +106,11 @@ def summary(scope: Scope) -> pa.Table:
         ORDER BY coalesce(list_position(['error', 'warning'], severity), 3), "check"
         """
     ).to_pylist()
-    recorded = list(_recorded(scope, times))
+    recorded = list(_recorded(scope, facts))
     sections: tuple[tuple[str, list[Row]], ...] = (
         ("verdict", list(_verdict(facts, found))),
         ("recorded", recorded),
-        ("step time", list(_step_time(times)) if times.marked else []),
+        ("step time", list(_step_time(facts))),
         ("breakdown", list(_breakdown(times))),
         ("device", list(_device(times))),
         ("findings", list(_worth_changing(facts, found))),
@@ -146,7 +146,7 @@ def _verdict(facts: Facts, found: list[Found]) -> Iterator[Row]:
             yield {"item": "next", "text": one.finding.advice}
 
 
-def _recorded(scope: Scope, times: Times) -> Iterator[Row]:
+def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
     from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.overview import devices
 
@@ -170,11 +170,15 @@ def _recorded(scope: Scope, times: Times) -> Iterator[Row]:
         yield {"item": row["name"] or row["kind"], "count": row["devices"], "text": text}
     rules = scope.sql("SELECT DISTINCT rule FROM step ORDER BY rule").column("rule").to_pylist()
     numbers = scope.sql("SELECT DISTINCT step FROM step").column("step").to_pylist()
+    times = facts.times
+    count = times.steps
     if rules == ["whole recording"]:
         words = "no steps marked: the complete recording counts as one"
+    elif facts.phases_alone is not None and not rules:
+        words, count = "their phases timed by the job itself", facts.phases_alone.total("steps")
     else:
         words = f"{', '.join(rules)} {numbers_text(numbers)}" if rules else "no steps"
-    yield {"item": "steps", "count": times.steps, "text": words}
+    yield {"item": "steps", "count": count, "text": words}
     if left_out := left_out_of_means(scope):
         count = times.steps - len(times.step_ns)
         yield {"item": "left out", "count": count, "text": left_out}
@@ -215,10 +219,14 @@ def _damage(sources: list[Row]) -> str:
     return "; ".join(text for number, text in parts if number)
 
 
-def _step_time(times: Times) -> Iterator[Row]:
+def _step_time(facts: Facts) -> Iterator[Row]:
     import numpy as np
 
-    if not times.step_ns:
+    times = facts.times
+    if facts.phases_alone is not None:
+        count = facts.phases_alone.total("steps")
+        yield {"item": "mean", "time_ns": facts.step_ns, "count": count}
+    if not times.marked or not times.step_ns:
         return
     steps = len(times.step_ns)
     yield {"item": "mean", "time_ns": round(float(np.mean(times.step_ns))), "count": steps}

@@ -122,7 +122,7 @@ def _what(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
         f"{row['count']} × {row['item']}" + (f" ({more})" if more else "")
         for row, more in devices[:_MOST_DEVICES]
     ]
-    if not devices:
+    if not devices and "breakdown" in sections:  # a job that times itself may well have one
         parts.append("no device")
     return " · ".join(part for part in parts if part)
 
@@ -145,7 +145,8 @@ def _steps(found: dict[str, Row]) -> str:
     ranks = found["ranks"]["count"]
     over = f" over {count_text(ranks)} ranks" if ranks > 1 else ""
     words = f"{count_text(steps['count'])}{over} ({steps['text']})"
-    words += f"; {time_text(found['duration']['time_ns'])} recorded"
+    if found["duration"]["time_ns"] is not None:
+        words += f"; {time_text(found['duration']['time_ns'])} recorded"
     return f"{words}. {found['left out']['text']}" if "left out" in found else words
 
 

@@ -97,7 +97,8 @@ def compute_bound(facts: Facts) -> Iterator[Finding]:
         "their part of the step",
         title=f"Compute-bound: forward, backward and optimizer fill {facts.amount(facts.time('compute'))}",
         evidence=first(facts.by_recording("compute"), 8),
-        advice="Record a trace and look at what takes it: `stepscope kernels`, `stepscope operators`.",
+        advice="Record a trace of a few steps, `stepscope record -- train.py`, and look at its kernels and "
+        "operators.",
         query=facts.parts_query,
         ranks=facts.on_ranks("compute", 0)[1],
     )
