@@ -209,7 +209,13 @@ CLASSED = [
     ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>(P)", "reduction",
      "PyTorch"),
     ("void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true>(P)",
-     "reduction", "PyTorch"),
+     "softmax", "PyTorch"),
+    ("void (anonymous namespace)::softmax_warp_backward<float, float, float, 10, true, false>(P)",
+     "softmax", "PyTorch"),
+    ("void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, "
+     "at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>(P)", "softmax", "PyTorch"),
+    ("triton_per_fused__softmax_1", "softmax", "Triton"),
+    ("void cunn_SoftMaxXEntropyForward<4, float>(P)", "reduction", "PyTorch"),
     ("triton_per_fused_sum_4", "reduction", "Triton"),
     ("void cub::DeviceScanKernel<int>(P)", "reduction", "CUB"),
     ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication", "NCCL"),
@@ -240,6 +246,8 @@ def test_the_operator_decides_before_the_name() -> None:
     assert class_of("convolution", "volta_sgemm_64x64_nt") == "convolution"
     assert class_of(None, "volta_sgemm_64x64_nt") == "GEMM"
     assert class_of("generated", "triton_red_fused_sum_1") == "reduction"
+    assert class_of("softmax", "triton_red_fused_sum_1") == "softmax"
+    assert class_of("loss", "void cunn_SoftMaxForward<4, float>(P)") == "reduction"
     assert class_of("reduction", "Memset (Device)") == "copy"
     assert class_of("gemm", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL") == "communication"
 

@@ -52,3 +52,31 @@ def test_by_module_rows_still_add_up_to_all_device_work(diff):
         """,
         by="module",
     )
+
+
+def test_softmax_and_its_logarithm_are_a_class_of_their_own_forward_and_backward(diff):
+    forward = [[[8, 8], [], []], ["float", "Scalar", "Scalar"]]
+    backward = [[[8, 8], [8, 8], [], []], ["float", "float", "Scalar", "Scalar"]]
+    named = {"name": "vectorized_kernel"}
+    diff(
+        "classes",
+        calls(
+            [
+                ("aten::_softmax", *forward, 40, {"direction": "forward", **named}),
+                ("aten::_log_softmax", *forward, 20, {"direction": "forward", **named}),
+                ("aten::_softmax_backward_data", *backward, 16, {"direction": "backward", **named}),
+                (
+                    "aten::_log_softmax_backward_data",
+                    *backward,
+                    4,
+                    {"direction": "backward"} | named,
+                ),
+                ("aten::sum", [[8]], ["float"], 20, named),
+            ]
+        ),
+        """
+        class,count,device_ns,share_ratio,forward_ns,backward_ns
+        softmax,4,80,0.8,60,20
+        reduction,1,20,0.2,0,0
+        """,
+    )

@@ -15,6 +15,7 @@ CLASSES: tuple[str, ...] = (
     "convolution",
     "attention",
     "normalisation",
+    "softmax",
     "element-wise",
     "reduction",
     "communication",
@@ -23,7 +24,10 @@ CLASSES: tuple[str, ...] = (
     "other",
 )
 """Classes of work. `copy` holds what moves elements (copies, fills, layouts, gathering and
-scattering, embedding look-ups), `reduction` also scans, softmax, losses and pooling."""
+scattering, embedding look-ups), `reduction` also scans, losses and pooling.
+Softmax reads and writes as much as an element-wise operation, over rows that it reduces twice: Ivanov
+et al., "Data Movement Is All You Need" (2021), have it with layer normalisation, apart from
+reductions. It stands alone here because it tells attention that is not fused."""
 
 _LONGEST_NAME = 8192
 
@@ -57,6 +61,7 @@ _CLASSES = _compiled(
         r"ComputeGradientFusedParams|ComputeFusedParams|MIOpenBatchNorm|cuComputeGrad|"
         r"cuApplyLayerNorm|weight_norm|_native_batch_norm",
     ),
+    ("softmax", r"(?i)softmax(?!_?xentropy)"),
     (
         "convolution",
         r"(?i)[sh]\d*cudnn_|implicit_convolve|explicit_convolve|convolution|dgrad|wgrad|fprop|"
@@ -80,7 +85,7 @@ _CLASSES = _compiled(
     ),
     (
         "reduction",
-        r"(?i)reduce|softmax|reduction|cub::.*(Scan|Histogram|Select)|cumsum|cumprod|scan_|"
+        r"(?i)reduce|softmax_?xentropy|reduction|cub::.*(Scan|Histogram|Select)|cumsum|cumprod|scan_|"
         r"nll_?loss|ClassNLL|topk|sort|pool|arg(max|min)|norm_kernel|MeanOps|triton_(red|per)_|"
         r"segment|cross_entropy|searchsorted|unique|upsample",
     ),

@@ -33,7 +33,7 @@ FAMILIES: dict[str, str | None] = {
     "convolution": "convolution",
     "attention": "attention",
     "normalisation": "normalisation",
-    "softmax": "reduction",
+    "softmax": "softmax",
     "loss": "reduction",
     "elementwise": "element-wise",
     "reduction": "reduction",

@@ -40,8 +40,9 @@ _COLUMNS = (
 )
 def classes(scope: Scope, by: str = "class") -> pa.Table:
     """Every kernel, copy and fill belongs to one class, so that classes add up to all device work:
-    GEMM, convolution, attention, normalisation, element-wise, reduction (also softmax, losses,
-    pooling and scans), communication, copy (also fills, changes of layout, gathering and
+    GEMM, convolution, attention, normalisation, softmax (of any logarithm, forward and backward; that
+    of a fused attention is attention), element-wise, reduction (also losses, pooling and scans),
+    communication, copy (also fills, changes of layout, gathering and
     scattering, embedding look-ups), optimizer, other.
 
     The operator that launched it decides where it has a formula: a change of layout that a
