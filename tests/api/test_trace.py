@@ -12,7 +12,7 @@ from stepscope.api.methods import Asked
 from stepscope.api.trace import Trace
 from stepscope.floor.errors import DamagedSourceError, StoreError, UsageError
 from stepscope.questions import every
-from stepscope.schema.tables import STORE_VERSION
+from stepscope.store.manifest import write_store_file
 from stepscope.store.open import Store
 
 ROWS = {
@@ -153,7 +153,7 @@ def directory_of(store_directory: Path, **source) -> Path:
     tables = complete_rows({"source": [source]})
     for name in ("rank", "source"):
         pq.write_table(tables[name], folder / f"{name}.0.parquet")
-    (store_directory / "store.json").write_text(json.dumps({"version": STORE_VERSION}))
+    write_store_file(store_directory, {"source": "made", "ranks": [0]})
     return store_directory
 
 

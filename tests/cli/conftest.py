@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepscope.cli.main import main
-from stepscope.schema.tables import STORE_VERSION
 from stepscope.store.literal import complete_rows
+from stepscope.store.manifest import write_store_file
 
 ROWS = {
     "source": [{"rank": 0, "path": "a.json", "events_kept": 4}, {"rank": 1, "path": "b.json"}],
@@ -52,7 +52,7 @@ def write_store(directory: Path, rows) -> Path:
             pq.write_table(
                 table.filter(pc.equal(table["rank"], rank)), folder / f"{name}.0.parquet"
             )
-    (directory / "store.json").write_text(json.dumps({"version": STORE_VERSION}))
+    write_store_file(directory, {"source": "made", "ranks": []})
     return directory
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from stepscope.schema.tables import STORE_VERSION
 from stepscope.store.literal import complete_rows
+from stepscope.store.manifest import write_store_file
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -34,7 +33,7 @@ def write_directory(directory: Path, rows: Rows) -> Path:
                 )
                 if part.num_rows:
                     pq.write_table(part, folder / f"{name}.{span}.parquet")
-    (directory / "store.json").write_text(json.dumps({"version": STORE_VERSION}))
+    write_store_file(directory, {"source": "made", "ranks": []})
     return directory
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from stepscope.floor.errors import StoreError
 from stepscope.schema.tables import TABLES
-from stepscope.store.open import Store, is_store
+from stepscope.store.manifest import is_store
+from stepscope.store.open import Store
 
 EVENT = {"name": "aten::mm", "start_ns": 10, "dur_ns": 5}
 
@@ -160,7 +161,7 @@ def test_a_cut_parquet_file_is_an_error_that_names_the_store(make_directory):
 def test_a_store_without_ranks_is_damaged(make_directory):
     directory = make_directory({})
     (directory / "rank=00000" / "rank.0.parquet").unlink()
-    with pytest.raises(StoreError, match="no rank"):
+    with pytest.raises(StoreError, match=r"rank=00000/rank\.0\.parquet: No such file"):
         Store.open(directory)
 
 

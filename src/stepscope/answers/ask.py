@@ -17,7 +17,8 @@ from stepscope.answers.table import Table, sort_key
 from stepscope.floor.errors import UsageError
 from stepscope.floor.plugins import named
 from stepscope.formats.evidence import bears_on
-from stepscope.store.open import Store, damaged_store
+from stepscope.store.manifest import damaged_store
+from stepscope.store.open import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +52,8 @@ def reading(*stores: Store) -> Iterator[None]:
         directories = [store.directory for store in stores if store.directory is not None]
         if not directories or not damaged:
             raise
+        for store in stores:
+            store.check_all_files()
         named = [directory for directory in directories if str(directory) in reason]
         raise damaged_store((named or directories)[0], reason) from None
 

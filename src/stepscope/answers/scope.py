@@ -72,6 +72,7 @@ class Scope:
                 self._shadow(dict.fromkeys(TABLES, "true"))
             by_default = steps is None and store.kept_steps is not None and not all_times
             if steps is not None or by_default:
+                store.check_files("step, phase_step", self.ranks)
                 traced, phase_steps = (
                     [
                         step
@@ -109,6 +110,7 @@ class Scope:
 
     def _shadow(self, filters: dict[str, str]) -> None:
         """Puts a temporary view of the same name before each table, on this cursor alone."""
+        self.store.check_files(" ".join(filters.values()), self.ranks)
         for name, condition in filters.items():
             rows = self.store.select_text(TABLES[name], self.ranks)
             self._cursor.execute(
@@ -117,6 +119,7 @@ class Scope:
 
     def sql(self, text: str, params: Any = None) -> pa.Table:
         """Runs a query over the narrowed tables. `params` are bound, by position or by name."""
+        self.store.check_files(text, self.ranks)
         return fetch_arrow(self._cursor, text, params)
 
     def check_read_only(self, text: str) -> None:
@@ -146,6 +149,7 @@ class Scope:
 
     def value(self, text: str, params: Any = None) -> Any:
         """Runs a query of one row and one column and returns its value, None for NULL."""
+        self.store.check_files(text, self.ranks)
         cursor = self._cursor
         # All rows, though one is wanted: DuckDB 2 does nothing else until the last one is taken.
         rows = interruptible(cursor, lambda: cursor.execute(text, params).fetchall())

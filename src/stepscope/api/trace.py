@@ -17,7 +17,8 @@ from stepscope.api.free_query import answer_query
 from stepscope.api.methods import QuestionMethods
 from stepscope.floor.errors import UsageError
 from stepscope.questions import every, find, of_one_recording
-from stepscope.store.open import Store, is_store
+from stepscope.store.manifest import is_store
+from stepscope.store.open import Store
 from stepscope.store.progress import Progress
 
 Numbers = int | Iterable[int]
@@ -223,20 +224,17 @@ def open_trace(
                 slug="filter-on-store",
             )
         return _trace(Store.open(path), ranks=ranks, steps=steps, strict=strict)
-    from stepscope.store.build import open_source
+    from stepscope.store.build import open_source, renew_source
 
-    directory = open_source(
-        path,
-        ranks=ranks,
-        window=window,
-        python_stack=python_stack,
-        cache=cache,
-        strict=strict,
-        progress=progress or Progress(),
-    )
+    reading: dict[str, Any] = {"ranks": ranks, "window": window, "python_stack": python_stack}
+    reading["progress"] = progress or Progress()
+    directory = open_source(path, **reading, cache=cache, strict=strict)
     try:
         return _trace(
-            Store.open(directory), ranks=ranks, steps=steps, scratch=None if cache else directory
+            Store.open(directory, renew=partial(renew_source, path, **reading) if cache else None),
+            ranks=ranks,
+            steps=steps,
+            scratch=None if cache else directory,
         )
     except BaseException:
         if not cache:

@@ -31,7 +31,8 @@ def command(
     as_csv: bool,
     parquet: str | None,
 ) -> None:
-    """Runs the data-quality checks of a recording and the invariants of its tables.
+    """Runs the data-quality checks of a recording and the invariants of its tables, after it has
+    compared every file of the store with what was written.
 
     Exit code 3 when an invariant is violated or a check of severity error found something.
     """
@@ -40,6 +41,7 @@ def command(
 
     check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
     with open_watched(source, cache=not no_cache, strict=strict) as trace:
+        trace.store.check_all_files()
         answer = ask(invariants, trace.store)
     put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet)
     failed = [row["check"] for row in answer.rows() if row["severity"] == "error"]

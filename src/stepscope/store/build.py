@@ -14,15 +14,33 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.floor import errors
 from stepscope.floor.errors import SourceError, StepScopeError, StoreError
 from stepscope.floor.plugins import versions
-from stepscope.schema.tables import STORE_VERSION
-from stepscope.store.cache import cache_directory, cache_key, locked, mark_used, trim
-from stepscope.store.open import STORE_FILE, Store, is_store
+from stepscope.floor.quoting import printable
+from stepscope.store.cache import (
+    cache_directory,
+    cache_key,
+    locked,
+    mark_used,
+    remove_leftovers,
+    trim,
+    unfinished_beside,
+)
+from stepscope.store.manifest import (
+    STORE_FILE,
+    check_contents,
+    holds_only_a_store,
+    is_store,
+    listed_files,
+    read_store_file,
+    write_store_file,
+)
+from stepscope.store.open import Store
 from stepscope.store.progress import SILENT, Progress, advancing
 
 if TYPE_CHECKING:
@@ -37,14 +55,18 @@ ERRORS = {
         "`stepscope import` was given a store. A store can be asked as it is; to make another one "
         "with other filters, import the original files again."
     ),
+    "cache-not-writable": (
+        "The folder in which imported recordings are kept cannot be written. Set "
+        "`STEPSCOPE_CACHE` to one that can, or use `--no-cache` to keep nothing."
+    ),
     "disk-full": (
         "The disk was full before the store was complete; what was written has been removed. Free "
         "some space, or choose another place with `-o` or `STEPSCOPE_CACHE`."
     ),
     "not-writable": "The store cannot be written where it was asked for.",
     "output-exists": (
-        "The output of an import exists and is no store. StepScope replaces only stores; give a "
-        "directory that is empty or does not exist yet."
+        "The output of an import exists, and is no store or has other files in it. StepScope replaces "
+        "only what is nothing but a store; give a directory that is empty or does not exist yet."
     ),
 }
 
@@ -95,19 +117,16 @@ def import_source(
         StoreError: the store cannot be written.
         UsageError: a rank or step that the source does not have.
     """
-    target = Path(output)
+    # The store that a link leads to is replaced, and not the link.
+    target = Path(os.path.realpath(output))
     if is_store(source):
         raise SourceError(
             f"{source}: is a store already",
             hint=f"ask it with: stepscope summary {source}",
             slug="already-a-store",
         )
-    if target.exists() and not is_store(target) and (not target.is_dir() or any(target.iterdir())):
-        raise StoreError(
-            f"{target}: exists and is no store",
-            hint="give a directory that is empty or does not exist yet",
-            slug="output-exists",
-        )
+    with _as_store_error(target):
+        _check_replaceable(target)
     options = ImportOptions(
         None if ranks is None else tuple(ranks),
         None if steps is None else tuple(steps),
@@ -116,10 +135,42 @@ def import_source(
         strict,
         rank,
     )
-    with _building(target) as unfinished:
-        _build(Path(source), unfinished, options, progress or SILENT)
-        _put_in_place(unfinished, target)
-    return target
+    with _as_store_error(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with locked(target) as held:
+            _check_replaceable(target)
+            _make(Path(source), target, options, progress or SILENT, held=held)
+    return Path(output)
+
+
+def _is_working_directory(target: Path) -> bool:
+    try:
+        return target.samefile(".")
+    except OSError:  # it has been removed
+        return False
+
+
+def _check_replaceable(target: Path) -> None:
+    """Refuses to make a store where something would be lost.
+
+    Raises:
+        StoreError: the place has something that is no store.
+    """
+    if not os.path.lexists(target):
+        return
+    what = ""
+    if not target.is_dir():
+        what = "exists and is no store"
+    elif not holds_only_a_store(target):
+        what = "exists, and is no store or has other files in it"
+    elif _is_working_directory(target):
+        what = "is the working directory, which cannot be replaced"
+    if what:
+        raise StoreError(
+            f"{target}: {what}",
+            hint="give a directory that is empty or does not exist yet",
+            slug="output-exists",
+        )
 
 
 def open_source(
@@ -149,9 +200,7 @@ def open_source(
         SourceError, DamagedSourceError, StoreError: as for `import_source`.
     """
     path = Path(source)
-    options = ImportOptions(
-        None if ranks is None else tuple(sorted(set(ranks))), None, window, python_stack, strict
-    )
+    options = _reading_options(ranks, window, python_stack, strict)
     progress = progress or SILENT
     if not cache:
         scratch = Path(tempfile.mkdtemp(prefix="stepscope-"))
@@ -166,24 +215,91 @@ def open_source(
         raise SourceError(
             f"{path}: no such file or folder", hint="check the path", slug="no-such-file"
         )
+    store = _place_in_cache(path, options)
+    if not (store / STORE_FILE).is_file():
+        with _cache_locked(store) as held:
+            if not (store / STORE_FILE).is_file():
+                _make(path, store, options, progress, held=held)
+                trim(store.parent, store)
+    mark_used(store)
+    if strict:
+        renew = partial(renew_source, path, ranks, window, python_stack, progress)
+        with Store.open(store, renew=renew) as opened:
+            refuse_damage(opened)
+    return store
+
+
+def renew_source(
+    source: str | os.PathLike[str],
+    ranks: Iterable[int] | None = None,
+    window: tuple[int, int] | None = None,
+    python_stack: bool = True,
+    progress: Progress | None = None,
+) -> None:
+    """Makes the cached store of a source again, whose files are not as they were written.
+
+    Raises:
+        SourceError, StoreError: as for `import_source`.
+    """
+    # Imported here: it is rare.
+    from logging import getLogger
+
+    path = Path(source)
+    options = _reading_options(ranks, window, python_stack)
+    store = _place_in_cache(path, options)
+    with _cache_locked(store) as held:
+        if _is_intact(store):  # another process was first
+            return
+        getLogger("stepscope").warning(
+            printable(f"stepscope: what was kept of {path} is damaged, and is made again")
+        )
+        _make(path, store, options, progress or SILENT, held=held)
+
+
+def _is_intact(store: Path) -> bool:
+    try:
+        facts = read_store_file(store)
+        check_contents(store, listed_files(store, facts), largest=None)
+    except StoreError:
+        return False
+    return True
+
+
+def _reading_options(
+    ranks: Iterable[int] | None,
+    window: tuple[int, int] | None,
+    python_stack: bool,
+    strict: bool = False,
+) -> ImportOptions:
+    chosen = None if ranks is None else tuple(sorted(set(ranks)))
+    return ImportOptions(chosen, None, window, python_stack, strict)
+
+
+def _place_in_cache(path: Path, options: ImportOptions) -> Path:
     directory = cache_directory()
-    described = {"ranks": options.ranks, "window": options.window, "python_stack": python_stack}
+    described = {
+        "ranks": options.ranks,
+        "window": options.window,
+        "python_stack": options.python_stack,
+    }
     key = cache_key(path, described)
     if not _same_plug_ins(directory / key):
         key = cache_key(path, {**described, "plug_ins": versions("formats")})
-    store = directory / key
-    if not is_store(store):
-        with locked(directory, key):
-            if not is_store(store):
-                with _building(store) as unfinished:
-                    _build(path, unfinished, options, progress)
-                    _put_in_place(unfinished, store)
-                trim(directory, store)
-    mark_used(store)
-    if strict:
-        with Store.open(store) as opened:
-            refuse_damage(opened)
-    return store
+    return directory / key
+
+
+@contextlib.contextmanager
+def _cache_locked(store: Path) -> Iterator[bool]:
+    try:
+        store.parent.mkdir(parents=True, exist_ok=True)
+        with locked(store) as held:
+            yield held
+    except OSError as error:
+        raise StoreError(
+            f"{store.parent}: the cache cannot be written ({error.strerror or error})",
+            hint="set STEPSCOPE_CACHE to a folder that can, or use --no-cache",
+            slug="cache-not-writable",
+        ) from None
 
 
 def _same_plug_ins(store: Path) -> bool:
@@ -227,7 +343,6 @@ def _build(source: Path, directory: Path, options: ImportOptions, progress: Prog
     if run.unreadable:
         add_check(directory, min(ranks), left_out.row(run.unreadable))
     facts: dict[str, Any] = {
-        "version": STORE_VERSION,
         "source": str(source),
         "ranks": sorted(ranks),
         "skipped": [{"path": path, "reason": reason} for path, reason in run.skipped],
@@ -236,7 +351,7 @@ def _build(source: Path, directory: Path, options: ImportOptions, progress: Prog
         facts["steps"] = _kept(options.steps, {step for one in done for step in one.steps})
     if run.skipped or any(recording.format not in FORMATS for recording in run.recordings):
         facts["plug_ins"] = versions("formats")
-    (directory / STORE_FILE).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    write_store_file(directory, facts)
 
 
 def _kept(asked: Iterable[int], there: set[int]) -> list[int]:
@@ -310,28 +425,35 @@ def refuse_damage(store: Store) -> None:
 # -- nothing half-written ----------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _building(target: Path) -> Iterator[Path]:
-    """A directory beside the target to build in; deleted whatever happens."""
+def _make(
+    source: Path, target: Path, options: ImportOptions, progress: Progress, *, held: bool
+) -> None:
+    """Builds a store beside its place, and puts it there when it is complete.
+
+    Raises:
+        StoreError: it cannot be written; nothing is left behind.
+    """
     with _as_store_error(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
-    try:
-        with _as_store_error(target):
-            yield unfinished
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        if held:
+            remove_leftovers(target)
+        unfinished = unfinished_beside(target)
+        try:
+            _build(source, unfinished, options, progress)
+            _put_in_place(unfinished, target)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _put_in_place(unfinished: Path, target: Path) -> None:
-    """Gives a finished store its name, in place of one that is there."""
-    unfinished.chmod(0o755)
+    """Gives a finished store its name, in place of one that is there, whose permissions it takes."""
+    if target.is_dir():
+        shutil.copymode(target, unfinished)
     try:
         unfinished.rename(target)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-old-", dir=target.parent))
+        old = unfinished_beside(target, "old-")
         target.rename(old)
         unfinished.rename(target)
         shutil.rmtree(old, ignore_errors=True)

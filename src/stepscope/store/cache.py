@@ -15,6 +15,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -22,21 +23,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.errors import StoreError
+from stepscope.store.manifest import holds_only_a_store, is_store
 
 DEFAULT_BYTES = 20 << 30
-ROOMS = ("schema", "formats", "link", "store")
+ROOMS = ("floor", "schema", "formats", "link", "store")
 """The packages whose code decides what a store holds."""
+
+_KEY = re.compile(r".+-[0-9a-f]{24}")
+_LEFTOVER = re.compile(r"\.(.+-[0-9a-f]{24})\.partial-.+")
 
 IN_USE_SECONDS = 3600
 """A store that was opened this recently is not deleted: a question may still be reading it."""
-
-ERRORS = {
-    "cache-not-writable": (
-        "The folder in which imported recordings are kept cannot be written. Set "
-        "`STEPSCOPE_CACHE` to one that can, or use `--no-cache` to keep nothing."
-    ),
-}
 
 
 def cache_directory() -> Path:
@@ -99,31 +96,78 @@ def _state(path: Path) -> tuple[str, int, int]:
 
 
 @contextlib.contextmanager
-def locked(directory: Path, key: str) -> Iterator[None]:
-    """Holds the lock of a key: of two commands that import the same file, the second waits.
+def locked(target: Path, *, waiting: bool = True) -> Iterator[bool]:
+    """Holds the lock of a store that is to be made: of two commands that import the same file, the
+    second waits.
 
-    Where the file system knows no locks both import, and the one that is done first is kept.
+    Gives whether it is held. It is not where the file system knows no locks: both import then, and the
+    one that is done first is kept. Nor where another process holds it and `waiting` is off.
 
     Raises:
-        StoreError: the cache cannot be written.
+        OSError: the folder of the store cannot be written.
     """
+    path = target.with_name(f".{target.name}.lock")
+    while True:
+        with path.open("a") as lock:
+            held, theirs = True, False
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX if waiting else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                held, theirs = False, isinstance(error, BlockingIOError)
+            if held and not _is_at(lock.fileno(), path):
+                continue  # who held it has taken it away
+            try:
+                yield held
+            finally:
+                if not theirs:
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+            return
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = (directory / f".{key}.lock").open("a")
-    except OSError as error:
-        raise StoreError(
-            f"{directory}: the cache cannot be written ({error.strerror})",
-            hint="set STEPSCOPE_CACHE to a folder that can, or use --no-cache",
-            slug="cache-not-writable",
-        ) from None
-    with lock:
-        with contextlib.suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                (directory / f".{key}.lock").unlink()
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
+
+
+def unfinished_beside(target: Path, new: str = "") -> Path:
+    """A new folder beside a store that is to be made."""
+    made = target.with_name(f".{target.name}.partial-{new}{os.getpid()}-{os.urandom(4).hex()}")
+    made.mkdir()
+    return made
+
+
+def remove_leftovers(target: Path) -> None:
+    """Removes what imports of a store that were killed left beside it; to be called with its lock.
+
+    One that was killed while it took the place of another store gives that one back.
+    """
+    for entry in _entries(target.parent):
+        if entry.name.startswith(f".{target.name}.partial-") and _is_ours(entry):
+            left = Path(entry.path)
+            was_in_place = entry.name.startswith(f".{target.name}.partial-old-")
+            if was_in_place and is_store(left) and not target.exists():
+                left.rename(target)
+            else:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _entries(directory: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    """Whether a folder can be deleted without deleting anything that is not ours."""
+    try:
+        return entry.is_dir(follow_symlinks=False) and holds_only_a_store(Path(entry.path))
+    except OSError:
+        return False
 
 
 def mark_used(store: Path) -> None:
@@ -133,25 +177,29 @@ def mark_used(store: Path) -> None:
 
 
 def trim(directory: Path, keep: Path) -> None:
-    """Deletes the stores that were used longest ago until the cache is within its size.
+    """Deletes what killed imports left, and then the stores that were used longest ago until the cache
+    is within its size.
 
     Args:
         directory: the cache.
         keep: a store that stays, whatever its size.
     """
     stores: list[tuple[float, int, Path]] = []
-    with contextlib.suppress(OSError):
-        stores = [
-            (entry.stat().st_mtime, _size(Path(entry.path)), Path(entry.path))
-            for entry in os.scandir(directory)
-            if entry.is_dir(follow_symlinks=False)
-        ]
+    for entry in _entries(directory):
+        # The folder may have been one of the user's, with other things in it.
+        if _KEY.fullmatch(entry.name) and _is_ours(entry):
+            with contextlib.suppress(OSError):
+                size = _size(Path(entry.path))
+                stores.append((entry.stat().st_mtime, size, Path(entry.path)))
+        elif left := _LEFTOVER.fullmatch(entry.name):
+            target = directory / left[1]
+            with contextlib.suppress(OSError), locked(target, waiting=False) as held:
+                if held:
+                    remove_leftovers(target)
     now = time.time()
     total = sum(size for _, size, _ in stores)
     for used, size, store in sorted(stores):
-        leftover = ".partial-" in store.name and now - used > 24 * IN_USE_SECONDS
-        too_much = total > cache_bytes() and ".partial-" not in store.name
-        if leftover or (too_much and store != keep and now - used > IN_USE_SECONDS):
+        if total > cache_bytes() and store != keep and now - used > IN_USE_SECONDS:
             shutil.rmtree(store, ignore_errors=True)
             total -= size
 

@@ -7,11 +7,11 @@ configuration is locked, so that a question someone typed can do no harm.
 from __future__ import annotations
 
 import itertools
-import json
 import os
+import re
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,34 +21,22 @@ import duckdb
 from stepscope.floor.errors import StoreError
 from stepscope.floor.quoting import sql_literal, sql_name
 from stepscope.schema.declare import Role, SchemaTable
-from stepscope.schema.tables import STORE_VERSION, TABLES
+from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
+from stepscope.store.manifest import (
+    LARGE_BYTES,
+    StoredFile,
+    check_contents,
+    damaged_store,
+    listed_files,
+    read_store_file,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-STORE_FILE = "store.json"
-"""Written last when a store is made: a directory without it is no store, or an unfinished one."""
-
-
 _OPENED = itertools.count()
-
-ERRORS = {
-    "not-a-store": (
-        "A store is a directory with a `store.json`, made by `stepscope import SRC -o DIR`. A "
-        "directory without it is none, or an import that did not finish."
-    ),
-    "store-damaged": (
-        "A file of the store is missing or cut, or was taken away while the store was read. Ask "
-        "the recording itself again: it is imported again."
-    ),
-    "store-version": "The store was made by a StepScope with other tables. Import the recording again.",
-}
-
-
-def is_store(path: str | os.PathLike[str]) -> bool:
-    """Whether a directory is a finished store, of any version."""
-    return (Path(path) / STORE_FILE).is_file()
+_TABLE_NAMES = re.compile(rf"\b(?:{'|'.join(TABLES)})\b", re.IGNORECASE)
 
 
 class Store:
@@ -69,7 +57,9 @@ class Store:
         """For `open` and `from_rows`, which people call."""
         self._connection = connection
         self._beside = threading.Lock()
-        self._files: dict[str, dict[int, list[str]]] = {}
+        self._files: dict[str, dict[int, list[StoredFile]]] = {}
+        self._compared: set[tuple[str, int]] = set()
+        self._renew: Callable[[], None] | None = None
         self._shifts: dict[int, int] = {}
         self.directory = directory
         self.facts: Mapping[str, Any] = facts or {}
@@ -78,21 +68,43 @@ class Store:
         self.kept_steps: tuple[int, ...] | None = None if kept is None else tuple(kept)
 
     @classmethod
-    def open(cls, directory: str | os.PathLike[str]) -> Store:
+    def open(
+        cls, directory: str | os.PathLike[str], *, renew: Callable[[], None] | None = None
+    ) -> Store:
         """Opens a store's directory.
 
         Times of all ranks are made to count from the start of the run: each rank's own times are
         moved by how much later it began, plus its clock offset.
 
+        Args:
+            directory: where it is.
+            renew: makes it again, at its place, from the recording. Called when a file turns out to be
+                damaged, now or when a query first uses it; without, that is an error.
+
         Raises:
-            StoreError: the directory is no store, or one of another version.
+            StoreError: the directory is no store, a damaged one, or one of another version.
         """
         path = Path(directory).resolve()
-        facts = _read_facts(path)
+        try:
+            store = cls._opened(path)
+            store._renew = renew
+        except StoreError as error:
+            if renew is None or error.slug != "store-damaged":
+                raise
+            renew()
+            store = cls._opened(path)
+        return store
+
+    @classmethod
+    def _opened(cls, path: Path) -> Store:
+        facts = read_store_file(path)
+        files = _by_table(listed_files(path, facts))
         connection = _connect(path)
         store = cls(connection, directory=path, facts=facts)
         try:
-            store._files = _find_files(path)
+            store._files = files
+            store.ranks = tuple(files.get("rank", ()))
+            store.check_files("rank")
             store._shifts = store._read_shifts()
             store.ranks = tuple(sorted(store._shifts))
             connection.execute(
@@ -102,9 +114,10 @@ class Store:
                 )
             )
             connection.execute("SET lock_configuration=true")
-        except duckdb.Error as error:
+        except (duckdb.Error, MemoryError) as error:
             store.close()
-            raise damaged_store(path, str(error).splitlines()[0]) from None
+            check_contents(path, _by_path(files).values())  # it names the file
+            raise damaged_store(path, (str(error) or "no memory").splitlines()[0]) from None
         except BaseException:
             store.close()
             raise
@@ -149,7 +162,50 @@ class Store:
         """Runs a query of our own and returns its rows. For a query that a person typed, use
         `stepscope.store.query.run_query`.
         """
+        self.check_files(text)
         return fetch_arrow(self._connection, text, params)
+
+    def check_files(self, text: str, ranks: Iterable[int] | None = None) -> None:
+        """Compares the files of the tables that a query names with what was written, each on its first
+        use; whoever runs a query on a cursor of its own calls it before.
+
+        Raises:
+            StoreError: a file is missing or is not as it was written.
+        """
+        if self.directory is None:
+            return
+        chosen = self.ranks if ranks is None else tuple(ranks)
+        named = {name.lower() for name in _TABLE_NAMES.findall(text)}
+        new = {(name, rank) for name in named for rank in chosen} - self._compared
+        files = [file for name, rank in new for file in self._files.get(name, {}).get(rank, ())]
+        self._compare(self.directory, files, LARGE_BYTES)
+        self._compared |= new
+
+    def check_all_files(self) -> None:
+        """Compares every file with what was written, however large.
+
+        Raises:
+            StoreError: one is missing or is not as it was written.
+        """
+        if self.directory is not None:
+            self._compare(self.directory, [*_by_path(self._files).values()], None)
+
+    def _compare(self, directory: Path, files: list[StoredFile], largest: int | None) -> None:
+        try:
+            check_contents(directory, files, largest=largest)
+        except StoreError:
+            renew, self._renew = self._renew, None
+            if renew is None:
+                raise
+            renew()
+            # The tables are views of the same names of files, so that nothing else changes.
+            self.facts = read_store_file(directory)
+            again = _by_table(listed_files(directory, self.facts))
+            if _by_path(again).keys() != _by_path(self._files).keys():
+                raise damaged_store(directory, "it was made again meanwhile") from None
+            self._files = again
+            asked = [_by_path(again)[file.path] for file in files]
+            check_contents(directory, asked, largest=largest)
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A further connection to the same tables, which its caller closes. Temporary views made on
@@ -186,7 +242,7 @@ class Store:
             listed = ", ".join(map(str, chosen)) or "NULL"
             return f"SELECT * FROM memory.main.{table.name} WHERE rank IN ({listed})"
         by_rank = self._files.get(table.name, {})
-        files = [file for rank in chosen for file in by_rank.get(rank, ())]
+        files = [str(file.path) for rank in chosen for file in by_rank.get(rank, ())]
         if not files:
             empty = ", ".join(f"NULL::{c.sql_type} AS {c.quoted}" for c in table.columns)
             return f"SELECT {empty} WHERE false"
@@ -225,7 +281,7 @@ class Store:
         )
 
     def _read_shifts(self) -> dict[int, int]:
-        files = [file for found in self._files.get("rank", {}).values() for file in found]
+        files = [str(one.path) for found in self._files.get("rank", {}).values() for one in found]
         if not files:
             raise damaged_store(self.directory, "it has no rank")
         rows = self._connection.execute(
@@ -251,15 +307,6 @@ class Store:
         """Where it is and how many ranks it has."""
         where = "rows in memory" if self.directory is None else str(self.directory)
         return f"<Store {where}, {len(self.ranks)} rank{'' if len(self.ranks) == 1 else 's'}>"
-
-
-def damaged_store(directory: Path | None, reason: str) -> StoreError:
-    """The error for a store whose files are not as they were written."""
-    return StoreError(
-        f"{directory}: the store cannot be read ({reason})",
-        hint="ask the recording itself, or import it again: stepscope import SRC -o DIR",
-        slug="store-damaged",
-    )
 
 
 def fetch_arrow(connection: duckdb.DuckDBPyConnection, text: str, params: Any = None) -> pa.Table:
@@ -290,45 +337,15 @@ def _connect(directory: Path | None) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _read_facts(directory: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads((directory / STORE_FILE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise StoreError(
-            f"{directory}: not a store",
-            hint="make one with: stepscope import SRC -o DIR",
-            slug="not-a-store",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise damaged_store(directory, f"{STORE_FILE}: {error}") from None
-    version = facts.get("version") if isinstance(facts, dict) else None
-    if version != STORE_VERSION:
-        raise StoreError(
-            f"{directory}: a store of version {version}; this StepScope reads version {STORE_VERSION}",
-            hint="import the recording again: stepscope import SRC -o DIR",
-            slug="store-version",
-        )
-    return dict(facts)
+def _by_table(files: Iterable[StoredFile]) -> dict[str, dict[int, list[StoredFile]]]:
+    """Table → rank → its files, one or two per span, in order of span."""
+    found: dict[str, dict[int, list[StoredFile]]] = {}
+    for file in files:
+        found.setdefault(file.table, {}).setdefault(file.rank, []).append(file)
+    return found
 
 
-def _find_files(directory: Path) -> dict[str, dict[int, list[str]]]:
-    """Table → rank → its files, one per span, in order of span."""
-    found: dict[str, dict[int, list[tuple[tuple[int, ...], str]]]] = {}
-    with os.scandir(directory) as folders:
-        ranks = [(int(f.name[5:]), f.path) for f in folders if _is_rank_folder(f.name)]
-    for rank, folder in sorted(ranks):
-        with os.scandir(folder) as files:
-            for file in files:
-                # table.span.parquet; a long table goes on in table.span.1.parquet, and so on.
-                table, *numbers, suffix = file.name.split(".")
-                if suffix == "parquet" and numbers and all(map(str.isdecimal, numbers)):
-                    place = tuple(map(int, numbers))
-                    found.setdefault(table, {}).setdefault(rank, []).append((place, file.path))
+def _by_path(files: Mapping[str, Mapping[int, Sequence[StoredFile]]]) -> dict[Path, StoredFile]:
     return {
-        table: {rank: [path for _, path in sorted(files)] for rank, files in by_rank.items()}
-        for table, by_rank in found.items()
+        one.path: one for by_rank in files.values() for some in by_rank.values() for one in some
     }
-
-
-def _is_rank_folder(name: str) -> bool:
-    return name.startswith("rank=") and name[5:].isdecimal()

@@ -1,0 +1,237 @@
+"""What a store's files were when it was made, so that damage is noticed before it is an answer.
+
+`store.json` is written last. It lists each file with its size and CRC-32, and has a CRC-32 of itself.
+Sizes are compared when a store is opened. Contents are compared when a process first uses a file, which
+takes 1.5 ms per MiB, so that of large files only `stepscope check` compares them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+
+from stepscope.floor.errors import StoreError
+from stepscope.schema.tables import STORE_VERSION
+
+STORE_FILE = "store.json"
+"""A directory without it is no store, or an unfinished one."""
+
+LARGE_BYTES = 64 << 20
+"""A larger file is not compared when it is first used."""
+
+_FILE = re.compile(r"rank=(\d{1,9})/([a-z_]+)\.(\d{1,9})(?:\.(\d{1,9}))?\.parquet", re.ASCII)
+"""Rank, table, span; a long table goes on in table.span.1.parquet, and so on."""
+_RANK_FOLDER = re.compile(r"rank=\d{1,9}", re.ASCII)
+_BLOCK = 1 << 20
+
+ERRORS = {
+    "not-a-store": (
+        "A store is a directory with a `store.json`, made by `stepscope import SRC -o DIR`. A "
+        "directory without it is none, or an import that did not finish."
+    ),
+    "store-damaged": (
+        "A file of the store is missing, is not as it was written, or was taken away while the store "
+        "was read. Import the recording again; what is in the cache is imported again without being asked "
+        "for."
+    ),
+    "store-version": "The store was made by a StepScope with other tables. Import the recording again.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of a store, as `store.json` lists it.
+
+    Args:
+        path: where it is.
+        rank: whose rows it has.
+        table: of which table.
+        place: the span, and the number of the file among those of the table and span.
+        size: bytes.
+        crc32: of its bytes, as in zlib.
+    """
+
+    path: Path
+    rank: int
+    table: str
+    place: tuple[int, int]
+    size: int
+    crc32: int
+
+
+def write_store_file(directory: Path, facts: Mapping[str, Any]) -> None:
+    """Makes a directory of tables a store: writes its `store.json`, with all files that are in it.
+
+    Raises:
+        OSError: a file cannot be read, or this one written.
+    """
+    files = {
+        file.relative_to(directory).as_posix(): [file.stat().st_size, _crc32_of(file)]
+        for file in sorted(directory.glob("rank=*/*.parquet"))
+    }
+    described = {"version": STORE_VERSION, **facts, "files": files}
+    described["crc32"] = _crc32_of_facts(described)
+    (directory / STORE_FILE).write_text(json.dumps(described, indent=1), encoding="utf-8")
+
+
+def read_store_file(directory: Path) -> dict[str, Any]:
+    """What `store.json` says.
+
+    Raises:
+        StoreError: the directory is no store, a damaged one, or one of another version.
+    """
+    try:
+        facts = json.loads((directory / STORE_FILE).read_text(encoding="utf-8"))
+        if not isinstance(facts, dict):
+            raise ValueError("no JSON object")
+        crc32 = _crc32_of_facts(facts)
+    except (FileNotFoundError, NotADirectoryError):
+        if _has_rank_folders(directory):
+            raise damaged_store(directory, f"{STORE_FILE} is missing") from None
+        raise StoreError(
+            f"{directory}: not a store",
+            hint="make one with: stepscope import SRC -o DIR",
+            slug="not-a-store",
+        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise damaged_store(directory, f"{STORE_FILE}: {error}") from None
+    version = facts.get("version")
+    if "crc32" in facts and facts["crc32"] != crc32:
+        raise damaged_store(directory, f"{STORE_FILE} is not as it was written")
+    if version != STORE_VERSION:
+        raise StoreError(
+            f"{directory}: a store of version {version}; this StepScope reads version {STORE_VERSION}",
+            hint="import the recording again: stepscope import SRC -o DIR",
+            slug="store-version",
+        )
+    if "crc32" not in facts or not isinstance(facts.get("files"), dict):
+        raise damaged_store(directory, f"{STORE_FILE} lists no files")
+    return facts
+
+
+def listed_files(directory: Path, facts: Mapping[str, Any]) -> list[StoredFile]:
+    """The files of a store, in order of rank and place; their sizes are as they were.
+
+    Raises:
+        StoreError: one is missing or has another size.
+    """
+    files = []
+    for name, said in facts["files"].items():
+        found = _FILE.fullmatch(name)
+        if found is None or not (isinstance(said, list) and [*map(type, said)] == [int, int]):
+            raise damaged_store(directory, f"{STORE_FILE} lists {name!r}")
+        rank, table, span, part = found.groups()
+        file = StoredFile(
+            directory / name, int(rank), table, (int(span), int(part or 0)), said[0], said[1]
+        )
+        _check_size(directory, file)
+        files.append(file)
+    return sorted(files, key=lambda file: (file.rank, file.place))
+
+
+def _check_size(directory: Path, file: StoredFile) -> os.stat_result:
+    name = file.path.relative_to(directory)
+    try:
+        found = file.path.stat()
+    except OSError as error:
+        raise damaged_store(directory, f"{name}: {error.strerror}") from None
+    if not S_ISREG(found.st_mode) or found.st_size != file.size:
+        raise damaged_store(directory, f"{name} has {found.st_size} bytes instead of {file.size}")
+    return found
+
+
+_as_written: set[tuple[StoredFile, int, int]] = set()
+"""Files that this process has compared, with their inodes and times."""
+
+
+def check_contents(
+    directory: Path, files: Iterable[StoredFile], *, largest: int | None = LARGE_BYTES
+) -> None:
+    """Compares files with what was written, each once in this process; larger ones are passed over.
+
+    Raises:
+        StoreError: one is missing or is not as it was written.
+    """
+    for file in files:
+        if largest is not None and file.size > largest:
+            continue
+        found = _check_size(directory, file)
+        known = (file, found.st_ino, found.st_mtime_ns)
+        if known in _as_written and largest is not None:
+            continue
+        try:
+            crc32 = _crc32_of(file.path)
+        except OSError as error:
+            raise damaged_store(directory, f"{file.path.name}: {error.strerror}") from None
+        if crc32 != file.crc32:
+            name = file.path.relative_to(directory)
+            raise damaged_store(directory, f"{name} is not as it was written")
+        _as_written.add(known)
+
+
+def damaged_store(directory: Path | None, reason: str) -> StoreError:
+    """The error for a store whose files are not as they were written."""
+    return StoreError(
+        f"{directory}: the store cannot be read ({reason})",
+        hint="ask the recording itself, or import it again: stepscope import SRC -o DIR",
+        slug="store-damaged",
+    )
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether a directory is a store, of any version, also one that has lost its `store.json`."""
+    directory = Path(path)
+    return (directory / STORE_FILE).is_file() or _has_rank_folders(directory)
+
+
+def holds_only_a_store(directory: Path) -> bool:
+    """Whether nothing else is lost when a directory is deleted: it has the files of a store, some or
+    all, and no other. One without any file has nothing to lose."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if is_folder and _RANK_FOLDER.fullmatch(entry.name):
+                with os.scandir(entry.path) as files:
+                    for file in files:
+                        ours = _FILE.fullmatch(f"{entry.name}/{file.name}")
+                        if ours is None or not file.is_file(follow_symlinks=False):
+                            return False
+            elif is_folder or entry.name != STORE_FILE or not _is_ours(directory):
+                return False
+    return True
+
+
+def _is_ours(directory: Path) -> bool:
+    """Whether `store.json` is one of ours, and no other program's file of that name."""
+    if _has_rank_folders(directory):
+        return True  # it may be damaged
+    try:
+        facts = json.loads((directory / STORE_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(facts, dict) and {"version", "source", "ranks"} <= facts.keys()
+
+
+def _has_rank_folders(directory: Path) -> bool:
+    return next(directory.glob("rank=[0-9]*/rank.*.parquet"), None) is not None
+
+
+def _crc32_of(file: Path) -> int:
+    crc32 = 0
+    with file.open("rb", buffering=0) as stream:
+        while block := stream.read(_BLOCK):
+            crc32 = zlib.crc32(block, crc32)
+    return crc32
+
+
+def _crc32_of_facts(facts: Mapping[str, Any]) -> int:
+    """Of all that `store.json` says but this number itself."""
+    said = {name: value for name, value in facts.items() if name != "crc32"}
+    return zlib.crc32(json.dumps(said, sort_keys=True).encode())
