@@ -219,3 +219,66 @@ def test_tensor_cores_by_the_operator_and_the_library_by_the_name(diff):
         cutlass_gemm,4,1.0,,CUTLASS
         """,
     )
+
+
+def test_by_source_a_generated_kernel_has_its_code_and_its_compiled_graph(diff):
+    triton = "triton_poi_fused_add_my_op_0"
+    diff(
+        "kernels",
+        {
+            "host_event": [
+                {"id": 0, "name": "Torch-Compiled Region: 0/0", "role": "compiled", "dur_ns": 100},
+                {"id": 1, "name": "## Call CompiledFxGraph abc ##", "role": "compiled",
+                 "start_ns": 10, "dur_ns": 40, "parent_id": 0},
+                {"id": 2, "name": triton, "start_ns": 20, "dur_ns": 9, "parent_id": 1,
+                 "kernel_source_id": 0},
+                {"id": 3, "name": triton, "start_ns": 200, "dur_ns": 9, "kernel_source_id": 0},
+            ],
+            "kernel_source": [
+                {"kernel_source_id": 0, "file": "/node/ti/cab.py", "backend": "triton",
+                 "options": "XBLOCK=16"}
+            ],
+            "device_event": [
+                {"name": triton, "dur_ns": 30, "operator_id": 2},
+                {"name": triton, "dur_ns": 20, "operator_id": 3},
+                {"name": "gemm", "dur_ns": 10},
+            ],
+        },
+        f"""
+        name,source_file,backend,launch_options,compiled_graph,fused_operators,total_ns
+        {triton},/node/ti/cab.py,triton,XBLOCK=16,## Call CompiledFxGraph abc ##,"add, my_op",30
+        {triton},/node/ti/cab.py,triton,XBLOCK=16,,"add, my_op",20
+        gemm,,,,,,10
+        """,
+        by="source",
+    )  # fmt: skip
+
+
+def test_what_limits_occupancy_and_the_priority_of_the_stream(diff):
+    rows = {
+        "device_event": [
+            {"name": "gemm", "dur_ns": 30, "occupancy_limit": "registers", "priority": -5},
+            {"name": "gemm", "dur_ns": 20, "occupancy_limit": "warps", "priority": 0},
+            {"name": "relu", "dur_ns": 10},
+        ]
+    }
+    diff(
+        "kernels",
+        rows,
+        """
+        name,occupancy_limit
+        gemm,registers; warps
+        relu,
+        """,
+    )
+    diff(
+        "kernels",
+        rows,
+        """
+        name,priority,occupancy_limit,total_ns
+        gemm,-5,registers,30
+        gemm,0,warps,20
+        relu,,,10
+        """,
+        by="properties",
+    )

@@ -61,7 +61,7 @@ def test_what_names_another_row_says_of_which_table():
     known = {table.name: table for table in DECLARED}
     own = {"host_event.id", "device_event.id"}
     own |= {"thread.thread", "module.module_id"}
-    own |= {"operator_input.input_id", "call_stack.stack_id"}
+    own |= {"operator_input.input_id", "call_stack.stack_id", "kernel_source.kernel_source_id"}
     assert set(named(lambda _, c: c.role in (Role.EVENT, Role.ROW) and not c.of)) == own
     for table, column in COLUMNS:
         if column.of is not None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.costs import PRODUCTS, kernel_class, library, model_of, tensor_core_use
+from stepscope.costs import (
+    PRODUCTS,
+    fused_words,
+    kernel_class,
+    library,
+    model_of,
+    tensor_core_use,
+)
 
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
@@ -13,7 +20,8 @@ KERNELS = "kind IN ('computation', 'communication')"
 
 TRAITS = """
     SELECT unnest($kernel_names::VARCHAR[]) AS name, unnest($libraries::VARCHAR[]) AS library,
-        unnest($users::BOOLEAN[]) AS uses_tensor_cores, unnest($products::BOOLEAN[]) AS is_product
+        unnest($users::BOOLEAN[]) AS uses_tensor_cores, unnest($products::BOOLEAN[]) AS is_product,
+        unnest($fused::VARCHAR[]) AS fused
 """
 """A row for each kernel's name, of the parameters that `kernel_traits` gives."""
 
@@ -37,6 +45,7 @@ def kernel_traits(scope: Scope) -> dict[str, list[Any]]:
         "libraries": [library(name) for name in kernels],
         "users": [tensor_core_use(name).used for name in kernels],
         "products": [kernel_class(name) in PRODUCTS for name in kernels],
+        "fused": [", ".join(fused_words(name)) or None for name in kernels],
         "eligible_operators": [
             name
             for name in scope.sql(

@@ -101,19 +101,20 @@ class QuestionMethods(ABC):
     def kernels(
         self,
         *,
-        by: Literal["name", "properties", "stack", "graph"] = "name",
+        by: Literal["name", "properties", "stack", "source", "graph"] = "name",
         **asked: Unpack[Asked],
     ) -> Table:
         """Which kernels does the device spend its time on?
 
         Args:
             by: what to tell apart: name; name, launch properties and operator; name, operator
-                and call stack; or node of CUDA graph.
+                and call stack; name and generated code; or node of CUDA graph.
 
         Columns: name, kind, graph_id, graph_node_id, grid, block, registers_per_thread,
-        shared_memory_bytes, operator, frame, call_stack, count, total_ns, share_ratio, mean_ns,
-        std_ns, min_ns, median_ns, max_ns, blocks_per_sm, occupancy_ratio,
-        tensor_core_eligible_ratio, tensor_core_used, library.
+        shared_memory_bytes, priority, source_file, backend, launch_options, compiled_graph,
+        operator, frame, call_stack, count, total_ns, share_ratio, mean_ns, std_ns, min_ns,
+        median_ns, max_ns, blocks_per_sm, occupancy_ratio, occupancy_limit,
+        tensor_core_eligible_ratio, tensor_core_used, library, fused_operators.
         """
         return self.ask("kernels", by=by, **asked)
 
@@ -213,6 +214,13 @@ class QuestionMethods(ABC):
         mean_queued, max_queued, queued_ns, running_ns, starved_ns, empty_ratio.
         """
         return self.ask("queue", by=by, **asked)
+
+    def synchronizations(self, **asked: Unpack[Asked]) -> Table:
+        """Which streams waited for which, and how often did the host wait for the device?
+
+        Columns: rank, device, kind, stream, on_stream, count, total_ns, mean_ns, max_ns.
+        """
+        return self.ask("synchronizations", **asked)
 
     def utilization(
         self,
@@ -349,6 +357,13 @@ class QuestionMethods(ABC):
         device_total_ns, projected_ns, device_events.
         """
         return self.ask("annotations", all=all, **asked)
+
+    def counters(self, **asked: Unpack[Asked]) -> Table:
+        """What did hardware counters measure of each kernel, and over time?
+
+        Columns: name, pid, counter, samples, total, mean, min, max.
+        """
+        return self.ask("counters", **asked)
 
     def inline(self, *, by: Literal["rank", "label"] = "rank", **asked: Unpack[Asked]) -> Table:
         """How long do the measured events of an iteration take, and how sure is that?

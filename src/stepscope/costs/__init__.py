@@ -15,6 +15,7 @@ from __future__ import annotations
 from stepscope.costs.calibration import known_devices
 from stepscope.costs.communication import collective, collective_name
 from stepscope.costs.composite import answering
+from stepscope.costs.generated import fused_words
 from stepscope.costs.hardware import Hardware, Limits
 from stepscope.costs.kernel_name import (
     CLASSES,
@@ -62,6 +63,7 @@ __all__ = [
     "collective_name",
     "element_type",
     "formulas",
+    "fused_words",
     "gradient_of",
     "is_composite",
     "kernel_class",

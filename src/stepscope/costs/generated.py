@@ -65,11 +65,21 @@ def fused_operators(name: str) -> list[str]:
     >>> fused_operators("triton_poi_fused_add_threshold_backward_0")
     ['add', 'threshold_backward']
     """
+    return [word for word in fused_words(name) if _is_known(word)]
+
+
+def fused_words(name: str) -> list[str]:
+    """List the operators that a generated kernel's name holds; words not known stand as they are.
+
+    >>> fused_words("triton_tem_fused_my_op_add_3"), fused_words("gemm")
+    (['my_op', 'add'], [])
+    """
     match = _NAME.match(name[:_LONGEST_NAME])
     if match is None:
         return []
     words = match["fused"].split("_")
     found: list[str] = []
+    unknown: list[str] = []
     start = 0
     while start < len(words):
         # The longest name that begins here wins: threshold_backward before threshold.
@@ -77,12 +87,21 @@ def fused_operators(name: str) -> list[str]:
             text = "_".join(words[start:end])
             known = next((form for form in (text, "_" + text) if _is_known(form)), None)
             if known is not None and text:
+                found += _joined(unknown)
+                unknown = []
                 found.append(known)
                 start = end
                 break
         else:
+            unknown.append(words[start])
             start += 1
-    return found
+    return found + _joined(unknown)
+
+
+def _joined(words: list[str]) -> list[str]:
+    """Words that stand next to each other as one name; none where they are empty."""
+    name = "_".join(words).strip("_")
+    return [name] if name else []
 
 
 def _is_known(text: str) -> bool:

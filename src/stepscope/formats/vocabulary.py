@@ -71,6 +71,13 @@ LAUNCH_FLOWS = frozenset(
 )
 BACKWARD_FLOWS = frozenset({"fwdbwd", "forward_backward"})
 
+METRIC_TOOLS = {"cuda_profiler_range": "CUPTI", "xpu_scope_profiler": "PTI"}
+"""Categories whose events state hardware metrics of the kernel that they are named after, and the
+library that measures these."""
+
+_LIMITS = ("warps", "registers", "shared memory", "blocks", "barriers")
+"""What limits occupancy, in the order of the bits in cuda_occupancy.h (`cudaOccLimitingFactor`)."""
+
 MEMORY_INSTANT = "[memory]"
 
 _LAUNCH = re.compile(
@@ -108,9 +115,11 @@ _COMMUNICATION_OP = re.compile(
 )
 ON_HOST = "^(?:gloo|mpi|ucc):"
 """Ranges of libraries whose collectives run on the host; calls of the others only enqueue a kernel."""
+_COMPILED = re.compile(r"^## Call CompiledFxGraph \w+ ##$|^Torch-Compiled Region: ")
 _MODULE = re.compile(r"^nn\.Module: (.+)$")
 _ZERO_GRAD_PYTHON = re.compile(r"optimizer\.py\(\d+\): zero_grad$")
 _FRAME = re.compile(r"(?P<file>[^<].*?)(?:\(\d+\): .+|:\d+)$")
+_LONGEST_FRAME = 4096
 _INSTALLED = re.compile(
     r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib(?:64)?/python\d[\d.]*/|/Python\d+/Lib/"
     r"|(?:^|/)torch/(?:_\w+|\w+\.py$|nn/|optim/|autograd/|utils/|distributed/|cuda/|amp/|ao/|func/"
@@ -176,7 +185,7 @@ def module_name(name: str) -> str | None:
 
 def lies_in_file(name: str) -> bool:
     """Whether a Python frame of this name has a file: `train.py(12): main`, and no built-in function."""
-    return _FRAME.match(name) is not None
+    return _FRAME.match(name[:_LONGEST_FRAME]) is not None
 
 
 def is_program_frame(name: str) -> bool:
@@ -186,7 +195,7 @@ def is_program_frame(name: str) -> bool:
     >>> is_program_frame("models/bert.py(31): forward"), is_program_frame("threading.py(9): run")
     (True, False)
     """
-    found = _FRAME.match(name)
+    found = _FRAME.match(name[:_LONGEST_FRAME])
     if found is None:
         return False
     file = found["file"].replace("\\", "/")
@@ -231,6 +240,8 @@ def host_role(kind: str, name: str) -> str | None:
     ):
         if pattern.search(name):
             return role
+    if _COMPILED.match(name):
+        return "compiled"
     if kind == "operator" and _BACKWARD.search(name):
         return "backward"
     return None
@@ -252,6 +263,18 @@ _RUNTIME_COPY = re.compile(
     r"^(?:Memcpy|hipMemcpy|CopyHostToDevice|CopyDeviceTo|zeCommandListAppendMemoryCopy)"
 )
 _RUNTIME_FILL = re.compile(r"^(?:Memset|hipMemset|FillBuffer|zeCommandListAppendMemoryFill)")
+
+
+def occupancy_limit(told: str) -> str | None:
+    """What limits occupancy: names as the recorder has them, or the bits of its library.
+
+    >>> occupancy_limit("3"), occupancy_limit("shared memory")
+    ('warps, registers', 'shared memory')
+    """
+    if not told.isdecimal():
+        return told or None
+    bits = int(told[:9])
+    return ", ".join(name for place, name in enumerate(_LIMITS) if bits >> place & 1) or None
 
 
 def copy_kind(name: str) -> str:

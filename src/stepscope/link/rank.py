@@ -89,6 +89,11 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
         "step": steps.table(),
         "call_stack": call_stack,
         "module": modules.table(),
+        "kernel_metric": assembled(
+            "kernel_metric",
+            tables.kernel_metric,
+            {"id": pa.array(numbers(tables.kernel_metric, "device_row") + len(host), pa.int64())},
+        ),
         "collective": find_collectives(host, device, launch, tables.collective_args),
         "memory_event": _memory_events(host, tables.memory_event),
         "data_check": check_recording(

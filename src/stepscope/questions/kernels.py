@@ -23,14 +23,14 @@ def _three(name: str) -> str:
 
 _BY_PROPERTIES = (
     "name, kind, grid_x, grid_y, grid_z, block_x, block_y, block_z, registers_per_thread, "
-    "shared_memory_bytes, operator"
+    "shared_memory_bytes, priority, operator"
 )
 _FORMS = {
     "name": ("name, kind", "name, kind", f"SELECT * FROM device_event WHERE {KERNELS}"),
     "properties": (
         _BY_PROPERTIES,
         f"name, kind, {_three('grid')}, {_three('block')}, registers_per_thread, "
-        "shared_memory_bytes, operator",
+        "shared_memory_bytes, priority, operator",
         f"SELECT *, charged_to AS operator FROM ({LABELLED_WORK}) WHERE {KERNELS}",
     ),
     "stack": (
@@ -45,6 +45,30 @@ _FORMS = {
         LEFT JOIN call_stack
             ON (call_stack.rank, call_stack.span, call_stack.stack_id)
                 = (work.rank, work.span, host.stack_id)
+        WHERE {KERNELS}
+        """,
+    ),
+    "source": (
+        "name, kind, source_file, backend, launch_options, compiled_graph",
+        "name, kind, source_file, backend, launch_options, compiled_graph",
+        f"""
+        SELECT work.*, kernel_source.file AS source_file, kernel_source.backend,
+            kernel_source.options AS launch_options,
+            CASE WHEN caller.start_ns <= region.end_ns THEN region.name END AS compiled_graph
+        FROM ({LABELLED_WORK}) AS work
+        LEFT JOIN (
+            SELECT rank, id, span, thread, start_ns, kernel_source_id FROM host_event
+            WHERE kind IN ('operator', 'runtime')
+        ) AS caller ON (caller.rank, caller.id) = (work.rank, coalesce(work.operator_id, work.launch_id))
+        LEFT JOIN kernel_source
+            ON (kernel_source.rank, kernel_source.span, kernel_source.kernel_source_id)
+                = (caller.rank, caller.span, caller.kernel_source_id)
+        ASOF LEFT JOIN (
+            SELECT rank, span, thread, start_ns, start_ns + dur_ns AS end_ns, name FROM host_event
+            WHERE role = 'compiled'
+        ) AS region
+            ON region.rank = caller.rank AND region.span = caller.span
+                AND region.thread = caller.thread AND caller.start_ns >= region.start_ns
         WHERE {KERNELS}
         """,
     ),
@@ -86,6 +110,11 @@ def _weighted(column: str) -> str:
         Column("block", "text", "threads of a block: x,y,z"),
         Column("registers_per_thread", "int", "registers of a thread"),
         Column("shared_memory_bytes", "int", "shared memory of a block", "bytes"),
+        Column("priority", "int", "priority of its stream, the lower the sooner"),
+        Column("source_file", "text", "file of the generated code that its operator ran"),
+        Column("backend", "text", "compiler of that code"),
+        Column("launch_options", "text", "block sizes, warps and stages it was launched with"),
+        Column("compiled_graph", "text", "call of a graph of torch.compile that it is part of"),
         Column("operator", "text", "innermost operator that launched it"),
         Column("frame", "text", "innermost frame of that operator's Python call stack"),
         Column("call_stack", "text", "that call stack, innermost frame first", shown=False),
@@ -105,6 +134,11 @@ def _weighted(column: str) -> str:
             "ratio",
         ),
         Column(
+            "occupancy_limit",
+            "text",
+            "what keeps more blocks from a multiprocessor; launches of it that differ are separated by ;",
+        ),
+        Column(
             "tensor_core_eligible_ratio",
             "float",
             "the part of its time that tensor cores could have done",
@@ -116,12 +150,13 @@ def _weighted(column: str) -> str:
             "whether it uses tensor cores; empty where its name does not tell",
         ),
         Column("library", "text", "where it comes from, by its name"),
+        Column("fused_operators", "text", "operators that a generated kernel fuses, by its name"),
     ),
     rests_on=DEVICE_WORK,
     parameters=(
         by_form(
             "what to tell apart: name; name, launch properties and operator; name, operator and "
-            "call stack; or node of CUDA graph",
+            "call stack; name and generated code; or node of CUDA graph",
             *_FORMS,
         ),
     ),
@@ -140,6 +175,9 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
     0 to 1: resident threads over the most there could be. Both means are weighted by duration,
     as in the TensorBoard plugin, over the kernels that have a value.
 
+    `fused_operators` are read from the names that Inductor gives to kernels it generates
+    (`triton_poi_fused_add_cos_0`): each operator once, and at most ten.
+
     A kernel's time is *eligible* for tensor cores when the operator that launched it is a product of
     matrices, a convolution, attention or a recurrent cell, or when it uses them; without an operator its
     name decides. Whether it uses them is read from its name alone; `tensor-cores` knows the operator's
@@ -147,7 +185,9 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
 
     With `--by properties` a row is a name with grid, block, registers, shared memory and the
     operator that launched it; with `--by stack` a name with operator and Python call stack, empty
-    where the recording has none (see `operators`). With `--by graph` a row is a node of a CUDA graph over all its
+    where the recording has none (see `operators`). With `--by source` a row is a name with the file
+    and the launch options of the generated code, and the compiled graph that called it, as Inductor
+    states them. With `--by graph` a row is a node of a CUDA graph over all its
     replays; the rest is one row, so that shares still add up. A replayed kernel belongs to no
     operator, since the operators ran when the graph was captured: where its launch is not
     enclosed by one either, its operator reads `CUDA graph N (unattributed)`, without number
@@ -173,10 +213,12 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
             max(dur_ns) AS max_ns,
             {_weighted("blocks_per_sm")} AS blocks_per_sm,
             {_weighted("occupancy_ratio")} AS occupancy_ratio,
+            string_agg(DISTINCT occupancy_limit, '; ' ORDER BY occupancy_limit) AS occupancy_limit,
             coalesce(sum(dur_ns) FILTER ({ELIGIBLE}), 0) / nullif(sum(dur_ns), 0)
                 AS tensor_core_eligible_ratio,
             any_value(uses_tensor_cores) AS tensor_core_used,
-            any_value(library) AS library
+            any_value(library) AS library,
+            any_value(fused) AS fused_operators
         FROM ({rows}) LEFT JOIN traits USING (name)
         GROUP BY {keys}
         ORDER BY {last}total_ns DESC, {keys}

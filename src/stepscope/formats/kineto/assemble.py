@@ -22,7 +22,15 @@ from stepscope.formats.kineto import metadata as trace_metadata
 from stepscope.formats.kineto.pairs import pair
 from stepscope.formats.kineto.rows import EventRows, codes
 from stepscope.formats.kineto.tracks import Threads
-from stepscope.formats.kineto.words import Columns, Words, as_table, place_of, recoded, text
+from stepscope.formats.kineto.words import (
+    Columns,
+    Words,
+    as_table,
+    dictionary,
+    place_of,
+    recoded,
+    text,
+)
 from stepscope.formats.tables import READ, RankTables, ReadReport
 
 Ints = np.ndarray[Any, np.dtype[Any]]
@@ -58,6 +66,7 @@ def assemble(
     if device is not None:
         tables.device_event = _device_table(device, origin, end_ns, rows, report)
         report.kept += tables.device_event.num_rows
+        tables.kernel_metric = _kernel_metrics(tables.device_event)
         tables.stream = threads.streams(
             tables.device_event["device"].to_numpy(), tables.device_event["stream"].to_numpy()
         )
@@ -72,6 +81,9 @@ def assemble(
 
 _NEVER_ENDED = (-1, -1000)
 """Kineto's duration of an event that never ended: none, or -1 µs."""
+
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+_MOST_RANKS = 1 << 20
 
 DAY_NS = 86_400_000_000_000
 """Where all other times are later than this, an event at time 0 has lost its own."""
@@ -209,6 +221,8 @@ def _device_table(
     track = columns["device"].to_numpy().astype(np.int64) * (1 << 32) + columns["stream"].to_numpy()
     _close_unfinished(start, duration, track, end_ns)
     words = Words(columns)
+    if "occupancy_limit" in columns:
+        columns["occupancy_limit"] = _limits(columns["occupancy_limit"])
     kind, copy_kind, memory_kind = words.each(
         vocabulary.device_kind,
         lambda kind, name: _of_copy(vocabulary.copy_kind, kind, name),
@@ -231,6 +245,35 @@ def _device_table(
         collective_id=place_of(columns.pop("collective_id"), rows.sets["collective_id"]),
     )
     return as_table(columns, READ["device_event"])
+
+
+def _limits(column: pa.ChunkedArray) -> Any:
+    """What limits occupancy, in our words; a column without any value stays as it is."""
+    number, values = codes(column)
+    if not values:
+        return column
+    known = [vocabulary.occupancy_limit(value) for value in values]
+    distinct = list(dict.fromkeys(one for one in known if one is not None))
+    place = [-1 if one is None else distinct.index(one) for one in known]
+    return dictionary(np.array([*place, -1], dtype=np.int32)[number], distinct)
+
+
+def _kernel_metrics(events: pa.Table) -> pa.Table:
+    """What events that are made of metrics state, as rows of the table `kernel_metric`."""
+    category, spelled = codes(events.column("category"))
+    rows: list[dict[str, Any]] = []
+    for number, tool in enumerate(vocabulary.METRIC_TOOLS.get(one) for one in spelled):
+        if tool is None:
+            continue
+        place = np.flatnonzero(category == number)
+        measured = events.select(["name", "other_args"]).take(pa.array(place))
+        for row, event in zip(place.tolist(), measured.to_pylist(), strict=True):
+            rows += [
+                {"device_row": row, "kernel": event["name"], "metric": metric, "value": value,
+                 "tool": tool}
+                for metric, value in _series(event["other_args"])
+            ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=READ["kernel_metric"])
 
 
 def _of_copy(of_name: Callable[[str], str], kind: str, name: str) -> str | None:
@@ -258,6 +301,7 @@ def _small_tables(
     tables: RankTables, rows: EventRows, threads: Threads, origin: int, report: ReadReport
 ) -> None:
     tables.operator_input = _numbered(rows.sets["input_id"], READ["operator_input"])
+    tables.kernel_source = _kernel_sources(rows.sets["kernel_source_id"])
     tables.call_stack = _numbered(rows.sets["stack_id"], READ["call_stack"])
     collectives = [_collective(values) for values in rows.sets["collective_id"].values()]
     tables.collective_args = pa.Table.from_pylist(collectives, schema=READ["collective_args"])
@@ -277,8 +321,8 @@ def _small_tables(
     instants = [dict(zip(names, (at - origin, *rest), strict=True)) for at, *rest in rows.instants]
     tables.instant = pa.Table.from_pylist(instants, schema=READ["instant"])
     counters = [
-        {"track": name or "", "series": series, "time_ns": at - origin, "value": value}
-        for at, name, args in rows.counters
+        {"track": name or "", "series": series, "pid": pid, "time_ns": at - origin, "value": value}
+        for at, name, pid, args in rows.counters
         for series, value in _series(args)
     ]
     tables.counter = pa.Table.from_pylist(counters, schema=READ["counter"])
@@ -296,7 +340,9 @@ def _numbered(known: dict[int, tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
 
 def _collective(values: tuple[Any, ...]) -> dict[str, Any]:
     row = dict(zip(fields.COLLECTIVE, values, strict=True))
-    row["group_ranks"] = _ranks(row["group_ranks"])
+    start, stride = row.pop("rank_start"), row.pop("rank_stride")
+    row["group_ranks"] = _ranks(row["group_ranks"]) or _spaced(start, stride, row["group_size"])
+    row["asynchronous"] = _TRUTH.get(str(row["asynchronous"]).lower())
     for column in ("group_size", "source_rank", "destination_rank"):
         row[column] = _small(row[column])
     return row
@@ -315,6 +361,30 @@ def _ranks(text: str | None) -> str | None:
     if not isinstance(ranks, list) or not all(isinstance(rank, int) for rank in ranks):
         return None
     return json.dumps(ranks)
+
+
+def _spaced(start: int | None, stride: int | None, size: int | None) -> str | None:
+    """The ranks of a group whose ranks are equally spaced; None where that is not stated."""
+    if start is None or stride is None or size is None:
+        return None
+    if start < 0 or stride < 1 or not 1 < size <= _MOST_RANKS:
+        return None
+    return json.dumps([start + place * stride for place in range(size)])
+
+
+def _kernel_sources(known: dict[int, tuple[Any, ...]]) -> pa.Table:
+    rows = []
+    for number, (file, backend, options, warps, stages) in enumerate(known.values()):
+        told = (options or None, warps and f"num_warps={warps}", stages and f"num_stages={stages}")
+        rows.append(
+            {
+                "kernel_source_id": number,
+                "file": file or None,
+                "backend": backend or None,
+                "options": ",".join(filter(None, told)) or None,
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=READ["kernel_source"])
 
 
 def _small(value: int | None) -> int | None:

@@ -49,6 +49,10 @@ ARGS = {
     "blocks per SM": "DOUBLE",
     "warps per SM": "DOUBLE",
     "est. achieved occupancy %": "DOUBLE",
+    "occupancy": "VARCHAR",
+    "priority": "BIGINT",
+    "wait_on_stream": "BIGINT",
+    "wait_on_cuda_event_record_corr_id": "BIGINT",
     "bytes": "BIGINT",
     "graph id": "BIGINT",
     "graph node id": "BIGINT",
@@ -63,6 +67,15 @@ ARGS = {
     "Out msg nelems": "BIGINT",
     "Src Rank": "BIGINT",
     "Dst Rank": "BIGINT",
+    "Comms Id": "VARCHAR",
+    "Is asynchronized op": "VARCHAR",
+    "Global rank start": "BIGINT",
+    "Global rank stride": "BIGINT",
+    "kernel_file": "VARCHAR",
+    "kernel_backend": "VARCHAR",
+    "kernel_kwargs": "VARCHAR",
+    "num_warps": "VARCHAR",
+    "num_stages": "VARCHAR",
     "Device Type": "BIGINT",
     "Device Id": "BIGINT",
     "Addr": "BIGINT",
@@ -84,6 +97,9 @@ ARGS_DERIVABLE = {
     "cid": "number of the runtime call, whose name is the event's",
     "kind": "number of the activity, which the category names",
     "kernel": "the event's own name",
+    "kernel_name": "the event's own name",
+    "kernel_hash": "the name of the generated file",
+    "cuda_sync_kind": "the event's own name",
     "queued": "always 0: CUPTI does not fill it unless asked",
     "finished": "whether an event ended, which its duration tells",
     "external ts": "the operator's time, which its own row has",
@@ -107,18 +123,26 @@ COLLECTIVE = {
     "elements_out": "Out msg nelems",
     "source_rank": "Src Rank",
     "destination_rank": "Dst Rank",
+    "communicator": "Comms Id",
+    "asynchronous": "Is asynchronized op",
+    "rank_start": "Global rank start",
+    "rank_stride": "Global rank stride",
 }
-"""Columns of `collective_args` and the arguments that they are read from."""
+"""Columns of `collective_args` and the arguments that they are read from. The last two say which
+ranks a group has where the list of them is too long to be written."""
 
+_SOURCE = ("kernel_file", "kernel_backend", "kernel_kwargs", "num_warps", "num_stages")
 _INPUTS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
 
 SETS = {
     "input_id": (_INPUTS, _INPUTS),
     "stack_id": (("Call stack",), ("Call stack",)),
+    "kernel_source_id": (_SOURCE, ("kernel_file", "kernel_backend")),
     "collective_id": (tuple(COLLECTIVE.values()), ("Collective name", "dtype")),
 }
 """Columns that name a set of arguments which many events share: what is in it, and the arguments
 without all of which an event has none."""
 
-KNOWN_ARGS = {name.lower(): name for name in (*ARGS, *ARGS_DERIVABLE)}
+_OTHER_SPELLINGS = {"graphid": "graph id", "graphnodeid": "graph node id"}
+KNOWN_ARGS = {name.lower(): name for name in (*ARGS, *ARGS_DERIVABLE)} | _OTHER_SPELLINGS
 KNOWN_EVENT = {name.lower(): name for name in (*EVENT, *EVENT_IGNORED)}

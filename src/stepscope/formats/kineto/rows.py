@@ -32,7 +32,7 @@ class EventRows:
         host, device, flow, memory, begin_end: columns, gathered group by group.
         names: rows of `M` events: (name, pid, tid, a_name).
         instants: (ts_ns, cat, name, pid, tid, args).
-        counters: (ts_ns, name, args).
+        counters: (ts_ns, name, pid, args).
         sets: for each of `fields.SETS`, hash → the arguments that it stands for.
         whole_us: whether every time so far was in whole microseconds.
         report: what was dropped, and which categories nobody knows.
@@ -89,7 +89,7 @@ class EventRows:
             self._take_instants(with_memory="bytes" in self._keys)
         if "C" in phases:
             self.counters += self._rows(
-                "SELECT ts_ns, name, extras FROM event WHERE ph = 'C' AND ts_ns IS NOT NULL"
+                "SELECT ts_ns, name, pid, extras FROM event WHERE ph = 'C' AND ts_ns IS NOT NULL"
             )
         if "M" in phases:
             self.names += self._rows(
@@ -211,16 +211,23 @@ class EventRows:
             value = self._argument(name)
             return f"CASE WHEN isfinite({value}) THEN {value} END"
 
+        def limit(name: str) -> str:
+            estimate = f"TRY_CAST({self._argument(name)} AS JSON)"
+            return f"json_extract_string({estimate}, '$.limitingFactors') AS occupancy_limit"
+
         def axis(name: str, index: int) -> str:
             # Kineto writes a list of numbers; Inductor's operator rows have a text in the same field.
             numbers = f"TRY_CAST({self._argument(name)} AS BIGINT[])"
             return f"TRY_CAST({numbers}[{index}] AS INTEGER) AS {name}_{'xyz'[index - 1]}"
 
+        # CUPTI's number for no stream, -1, was written without its sign for some time.
+        stream = self._argument("stream")
+        stream = f"CASE WHEN {stream} = {(1 << 32) - 1} THEN -1 ELSE {stream} END"
         queue = f"TRY_CAST({self._argument('sycl queue')} AS BIGINT), TRY_CAST({self._argument('l0 queue')} AS BIGINT)"
         return _present(
             (
                 f"coalesce(TRY_CAST({self._argument('device')} AS INTEGER), TRY_CAST(pid AS INTEGER), 0) AS device",
-                f"coalesce({self._argument('stream')}, {queue}, "
+                f"coalesce({stream}, {queue}, "
                 "TRY_CAST(regexp_extract(tid, '(-?[0-9]+)', 1) AS BIGINT), -1) AS stream",
                 f"{self._argument('correlation')} AS correlation",
                 f"{self._argument('External id')} AS external_id",
@@ -231,8 +238,12 @@ class EventRows:
                 f"{finite('blocks per SM')} AS blocks_per_sm",
                 f"{finite('warps per SM')} AS warps_per_sm",
                 f"{finite('est. achieved occupancy %')} / 100.0 AS occupancy_ratio",
+                limit("occupancy") if "occupancy" in self._keys else "NULL::VARCHAR",
                 f"{self._argument('bytes')} AS bytes",
                 f"{self._argument('context')} AS context",
+                f"{small('priority')} AS priority",
+                f"{self._argument('wait_on_stream')} AS wait_on_stream",
+                f"{self._argument('wait_on_cuda_event_record_corr_id')} AS wait_on_correlation",
                 f"{self._argument('graph id')} AS graph_id",
                 f"{self._argument('graph node id')} AS graph_node_id",
                 f"{self._hash('collective_id')} AS collective_id",

@@ -1,0 +1,54 @@
+"""`synchronizations`: the waits that the recorder draws on the device, and who waited for whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.answers.declare import Column, question
+from stepscope.formats.evidence import DEVICE_WORK
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+
+
+@question(
+    "synchronizations",
+    "Which streams waited for which, and how often did the host wait for the device?",
+    (
+        Column("rank", "int", "rank of the process"),
+        Column("device", "int", "index of the device in its process"),
+        Column("kind", "text", "Stream Wait Event, Event Sync, Stream Sync, Context Sync, ..."),
+        Column("stream", "int", "stream that waited, or was waited for; -1 where none is named"),
+        Column("on_stream", "int", "stream that recorded the event which was waited for"),
+        Column("count", "int", "how often", "count"),
+        Column("total_ns", "int", "summed duration", "ns"),
+        Column("mean_ns", "float", "mean duration", "ns"),
+        Column("max_ns", "int", "longest duration", "ns"),
+    ),
+    rests_on=DEVICE_WORK,
+    needs="device",
+    fills="Kineto records synchronisations since torch 2.4, with ProfilerActivity.CUDA.",
+)
+def synchronizations(scope: Scope) -> pa.Table:
+    """Synchronisations as CUPTI records them, those with the largest summed duration of a rank first.
+
+    * **Stream Wait Event**: work on `stream` waits until the event is reached that was recorded on
+      `on_stream`. The device waits, not the host; the duration is that of the request.
+    * **Event Sync**: the host waits for an event recorded on `on_stream`.
+    * **Stream Sync**: the host waits for all work on `stream`.
+    * **Context Sync**: the host waits for all work of the device.
+
+    Waits are no work: no other answer counts them as such. `findings` judges the time that the host
+    waits by the calls themselves (`cudaStreamSynchronize`, ...).
+    """
+    return scope.sql(
+        """
+        SELECT rank, device, name AS kind, stream, wait_on_stream AS on_stream, count(*) AS count,
+            sum(dur_ns)::BIGINT AS total_ns, avg(dur_ns) AS mean_ns, max(dur_ns) AS max_ns
+        FROM device_event WHERE kind = 'sync'
+        GROUP BY rank, device, name, stream, wait_on_stream
+        ORDER BY rank, total_ns DESC, device, name, stream, wait_on_stream
+        """
+    )

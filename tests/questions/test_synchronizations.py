@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from stepscope.questions import affected
+
+
+def test_waits_by_stream_and_by_the_stream_that_was_waited_for(diff):
+    wait = {"category": "cuda_sync", "kind": "sync", "name": "Stream Wait Event"}
+    diff(
+        "synchronizations",
+        {
+            "device_event": [
+                {**wait, "stream": 20, "wait_on_stream": 7, "dur_ns": 2},
+                {**wait, "stream": 20, "wait_on_stream": 7, "dur_ns": 4},
+                {**wait, "stream": 7, "wait_on_stream": 20, "dur_ns": 1},
+                {**wait, "name": "Stream Sync", "stream": 7, "dur_ns": 90},
+                {"name": "gemm", "stream": 7, "dur_ns": 500},
+            ]
+        },
+        """
+        rank,device,kind,stream,on_stream,count,total_ns,mean_ns,max_ns
+        0,0,Stream Sync,7,,1,90,90.0,90
+        0,0,Stream Wait Event,20,7,2,6,3.0,4
+        0,0,Stream Wait Event,7,20,1,1,1.0,1
+        """,
+    )
+
+
+def test_what_marks_it():
+    assert "synchronizations" in affected("device-work")
+    assert "synchronizations" not in affected("launches")
