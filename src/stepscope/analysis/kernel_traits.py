@@ -9,7 +9,7 @@ from stepscope.costs import (
     fused_words,
     kernel_class,
     library,
-    model_of,
+    our_model_of,
     tensor_core_use,
 )
 
@@ -60,6 +60,9 @@ def kernel_traits(scope: Scope) -> dict[str, list[Any]]:
 
 
 def can_use_tensor_cores(operator: str) -> bool:
-    """Whether tensor cores could do an operator's work: products, convolutions, attention, ..."""
-    model = model_of(operator)
+    """Whether tensor cores could do an operator's work: products, convolutions, attention, ...
+
+    Asked of every operator's name, so that no plug-in is looked for: an ordinary command looks for none.
+    """
+    model = our_model_of(operator)
     return model is not None and model.is_eligible

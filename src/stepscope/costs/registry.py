@@ -108,7 +108,13 @@ def model_of(name: str) -> Model | None:
     This is the only way from an operator's name to what is known of it. Plug-ins are asked for what
     none of our models knows.
     """
-    return BY_NAME.get(name) or _formed(name, _BY_FORM) or _added().get(name)
+    return our_model_of(name) or _added().get(name)
+
+
+@lru_cache(maxsize=16_384)
+def our_model_of(name: str) -> Model | None:
+    """Find the model of an operator among our own: for answers that look for no plug-in."""
+    return BY_NAME.get(name) or _formed(name, _BY_FORM)
 
 
 def _formed(name: str, models: Iterable[Model]) -> Model | None:

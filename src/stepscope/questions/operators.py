@@ -174,7 +174,7 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
 
     **Tensor cores**: an operator is *eligible* when it is a product of matrices, a convolution,
     attention or a recurrent cell; `tensor_core_ratio` is empty where the names of its kernels do not
-    tell. `tensor-cores` says why eligible work is not on them.
+    tell. `tensor-cores` says why eligible work is not on them, and knows the operators of plug-ins too.
 
     With `--by shape` a row is a name with the shapes and types of its inputs, with `--by arguments`
     calls must be alike in strides and values, too. With `--by stack` a row is a name with a Python call stack; NULL where the recording has none. Of recorded Python frames
