@@ -61,7 +61,7 @@ OURS = tuple(file.replace("_", "-") for file in ALL)
 TAKEN = frozenset(
     {
         # subcommands
-        "calibrate", "check", "demo", "import", "plan", "questions", "record", "schema",
+        "calibrate", "check", "completion", "demo", "import", "plan", "questions", "record", "schema",
         "sql", "timeline-chart", "trigger",
         # what an open recording has beside its questions
         "ask", "close", "ranks", "scope", "step-numbers", "store",
