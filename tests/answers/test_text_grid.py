@@ -223,3 +223,16 @@ def test_kernels_that_differ_in_the_middle_of_their_names_look_different():
     assert len(set(shown)) == 2
     assert all(len(line) <= 40 and "void" not in line for line in shown)
     assert names[0] in table.to_csv()
+
+
+def test_a_column_that_is_shown_where_it_varies():
+    span = Column("span", "int", "which recording", shown="varying")
+    question = replace(QUESTION, columns=(span, TOTAL))
+    assert (
+        grid_text(table_of((0, 5), (0, 6), question=question), width=40, most=9).splitlines()[1]
+        == "total"
+    )
+    assert (
+        grid_text(table_of((0, 5), (1, 6), question=question), width=40, most=9).splitlines()[1]
+        == "span  total"
+    )

@@ -62,7 +62,8 @@ class Column:
         type: int, float, text or bool.
         meaning: one line for people: what the value is.
         unit: ns, bytes, bytes/s, flop, flop/s, ratio (1 is 100 %), count, or empty.
-        shown: whether the terminal shows it when nobody asked for columns.
+        shown: whether the terminal shows it when nobody asked for columns; `varying` where rows differ
+            in it.
         sums: whether it is what the others explain: where not all columns fit, it is shown first.
         advises: whether its texts are ours and may name commands to type next.
         kernels: whether its texts are names of kernels, which a terminal shows without their noise.
@@ -72,7 +73,7 @@ class Column:
     type: Type
     meaning: str
     unit: Unit = ""
-    shown: bool = True
+    shown: bool | Literal["varying"] = True
     sums: bool = False
     advises: bool = False
     kernels: bool = False

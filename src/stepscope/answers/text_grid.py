@@ -155,7 +155,7 @@ def grid_lines(
         in_sentences: break long texts over several lines instead of shortening them.
         indented: set the first text in by the row's `depth`.
     """
-    shown = list(columns) if whole else [column for column in columns if column.shown]
+    shown = list(columns) if whole else [column for column in columns if _is_shown(column, rows)]
     tree = next((c for c in columns if c.type == "text"), None) if indented else None
     cells = [[_cell(row, c, in_sentences, c is tree) for c in shown] for row in rows]
     labels = heads(shown)
@@ -180,6 +180,12 @@ def grid_lines(
     if hidden:
         lines += note_lines(f"(more columns: {', '.join(hidden)})", width)
     return lines
+
+
+def _is_shown(column: Column, rows: Sequence[Row]) -> bool:
+    if column.shown == "varying":
+        return len({row[column.name] for row in rows}) > 1
+    return column.shown
 
 
 def _replace(cells: list[list[str]], position: int, texts: list[str]) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         Column("severity", "text", "error, warning, note or ok"),
         Column("check", "text", "name of the check; `source` is the report of reading a file"),
         Column("rank", "int", "rank that was checked; empty where a row stands for all"),
-        Column("span", "int", "recording that was checked", shown=False),
+        Column("span", "int", "recording that was checked", shown="varying"),
         Column("count", "int", "how many rows it found", "count"),
         Column("explanation", "text", "what was found and what it means"),
         Column("affects", "text", "questions whose answers it makes unreliable; `all` for all"),

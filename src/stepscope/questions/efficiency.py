@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process"),
-    Column("span", "int", "which of the rank's recordings, from 0", shown=False),
-    Column("device", "int", "index of the device in its process", shown=False),
+    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
+    Column("device", "int", "index of the device in its process", shown="varying"),
     Column("step", "int", "number of the step, as the program counts"),
     Column("module", "text", "module, with all modules below it"),
     Column("time_ns", "int", "duration of the step; device time of the module", "ns"),

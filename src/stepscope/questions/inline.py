@@ -69,7 +69,7 @@ _OVER_RANKS = """
         Column("stream", "int", "stream; -1 for the host of a job with a device", shown=False),
         Column("clock", "text", "host, or the kind of the device", shown=False),
         Column("kind", "text", "event or iteration", shown=False),
-        Column("span", "int", "which of the rank's recordings it is", shown=False),
+        Column("span", "int", "which of the rank's recordings it is", shown="varying"),
     ),
     rests_on=(),
     parameters=(

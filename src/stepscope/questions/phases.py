@@ -52,7 +52,7 @@ _COLUMNS = (
     Column("verdict", "text", "what holds the run back, with its evidence", shown=False),
     Column("evidence", "text", "what was measured"),
     Column("next_step", "text", "what to try next", shown=False, advises=True),
-    Column("span", "int", "which of the rank's recordings it is", shown=False),
+    Column("span", "int", "which of the rank's recordings it is", shown="varying"),
 )
 _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
 

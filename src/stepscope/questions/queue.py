@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process"),
-    Column("span", "int", "which of the rank's recordings, from 0", shown=False),
+    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
     Column("device", "int", "index of the device in its process"),
     Column("stream", "int", "stream; empty for all streams of the device together"),
     Column("step", "int", "number of the step, as the program counts"),

@@ -33,7 +33,7 @@ ORDER BY source.rank, source.span, source.path
         Column("path", "text", "where the file was"),
         Column("rank", "int", "rank whose recording it is"),
         Column("rank_rule", "text", "how the rank was found"),
-        Column("span", "int", "which of the rank's recordings it is, from 0", shown=False),
+        Column("span", "int", "which of the rank's recordings it is, from 0", shown="varying"),
         Column(
             "events_kept", "int", "events that were read, the repaired ones among them", "count"
         ),

@@ -43,7 +43,7 @@ _PARTS = (
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process"),
-    Column("span", "int", "which of the rank's recordings, from 0", shown=False),
+    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
     Column("step", "int", "number of the step, as the program counts"),
     Column("steps", "int", "steps that the mean is of", "count"),
     Column("start_ns", "int", "start, since the run's start", "ns", shown=False),

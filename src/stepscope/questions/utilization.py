@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process"),
-    Column("span", "int", "which of the rank's recordings, from 0", shown=False),
+    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
     Column("device", "int", "index of the device in its process"),
     Column("step", "int", "number of the step, as the program counts"),
     Column("start_ns", "int", "start of the window, since the run's start", "ns"),
