@@ -68,6 +68,15 @@ def test_mixed_precision_halves_the_bytes_of_other_kernels_at_most(findings: Any
     job.kernel(ADD, 100_000, direction="optimizer")
     (row,) = findings(job.rows(), "amp-off")
     assert row["saving_high_ns"] == pytest.approx(300_000 * (1 - 15.7 / 125) + 50_000, rel=0.02)
+    assert row["title"].endswith("; 100.0 µs in other kernels that could move half the bytes")
+
+
+def test_work_that_mixed_precision_leaves_alone_is_not_counted_with_it(findings: Any) -> None:
+    job = Job(device=V100).kernel(SGEMM, 300_000, operator="aten::mm")
+    job.kernel("split_embedding_forward", 100_000, operator="aten::embedding")
+    (row,) = findings(job.rows(), "amp-off")
+    assert row["saving_high_ns"] == pytest.approx(300_000 * (1 - 15.7 / 125), rel=0.02)
+    assert row["title"].endswith("on tensor cores")
 
 
 def test_of_a_device_that_is_not_known_no_part_of_the_products_is_certain_to_stay(

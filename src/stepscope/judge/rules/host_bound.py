@@ -48,8 +48,8 @@ _LAUNCH_LESS = (
     _SHARE,
     _SHORT,
     _RAN_DRY,
-    trade_off="CUDA graphs fix shapes and addresses and hold memory of their own; torch.compile takes its time "
-    "at the start and for each new shape; a larger batch changes convergence.",
+    trade_off="Python that leaves the step has to run elsewhere. CUDA graphs fix shapes and addresses and hold "
+    "memory of their own; torch.compile takes its time at the start and for each new shape.",
     rests_on=("clocks", "launches"),
     silent_without=("device-work",),
 )

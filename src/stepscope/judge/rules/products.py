@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.costs import alignment, misaligned
+from stepscope.costs import alignment, class_of, misaligned
 from stepscope.costs.dtype import size_of
-from stepscope.floor.units import ratio_text
+from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, kernel_rule, worth
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.groups import NARROW, Group, by_kernel, reproduce, summed
@@ -49,6 +49,10 @@ _LOAD = Threshold(
 )
 
 
+_HALVED = ("element-wise", "normalisation", "reduction")
+"""Classes of kernels whose time is that of moving their tensors."""
+
+
 @kernel_rule(
     "amp-off",
     "Matrix products and convolutions in float32 on a device with tensor cores.",
@@ -63,9 +67,10 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
     are in float32 too. Those of no known type count neither way.
 
     At most their time shrinks as the device's peak grows from float32 (or TF32) to float16, as the
-    data sheet says (to nothing where it is not known), and that of other kernels but the optimizer's by half,
-    since they move half the bytes. Nothing is certain: kernels may be bound by other things, and the host may be
-    slower than the device.
+    data sheet says (to nothing where it is not known), and that of element-wise kernels, normalisations and
+    reductions but the optimizer's by half, since they move half the bytes. Nothing is certain: autocast
+    leaves some of these in float32, kernels may be bound by other things, and the host may be slower than the
+    device.
     """
     if not facts.has_tensor_cores or not facts.enough_work:
         return
@@ -80,20 +85,16 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
     on_cores_ns = summed(group for group in wide if group.use.used) / facts.steps
     high = (wide_ns - on_cores_ns) * (1 - _ratio(facts, "float32", "vector"))
     high += on_cores_ns * (1 - _ratio(facts, "tf32", "matrix"))
-    others = (
-        group
-        for group in facts.groups
-        if group.kind == "computation" and not group.is_product and group.direction != "optimizer"
-    )
-    high += summed(others) / facts.steps / 2
+    others_ns = summed(group for group in facts.groups if _moves_less(group)) / facts.steps
+    others = f"; {time_text(others_ns)} in other kernels that could move half the bytes"
     busy = summed(group for group in facts.groups if group.kind == "computation")
     yield Finding(
         title=f"Mixed precision is off: {facts.amount(wide_ns)} in float32 products, "
-        f"{ratio_text(on_cores_ns / wide_ns)} on tensor cores",
+        f"{ratio_text(on_cores_ns / wide_ns)} on tensor cores" + (others if others_ns else ""),
         metric="time of products in float32, per step",
         value=wide_ns,
         unit="ns",
-        saving_ns=high,
+        saving_ns=high + others_ns / 2,
         confidence="high",
         evidence=(
             *first(
@@ -107,6 +108,13 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
         "dtype=torch.float16 with torch.amp.GradScaler on devices before Ampere.",
         query=reproduce(facts.steps, facts.counted, wide),
     )
+
+
+def _moves_less(group: Group) -> bool:
+    """Whether it would read and write half the bytes of tensors in 16 bits."""
+    if group.kind != "computation" or group.is_product or group.direction == "optimizer":
+        return False
+    return class_of(None if group.model is None else group.model.family, group.name) in _HALVED
 
 
 def _ratio(facts: Facts, dtype: str, unit: str) -> float:
