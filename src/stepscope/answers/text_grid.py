@@ -233,12 +233,14 @@ def _kept(
     *,
     in_sentences: bool,
 ) -> list[int]:
-    """Which columns are shown: the first, the sums, and of the others what fits, from the left. Of an
-    answer in words, its sentences too; what has no value in any row goes first then."""
+    """Which columns are shown: the first, the sums, and of the others what fits, from the left; what has
+    no value in any row goes first. Of an answer in words, its sentences stay too."""
     every = range(len(columns))
     sums = {0, *(i for i in every if columns[i].sums)}
 
-    def fitting(staying: set[int], silent: set[int]) -> list[int]:
+    silent = {i for i in every if all(row[i] == NOT_MEASURED for row in cells)}
+
+    def fitting(staying: set[int]) -> list[int]:
         kept = list(every)
         leaving = sorted(kept[1:], key=lambda i: (i not in staying, i in silent, i))
         while True:
@@ -250,11 +252,10 @@ def _kept(
 
     if in_sentences and (texts := [i for i in every if columns[i].type == "text"]):
         sentence = max(texts, key=lambda i: max(len(row[i]) for row in cells))
-        silent = {i for i in every if all(row[i] == NOT_MEASURED for row in cells)}
-        kept = fitting({*sums, sentence}, silent)
+        kept = fitting({*sums, sentence})
         if sentence in kept:
             return kept
-    return fitting(sums, set())
+    return fitting(sums)
 
 
 def _joined(cells: list[str], columns: list[Column], widths: list[int]) -> str:
