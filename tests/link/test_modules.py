@@ -240,3 +240,80 @@ def test_hierarchy_tells_calls_by_runs_of_operators(recording):
     assert {path: calls for path, (_, calls) in tree(recording.link()).items()} == {
         "Net": 1, "a": 2, "b": 1,
     }  # fmt: skip
+
+
+def test_module_that_backward_computes_anew_is_the_one_of_the_forward(recording):
+    """Activation checkpointing: the block runs once more within backward, on autograd's thread."""
+    recording.python("nn.Module: Net_0", 0, 100)
+    recording.python("nn.Module: Block_0", 10, 50)
+    recording.python("nn.Module: Linear_0", 20, 40)
+    recording.operator("autograd::engine::evaluate_function: AddBackward0", 200, 300, thread=1)
+    recording.python("nn.Module: Block_0", 210, 260, thread=1)
+    recording.python("nn.Module: Linear_0", 220, 250, thread=1)
+    again = recording.operator("aten::mm", 225, 245, thread=1)
+    linked = recording.link()
+    assert tree(linked) == {
+        "Net_0": (None, 1),
+        "Net_0.Block_0": ("Net_0", 1),
+        "Net_0.Block_0.Linear_0": ("Net_0.Block_0", 1),
+    }
+    assert module_of(linked, again) == "Net_0.Block_0.Linear_0"
+    assert linked.host(again)["direction"] == "backward"
+
+
+def test_module_that_backward_computes_anew_within_a_trainers_frame_is_the_one_of_the_forward(
+    recording,
+):
+    recording.python("nn.Module: Trainer_0", 0, 400)
+    recording.python("nn.Module: Net_0", 5, 100)
+    recording.python("nn.Module: Block_0", 10, 50)
+    recording.operator("autograd::engine::evaluate_function: AddBackward0", 200, 300)
+    recording.python("nn.Module: Block_0", 210, 260)
+    assert set(tree(recording.link())) == {
+        "Trainer_0",
+        "Trainer_0.Net_0",
+        "Trainer_0.Net_0.Block_0",
+    }
+
+
+def test_module_that_was_seen_in_backward_alone_is_a_root(recording):
+    recording.python("nn.Module: Net_0", 0, 100)
+    recording.operator("autograd::engine::evaluate_function: AddBackward0", 200, 300)
+    recording.python("nn.Module: Block_0", 210, 260)
+    assert tree(recording.link()) == {"Net_0": (None, 1), "Block_0": (None, 0)}
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpointed_model_of_torch_is_one_tree_whose_parts_add_up(tmp_path, reentrant):
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    import stepscope
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.nn.Linear(8, 8)
+            self.block = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+
+        def forward(self, x):
+            return checkpoint(self.block, self.first(x), use_reentrant=reentrant)
+
+    net = Net()
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True, with_modules=True
+    ) as profiler:
+        net(torch.ones(2, 8)).sum().backward()
+    profiler.export_chrome_trace(str(tmp_path / "trace.json"))
+    with stepscope.open(tmp_path / "trace.json", cache=False) as trace:
+        rows = {
+            row["path"].partition(".")[2] or row["path"]: row for row in trace.ask("modules").rows()
+        }
+    assert {path: row["calls"] for path, row in rows.items()} == {
+        "Net_0": 1, "Linear_0": 1, "Sequential_0": 1, "Sequential_0.Linear_1": 1, "Sequential_0.ReLU_0": 1,
+    }  # fmt: skip
+    assert rows["Sequential_0.Linear_1"]["backward_host_ns"] > 0
+    selves = sum(row["host_self_ns"] for row in rows.values())
+    assert rows["Net_0"]["host_total_ns"] == selves

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stepscope.formats.vocabulary import module_name
 from stepscope.link.backward import BACKWARD_PASS, Directions
-from stepscope.link.columns import run_starts, small_numbers, words
+from stepscope.link.columns import places, run_starts, small_numbers, words
 from stepscope.link.host import (
     ANNOTATION,
     BACKWARD,
@@ -143,6 +143,7 @@ def _from_python(host: Host, named: Int32s) -> Modules | None:
         (text.astype(np.int64) << 32) | number, return_index=True, return_inverse=True
     )
     above = _enclosing_modules(host, place)
+    _set_recomputed_home(host, place, instance, above)
     level = levels(above)
     node = np.full(len(place), NO_MODULE, dtype=np.int32)
     for depth in range(int(level.max()) + 1):
@@ -172,6 +173,27 @@ def _enclosing_modules(host: Host, place: Int32s) -> Int32s:
     found = index_at[climb(above[place], above, lambda _, at: index_at[at] >= 0)]
     found[found == np.arange(len(place))] = -1
     return found
+
+
+def _set_recomputed_home(
+    host: Host, place: Int32s, instance: NDArray[np.int64], above: Int32s
+) -> None:
+    """Gives modules that backward calls the caller that they have in forward, in place.
+
+    Under activation checkpointing backward computes their forward anew, outside of what they are part
+    of. One that was recorded in backward alone stays where it is.
+    """
+    in_backward = host.climb(place.copy(), host.role == BACKWARD) >= 0
+    called_there = in_backward & ((above < 0) | ~in_backward[above])
+    anew = np.flatnonzero(called_there)
+    ahead = np.flatnonzero(~in_backward)
+    if not len(anew) or not len(ahead):
+        return
+    ahead = ahead[np.argsort(host.start[place[ahead]], kind="stable")]
+    known, first = np.unique(instance[ahead], return_index=True)
+    at = places(known, instance[anew])
+    anew, at = anew[at >= 0], at[at >= 0]
+    above[anew] = above[ahead[first[at]]]
 
 
 def _callers(host: Host, place: Int32s) -> Int32s:
