@@ -295,6 +295,9 @@ def backward(*, again_ns: int, rest_ns: int) -> dict[str, Any]:
     for number, row in enumerate(rows["host_event"]):
         if row["name"] == "aten::addmm":
             row["sequence_number"] = number
+    of_operator = {row.get("operator_id"): row for row in rows["device_event"]}
+    for row in rows["host_event"]:
+        row["direction"] = of_operator.get(row["id"], {}).get("direction")
     return rows
 
 
@@ -309,3 +312,40 @@ def test_numbered_operators_in_backward_are_a_forward_that_runs_again(findings: 
 def test_a_little_and_gradients_of_gradients_are_not(findings: Any) -> None:
     assert findings(backward(again_ns=10_000, rest_ns=400_000), "recomputation") == []
     assert findings(backward(again_ns=300_000, rest_ns=100_000), "recomputation") == []
+
+
+def test_what_numbered_operators_in_backward_call_runs_again_too(findings: Any) -> None:
+    """A library's convolution carries no number: the operator above it does, below the node."""
+    rows = backward(again_ns=100_000, rest_ns=400_000)
+    of_backward = [row for row in rows["host_event"] if row["direction"] == "backward"]
+    number = 10_000
+    for row in of_backward:
+        number += 10
+        again = row["name"] == "aten::addmm"
+        names = ["ConvolutionBackward0", "aten::_convolution"]
+        for depth, name in enumerate(["aten::convolution", *names[1:]] if again else names[1:]):
+            rows["host_event"].append(
+                {**row, "id": number + depth, "name": name, "parent_id": number + depth - 1,
+                 "sequence_number": 7 if name == "aten::convolution" else None}
+            )  # fmt: skip
+        node = {"id": number - 1, "name": names[0], "role": "backward", "sequence_number": 7}
+        rows["host_event"].append({**row, "parent_id": None, **node})
+        row |= {"parent_id": number + depth, "sequence_number": None}
+        if again:
+            row["name"] = "aten::cudnn_convolution"
+    (row,) = findings(rows, "recomputation")
+    assert row["value"] == 100_000
+    assert [one["operator"] for one in row["evidence"]] == ["aten::cudnn_convolution"]
+
+
+def test_what_a_checkpoints_backward_node_calls_runs_again(findings: Any) -> None:
+    rows = backward(again_ns=100_000, rest_ns=400_000)
+    for row in [row for row in rows["host_event"] if row["direction"] == "backward"]:
+        again = row["name"] == "aten::addmm"
+        node = "CheckpointFunctionBackward" if again else "AddmmBackward0"
+        rows["host_event"].append(
+            {**row, "id": row["id"] + 10_000, "name": node, "role": "backward"}
+        )
+        row |= {"parent_id": row["id"] + 10_000, "sequence_number": None}
+    (row,) = findings(rows, "recomputation")
+    assert row["value"] == 100_000

@@ -123,6 +123,20 @@ def test_utilization_that_input_explains_is_not_called_low(findings: Any) -> Non
     assert findings(rows, "low-utilization") == []
 
 
+@pytest.mark.parametrize("launches", [True, False])
+def test_a_larger_batch_is_not_advised_where_samples_are_prepared_one_by_one(
+    findings: Any, launches: bool
+) -> None:
+    rows = host_bound(5_000, late=True)
+    prepares = [
+        {"id": 10_000 + n, "name": "aten::div", "kind": "operator", "step": n // 20, "dur_ns": 40_000,
+         "start_ns": n * 50_000, "device_ns": 5_000 if launches else None}
+        for n in range(40)
+    ]  # fmt: skip
+    rows["host_event"] += prepares
+    assert bool(findings(rows, "low-utilization")) == launches
+
+
 def synchronizing(*, waits: bool) -> dict[str, Any]:
     job = Job().kernel("work", 300_000).kernel("next", 300_000, gap_ns=100_000, late=True)
     end = 320_000 if waits else 350_000
@@ -152,6 +166,17 @@ def test_a_call_during_which_the_device_runs_dry_is_found_with_its_caller(findin
 
 def test_a_call_that_begins_when_the_device_is_idle_already_is_not_blamed(findings: Any) -> None:
     assert findings(synchronizing(waits=False), "synchronization") == []
+
+
+def test_what_the_loader_takes_after_a_call_is_not_the_calls(findings: Any) -> None:
+    rows = synchronizing(waits=True)
+    for step in (0, 1):
+        rows["host_event"].append(
+            {"id": 1_000 + step, "kind": "annotation", "role": "dataloader", "step": step,
+             "start_ns": step * 1_000_000 + 330_000, "dur_ns": 60_000}
+        )  # fmt: skip
+    (row,) = findings(rows, "synchronization")
+    assert row["value"] == 40_000
 
 
 def test_waiting_for_a_device_that_goes_on_working_loses_nothing(findings: Any) -> None:

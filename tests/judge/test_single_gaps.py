@@ -154,3 +154,57 @@ def test_the_short_waits_beside_a_long_one_stay_host_bound(findings: Any) -> Non
         "host-bound": 0.36,
     }
     assert "CUDA graphs" in found["host-bound"]["advice"]
+
+
+def test_a_larger_batch_is_not_advised_where_one_long_gap_waits(findings: Any) -> None:
+    rows = decoding()
+    for row in rows["device_event"]:
+        row["dur_ns"] = min(row["dur_ns"], 20 * MS)
+    assert findings(rows, "low-utilization") == []
+
+
+def copying(call: str, blocked_ns: int, role: str = "copy") -> Any:
+    """Each step a call that copies while the device does nothing recorded, then the copy itself."""
+    job = Job(step_ns=100 * MS).kernel("work", 100_000, count=60)
+    job.event("train.py(3): step", 0, 100 * MS, kind="python")
+    job.event("aten::_local_scalar_dense", 7 * MS, blocked_ns + 10_000)
+    job.event(call, 7 * MS, blocked_ns, kind="runtime", role=role)
+    job.kernel("Memcpy DtoH", 5_000, kind="copy", gap_ns=MS + blocked_ns, late=True)
+    return job.rows()
+
+
+@pytest.mark.parametrize(
+    ("call", "role"), [("cudaMemcpy", "copy"), ("cudaStreamSynchronize", "synchronize")]
+)
+def test_a_host_that_waits_for_an_idle_device_is_not_what_it_waits_for(
+    findings: Any, call: str, role: str
+) -> None:
+    rows = copying(call, 90 * MS, role)
+    found = waits(findings, rows)
+    assert set(found) == {"unrecorded-work"}
+    assert found["unrecorded-work"]["title"] == (
+        "Unrecorded work: for 91.0 % of the step (91.00 ms) the host itself waits for the device, of "
+        f"which no work is recorded meanwhile: `{call}` in aten::_local_scalar_dense 90.00 ms"
+    )
+    assert found["unrecorded-work"]["saving_high_ns"] is None
+    assert findings(rows, "synchronization") + findings(rows, "low-utilization") == []
+
+
+def test_a_query_is_no_wait_for_the_device(findings: Any) -> None:
+    found = waits(findings, copying("cudaEventQuery", 90 * MS, "synchronize"))
+    assert set(found) == {"single-gaps"}
+
+
+def test_a_range_in_which_nothing_was_recorded_is_not_called_operators(findings: Any) -> None:
+    job = Job(step_ns=MS).kernel("work", 5_000, count=20, gap_ns=45_000, late=True)
+    job.event("## forward ##", 0, MS, kind="annotation").event("aten::mm", 0, 245_000)
+    rows = job.rows()
+    ranges = {row["step"]: row["id"] for row in rows["host_event"] if "forward" in row["name"]}
+    for row in rows["host_event"]:
+        if row["name"] == "aten::mm":
+            row["parent_id"] = ranges[row["step"]]
+    (row,) = findings(rows, "host-bound")
+    assert (
+        "(operators and Python 22.5 %, ranges with nothing recorded in them 67.5 %)" in row["title"]
+    )
+    assert row["advice"].startswith("Record with_stack=True")

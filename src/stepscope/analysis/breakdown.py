@@ -86,6 +86,7 @@ class HostWaits:
         window: place of the counted step in which it lies; 0 where steps are not marked.
         parts_ns: what the host did meanwhile: a row a gap, a column for each of `IDLE_PARTS`.
         blocked_ns: how long the host waited for the device itself, in calls that copy or synchronise.
+        launched: whether work that was launched in the gap ended it.
     """
 
     start: Array
@@ -93,6 +94,7 @@ class HostWaits:
     window: Array
     parts_ns: Array
     blocked_ns: Array
+    launched: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,8 @@ def break_down(
             if windows is not None:
                 window = np.searchsorted(windows["start_ns"], begins, side="right") - 1
             blocked = covered(_on_host(host.get(key), _BLOCKED), begins, ends)
-            waits = HostWaits(begins, ends, window, idle[late], blocked)
+            launched = gaps.cause[late] == HOST_WAIT
+            waits = HostWaits(begins, ends, window, idle[late], blocked, launched)
         yield Breakdown(
             *key,
             steps=own,

@@ -15,6 +15,7 @@ from stepscope.judge.gap_fillers import Filler, Gap, find_fillers
 
 if TYPE_CHECKING:
     from stepscope.analysis.breakdown import Breakdown
+    from stepscope.analysis.breakdown import HostWaits as Waits
     from stepscope.analysis.overview import Times
     from stepscope.analysis.recording import Array
     from stepscope.answers.scope import Scope
@@ -90,6 +91,12 @@ class _Found(NamedTuple):
     blocked: bool
 
 
+def waiting_parts(waits: Waits) -> Array:
+    """What the host did in each gap (ns): a row a gap, without the DataLoader and communication, which
+    are other losses."""
+    return np.asarray(waits.parts_ns[:, _COLUMNS])
+
+
 def sort_waits(scope: Scope, times: Times, every: dict[str, int]) -> HostWaits:
     """Sorts the waits of a recording: a gap belongs to one sort as a whole.
 
@@ -121,7 +128,7 @@ def _long(broken: Breakdown, *, marked: bool) -> Iterator[_Found]:
     waits = broken.waits
     if waits is None:
         return
-    parts_ns = waits.parts_ns[:, _COLUMNS]
+    parts_ns = waiting_parts(waits)
     sorts = _sorts(parts_ns.sum(axis=1), waits.blocked_ns, waits.window)
     steps = broken.counted_windows["step"].tolist() if marked else [None]
     for place in np.flatnonzero(sorts != _MANY).tolist():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stepscope.analysis.intervals import covered
+from stepscope.analysis.recording import recordings, union_of
 from stepscope.floor.units import ratio_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts, first
@@ -17,6 +19,21 @@ _OTHER = Threshold(
     "ratio",
     "ours: above it they are the cause, and a larger batch would not cure it",
 )
+_LAUNCHING = Threshold(
+    "waits that many launches make, without operators that launch nothing, of the time without kernels",
+    0.50,
+    "ratio",
+    "ours: a larger batch does not lengthen them, as it does preprocessing and long single waits",
+)
+
+_OWN_WORK = """
+    SELECT own.rank, own.span, own.start_ns, own.start_ns + own.dur_ns AS end_ns
+    FROM (SELECT * FROM host_event
+        WHERE kind = 'operator' AND device_ns IS NULL AND {counted}) AS own
+    LEFT JOIN host_event AS above ON above.rank = own.rank AND above.id = own.parent_id
+    WHERE coalesce(above.kind, '') <> 'operator'
+"""
+"""Operators that launch nothing and that no other operator called."""
 
 
 @rule(
@@ -24,19 +41,25 @@ _OTHER = Threshold(
     "Devices on which kernels run for less than half of the time.",
     _USE,
     _OTHER,
+    _LAUNCHING,
     rests_on=("launches",),
     silent_without=("device-work",),
 )
 def low_utilization(facts: Facts) -> Iterator[Finding]:
     """Utilisation is the part of the steps in which at least one kernel runs. What is lost is counted
     where its cause is (`host-bound`), so nothing is said of a saving here. It is
-    silent where input or communication is the cause, where the recording has no host side, and
-    where steps are not marked, since the device waits for nobody outside of them.
+    silent where input or communication is the cause, or single long waits, or operators on the host
+    that launch nothing, which a larger batch lengthens too (preprocessing of each sample, say); where
+    the recording has no host side, and where steps are not marked, since the device waits for nobody
+    outside of them.
     """
     use = facts.utilization
     if use is None or use >= _USE.value or not facts.enough_work or not facts.has_host:
         return
     if facts.share("dataloader", "communication") > _OTHER.value:
+        return
+    launching_ns = facts.host_waits.many_ns - _own_work_ns(facts)
+    if facts.part_of_step(launching_ns) < _LAUNCHING.value * (1 - use):
         return
     rows = [
         {"rank": rank, "utilization_ratio": value}
@@ -53,6 +76,18 @@ def low_utilization(facts: Facts) -> Iterator[Finding]:
         "step hardly grows with it. Or share the device among several processes.",
         query="stepscope utilization SRC",
     )
+
+
+def _own_work_ns(facts: Facts) -> float:
+    """How long operators that launch nothing ran while the device waited for the host, per step (ns)."""
+    waits = {(broken.rank, broken.span): broken.waits for broken in facts.times.broken}
+    total_ns = 0
+    for key, own in recordings(
+        facts.scope.numpy(_OWN_WORK.replace("{counted}", facts.counted))
+    ).items():
+        if (of := waits.get(key)) is not None:
+            total_ns += int(covered(union_of(own), of.start, of.end).sum())
+    return total_ns / facts.times.idle_over
 
 
 def low_use(facts: Facts) -> str:

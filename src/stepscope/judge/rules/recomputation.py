@@ -20,17 +20,37 @@ _BACKWARD = Threshold(
     "ours: gradients take twice their forward; what is more belongs to gradients of gradients",
 )
 
+_RERUNS = """
+    SELECT EXISTS (
+        SELECT 1 FROM host_event WHERE kind = 'operator' AND direction = 'backward' AND {counted}
+            AND (role IS NULL AND sequence_number >= 0 OR role = 'backward' AND name LIKE '%Checkpoint%')
+    )
+"""
 _LAUNCHED = """
-    WITH launched AS (
-        SELECT op.name, work.dur_ns,
-            coalesce(op.sequence_number >= 0, false) AND op.role IS NULL AS again
-        FROM (
-            SELECT * FROM device_event
-            WHERE kind = 'computation' AND direction = 'backward' AND {counted}
-        ) AS work
+    WITH RECURSIVE work AS (
+        SELECT rank, operator_id, sum(dur_ns) AS dur_ns, count(*) AS kernels FROM device_event
+        WHERE kind = 'computation' AND direction = 'backward' AND {counted}
+            AND operator_id IS NOT NULL GROUP BY ALL
+    ), above AS (
+        SELECT op.rank, op.id AS operator_id, op.parent_id, op.name, op.role,
+            op.role IS NULL AND coalesce(op.sequence_number >= 0, false) AS again
+        FROM work JOIN host_event AS op ON op.rank = work.rank AND op.id = work.operator_id
+        UNION ALL
+        SELECT above.rank, above.operator_id, op.parent_id, op.name, op.role,
+            CASE WHEN op.role = 'backward' THEN op.name LIKE '%Checkpoint%'
+                ELSE coalesce(op.sequence_number >= 0, false) END
+        FROM above JOIN host_event AS op ON op.rank = above.rank AND op.id = above.parent_id
+        WHERE above.role IS DISTINCT FROM 'backward'
+    ), launched AS (
+        SELECT op.name, work.dur_ns, work.kernels, told.again
+        FROM work
+        JOIN (SELECT rank, operator_id, bool_or(again) AS again FROM above GROUP BY ALL) AS told
+            USING (rank, operator_id)
         JOIN host_event AS op ON op.rank = work.rank AND op.id = work.operator_id
     )
 """
+"""Work of operators in backward, and whether one between them and the backward node above them, or
+they themselves, carry a number, or that node is a checkpoint's."""
 
 
 @rule(
@@ -44,15 +64,16 @@ _LAUNCHED = """
 def recomputation(facts: Facts) -> Iterator[Finding]:
     """Autograd numbers the operators that it records, and in backward it records none. Operators that
     carry a number all the same inside a backward node are a forward that `torch.utils.checkpoint`
-    runs again, with re-entry or without. Backward of backward (create_graph=True) numbers its
+    runs again, with re-entry or without; so is what they call, such as the convolution or the attention
+    of a library, which carries none itself, and what a checkpoint's own backward node calls. Backward of backward (create_graph=True) numbers its
     operators too: where these take longer than the rest of backward, the rule is silent.
 
     At most their device time can be saved, if memory allows; nothing is certain, since it may not.
     """
-    if not facts.enough_work:
+    if not facts.enough_work or not facts.scope.value(_RERUNS.replace("{counted}", facts.counted)):
         return
     rows = facts.host(
-        f"{_LAUNCHED} SELECT name AS operator, count(*) AS kernels, sum(dur_ns)::BIGINT AS total_ns "
+        f"{_LAUNCHED} SELECT name AS operator, sum(kernels)::BIGINT AS kernels, sum(dur_ns)::BIGINT AS total_ns "
         "FROM launched WHERE again GROUP BY name ORDER BY total_ns DESC, name"
     )
     total_ns = sum(row["total_ns"] for row in rows)

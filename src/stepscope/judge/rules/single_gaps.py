@@ -162,7 +162,7 @@ def _found(
         title=title.format(
             amount=facts.amount(time_ns), few=_few(count, facts.per), filled=_filled(facts, waits)
         )
-        + low_use(facts),
+        + (low_use(facts) if share is not _BLOCKED else ""),  # its use is not known then
         saving_ns=time_ns if saves and facts.enough_work else None,
         confidence="medium" if named else "low",
         evidence=tuple(_row(wait) for wait in waits[:_EVIDENCE]),

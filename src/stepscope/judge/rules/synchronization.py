@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stepscope.analysis.gaps import HOST_WAIT
+from stepscope.analysis.gaps import WAITS_FOR_DEVICE
 from stepscope.analysis.recording import Array, recordings
 from stepscope.floor.units import count_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts, Row, first
+from stepscope.judge.host_waits import LONG_NS, waiting_parts
 from stepscope.judge.merged_rows import merged
 
 _SHARE = Threshold(
@@ -21,15 +22,14 @@ _SHARE = Threshold(
 )
 _EVERY = Threshold("such calls per step", 0.5, "count", "ours: what happens once is no habit")
 
-_CALLS = """
+_CALLS = f"""
     SELECT event.rank, event.span, event.start_ns, event.start_ns + event.dur_ns AS end_ns,
         event.name AS call, coalesce(above.name, '(no operator)') AS caller,
         coalesce(above.kind = 'operator', false) AS in_operator
     FROM (
         SELECT * FROM host_event
-        WHERE kind = 'runtime' AND {counted} AND (
-            (role = 'synchronize' AND NOT regexp_matches(name, 'Query|WaitEvent'))
-            OR (role = 'copy' AND NOT regexp_matches(name, 'Async'))
+        WHERE kind = 'runtime' AND {{counted}} AND (
+            ({WAITS_FOR_DEVICE}) OR (role = 'copy' AND NOT regexp_matches(name, 'Async'))
         )
     ) AS event
     LEFT JOIN host_event AS above ON above.rank = event.rank AND above.id = event.parent_id
@@ -55,6 +55,8 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
     """A call that waits for the device returns when all its work is done; until the host has launched
     again the device is idle. These gaps, which start during such a call and end after it with work launched
     only then, are what counts, and not how long the calls take: waiting for a busy device loses nothing.
+    What the host waits for the DataLoader in them is `input-bound`, and a call that goes on for 100 µs
+    and more after the device has nothing recorded to do is `unrecorded-work`.
 
     At most the gaps are saved. Nothing is certain: a host that is slower than the device would leave
     it idle anyway. Calls of the recorder itself, and waiting for events of other streams on the
@@ -66,11 +68,13 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
     if not len(calls["rank"]):
         return
     blamed: list[Row] = []
+    waits = {(broken.rank, broken.span): broken.waits for broken in facts.times.broken}
     for key, own in recordings(calls).items():
-        if key in facts.gaps:
-            gaps = facts.gaps[key]
-            waits = gaps.cause == HOST_WAIT
-            blamed += _blamed(own, gaps.start[waits], gaps.end[waits], facts.steps)
+        if (of := waits.get(key)) is not None:
+            lost_ns = waiting_parts(of).sum(axis=1)
+            lost_ns -= np.where(of.blocked_ns >= LONG_NS, np.minimum(of.blocked_ns, lost_ns), 0)
+            late = of.launched
+            blamed += _blamed(own, of.start[late], of.end[late], lost_ns[late], facts.steps)
     rows = merged(blamed, "caller", "call", adding=("calls_per_step", "idle_ns"))
     rows.sort(key=lambda row: -row["idle_ns"])
     idle_ns = sum(row["idle_ns"] for row in rows)
@@ -93,8 +97,10 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _blamed(calls: dict[str, Array], start: Array, end: Array, steps: int) -> list[Row]:
-    """Calls during which a gap starts and that return in it, with its length, per step; a gap counts
+def _blamed(
+    calls: dict[str, Array], start: Array, end: Array, lost_ns: Array, steps: int
+) -> list[Row]:
+    """Calls during which a gap starts and that return in it, with what it loses, per step; a gap counts
     once.
     """
     if not len(start):
@@ -109,7 +115,7 @@ def _blamed(calls: dict[str, Array], start: Array, end: Array, steps: int) -> li
         if gap in seen or (call in _OF_PROFILER and not calls["in_operator"][position]):
             continue
         seen.add(gap)
-        idle_ns = int(end[gap] - start[gap]) / steps
+        idle_ns = int(lost_ns[gap]) / steps
         rows.append(
             {"caller": caller, "call": call, "calls_per_step": 1 / steps, "idle_ns": idle_ns}
         )
