@@ -116,3 +116,18 @@ def test_what_is_no_recording_is_two_lines_and_leaves_nothing(run, tmp_path, cac
     assert len(ran.err.splitlines()) == 2
     assert not (tmp_path / "store").exists()
     assert list(cache.glob("[!.]*")) == []
+
+
+def test_where_an_answer_cannot_go_is_said_before_anything_is_read(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    ran = run("kernels", __file__, "--parquet", str(tmp_path / "file" / "a.parquet"))
+    assert ran.code == 1
+    assert "cannot be written (Not a directory)" in ran.err
+
+
+def test_an_answer_into_a_link_leaves_the_link(run, store, tmp_path):
+    (tmp_path / "a.parquet").write_text("before")
+    (tmp_path / "link").symlink_to("a.parquet")
+    assert run("kernels", store, "--parquet", str(tmp_path / "link")).code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "a.parquet").read_bytes().startswith(b"PAR1")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli.say import put, say
 from stepscope.cli.typed_name import typed_name
+from stepscope.floor.complete_file import check_output
 from stepscope.floor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,9 +22,10 @@ ERRORS = {
 def check_form(
     *, as_json: bool, as_csv: bool, as_spaces: bool = False, parquet: str | None
 ) -> None:
-    """Refuses two forms at once, before anything is computed.
+    """Refuses two forms at once, and a file that cannot be written, before anything is computed.
 
     Raises:
+        StepScopeError: the Parquet file cannot be written.
         UsageError: more than one of them was asked for.
     """
     if as_json + as_csv + as_spaces + (parquet is not None) > 1:
@@ -31,6 +34,8 @@ def check_form(
             hint="choose one of --json, --csv, --spaces and --parquet FILE",
             slug="two-forms",
         )
+    if parquet is not None:
+        check_output(Path(parquet))
 
 
 def put_answer(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepscope.cli.say import put, say
-from stepscope.floor.complete_file import complete_output
+from stepscope.floor.complete_file import check_output, complete_output, descriptor_of
 from stepscope.floor.errors import StepScopeError, UsageError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def command(
             say(f"{output}: {events} events")
 
     # A script may change its directory.
-    place = None if output is None else output.absolute()
+    place = None if output is None or descriptor_of(output) == 1 else output.absolute()
     stdout: int | None = None
     if not source:
         raise UsageError(
@@ -168,13 +168,13 @@ def _check_writable(output: Path | None) -> None:
     """Refuses a place that the plan cannot be written to, before a script runs for it."""
     if output is None:
         return
-    why = "" if output.parent.is_dir() else f"there is no folder {output.parent}"
-    if why or not os.access(output.parent, os.W_OK):
+    if not output.parent.is_dir():
         raise StepScopeError(
-            f"{output}: cannot be written ({why or 'no permission'})",
+            f"{output}: cannot be written (there is no folder {output.parent})",
             hint="choose a folder that exists and that you may write to",
             slug="cannot-write",
         )
+    check_output(output)
 
 
 def _is_label(text: str) -> bool:

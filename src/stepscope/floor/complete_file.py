@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from stepscope.floor.errors import StepScopeError
 
 _HINT = "choose a folder that exists, that you may write to, and that has space left"
+_MOST_LINKS = 40
+"""That Linux follows."""
 
 ERRORS = {
     "cannot-write": (
         "The answer cannot be written to this file: its folder is missing, is full, or you may not "
-        "write to it. Nothing is left behind."
+        "write to it, or it is a directory or a disk. Nothing is left behind. Devices, pipes and "
+        "`/dev/stdout` are written into."
     ),
 }
 
@@ -25,7 +35,7 @@ def complete_file(target: Path, *, since_epoch_s: float | None = None) -> Iterat
     """Gives the path to write to; what is there becomes `target` when the block ends.
 
     Args:
-        target: where the file is to be; one that is there is replaced.
+        target: where the file is to be; one that is there is replaced, its permissions stay.
         since_epoch_s: a file at `target` that is younger than this is not replaced.
 
     Raises:
@@ -42,11 +52,24 @@ def complete_file(target: Path, *, since_epoch_s: float | None = None) -> Iterat
         unfinished.unlink(missing_ok=True)
         yield unfinished
         if since_epoch_s is None or not _linked(unfinished, target, since_epoch_s):
+            _take_permissions(unfinished, target)
             unfinished.replace(target)
     finally:
         # What stands in the way of writing may stand in the way of this too.
         with contextlib.suppress(OSError):
             unfinished.unlink()
+
+
+def _take_permissions(unfinished: Path, target: Path) -> None:
+    """Gives a file the permissions of the one that it replaces, and its owner as far as one may."""
+    with contextlib.suppress(OSError):
+        before, now = target.lstat(), unfinished.stat()
+        if not stat.S_ISREG(before.st_mode):
+            return
+        if (before.st_uid, before.st_gid) != (now.st_uid, now.st_gid):
+            with contextlib.suppress(OSError):
+                os.chown(unfinished, before.st_uid, before.st_gid)
+        unfinished.chmod(before.st_mode & 0o777)
 
 
 def _linked(unfinished: Path, target: Path, since_epoch_s: float) -> bool:
@@ -62,21 +85,98 @@ def _linked(unfinished: Path, target: Path, since_epoch_s: float) -> bool:
 
 @contextmanager
 def complete_output(target: Path, *, hint: str = _HINT) -> Iterator[Path]:
-    """Like `complete_file`, for a file that the user named: a link is followed, and a device or a pipe
-    (`/dev/null`, `/dev/stdout`) is written into and not replaced.
+    """Like `complete_file`, for a file that the user named.
+
+    A link is followed, and the file that it leads to is replaced. A device, a pipe, or a descriptor of
+    this process (`/dev/null`, `/dev/stdout`, `/dev/fd/3`) is written into when all is there: behind it
+    may be something of which this is only a part.
 
     Raises:
         StepScopeError: the file cannot be written; `hint` says what to do. Nothing is left behind.
     """
+    check_output(target, hint=hint)
     try:
-        if target.exists() and not target.is_file():
-            yield target
+        if descriptor_of(target) is None and not _is_no_file(target):
+            with complete_file(Path(os.path.realpath(target))) as unfinished:
+                yield unfinished
             return
-        with complete_file(Path(os.path.realpath(target))) as unfinished:
+        with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
+            unfinished = Path(folder) / (target.name or "output")
             yield unfinished
+            with unfinished.open("rb") as made, _into(target) as out:
+                shutil.copyfileobj(made, out)
     except OSError as error:
-        raise StepScopeError(
-            f"{target}: cannot be written ({error.strerror or error})",
-            hint=hint,
-            slug="cannot-write",
-        ) from None
+        raise _cannot_write(target, error.strerror or str(error), hint) from None
+
+
+def check_output(target: Path, *, hint: str = _HINT) -> None:
+    """Refuses what `complete_output` cannot or must not write, before anything is computed for it.
+
+    A folder that is missing is left to the writer, who may make it.
+
+    Raises:
+        StepScopeError: it is a directory, a disk, or may not be written.
+    """
+    try:
+        if descriptor_of(target) is not None:
+            return
+        mode = _mode(target)
+        if mode is not None and stat.S_ISDIR(mode):
+            inside = f"name a file in it, such as {target / 'answer'}"
+            raise _cannot_write(target, "it is a directory", inside)
+        if mode is not None and stat.S_ISBLK(mode):
+            raise _cannot_write(target, "it is a disk, and what is on it would be lost", hint)
+        folder = Path(os.path.realpath(target)).parent
+        denied = not os.access(target, os.W_OK) if mode is not None else False
+        if mode is None or stat.S_ISREG(mode):
+            denied = denied or (folder.is_dir() and not os.access(folder, os.W_OK))
+    except OSError as error:
+        raise _cannot_write(target, error.strerror or str(error), hint) from None
+    if denied:
+        raise _cannot_write(target, os.strerror(errno.EACCES), hint)
+
+
+def descriptor_of(target: Path) -> int | None:
+    """Which open descriptor of this process a path stands for, as `/dev/stdout` for 1; None for none.
+
+    To open such a path gives a file from its beginning, and to replace what is behind it loses what a
+    shell has put there (`>> log`).
+    """
+    own = re.compile(rf"/dev/fd|/proc/(?:self|{os.getpid()})(?:/task/\d+)?/fd")
+    path = target.absolute()
+    for _ in range(_MOST_LINKS):
+        if path.name.isdecimal() and own.fullmatch(os.path.realpath(path.parent)):
+            return int(path.name)
+        try:
+            path = path.parent / path.readlink()
+        except OSError:
+            return None
+    return None
+
+
+def _is_no_file(target: Path) -> bool:
+    mode = _mode(target)
+    return mode is not None and not stat.S_ISREG(mode)
+
+
+def _mode(target: Path) -> int | None:
+    """What is there, behind links; None for nothing."""
+    try:
+        return target.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _into(target: Path) -> BinaryIO:
+    """Opens what is no regular file, without making or emptying it."""
+    descriptor = descriptor_of(target)
+    if descriptor is None:
+        return os.fdopen(os.open(target, os.O_WRONLY | os.O_NOCTTY), "wb")
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):  # there is none, or it is closed
+            stream.flush()
+    return os.fdopen(os.dup(descriptor), "wb")
+
+
+def _cannot_write(target: Path, why: str, hint: str) -> StepScopeError:
+    return StepScopeError(f"{target}: cannot be written ({why})", hint=hint, slug="cannot-write")
