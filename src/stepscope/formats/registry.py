@@ -51,6 +51,8 @@ class Format:
         read: its rows.
         timed: whether its events have moments. Recordings without come after those that have, and
             take no part in guessing whose rank is whose.
+        end: when a file's last event starts, counted like `Facts.start_epoch_ns` of `peek`; asked only
+            where recordings may overlap and `peek` did not come to the end.
         perhaps: whether a file with these first bytes could be one; asked where no format is sure,
             those of plug-ins included.
     """
@@ -61,6 +63,7 @@ class Format:
     peek: Callable[[Member], Facts | None]
     read: Callable[[Member, ReadOptions], RankTables]
     timed: bool = True
+    end: Callable[[Member], int | None] | None = None
     perhaps: Callable[[bytes], bool] | None = None
 
 
@@ -87,6 +90,7 @@ FORMATS: tuple[Format, ...] = (
         sniff=kineto_reader.looks_like_kineto,
         peek=kineto_peek.peek,
         read=kineto_reader.read,
+        end=kineto_peek.end,
         perhaps=kineto_reader.may_be_kineto,
     ),
     Format(
@@ -178,4 +182,5 @@ def _guarded(plug_in: PlugIn, added: Format) -> Format:
         sniff=plug_in.or_else(False, added.sniff),
         peek=peek,
         read=read,
+        end=None if added.end is None else plug_in.or_else(None, added.end),
     )

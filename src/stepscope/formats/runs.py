@@ -1,29 +1,33 @@
-"""Files become a run: which are recordings, whose rank each is, and which come one after another.
+"""Files become jobs: which are recordings, of which job, whose rank each is, and which come one after
+another.
 
 A rank is taken, in order, from what the caller says, from the file's own `distributedInfo`, from the
 rank that NCCL wrote beside its collectives, from the file's name, and else from the order of the
-names. The rule that was used is kept with the rank.
+names, unless the files follow one another in time, as those of one process do. The rule that was used
+is kept with the rank.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
+from itertools import combinations, pairwise
 from pathlib import Path
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, members
+from stepscope.formats.file_names import (
+    name_of,
+    natural,
+    place_of,
+    rank_in_name,
+    stem_of,
+    worker_of,
+)
+from stepscope.formats.jobs import Candidate, jobs_of
 from stepscope.formats.registry import Format, format_of
 from stepscope.formats.tables import Facts
 
-_NAME_RULES = (
-    re.compile(r"(?:^|[^a-z])rank[-_. ]?(\d{1,6})(?!\d)", re.IGNORECASE),
-    re.compile(r"-(\d{1,6})-of-\d{1,6}(?!\d)"),
-    re.compile(r"(?:^|[^a-z])worker[-_]?(\d{1,6})(?!\d)", re.IGNORECASE),
-    re.compile(r"(?:^|[-_.])r(\d{1,6})(?=[-_.]|$)"),
-)
-_DIGITS = re.compile(r"(\d+)")
 _LEFTOVER = (".tmp", ".partial")
 
 
@@ -54,14 +58,34 @@ class Recording:
     rule: str
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The recordings of a job, in order of rank and span.
+
+    Args:
+        name: what to call it: a short path that no other job of the run has.
+        about: what sets it apart from the others; empty where it is the only one.
+        recordings: they.
+    """
+
+    name: str
+    about: str
+    recordings: list[Recording]
+
+
 @dataclass(slots=True)
 class Run:
-    """The recordings of a job, and the files among them that are none, with the reason."""
+    """The jobs that were found, and the files that are of none, with the reason."""
 
-    recordings: list[Recording]
+    jobs: list[Job] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     """Of these, those that were recordings once, or have the name of one."""
+
+    @property
+    def recordings(self) -> list[Recording]:
+        """Those of all jobs."""
+        return [recording for job in self.jobs for recording in job.recordings]
 
     def skip(self, label: str, error: SourceError, *, recording: bool) -> None:
         """Leaves a file out, which was a recording or is none."""
@@ -71,52 +95,55 @@ class Run:
             self.unreadable.append((label, reason))
 
 
-def find_run(path: Path, *, rank: int | None = None) -> Run:
-    """The run that a file, an archive or a folder holds.
+def find_run(*paths: Path, rank: int | None = None) -> Run:
+    """The jobs whose recordings files, archives and folders hold.
 
     Args:
-        path: a recording, an archive of recordings, or a folder that is searched to any depth.
+        paths: recordings, archives of recordings, and folders that are searched to any depth.
         rank: the rank of the one recording, when the caller knows better than the file.
 
     Raises:
-        SourceError: there is no recording, or the path cannot be read.
+        SourceError: there is no recording, or a path cannot be read.
     """
-    files = _files(path)
+    files = list(dict.fromkeys(file for path in paths for file in _files(path)))
+    named = ", ".join(map(str, paths))
     found: list[tuple[Member, Format]] = []
-    run = Run([])
+    run = Run()
     for file in files:
+        # What was named by itself is wanted, and not looked for.
+        alone = len(files) == 1 or file in paths
         try:
             for member in members(file):
                 try:
                     found.append((member, format_of(member)))
                 except SourceError as error:
                     run.skip(member.label, error, recording=member.label.endswith(_NAMES))
-                    if len(files) == 1 and member.name is None:
+                    if alone and member.name is None:
                         raise
         except SourceError as error:
-            if len(files) == 1:
+            if alone:
                 raise
             run.skip(str(file), error, recording=file.name.endswith(_NAMES))
     if not found:
         raise SourceError(
-            f"{path}: no recording found{_among(len(run.skipped))}",
+            f"{named}: no recording found{_among(len(run.skipped))}",
             hint="give a trace that torch.profiler wrote (.json, .json.gz), or a folder of them",
             slug="no-recording",
         )
     if len(found) == 1:
         member, known = found[0]
-        known_rank = -1 if rank is None else rank
-        run.recordings = [
-            Recording(member, known, known_rank, 0, "single" if rank is None else "flag")
-        ]
+        known_rank, rule = (-1, "single") if rank is None else (rank, "flag")
+        single = [Recording(member, known, known_rank, 0, rule)]
+        run.jobs = [Job(stem_of(name_of(member)), "", single)]
         return run
     if rank is not None:
         raise SourceError(
-            f"{path}: {len(found)} recordings cannot all be rank {rank}",
+            f"{named}: {len(found)} recordings cannot all be rank {rank}",
             hint="give a rank for a single file only",
             slug="rank-of-many",
         )
-    run.recordings = _with_ranks(found, run)
+    jobs = jobs_of(_peeked(found, run))
+    run.jobs = [Job(job.name, job.about, _with_ranks(job.files)) for job in jobs]
     return run
 
 
@@ -142,7 +169,7 @@ def _files(path: Path) -> list[Path]:
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         present = set(names)
-        for name in sorted(names, key=_natural):
+        for name in sorted(names, key=natural):
             finished = next(
                 (name.removesuffix(end) for end in _LEFTOVER if name.endswith(end)), None
             )
@@ -159,8 +186,9 @@ def _among(skipped: int) -> str:
     return f" among {skipped} files" if skipped > 1 else ""
 
 
-def _with_ranks(found: list[tuple[Member, Format]], run: Run) -> list[Recording]:
-    peeked: list[tuple[Member, Format, Facts]] = []
+def _peeked(found: list[tuple[Member, Format]], run: Run) -> list[Candidate]:
+    """What each recording says of itself; those that cannot be used are left out of the run."""
+    peeked: list[Candidate] = []
     unusable: list[SourceError] = []
     for member, known in found:
         try:
@@ -173,7 +201,7 @@ def _with_ranks(found: list[tuple[Member, Format]], run: Run) -> list[Recording]
         if facts is None:
             run.skipped.append((member.label, "no trace events"))
         else:
-            peeked.append((member, known, facts))
+            peeked.append(Candidate(member, known, facts))
     if not peeked:
         if unusable:
             raise unusable[0]
@@ -182,74 +210,87 @@ def _with_ranks(found: list[tuple[Member, Format]], run: Run) -> list[Recording]
             hint="give a folder with traces that torch.profiler wrote",
             slug="no-recording",
         )
+    return peeked
+
+
+def _with_ranks(job: list[Candidate]) -> list[Recording]:
+    """The recordings of a job, in order of rank and span."""
     # Apart, so that a guess for files of one kind never depends on files of another.
-    ranked = dict[int, tuple[int, str]]()
+    ranked: list[tuple[int, str, Candidate]] = []
     for timed in (True, False):
-        chosen = [at for at, (_, known, _) in enumerate(peeked) if known.timed is timed]
-        ranked.update(zip(chosen, _ranks([peeked[at] for at in chosen]), strict=True))
-    order = sorted(
-        range(len(ranked)),
-        key=lambda at: (
-            ranked[at][0],
-            not peeked[at][1].timed,
-            peeked[at][2].start_epoch_ns or 0,
-            _natural(peeked[at][0].label),
-        ),
+        chosen = [one for one in job if one.format.timed is timed]
+        found = zip(_ranks(chosen), chosen, strict=True)
+        ranked += [(rank, rule, one) for (rank, rule), one in found]
+    ranked.sort(
+        key=lambda found: (
+            found[0],
+            not found[2].format.timed,
+            found[2].facts.start_epoch_ns or 0,
+            natural(found[2].member.label),
+        )
     )
     spans: dict[int, int] = {}
     recordings = []
-    for at in order:
-        rank, rule = ranked[at]
+    for rank, rule, one in ranked:
         span = spans.get(rank, 0)
         spans[rank] = span + 1
-        recordings.append(Recording(peeked[at][0], peeked[at][1], rank, span, rule))
+        recordings.append(Recording(one.member, one.format, rank, span, rule))
     return recordings
 
 
-def _ranks(peeked: list[tuple[Member, Format, Facts]]) -> list[tuple[int, str]]:
+def _ranks(job: list[Candidate]) -> list[tuple[int, str]]:
     """Rank and rule of each file: one rule for all that do not say their rank themselves."""
     ranks: list[tuple[int, str] | None] = [
-        None if facts.rank is None else (facts.rank, facts.rank_rule or "distributedInfo")
-        for _, _, facts in peeked
+        None
+        if one.facts.rank is None
+        else (one.facts.rank, one.facts.rank_rule or "distributedInfo")
+        for one in job
     ]
     silent = [at for at, found in enumerate(ranks) if found is None]
-    names = {at: _name(peeked[at][0]) for at in silent}
-    by_name = {at: _rank_in_name(name) for at, name in names.items()}
+    by_name = {at: rank_in_name(name_of(job[at].member)) for at in silent}
     if silent and all(number is not None for number in by_name.values()):
         for at, number in by_name.items():
             ranks[at] = (number or 0, "file name")
+    elif any(one.facts.world_size == 1 for one in job) or (
+        len(silent) == len(job) and _follow_one_another(job)
+    ):
+        for at in silent:
+            ranks[at] = (0, "single")
     else:
         taken = {found[0] for found in ranks if found is not None}
-        # Recordings of one worker differ in their time stamp only: they share a rank.
-        workers = sorted({_worker(name) for name in names.values()}, key=_natural)
-        free = (number for number in range(len(peeked) + len(taken) + 1) if number not in taken)
+        names = dict(zip(silent, _workers([job[at] for at in silent]), strict=True))
+        workers = sorted(set(names.values()), key=natural)
+        free = (number for number in range(len(job) + len(taken) + 1) if number not in taken)
         number_of = dict(zip(workers, free, strict=False))
         for at in silent:
-            ranks[at] = (number_of[_worker(names[at])], "order")
+            ranks[at] = (number_of[names[at]], "order")
     return [found for found in ranks if found is not None]
 
 
-def _name(member: Member) -> str:
-    return Path(member.name).name if member.name else member.path.name
-
-
-def _rank_in_name(name: str) -> int | None:
-    for rule in _NAME_RULES:
-        found = rule.search(name)
-        if found:
-            return int(found.group(1))
-    return None
-
-
-def _worker(name: str) -> str:
-    """A file's name without its time stamp: `host_123.1700000000000.pt.trace.json` → `host_123`."""
-    return re.sub(r"\.\d{10,}(?=\.).*$", "", name)
-
-
-def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Orders names as people do: `rank10` after `rank9`."""
-    return tuple(
-        (1, int(part), "") if part.isdigit() else (0, 0, part)
-        for part in _DIGITS.split(name)
-        if part
+def _follow_one_another(job: list[Candidate]) -> bool:
+    """Whether recordings that say no rank lie one after another, as those of one process do."""
+    timed = [one for one in job if one.start_ns is not None and one.end_ns() is not None]
+    timed.sort(key=lambda one: one.start_ns or 0)
+    return len(timed) == len(job) and not any(
+        later.overlaps(first) or later.is_of_another_process(first)
+        for first, later in pairwise(timed)
     )
+
+
+def _workers(silent: list[Candidate]) -> list[str]:
+    """Which process each recording is of that does not say its rank. Those of one worker differ in
+    their time stamp only; they lie at different times, or they are of several folders' workers.
+    """
+    of_name: dict[str, list[Candidate]] = {}
+    for one in silent:
+        of_name.setdefault(worker_of(name_of(one.member)), []).append(one)
+    several = {
+        name
+        for name, ones in of_name.items()
+        if any(first.overlaps(second) for first, second in combinations(ones, 2))
+    }
+    named = [(worker_of(name_of(one.member)), one) for one in silent]
+    return [
+        str(place_of(one.member).with_name(name)) if name in several else name
+        for name, one in named
+    ]

@@ -20,6 +20,9 @@ READ: dict[str, pa.Schema] = {
 }
 """The columns of each table that readers fill, as they hand them over."""
 
+EPOCH_NS = 946_684_800_000_000_000
+"""Times from the year 2000 on are taken for Unix time when the file names no base."""
+
 
 @dataclass(slots=True)
 class ReadReport:
@@ -74,9 +77,15 @@ class Facts:
     pid: int | None = None
     backend: str | None = None
     start_epoch_ns: int | None = None
+    end_epoch_ns: int | None = None
+    """Known to `peek` alone, and only where it saw the end of the file."""
     resolution_ns: int = 1
     tool: str | None = None
     tool_version: str | None = None
+    devices: tuple[str, ...] | None = None
+    """Models of the accelerators; empty where there are none. Known to `peek` alone."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """Of software that all ranks of a job share. Known to `peek` alone."""
     module_classes: dict[str, str] = field(default_factory=dict)
     """Class of each module by its path in the model, whose own path is ""; empty where modules are not
     listed."""

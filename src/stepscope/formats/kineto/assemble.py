@@ -31,12 +31,9 @@ from stepscope.formats.kineto.words import (
     recoded,
     text,
 )
-from stepscope.formats.tables import READ, RankTables, ReadReport
+from stepscope.formats.tables import EPOCH_NS, READ, RankTables, ReadReport
 
 Ints = np.ndarray[Any, np.dtype[Any]]
-
-EPOCH_NS = 946_684_800_000_000_000
-"""Times from the year 2000 on are taken for Unix time when the file names no base."""
 
 
 def assemble(

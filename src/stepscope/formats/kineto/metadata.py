@@ -67,6 +67,8 @@ _DEVICE_NAMES = {
     "mtia": ("mtia",),
 }
 _VERSIONS = ("torch_version", "pytorch_version", "torchVersion", "kineto_version")
+_RUNTIMES = ("cuda_runtime_version", "hip_runtime_version")
+_OF_JOB = ("backend", "nccl_version")
 _HOSTS = ("hostname", "host_name", "host", "node")
 _PIDS = ("pid", "process_id")
 _FILE_NAME = re.compile(
@@ -259,6 +261,41 @@ def devices(metadata: dict[str, Any]) -> list[dict[str, Any]]:
             described = _device(device, position, metadata)
             found.setdefault(described["device"], described)
     return list(found.values())
+
+
+def device_names(metadata: dict[str, Any]) -> tuple[str, ...] | None:
+    """The models of the devices that the keys describe, once each; None where they are not listed.
+
+    Example:
+        >>> device_names({"deviceProperties": [{"name": "NVIDIA H100"}, {"name": "NVIDIA H100"}]})
+        ('NVIDIA H100',)
+    """
+    if not isinstance(metadata.get("deviceProperties"), list):
+        return None
+    return tuple(sorted({_model(device) for device in devices(metadata)}))
+
+
+def _model(device: dict[str, Any]) -> str:
+    """A device's name; some drivers give none, and then what tells models apart stands for it."""
+    figures = f"{device['kind']} {device['compute_major']}.{device['compute_minor']}"
+    return str(device["name"] or f"{figures} with {device['sm_count']} multiprocessors")
+
+
+def versions(metadata: dict[str, Any]) -> dict[str, str]:
+    """Versions of the software that all ranks of a job share.
+
+    Example:
+        >>> versions({"cuda_runtime_version": 12040, "cuda_driver_version": 12090})
+        {'cuda_runtime_version': '12040'}
+    """
+    job = metadata.get("distributedInfo")
+    stated = {
+        **{key: metadata.get(key) for key in (*_VERSIONS, *_RUNTIMES)},
+        **{key: job.get(key) for key in _OF_JOB if isinstance(job, dict)},
+    }
+    return {
+        key: str(value) for key, value in stated.items() if isinstance(value, int | float | str)
+    }
 
 
 def _device(device: dict[str, Any], position: int, metadata: dict[str, Any]) -> dict[str, Any]:

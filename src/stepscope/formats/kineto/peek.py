@@ -8,49 +8,78 @@ file is looked at too, which in a compressed file means to inflate it all.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from stepscope.formats.container import Member
-from stepscope.formats.kineto.metadata import facts, read_metadata
+from stepscope.formats.kineto.metadata import device_names, facts, read_metadata, versions
 from stepscope.formats.kineto.slices import EventSlices
 from stepscope.formats.tables import Facts
 
 PEEK_BYTES = 1 << 20
 _NCCL_RANK = re.compile(rb'"Rank"\s*:\s*(\d{1,9})\b')
-_FIRST_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d{1,19})')
+_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d{1,19})')
+_LONGEST_NS = 86_400 * 10**9
+"""A time further than this from the first is a damaged one: no recording takes a day."""
 
 
 def peek(member: Member) -> Facts | None:
     """What the file says of itself, or None when it holds no events.
 
     Of `start_epoch_ns` only the base is known, to the first event's microsecond, which is enough to
-    put several recordings of one rank in order.
+    put several recordings of one rank in order; `end_epoch_ns` is known where the file had to be read
+    to its end to find the rank.
 
     Raises:
         SourceError: it cannot be opened.
     """
+    return _peeked(member, through=False)
+
+
+def end(member: Member) -> int | None:
+    """When the file's last event starts (ns, counted like `start_epoch_ns`); reads all of its text.
+
+    Raises:
+        SourceError: it cannot be opened.
+    """
+    found = _peeked(member, through=True)
+    return None if found is None else found.end_epoch_ns
+
+
+def _peeked(member: Member, *, through: bool) -> Facts | None:
     with member.open() as stream:
         slices = EventSlices(stream, PEEK_BYTES)
         if not slices.found:
             return None
         pieces = iter(slices)
-        first_piece = next(pieces, None)
-        text = first_piece.text if first_piece else b""
+        first = last = next(pieces, None)
         metadata, _ = read_metadata(slices.head, slices.tail)
         found = facts(metadata, member.label)
-        if found.rank is None:
-            for _ in pieces:
-                pass
+        if found.rank is None or through:
+            through = True
+            for piece in pieces:
+                last = piece
             metadata, _ = read_metadata(slices.head, slices.tail)
             found = facts(metadata, member.label)
+    text = first.text if first else b""
     if found.rank is not None:
         found.rank_rule = "distributedInfo"
     else:
         ranks = set(_NCCL_RANK.findall(text))
         if len(ranks) == 1:
             found.rank, found.rank_rule = int(ranks.pop()), "nccl"
-    first = _FIRST_TIME.search(text)
+    # Rows that only name a process or a thread have the time 0, or none.
+    began = next((time for time in _times(text) if time), 0)
     base = metadata.get("baseTimeNanoseconds")
-    found.start_epoch_ns = (base if isinstance(base, int) else 0) + (
-        int(first.group(1)) * 1000 if first else 0
-    )
+    found.start_epoch_ns = (base if isinstance(base, int) else 0) + began
+    if through and last is not None:
+        lasted = (time - began for time in _times(last.text))
+        plausible = (after for after in lasted if 0 <= after < _LONGEST_NS)
+        found.end_epoch_ns = found.start_epoch_ns + max(plausible, default=0)
+    found.devices = device_names(metadata)
+    found.versions = versions(metadata)
     return found
+
+
+def _times(text: bytes) -> Iterator[int]:
+    """Times of the events in a piece of text (ns), to the microsecond."""
+    return (int(found[1]) * 1000 for found in _TIME.finditer(text))

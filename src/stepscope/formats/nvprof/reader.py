@@ -17,12 +17,9 @@ from stepscope.formats.nvprof.device_rows import device_events, devices
 from stepscope.formats.nvprof.host_rows import OVERHEAD, HostRows, host_rows, input_rows
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sqlite import MAGIC, Database, Layout, opened
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import EPOCH_NS, READ, Facts, RankTables, ReadReport
 
 Row = dict[str, Any]
-
-_EPOCH_NS = 1 << 59
-"""Times above it (1988) are since 1970; below it they are since the machine's start."""
 
 
 def looks_like_nvprof(head: bytes) -> bool:
@@ -87,8 +84,8 @@ def peek(member: Member) -> Facts | None:
         SourceError: it cannot be opened or is damaged.
     """
     with opened(member, _NVPROF) as database:
-        firsts = [
-            min(times)
+        times = [
+            time
             for table, column in (
                 ("CUPTI_ACTIVITY_KIND_RUNTIME", "start"),
                 ("CUPTI_ACTIVITY_KIND_DRIVER", "start"),
@@ -96,11 +93,17 @@ def peek(member: Member) -> Facts | None:
                 ("CUPTI_ACTIVITY_KIND_KERNEL", "start"),
                 ("CUPTI_ACTIVITY_KIND_MARKER", "timestamp"),
             )
-            if (times := _column(database, table, column))
+            for time in _column(database, table, column)
         ]
-    if not firsts:
+        models = {row["name"] for row in devices(database) if row["name"]}
+    if not times:
         return None
-    return Facts(start_epoch_ns=min(firsts), tool="nvprof")
+    return Facts(
+        start_epoch_ns=min(times),
+        end_epoch_ns=max(times),
+        tool="nvprof",
+        devices=tuple(sorted(models)) or None,
+    )
 
 
 def _column(database: Database, table: str, column: str) -> list[int]:
@@ -112,7 +115,7 @@ def _facts(host: HostRows, origin: int, version: list[tuple[Any, ...]]) -> Facts
     number = version[0][0] if version else None
     return Facts(
         pid=pids.pop() if len(pids) == 1 else None,
-        start_epoch_ns=origin if origin >= _EPOCH_NS else None,
+        start_epoch_ns=origin if origin >= EPOCH_NS else None,
         tool="nvprof",
         tool_version=None if number is None else f"database version {number}",
     )

@@ -1,0 +1,61 @@
+"""What the name of a recording's file says: a rank, a worker, a place among others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from stepscope.formats.container import Member
+
+_RANKS = (
+    re.compile(r"(?:^|[^a-z])rank[-_. ]?(\d{1,6})(?!\d)", re.IGNORECASE),
+    re.compile(r"-(\d{1,6})-of-\d{1,6}(?!\d)"),
+    re.compile(r"(?:^|[^a-z])worker[-_]?(\d{1,6})(?!\d)", re.IGNORECASE),
+    re.compile(r"(?:^|[-_.])r(\d{1,6})(?=[-_.]|$)"),
+)
+_DIGITS = re.compile(r"(\d+)")
+_ENDINGS = re.compile(
+    r"(?:\.(?:pt|trace|prof|phases|json|gz|zst|zip|tar|tgz|db|nvvp|nvprof|sql|sqlite))+$"
+)
+
+
+def name_of(member: Member) -> str:
+    """The file's name, without its folder."""
+    return Path(member.name).name if member.name else member.path.name
+
+
+def place_of(member: Member) -> Path:
+    """Its path; a member of an archive lies in the archive as in a folder."""
+    return member.path / member.name if member.name else member.path
+
+
+def rank_in_name(name: str) -> int | None:
+    """The rank that a file's name states: `rank3.json`, `worker3_step_12.json`, `gpt-3-of-8.json`."""
+    for rule in _RANKS:
+        found = rule.search(name)
+        if found:
+            return int(found.group(1))
+    return None
+
+
+def worker_of(name: str) -> str:
+    """A file's name without its time stamp: `host_123.1700000000000.pt.trace.json` → `host_123`."""
+    return re.sub(r"\.\d{10,}(?=\.).*$", "", name)
+
+
+def stem_of(name: str) -> str:
+    """A file's name without its time stamp and without what its ending says.
+
+    >>> stem_of("bert_h100.pt.trace.json.gz")
+    'bert_h100'
+    """
+    return _ENDINGS.sub("", worker_of(name)) or name
+
+
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Orders names as people do: `rank10` after `rank9`."""
+    return tuple(
+        (1, int(part), "") if part.isdecimal() else (0, 0, part)
+        for part in _DIGITS.split(name)
+        if part
+    )

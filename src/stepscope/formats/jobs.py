@@ -1,0 +1,274 @@
+"""Tells jobs apart: which of the recordings that lie together are of one job.
+
+Two recordings are of different jobs where something that a job has once differs: the model of the
+device, the world size, the version of CUDA, ROCm, NCCL or torch. A rank of which both are must be one
+process: on one host, under one process id, and not twice at the same time; such recordings are its
+cycles, however far apart they lie. Ranks of one job are recorded together. What a file does not say
+tells nothing apart.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from itertools import takewhile
+from pathlib import Path
+
+from stepscope.floor.errors import SourceError
+from stepscope.floor.path_names import path_names
+from stepscope.formats.container import Member
+from stepscope.formats.file_names import name_of, natural, place_of, rank_in_name, stem_of
+from stepscope.formats.registry import Format
+from stepscope.formats.tables import EPOCH_NS, Facts
+
+TOGETHER_NS = 600 * 10**9
+"""Recordings of different ranks that lie further apart than this are not of one job: ranks step
+together, and clocks of nodes differ by seconds."""
+
+
+@dataclass(eq=False, slots=True)
+class Candidate:
+    """A recording whose job is looked for, and what it says of itself."""
+
+    member: Member
+    format: Format
+    facts: Facts
+    rank: int | None = field(init=False)
+    """The rank that it states, or its name does."""
+
+    def __post_init__(self) -> None:
+        """Finds the rank."""
+        self.rank = self.facts.rank
+        if self.rank is None:
+            self.rank = 0 if self.facts.world_size == 1 else rank_in_name(name_of(self.member))
+
+    @property
+    def start_ns(self) -> int | None:
+        """When it started (Unix ns); None where its times have no known epoch."""
+        start = self.facts.start_epoch_ns
+        return start if start is not None and start >= EPOCH_NS else None
+
+    def end_ns(self) -> int | None:
+        """When it ended, as far as that can be known; may read the file to its end, once."""
+        if self.facts.end_epoch_ns is None and self.format.end is not None:
+            with suppress(SourceError):
+                self.facts.end_epoch_ns = self.format.end(self.member)
+        return self.facts.end_epoch_ns
+
+    def overlaps(self, other: Candidate) -> bool:
+        """Whether both were recorded at the same time, as far as is known."""
+        if self.start_ns is None or other.start_ns is None:
+            return False
+        first, second = sorted((self, other), key=lambda one: one.start_ns or 0)
+        if first.start_ns == second.start_ns:
+            return True
+        end = first.end_ns()
+        return end is not None and second.start_ns is not None and end > second.start_ns
+
+    def is_of_another_process(self, other: Candidate) -> bool:
+        """Whether what both say of their process differs."""
+        mine, theirs = self.facts, other.facts
+        return _differ(mine.host, theirs.host) or _differ(mine.pid, theirs.pid)
+
+
+class Job:
+    """Recordings of one job; its name and what sets it apart are known when all are."""
+
+    def __init__(self, first: Candidate) -> None:
+        """A job of one recording."""
+        self.files: list[Candidate] = []
+        self.name = ""
+        self.about = ""
+        self.devices: set[str] | None = None
+        self.world_size: int | None = None
+        self.versions: dict[str, str] = {}
+        self.hosts: set[str] = set()
+        self._last_rank = 0
+        self._of_rank: dict[tuple[int | None, bool], list[Candidate]] = {}
+        self._recorded: dict[bool, tuple[int, int]] = {}
+        self.add(first)
+
+    @property
+    def start_ns(self) -> int | None:
+        """When its first recording started (Unix ns), where that is known."""
+        return min((start for start, _ in self._recorded.values()), default=None)
+
+    def add(self, one: Candidate) -> None:
+        """Takes a recording in."""
+        self.files.append(one)
+        facts, timed = one.facts, one.format.timed
+        if facts.devices is not None:
+            self.devices = (self.devices or set()) | set(facts.devices)
+        if self.world_size is None:
+            self.world_size = facts.world_size
+        self._last_rank = max(self._last_rank, facts.rank or 0)
+        self.versions = {**facts.versions, **self.versions}
+        if facts.host is not None:
+            self.hosts.add(facts.host)
+        self._of_rank.setdefault((self._rank(one), timed), []).append(one)
+        if one.start_ns is not None:
+            first, last = self._recorded.get(timed, (one.start_ns, one.start_ns))
+            end = one.facts.end_epoch_ns or one.start_ns
+            self._recorded[timed] = min(first, one.start_ns), max(last, end)
+
+    def takes(self, one: Candidate) -> bool:
+        """Whether a recording can be of this job."""
+        return self._agrees(one.facts) and self._is_recorded_with(one)
+
+    def likeness(self, one: Candidate) -> tuple[int, int]:
+        """How much the paths of a recording and of the job's own have in common: folders, letters."""
+        path = place_of(one.member)
+        return max(_alike(path, place_of(of.member)) for of in (self.files[0], self.files[-1]))
+
+    def _rank(self, one: Candidate) -> int | None:
+        return 0 if self.world_size == 1 else one.rank
+
+    def _agrees(self, facts: Facts) -> bool:
+        """Whether what a job has once is the same."""
+        if self.devices is not None and facts.devices is not None:
+            theirs = set(facts.devices)
+            if self.devices != theirs and self.devices.isdisjoint(theirs):
+                return False
+        if _differ(self.world_size, facts.world_size):
+            return False
+        sizes = [size for size in (self.world_size, facts.world_size) if size is not None]
+        if any(max(self._last_rank, facts.rank or 0) >= size for size in sizes):
+            return False
+        return not any(
+            _differ(self.versions.get(key), facts.versions[key]) for key in facts.versions
+        )
+
+    def _is_recorded_with(self, one: Candidate) -> bool:
+        timed, rank = one.format.timed, self._rank(one)
+        of_rank = self._of_rank.get((rank, timed), [])
+        if rank is not None and of_rank:
+            return not any(one.is_of_another_process(of) or one.overlaps(of) for of in of_rank)
+        recorded = self._recorded.get(timed)
+        if recorded is None or one.start_ns is None:
+            return True
+        end = one.facts.end_epoch_ns or one.start_ns
+        if recorded[0] - TOGETHER_NS <= end and one.start_ns <= recorded[1] + TOGETHER_NS:
+            return True
+        # No rank is known and they do not lie together: only cycles of one process may be so.
+        kind = [of for (_, same), files in self._of_rank.items() if same is timed for of in files]
+        return rank is None and not any(
+            of.rank is not None or one.is_of_another_process(of) for of in kind
+        )
+
+
+def jobs_of(found: Iterable[Candidate]) -> list[Job]:
+    """The jobs that recordings are of, in the order of their files; a single one as a rule."""
+    jobs: list[Job] = []
+    # Recordings without moments come last: they say less, and join what is there.
+    ordered = sorted(found, key=lambda one: (not one.format.timed, natural(one.member.label)))
+    for one in ordered:
+        fitting = [job for job in jobs if job.takes(one)]
+        if fitting:
+            max(fitting, key=lambda job: job.likeness(one)).add(one)
+        else:
+            jobs.append(Job(one))
+    jobs = _merged(jobs)
+    _describe(jobs)
+    return jobs
+
+
+def _merged(jobs: list[Job]) -> list[Job]:
+    """The jobs, with those joined between which a later file was the link."""
+    apart: list[Job] = []
+    for job in jobs:
+        for number, other in enumerate(apart):
+            both = _joined(other, job)
+            if both is not None:
+                apart[number] = both
+                break
+        else:
+            apart.append(job)
+    return apart if len(apart) == len(jobs) else _merged(apart)
+
+
+def _joined(job: Job, other: Job) -> Job | None:
+    """Both as one job; None where a recording of one cannot be of it."""
+    if not any(job.takes(one) for one in other.files):
+        return None
+    both = Job(job.files[0])
+    for one in job.files[1:]:
+        both.add(one)
+    left = list(other.files)
+    while left:
+        linked = next((one for one in left if both.takes(one)), None)
+        if linked is None:
+            return None
+        both.add(linked)
+        left.remove(linked)
+    return both
+
+
+def _alike(path: Path, other: Path) -> tuple[int, int]:
+    name, theirs = path.name, other.name
+    letters = _shared(name, theirs) + _shared(name[::-1], theirs[::-1])
+    return _shared(path.parts[:-1], other.parts[:-1]), letters
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """How much of their start two texts or paths share."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _differ(mine: object, theirs: object) -> bool:
+    return mine is not None and theirs is not None and mine != theirs
+
+
+# -- words -------------------------------------------------------------------------------------------
+
+
+def _describe(jobs: list[Job]) -> None:
+    """Gives jobs their names, and says of several what sets each apart."""
+    for job, name in zip(jobs, path_names([_place(job, jobs) for job in jobs]), strict=True):
+        job.name = name
+    if len(jobs) > 1:
+        told = list(zip(*(_words(job) for job in jobs), strict=True))
+        varying = [words for words in told if len(set(words)) > 1]
+        enough = next(
+            (
+                n
+                for n in range(1, len(varying))
+                if len(set(zip(*varying[:n], strict=True))) == len(jobs)
+            ),
+            len(varying),
+        )
+        for number, job in enumerate(jobs):
+            job.about = ", ".join(filter(None, (words[number] for words in varying[:enough])))
+
+
+def _words(job: Job) -> tuple[str, ...]:
+    """What may set a job apart, what says most first."""
+    start = job.start_ns
+    devices = None if job.devices is None else ", ".join(sorted(job.devices)) or "no device"
+    moment = None if start is None else datetime.fromtimestamp(start / 1e9, tz=timezone.utc)
+    return (
+        devices or "",
+        "" if job.world_size is None else f"world size {job.world_size}",
+        ", ".join(f"{name} {version}" for name, version in sorted(job.versions.items())),
+        ", ".join(sorted(job.hosts)),
+        "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC",
+    )
+
+
+def _place(job: Job, jobs: Sequence[Job]) -> Path:
+    """The folder that holds this job and no other, else what its files' names have in common."""
+    places = [place_of(one.member).absolute() for one in job.files]
+    folder = Path(os.path.commonpath([place.parent for place in places]))
+    others = [
+        place_of(one.member).absolute() for other in jobs if other is not job for one in other.files
+    ]
+    if not any(place.is_relative_to(folder) for place in others) and (others or len(places) > 1):
+        return folder
+    stems = [stem_of(place.name) for place in places]
+    if len(stems) == 1:
+        return places[0].parent / stems[0]
+    shared = stems[0][: min(_shared(stems[0], stem) for stem in stems)]
+    return places[0].parent / (shared.rstrip("-_. 0123456789") or stems[0])

@@ -1,0 +1,214 @@
+"""Which recordings that lie together are of one job, each rule on files of one or two events."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.small_traces import H100, MI300
+from tests.small_traces import write_trace as write
+
+from stepscope.formats.runs import find_run
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def jobs(*paths: Path) -> dict[str, list[tuple[str, int, int, str]]]:
+    """File, rank, span and rule of each job's recordings."""
+    return {
+        job.name: [(one.member.path.name, one.rank, one.span, one.rule) for one in job.recordings]
+        for job in find_run(*paths).jobs
+    }
+
+
+def about(*paths: Path) -> dict[str, str]:
+    return {job.name: job.about for job in find_run(*paths).jobs}
+
+
+def test_single_rank_traces_of_different_devices_are_two_jobs(tmp_path):
+    write(tmp_path / "bert_h100.json", device=H100)
+    write(tmp_path / "bert_mi300.json", device=MI300)
+    assert jobs(tmp_path) == {
+        "bert_h100": [("bert_h100.json", 0, 0, "single")],
+        "bert_mi300": [("bert_mi300.json", 0, 0, "single")],
+    }
+    assert about(tmp_path) == {"bert_h100": H100, "bert_mi300": MI300}
+
+
+def test_a_trace_without_a_device_is_not_of_a_job_with_one(tmp_path):
+    write(tmp_path / "cpu.json", device="")
+    write(tmp_path / "gpu.json")
+    assert about(tmp_path) == {"cpu": "no device", "gpu": H100}
+
+
+def test_devices_whose_driver_gives_no_name_are_told_apart_by_what_they_can(tmp_path):
+    for name, sms in (("a", 304), ("b", 110)):
+        listed = [{"id": 0, "name": "", "computeMajor": 9, "computeMinor": 4, "numSms": sms}]
+        write(tmp_path / f"{name}.json", device=None, deviceProperties=listed)
+    assert about(tmp_path)["a"].endswith("9.4 with 304 multiprocessors")
+
+
+def test_world_sizes_tell_jobs_apart(tmp_path):
+    for world in (2, 8):
+        for rank in range(world):
+            write(tmp_path / f"of{world}" / f"rank{rank}.json", rank=rank, world=world)
+    found = jobs(tmp_path)
+    assert {name: [rank for _, rank, _, _ in files] for name, files in found.items()} == {
+        "of2": [0, 1],
+        "of8": list(range(8)),
+    }
+    assert about(tmp_path) == {"of2": "world size 2", "of8": "world size 8"}
+
+
+def test_rank_3_of_8_is_not_of_the_job_of_rank_0_of_2(tmp_path):
+    write(tmp_path / "a.json", rank=0, world=2)
+    write(tmp_path / "b.json", rank=3, world=8)
+    assert len(jobs(tmp_path)) == 2
+
+
+def test_a_rank_that_a_world_has_no_room_for_is_of_another_job(tmp_path):
+    write(tmp_path / "a.json", rank=0, world=2)
+    write(tmp_path / "b.json", rank=5)
+    assert len(jobs(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        ({"cuda_runtime_version": 12040}, {"cuda_runtime_version": 12080}),
+        ({"pytorch_version": "2.4.0"}, {"pytorch_version": "2.8.0"}),
+    ],
+)
+def test_versions_tell_jobs_apart(tmp_path, mine, theirs):
+    write(tmp_path / "a.json", rank=0, world=2, **mine)
+    write(tmp_path / "b.json", rank=1, world=2, **theirs)
+    (words, _) = about(tmp_path).values()
+    assert words == " ".join(map(str, *mine.items()))
+
+
+def test_ranks_on_several_nodes_that_start_together_are_one_job(tmp_path):
+    for rank in range(8):
+        write(
+            tmp_path / f"rank{rank}.json",
+            rank=rank,
+            world=8,
+            minute=rank / 10,
+            hostname=f"node{rank // 4}",
+        )
+    (files,) = jobs(tmp_path).values()
+    assert [rank for _, rank, _, _ in files] == list(range(8))
+
+
+def test_ranks_recorded_hours_apart_are_not_of_one_job(tmp_path):
+    write(tmp_path / "monday" / "a.json", rank=0, world=2)
+    write(tmp_path / "tuesday" / "a.json", rank=1, world=2, minute=1440)
+    assert about(tmp_path) == {
+        "monday": "2023-11-14 22:13:20 UTC",
+        "tuesday": "2023-11-15 22:13:20 UTC",
+    }
+
+
+@pytest.mark.parametrize("minute", [1, 1440])
+def test_one_rank_at_different_times_is_cycles_of_one_recording(tmp_path, minute):
+    write(tmp_path / "b.json", rank=0, world=1)
+    write(tmp_path / "a.json", rank=0, world=1, minute=minute)
+    (files,) = jobs(tmp_path).values()
+    assert files == [("b.json", 0, 0, "distributedInfo"), ("a.json", 0, 1, "distributedInfo")]
+
+
+def test_one_rank_twice_at_the_same_time_is_of_two_jobs(tmp_path):
+    for name in ("a", "b"):
+        for rank in (0, 1):
+            write(tmp_path / f"{name}_{rank}.json", rank=rank, world=2, lasts_minutes=1)
+    write(tmp_path / "b_0.json", rank=0, world=2, minute=0.5)
+    assert jobs(tmp_path) == {
+        "a": [("a_0.json", 0, 0, "distributedInfo"), ("a_1.json", 1, 0, "distributedInfo")],
+        "b": [("b_0.json", 0, 0, "distributedInfo"), ("b_1.json", 1, 0, "distributedInfo")],
+    }
+
+
+def test_one_rank_on_two_hosts_is_of_two_jobs(tmp_path):
+    write(tmp_path / "a.json", rank=0, world=1, hostname="node1")
+    write(tmp_path / "b.json", rank=0, world=1, hostname="node2", minute=30)
+    assert about(tmp_path) == {"a": "node1", "b": "node2"}
+
+
+def test_runs_of_a_script_into_one_log_folder_are_told_apart_by_their_process(tmp_path):
+    write(tmp_path / "node_77.1700000000000.pt.trace.json")
+    write(tmp_path / "node_99.1700009000000.pt.trace.json", minute=150)
+    assert sorted(jobs(tmp_path)) == ["node_77", "node_99"]
+
+
+def test_files_that_say_no_rank_and_overlap_are_ranks_in_the_order_of_their_names(tmp_path):
+    write(tmp_path / "b.json", lasts_minutes=1)
+    write(tmp_path / "a.json", lasts_minutes=1, minute=0.5)
+    (files,) = jobs(tmp_path).values()
+    assert files == [("a.json", 0, 0, "order"), ("b.json", 1, 0, "order")]
+
+
+def test_files_that_say_no_rank_and_follow_one_another_are_cycles(tmp_path):
+    write(tmp_path / "step_100.json", minute=0)
+    write(tmp_path / "step_200.json", minute=2)
+    (files,) = jobs(tmp_path).values()
+    assert files == [("step_100.json", 0, 0, "single"), ("step_200.json", 0, 1, "single")]
+
+
+def test_workers_of_one_name_in_several_folders_are_ranks_where_they_overlap(tmp_path):
+    for folder in ("node2", "node10"):
+        write(tmp_path / folder / "trace.json", lasts_minutes=1)
+    (job,) = find_run(tmp_path).jobs
+    assert [(one.member.path.parent.name, one.rank) for one in job.recordings] == [
+        ("node2", 0),
+        ("node10", 1),
+    ]
+
+
+def test_a_later_file_links_what_was_found_apart(tmp_path):
+    write(tmp_path / "a" / "first.json", rank=0, world=2)
+    write(tmp_path / "b" / "second.json", rank=1, world=2, minute=60)
+    write(tmp_path / "b" / "third.json", rank=0, world=2, minute=60)
+    (files,) = jobs(tmp_path).values()
+    assert [(name, rank, span) for name, rank, span, _ in files] == [
+        ("first.json", 0, 0),
+        ("third.json", 0, 1),
+        ("second.json", 1, 0),
+    ]
+
+
+def test_what_a_job_measured_of_itself_joins_the_traces_beside_it(tmp_path):
+    for name, world in (("a", 1), ("b", 2)):
+        write(tmp_path / name / "trace.json", rank=0, world=world)
+        profile = {"format": "stepscope.inline", "rank": 0, "world_size": world, "timeline": {}}
+        (tmp_path / name / "x.prof.json").write_text(json.dumps(profile))
+    assert {name: len(files) for name, files in jobs(tmp_path).items()} == {"a": 2, "b": 2}
+
+
+def test_files_named_one_by_one_are_joined_where_they_are_of_one_job(tmp_path):
+    for rank in (0, 1):
+        write(tmp_path / f"rank{rank}.json", rank=rank, world=2)
+    write(tmp_path / "sub" / "other.json", device=MI300)
+    found = jobs(tmp_path / "rank1.json", tmp_path / "rank0.json", tmp_path / "sub")
+    assert [[rank for _, rank, _, _ in files] for files in found.values()] == [[0, 1], [0]]
+    assert list(found) == ["rank", "sub"]
+
+
+def test_jobs_that_share_a_folder_and_a_name_have_names_of_their_own(tmp_path):
+    write(tmp_path / "trace.json", device=H100)
+    write(tmp_path / "trace.pt.trace.json", device=MI300)
+    assert sorted(jobs(tmp_path)) == ["trace (1)", "trace (2)"]
+
+
+@pytest.mark.traces
+def test_shared_traces_are_told_apart_as_they_were_recorded(tmp_path, shared_traces):
+    kineto = shared_traces / "kineto"
+    for name in ("bert_small_h100", "bert_small_mi300"):
+        (tmp_path / f"{name}.json.gz").symlink_to(kineto / name / "trace.json.gz")
+    assert about(tmp_path) == {
+        "bert_small_h100": "NVIDIA H100 80GB HBM3",
+        "bert_small_mi300": "AMD Instinct MI300X VF",
+    }
+    (files,) = jobs(kineto / "dlrm_8rank_v100").values()
+    assert [rank for _, rank, _, _ in files] == list(range(8))
+    (files,) = jobs(kineto / "resnet50_v100").values()
+    assert [(rank, span) for _, rank, span, _ in files] == [(0, 0), (0, 1)]
