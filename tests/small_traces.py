@@ -18,13 +18,17 @@ def write_trace(
     device: str | None = H100,
     minute: float = 0,
     lasts_minutes: float = 0.1,
+    step: int | None = None,
     **metadata: object,
 ) -> None:
-    """A trace of two events: its start, and `lasts_minutes` later its end."""
+    """A trace of two events, its start and `lasts_minutes` later its end, in a step if one is given."""
     events = [
         {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": at_us, "dur": 1}
         for name, at_us in (("first", 1.0), ("last", 1.0 + lasts_minutes * 60e6))
     ]
+    if step is not None:
+        marked = {"cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": 0.5, "dur": 90}
+        events.append({"ph": "X", "pid": 1, "tid": 1, **marked})
     trace: dict[str, object] = {
         "baseTimeNanoseconds": START_NS + round(minute * MINUTE_NS),
         **metadata,

@@ -6,7 +6,7 @@ import pytest
 
 from stepscope.formats.damage import CLASSES, is_harmless
 from stepscope.formats.evidence import MEANINGS
-from stepscope.link.checks import CHECKS, left_out
+from stepscope.link.checks import CHECKS, left_out, ranks_guessed, spans_apart
 
 NAMES = [
     "stream_overlap",
@@ -232,3 +232,31 @@ def test_every_kind_of_evidence_can_be_damaged_and_every_check_is_explained():
         assert check.damages, check.name
         assert check.explanation.endswith("."), check.name
         assert check.fine.endswith("."), check.name
+
+
+SECOND = 10**9
+
+
+@pytest.mark.parametrize(
+    ("gap_ns", "severity", "words"),
+    [
+        (30 * SECOND, "ok", "recordings of the rank lie together."),
+        (600 * SECOND, "note", "2 recordings of the rank lie up to 10 minutes apart."),
+        (50 * 3600 * SECOND, "note", "2 recordings of the rank lie up to 2.08 days apart."),
+        (-SECOND // 1000, "ok", "recordings of the rank lie together."),
+        (-SECOND, "warning", "1 of 2 recordings of the rank overlap in time with the one before,"),
+    ],
+)
+def test_recordings_of_a_rank_that_lie_minutes_apart_are_marked(gap_ns, severity, words):
+    first = (7 * SECOND, 12 * SECOND)
+    start = first[1] + gap_ns
+    found = spans_apart.row([(start, start + SECOND), first])
+    assert (found["severity"], found["affects"]) == (severity, "" if severity == "ok" else "run")
+    assert found["explanation"].startswith(words)
+
+
+def test_ranks_that_were_guessed_from_the_order_of_names_are_said():
+    assert ranks_guessed.row([])["severity"] == "ok"
+    found = ranks_guessed.row([("runs/b.json", 0), ("runs/c.json", 1), ("runs/d.json", 2)])
+    assert (found["severity"], found["affects"], found["count"]) == ("note", "run", 3)
+    assert "(b.json is rank 0, c.json is rank 1, and 1 more)" in found["explanation"]

@@ -55,7 +55,7 @@ def test_commands_in_an_answer_are_those_that_can_be_typed() -> None:
             assert "`python -m stepscope checks`" in words, question
             assert "`stepscope checks`" not in words
             assert "`stepscope checks`" in table.to_json()
-            typed = answer_lines(table, width=400, source="a b.json")
+            typed = answer_lines(table, width=400, source="'a b.json'")
             assert any(line.text.strip() == "Next: stepscope checks 'a b.json'" for line in typed)
         empty = ask(find("phases"), store)
         (note,) = [

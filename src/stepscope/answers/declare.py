@@ -44,7 +44,7 @@ Steps = Literal["trace", "all"]
 
 SHARED = frozenset(
     {
-        "source", "rank", "ranks", "step", "steps", "top", "columns", "sort", "width", "parquet", "strict",
+        "source", "sources", "job", "rank", "ranks", "step", "steps", "top", "columns", "sort", "width", "parquet", "strict",
         "json", "as_json", "csv", "as_csv", "spaces", "as_spaces", "no_cache", "picture", "plot",
     }
 )  # fmt: skip
@@ -77,6 +77,10 @@ class Column:
     sums: bool = False
     advises: bool = False
     kernels: bool = False
+
+
+JOB = Column("job", "text", "job that the row is about: its files' folder or name")
+"""The first column of an answer about files that are of several jobs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ class Table:
         note: the conventions by which its numbers were made, where there are any; of an empty
             answer, why it is empty and which recording option would fill it.
         asked: the question's parameters that it was asked with, by name.
+        jobs: where its files are of several jobs, the answer about each, by the job's name; their rows
+            are those of this one, which has the column `job` beside them.
         is_sorted: whether its rows are in an order that someone chose; a tree or a layout of the
             question's own is then shown as a grid.
         gates: of a comparison, what became of the gates that it was held to, as rows.
@@ -65,6 +67,7 @@ class Table:
     checks: tuple[dict[str, Any], ...] = ()
     note: str = ""
     asked: Mapping[str, Any] = field(default_factory=dict)
+    jobs: Mapping[str, Table] = field(default_factory=dict)
     is_sorted: bool = False
     gates: tuple[dict[str, Any], ...] = ()
 
@@ -265,7 +268,7 @@ class Table:
             if drawing in _UNTITLED
             else [Line(text, "title") for text in wrapped(f"{mark}{self.question.asks}", width)]
         )
-        rows = (self.arrow if most is None else self.arrow.slice(0, most)).to_pylist()
+        rows = self._first(most)
         if rows:
             lines += grid_lines(
                 self.columns,
@@ -277,6 +280,19 @@ class Table:
                 indented=drawing == "tree" and not self.is_sorted,
             )
         return [*lines, *note_lines(self.note, width), *warning_lines(self.checks, width)]
+
+    def _first(self, most: int | None) -> list[dict[str, Any]]:
+        """The first rows; of several jobs, as many of each as fit."""
+        if most is None or len(self) <= most or not self.jobs or self.is_sorted:
+            rows: list[dict[str, Any]] = self.arrow.slice(0, most).to_pylist()
+            return rows
+        left = dict.fromkeys(self.jobs, max(1, most // len(self.jobs)))
+        shown = []
+        for row in self.rows():
+            if left[row["job"]]:
+                left[row["job"]] -= 1
+                shown.append(row)
+        return shown
 
     def __repr__(self) -> str:
         """Its rows as text of 80 columns, the first 20 of them."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
 
-from stepscope.answers.declare import Column
+from stepscope.answers.declare import JOB, Column
 from stepscope.answers.kernel_names import cut_apart, short_names
 from stepscope.floor.quoting import one_line, printable
 from stepscope.floor.units import (
@@ -153,10 +153,10 @@ def grid_lines(
         more: how many rows there are beside these.
         whole: show every column, and let lines grow wider where they must.
         in_sentences: break long texts over several lines instead of shortening them.
-        indented: set the first text in by the row's `depth`.
+        indented: set the first text, which names the row, in by the row's `depth`.
     """
     shown = list(columns) if whole else [column for column in columns if _is_shown(column, rows)]
-    tree = next((c for c in columns if c.type == "text"), None) if indented else None
+    tree = next((c for c in columns if c.type == "text" and c != JOB), None) if indented else None
     cells = [[_cell(row, c, in_sentences, c is tree) for c in shown] for row in rows]
     labels = heads(shown)
     for i, column in enumerate(shown):
@@ -233,10 +233,11 @@ def _kept(
     *,
     in_sentences: bool,
 ) -> list[int]:
-    """Which columns are shown: the first, the sums, and of the others what fits, from the left; what has
-    no value in any row goes first. Of an answer in words, its sentences stay too."""
+    """Which columns are shown: the first (after the job), the sums, and of the others what fits, from the
+    left; what has no value in any row goes first. Of an answer in words, its sentences stay too."""
     every = range(len(columns))
-    sums = {0, *(i for i in every if columns[i].sums)}
+    first = {0, 1} if columns[0] == JOB and len(columns) > 1 else {0}
+    sums = {*first, *(i for i in every if columns[i].sums)}
 
     silent = {i for i in every if all(row[i] == NOT_MEASURED for row in cells)}
 

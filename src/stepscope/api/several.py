@@ -11,11 +11,13 @@ from typing import Any
 
 from stepscope.answers.ask import ask_several, check_asked
 from stepscope.answers.declare import Question
+from stepscope.answers.jobs import NAME_FILES, several_jobs
 from stepscope.answers.scope import Recording
 from stepscope.answers.table import Table
 from stepscope.api.inline_profiles import trace_of_profiles
 from stepscope.api.trace import Trace, open_trace
 from stepscope.floor.errors import UsageError
+from stepscope.floor.path_names import path_names
 from stepscope.questions import find
 from stepscope.store.progress import Progress
 
@@ -67,12 +69,27 @@ def open_several(
 
 
 def opened(source: Source, stack: ExitStack, **reading: Any) -> Trace:
-    """The trace of a source; the stack closes it, unless it was open. `reading` is for `open_trace`."""
-    if isinstance(source, Trace):
-        return source
+    """The trace of a source; the stack closes it, unless it was open. `reading` is for `open_trace`.
+
+    Raises:
+        UsageError: its files are of several jobs.
+    """
     if isinstance(source, str | os.PathLike):
-        return stack.enter_context(open_trace(source, **reading))
-    return stack.enter_context(trace_of_profiles(source))
+        source = stack.enter_context(open_trace(source, **reading))
+    elif not isinstance(source, Trace):
+        source = stack.enter_context(trace_of_profiles(source))
+    check_one_job(source)
+    return source
+
+
+def check_one_job(trace: Trace) -> None:
+    """Refuses recordings of several jobs where one is asked for by its path.
+
+    Raises:
+        UsageError: they are of several.
+    """
+    if len(trace.jobs) > 1:
+        raise several_jobs(trace.jobs, NAME_FILES)
 
 
 def ask_of_several(
@@ -129,8 +146,4 @@ def _names_of(sources: Sequence[Source]) -> list[str]:
         Path(source).absolute() if isinstance(source, str | os.PathLike) else Path(f"run {number}")
         for number, source in enumerate(sources, 1)
     ]
-    for parts in range(1, max(len(path.parts) for path in paths) + 1):
-        names = ["/".join(path.parts[-parts:]) for path in paths]
-        if len(set(names)) == len(names):
-            return names
-    return [f"{path.name} ({number})" for number, path in enumerate(paths, 1)]
+    return path_names(paths)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.ask import ask, reading
+from stepscope.answers.ask import ask, check_asked, reading
+from stepscope.answers.jobs import joined, several_jobs, without_job
 from stepscope.answers.scope import Scope
 from stepscope.answers.selection import check_known, numbers_of, wrong_argument
 from stepscope.answers.table import Table
 from stepscope.api.free_query import answer_query
 from stepscope.api.methods import QuestionMethods
 from stepscope.floor.errors import UsageError
+from stepscope.floor.path_names import path_names
 from stepscope.questions import every, find, of_one_recording
+from stepscope.store.jobs import KeptJob, check_job, kept_jobs
 from stepscope.store.manifest import is_store
 from stepscope.store.open import Store
 from stepscope.store.progress import Progress
@@ -29,6 +33,10 @@ ERRORS = {
         "the files, or import them again."
     ),
 }
+
+
+_LACKING = ("unknown-rank", "unknown-step")
+"""Errors of a job that does not have what another may have."""
 
 
 class Trace(QuestionMethods):
@@ -66,6 +74,11 @@ class Trace(QuestionMethods):
         self._scratch = scratch
         with self.scope() as scope:
             self.ranks: tuple[int, ...] = scope.ranks
+
+    @property
+    def jobs(self) -> Mapping[str, Trace]:
+        """The jobs that its files are of, by name: itself where they are of one."""
+        return {str(self.store.facts.get("job", "")): self}
 
     def scope(self) -> Scope:
         """The tables that its questions are about. Close it, or use it as a context manager."""
@@ -173,9 +186,109 @@ class Trace(QuestionMethods):
         return f"<Trace of {ranks} in {where}>"
 
 
+class TraceOfJobs(Trace):
+    """Open recordings of several jobs. Questions are asked of each, and the answers, one table, have a
+    column `job`; `jobs` has each as a trace of its own.
+    """
+
+    def __init__(
+        self, jobs: Mapping[str, Trace], about: Mapping[str, str], *, scratch: Path | None = None
+    ) -> None:
+        """Takes over open traces.
+
+        Args:
+            jobs: they, by the name of the job; closing this closes them.
+            about: what sets each job apart.
+            scratch: a folder to delete when it is closed.
+        """
+        self._jobs = dict(jobs)
+        self._about = about
+        self._scratch = scratch
+
+    @property
+    def jobs(self) -> Mapping[str, Trace]:
+        """The jobs that its files are of, by name."""
+        return self._jobs
+
+    def ask(
+        self,
+        question: str,
+        *,
+        columns: Sequence[str] | None = None,
+        sort: str | None = None,
+        **asked: Any,
+    ) -> Table:
+        """Asks each job a question by its name. A job without the ranks or steps is left out, and named.
+
+        Raises:
+            UsageError: a question, column or parameter that does not exist, or a rank or step that no
+                job has.
+        """
+        known = of_one_recording(find(question))
+        named = without_job(columns)
+        narrowing = {"rank", "step"}
+        parameters = {name: value for name, value in asked.items() if name not in narrowing}
+        check_asked(known, columns=named, sort=sort, **parameters)
+        answers: dict[str, Table] = {}
+        lacking: dict[str, UsageError] = {}
+        for name, trace in self._jobs.items():
+            try:
+                answers[name] = trace.ask(question, columns=named, sort=sort, **asked)
+            except UsageError as error:
+                if error.slug not in _LACKING:
+                    raise
+                lacking[name] = error
+        if not answers:
+            raise next(iter(lacking.values()))
+        notes = [self._note(), *(f"{name}: {error.message}." for name, error in lacking.items())]
+        answer = joined(answers, "\n".join(notes))
+        if sort is not None and sort.partition(":")[0] in answer.arrow.column_names:
+            return answer.sort(sort)
+        return answer
+
+    def scope(self) -> Scope:
+        """Refuses: tables are of one job.
+
+        Raises:
+            UsageError: always.
+        """
+        raise several_jobs(self.jobs)
+
+    def sql(self, text: str, **_: Any) -> Table:  # noqa: ARG002  # refused, whatever it is
+        """Refuses: tables are of one job.
+
+        Raises:
+            UsageError: always.
+        """
+        raise several_jobs(self.jobs)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("store", "ranks"):  # what a trace of one job has
+                raise several_jobs(self.jobs)
+            return super().__getattr__(name)
+
+    def _note(self) -> str:
+        jobs = [f"{name} ({about})" if about else name for name, about in self._about.items()]
+        return f"The files are of {len(jobs)} jobs: {', '.join(jobs)}. `--job NAME` picks one."
+
+    def close(self) -> None:
+        """Closes the stores of all jobs. Harmless when they are closed already."""
+        for trace in self._jobs.values():
+            trace.close()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def __repr__(self) -> str:
+        """Which jobs there are."""
+        return f"<Trace of {len(self._jobs)} jobs: {', '.join(self._jobs)}>"
+
+
 def open_trace(
     path: str | os.PathLike[str],
-    *,
+    *further: str | os.PathLike[str],
+    job: str | None = None,
     ranks: Iterable[int] | None = None,
     steps: Iterable[int] | None = None,
     window: tuple[int, int] | None = None,
@@ -187,10 +300,14 @@ def open_trace(
     """Opens a recording: a trace file, a folder of them, or a store.
 
     What is no store is imported first, into the user's cache, where it is found again as long as the
-    files stay as they are.
+    files stay as they are. Files of one job become one recording. Files of several are told apart, by
+    device, world size, versions, host and time; answers then have a column `job`, and the trace's
+    `jobs` has each as a trace of its own.
 
     Args:
         path: the file, folder or store.
+        further: more of them.
+        job: this job alone; all by default.
         ranks: these ranks alone; all by default.
         steps: these steps alone, as the program counts them; all by default.
         window: events that begin in this stretch of the recording alone, as (from, to) in ns since
@@ -204,7 +321,7 @@ def open_trace(
         SourceError: the path is no recording that can be read.
         DamagedSourceError: a file is damaged and `strict` was asked for.
         StoreError: the store cannot be opened or written.
-        UsageError: a rank or a step that the recording does not have.
+        UsageError: a rank, a step or a job that the recording does not have.
 
     Example:
         with stepscope.open("traces/") as trace:
@@ -212,34 +329,84 @@ def open_trace(
     """
     ranks = None if ranks is None else numbers_of(ranks, "ranks")
     steps = None if steps is None else numbers_of(steps, "steps")
-    if not isinstance(path, (str, os.PathLike)):
-        raise wrong_argument(
-            f"{path!r} is no path", "give a file's or a folder's, as in 'trace.json'"
-        )
-    if is_store(path):
-        if window is not None or not python_stack:
-            raise UsageError(
-                f"{path} is a store: a window and --no-python-stack apply to files",
-                hint="give them when the store is made: stepscope import SRC -o DIR",
-                slug="filter-on-store",
+    for one in (path, *further):
+        if not isinstance(one, (str, os.PathLike)):
+            raise wrong_argument(
+                f"{one!r} is no path", "give a file's or a folder's, as in 'trace.json'"
             )
-        return _trace(Store.open(path), ranks=ranks, steps=steps, strict=strict)
+    paths = [Path(one) for one in (path, *further)]
+    stores = [one for one in paths if is_store(one)]
+    files = [one for one in paths if one not in stores]
+    if stores and (window is not None or not python_stack):
+        raise UsageError(
+            f"{stores[0]} is a store: a window and --no-python-stack apply to files",
+            hint="give them when the store is made: stepscope import SRC -o DIR",
+            slug="filter-on-store",
+        )
+    found = [_Kept(kept, one) for one in stores for kept in kept_jobs(one)]
+    if not files:
+        return _of_jobs(found, job, ranks=ranks, steps=steps, strict=strict)
     from stepscope.store.build import open_source, renew_source
 
     reading: dict[str, Any] = {"ranks": ranks, "window": window, "python_stack": python_stack}
     reading["progress"] = progress or Progress()
-    directory = open_source(path, **reading, cache=cache, strict=strict)
+    made = open_source(files, **reading, cache=cache, strict=strict)
+    scratch, renew = (None, partial(renew_source, files, **reading)) if cache else (made, None)
     try:
-        return _trace(
-            Store.open(directory, renew=partial(renew_source, path, **reading) if cache else None),
-            ranks=ranks,
-            steps=steps,
-            scratch=None if cache else directory,
-        )
+        found += [_Kept(kept, made, renew) for kept in kept_jobs(made, renew=renew)]
+        return _of_jobs(found, job, ranks=ranks, steps=steps, strict=strict, scratch=scratch)
     except BaseException:
-        if not cache:
-            shutil.rmtree(directory, ignore_errors=True)
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A job with the directory that holds its store, and what makes that again where it is damaged."""
+
+    job: KeptJob
+    directory: Path
+    renew: Callable[[], None] | None = None
+
+    def open(self) -> Store:
+        return Store.open(self.directory / self.job.folder, renew=self.renew)
+
+
+def _of_jobs(
+    found: Sequence[_Kept], job: str | None, *, scratch: Path | None = None, **narrowed: Any
+) -> Trace:
+    """The trace of the jobs that were found."""
+    names = [one.job.name for one in found]
+    if len(set(names)) < len(names):
+        names = path_names([one.directory.absolute() / one.job.name for one in found])
+    chosen = dict(zip(names, found, strict=True))
+    if job is not None:
+        chosen = {job: chosen[check_job(job, names, "these files")]}
+    if len(chosen) == 1:
+        return _trace(next(iter(chosen.values())).open(), scratch=scratch, **narrowed)
+    traces: dict[str, Trace] = {}
+    lacking: list[UsageError] = []
+    try:
+        for name, one in chosen.items():
+            try:
+                traces[name] = _trace(one.open(), **narrowed)
+            except UsageError as error:
+                if error.slug not in _LACKING:
+                    raise
+                lacking.append(error)
+        if not traces:
+            raise lacking[0]
+    except BaseException:
+        for trace in traces.values():
+            trace.close()
+        raise
+    if len(traces) == 1:
+        (trace,) = traces.values()
+        trace._scratch = scratch
+        return trace
+    about = {name: chosen[name].job.about for name in traces}
+    return TraceOfJobs(traces, about, scratch=scratch)
 
 
 def _trace(

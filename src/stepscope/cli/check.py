@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from stepscope.cli.choices import form_options, reading_options, source_argument
+from stepscope.cli.choices import form_options, reading_options, sources_argument, typed_sources
 from stepscope.cli.output import check_form, put_answer
 from stepscope.cli.progress import open_watched
 from stepscope.floor.errors import CheckFailedError
@@ -20,11 +20,12 @@ ERRORS = {
 @click.command(
     name="check", short_help="Checks whether the tables can be trusted; exits with 3 if not."
 )
-@source_argument
+@sources_argument
 @reading_options
 @form_options
 def command(
-    source: str,
+    sources: tuple[str, ...],
+    job: str | None,
     no_cache: bool,
     strict: bool,
     as_json: bool,
@@ -40,14 +41,14 @@ def command(
     from stepscope.questions.invariants import invariants
 
     check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
-    with open_watched(source, cache=not no_cache, strict=strict) as trace:
+    with open_watched(*sources, job=job, cache=not no_cache, strict=strict) as trace:
         trace.store.check_all_files()
         answer = ask(invariants, trace.store)
     put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet)
     failed = [row["check"] for row in answer.rows() if row["severity"] == "error"]
     if failed:
         raise CheckFailedError(
-            f"{source}: {', '.join(failed)} did not hold",
+            f"{typed_sources(sources, job)}: {', '.join(failed)} did not hold",
             hint="answers that rest on it are marked; stepscope checks SRC says what was found",
             slug="check-failed",
         )

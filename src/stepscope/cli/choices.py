@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -82,6 +83,23 @@ def column_names(text: str | None) -> list[str] | None:
 
 
 source_argument = click.argument("source", metavar="SRC", type=click.Path())
+
+
+def sources_argument(command: Command) -> Command:
+    """Adds `SRC...`, files and folders that are read together, and `--job`."""
+    command = click.option(
+        "--job",
+        metavar="NAME",
+        help="Only this job, where the files are of several; answers name them.",
+    )(command)
+    return click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path())(
+        command
+    )
+
+
+def typed_sources(sources: Sequence[str], job: str | None = None) -> str:
+    """Files and folders, and the job, as they are typed."""
+    return shlex.join([*sources, *(() if job is None else ("--job", job))])
 
 
 def form_options(command: Command) -> Command:

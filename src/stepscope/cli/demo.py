@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from stepscope.cli.choices import typed_sources
 from stepscope.cli.output import put_answer
 from stepscope.cli.progress import open_watched
 from stepscope.cli.say import put, say
@@ -180,4 +181,4 @@ def _show(recorded: Recorded) -> None:
 
 def _ask(path: Path, question: str) -> None:
     with open_watched(path) as trace:
-        put_answer(trace.ask(question), source=str(path))
+        put_answer(trace.ask(question), source=typed_sources([str(path)]))

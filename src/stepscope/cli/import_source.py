@@ -8,7 +8,8 @@ from stepscope.cli.choices import (
     form_options,
     numbers_option,
     read_window,
-    source_argument,
+    sources_argument,
+    typed_sources,
 )
 from stepscope.cli.output import check_form, put_answer
 from stepscope.cli.progress import progress_on
@@ -16,7 +17,7 @@ from stepscope.cli.say import say
 
 
 @click.command(name="import", short_help="Reads traces into a store to keep.")
-@source_argument
+@sources_argument
 @click.option(
     "-o",
     "--output",
@@ -43,7 +44,8 @@ from stepscope.cli.say import say
 @click.option("--strict", is_flag=True, help="Treat any damage in a file as an error.")
 @form_options
 def command(
-    source: str,
+    sources: tuple[str, ...],
+    job: str | None,
     output: str,
     steps: tuple[int, ...] | None,
     ranks: tuple[int, ...] | None,
@@ -55,18 +57,21 @@ def command(
     as_csv: bool,
     parquet: str | None,
 ) -> None:
-    """Reads a trace file or a folder of them into a store: a directory to keep and ask again.
+    """Reads trace files, or folders of them, into a store: a directory to keep and ask again.
+
+    Files of several jobs become a store each, in folders of DIR that are named after the jobs.
 
     Lists for each file how many events were kept, repaired or dropped, where damage starts, and how
     its rank was found. Files in a folder that are not recordings are skipped and named.
     """
     from stepscope.api.trace import open_trace
     from stepscope.store.build import import_source
+    from stepscope.store.manifest import read_store_file
 
     check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
     with progress_on() as progress:
         directory = import_source(
-            source,
+            sources,
             output,
             ranks=ranks,
             steps=steps,
@@ -74,12 +79,14 @@ def command(
             python_stack=not no_python_stack,
             strict=strict,
             rank=as_rank,
+            job=job,
             progress=progress,
         )
     with open_trace(directory) as trace:
         answer = trace.ask("sources")
-        skipped = trace.store.facts.get("skipped", [])
+    skipped = read_store_file(directory).get("skipped", [])
     put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet)
     for file in skipped:
         say(f"skipped {file['path']}: {file['reason']}")
-    say(f"{directory}: ready; ask it with: stepscope summary {directory}")
+    kept = typed_sources([str(directory)])
+    say(f"{directory}: ready; ask it with: stepscope summary {kept}")

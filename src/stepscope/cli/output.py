@@ -61,7 +61,7 @@ def put_answer(
         width: in words, columns of text to fit into; None for those that stdout has.
         most: in words, at most so many rows; None for all.
         whole: in words, every column that the answer has.
-        source: the recording as it was typed, for commands that the answer advises.
+        source: the recording as it is typed, for commands that the answer advises.
 
     Raises:
         StepScopeError: the Parquet file cannot be written.

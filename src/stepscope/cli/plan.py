@@ -189,10 +189,12 @@ def _is_label(text: str) -> bool:
 
 def _from_recording(source: str, top: int) -> tuple[list[Listed], list[str]]:
     from stepscope.api.heaviest_modules import heaviest_modules
+    from stepscope.api.several import check_one_job
     from stepscope.api.trace import open_trace
     from stepscope.record.planning.rounds import Listed
 
     with open_trace(source) as trace:
+        check_one_job(trace)
         heaviest = heaviest_modules(trace, top=top, source=source)
     found = []
     for module in heaviest.modules:

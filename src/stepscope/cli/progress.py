@@ -72,11 +72,11 @@ class TerminalProgress(Progress):
 
 
 @contextmanager
-def open_watched(source: str | Path, **reading: Any) -> Iterator[Trace]:
+def open_watched(*sources: str | Path, **reading: Any) -> Iterator[Trace]:
     """Opens a recording with a bar, which is gone when it is open; `reading` is for `open_trace`."""
     from stepscope.api.trace import open_trace
 
-    with progress_on() as progress, open_trace(source, progress=progress, **reading) as trace:
+    with progress_on() as progress, open_trace(*sources, progress=progress, **reading) as trace:
         progress.finish()
         yield trace
 

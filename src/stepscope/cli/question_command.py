@@ -17,7 +17,8 @@ from stepscope.cli.choices import (
     form_options,
     narrowing_options,
     reading_options,
-    source_argument,
+    sources_argument,
+    typed_sources,
 )
 from stepscope.cli.output import check_form, put_answer
 from stepscope.cli.progress import open_watched, progress_on
@@ -49,6 +50,7 @@ def question_command(question: Question) -> click.Command:
         **asked: Any,
     ) -> None:
         from stepscope.answers.ask import check_asked
+        from stepscope.answers.jobs import several_jobs, without_job
         from stepscope.report.text import MOST_ROWS, OF_ALL_ROWS
 
         check_form(as_json=as_json, as_csv=as_csv, as_spaces=as_spaces, parquet=parquet)
@@ -63,12 +65,15 @@ def question_command(question: Question) -> click.Command:
             conditions = [parse_gate(text) for text in gates]
         parameters = {p.name: asked.pop(p.name) for p in question.parameters}
         part: dict[str, Any] = {"top": top, "columns": column_names(columns), "sort": sort}
-        check_asked(question, **part, **parameters)
+        checked = part | {"columns": without_job(part["columns"])}
+        check_asked(question, **checked, **parameters)
         with _opened(question, asked, cache=not no_cache, strict=strict) as ask:
             answer = ask(**part, **parameters)
             if picture is not None:
                 # All of it is drawn, whatever part of it is shown.
                 drawn = answer if not any(part.values()) else ask(**parameters)
+                if drawn.jobs:
+                    raise several_jobs(drawn.jobs)
                 PICTURES[question.drawing].draw(drawn, Path(picture))
             judged = judge_all(conditions, ask, parameters) if gates else []
             answer = replace(answer, gates=tuple(one.as_row() for one in judged))
@@ -81,7 +86,7 @@ def question_command(question: Question) -> click.Command:
             width=width,
             most=MOST_ROWS if top is None else None,
             whole=columns is not None or (top is not None and question.drawing in OF_ALL_ROWS),
-            source=asked.get("source", ""),
+            source=typed_sources(asked["sources"], asked["job"]) if "job" in asked else "",
         )
         if picture is not None:
             say(f"{picture}: drawn")
@@ -104,7 +109,7 @@ def _opened(
     """Opens what the question is asked of, and gives what asks it with its parameters."""
     reading: dict[str, Any] = {"cache": cache, "strict": strict}
     if question.recordings == "one":
-        with open_watched(asked["source"], **reading) as trace:
+        with open_watched(*asked["sources"], job=asked["job"], **reading) as trace:
             narrowed = {"rank": asked["ranks"], "step": asked["steps"]}
             yield lambda **more: trace.ask(question.name, **narrowed, **more)
         return
@@ -186,7 +191,7 @@ def _with_options(run: Any, question: Question) -> Any:
 
 
 def _of_one(run: Any) -> Any:
-    return source_argument(narrowing_options(run))
+    return sources_argument(narrowing_options(run))
 
 
 def _read_names(

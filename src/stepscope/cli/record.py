@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepscope.cli.all_ranks import of_one_rank, wrote_phases
-from stepscope.cli.choices import check_recorded_ranks
+from stepscope.cli.choices import check_recorded_ranks, typed_sources
 from stepscope.cli.say import put, say
 from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
 from stepscope.cli.typed_name import typed_name
@@ -335,7 +335,7 @@ def _summarise(path: Path, source: Path) -> None:
             put_answer(
                 answer if source == path else of_one_rank(answer),
                 most=MOST_ROWS,
-                source=str(source),
+                source=typed_sources([str(source)]),
             )
     except StepScopeError as error:
         # The job has done its work: that we cannot show it is no failure of the job.

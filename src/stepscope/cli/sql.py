@@ -8,20 +8,21 @@ from stepscope.cli.choices import (
     form_options,
     narrowing_options,
     reading_options,
-    source_argument,
+    sources_argument,
 )
 from stepscope.cli.output import check_form, put_answer
 from stepscope.cli.progress import open_watched
 
 
 @click.command(name="sql", short_help="Answers a question of your own, in read-only SQL.")
-@source_argument
+@sources_argument
 @click.argument("text", metavar="SQL")
 @narrowing_options
 @reading_options
 @form_options
 def command(
-    source: str,
+    sources: tuple[str, ...],
+    job: str | None,
     text: str,
     ranks: tuple[int, ...] | None,
     steps: tuple[int, ...] | None,
@@ -40,6 +41,6 @@ def command(
     are computed.
     """
     check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
-    with open_watched(source, cache=not no_cache, strict=strict) as trace:
+    with open_watched(*sources, job=job, cache=not no_cache, strict=strict) as trace:
         answer = trace.sql(text, rank=ranks, step=steps)
     put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet, whole=True)

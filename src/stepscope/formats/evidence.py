@@ -12,6 +12,7 @@ from typing import Literal
 
 Evidence = Literal[
     "file",
+    "run",
     "host-times",
     "devices",
     "device-work",
@@ -25,6 +26,8 @@ Evidence = Literal[
 
 MEANINGS: dict[Evidence, str] = {
     "file": "every event that was written is in the tables; all answers rest on it and none names it",
+    "run": "what was read together is of one run, and each file of the rank it is kept under; all answers "
+    "rest on it and none names it",
     "host-times": "when operators, calls and ranges on the host started and ended",
     "devices": "devices were recorded",
     "device-work": "everything that the devices did is in the recording",
@@ -36,7 +39,9 @@ MEANINGS: dict[Evidence, str] = {
     "steps": "where training steps start and end",
 }
 
-EVERYTHING: tuple[Evidence, ...] = tuple(kind for kind in MEANINGS if kind != "file")
+_OF_ALL: tuple[Evidence, ...] = ("file", "run")
+
+EVERYTHING: tuple[Evidence, ...] = tuple(kind for kind in MEANINGS if kind not in _OF_ALL)
 
 DEVICE_WORK: tuple[Evidence, ...] = ("devices", "device-work", "device-times", "stream-order")
 """What sums over device work rest on."""
@@ -45,7 +50,8 @@ LAUNCHED_WORK: tuple[Evidence, ...] = (*DEVICE_WORK, "launches", "own-launches")
 
 
 def bears_on(affects: str, rests_on: Iterable[str]) -> bool:
-    """Whether damage bears on what rests on these kinds of evidence; that to a file always does.
+    """Whether damage bears on what rests on these kinds of evidence; that to a file or
+    to what was read as one run always does.
 
     A question is asked with what it declares. A rule of the judge can ask in the same way, of the
     checks that failed, for the one kind that would make it wrong:
@@ -64,4 +70,4 @@ def bears_on(affects: str, rests_on: Iterable[str]) -> bool:
         True
     """
     damaged = {kind.strip() for kind in affects.split(",")}
-    return "file" in damaged or not damaged.isdisjoint(rests_on)
+    return not damaged.isdisjoint(_OF_ALL) or not damaged.isdisjoint(rests_on)

@@ -14,6 +14,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -467,4 +468,63 @@ def left_out(files: Sequence[tuple[str, str]]) -> Found:
         WARNING if files else OK,
         len(files),
         f"{label}{others} is in no answer, because it could not be read: {reason}.",
+    )
+
+
+_MINUTE_NS = 60 * 10**9
+_OVERLAP_NS = 10**7
+"""Recordings of one process follow one another; the last work of one may run on a little."""
+
+
+@check("spans_apart", "run", fine="recordings of the rank lie together.", looks_at="folder")
+def spans_apart(recorded: Sequence[tuple[int, int]]) -> Found:
+    """A rank has several recordings that lie minutes apart, or overlap. What agrees in rank, device and
+    world size is taken for cycles of one run, and answers put it together; recordings of two runs can
+    agree in all that too. Ask a file by itself where they are not one run's. It has a row only where
+    there are such.
+    """
+    ordered = sorted(recorded)
+    gaps = [later[0] - first[1] for first, later in pairwise(ordered)]
+    overlaps = sum(gap < -_OVERLAP_NS for gap in gaps)
+    far = [gap for gap in gaps if gap >= _MINUTE_NS]
+    together = (
+        "As rank, device and world size agree, they are taken for cycles of one run, and answers put "
+        "them together; ask one file by itself where they are not."
+    )
+    if overlaps:
+        return Found(
+            WARNING,
+            overlaps,
+            f"{overlaps} of {len(ordered)} recordings of the rank overlap in time with the one before, "
+            f"which cycles of one process do not. {together}",
+        )
+    return Found(
+        NOTE if far else OK,
+        len(far),
+        f"{len(ordered)} recordings of the rank lie up to {_long_text(max(far, default=0))} apart. "
+        f"{together}",
+    )
+
+
+def _long_text(ns: int) -> str:
+    """A time that is long for a recording, in the largest unit of which it has two."""
+    for unit, size in (("days", 1440), ("hours", 60), ("minutes", 1)):
+        if ns >= 2 * size * _MINUTE_NS:
+            return f"{ns / size / _MINUTE_NS:.3g} {unit}"
+    return f"{ns / 10**9:.3g} s"
+
+
+@check("ranks_guessed", "run", fine="every file says its rank.", looks_at="folder")
+def ranks_guessed(files: Sequence[tuple[str, int]]) -> Found:
+    """Neither the files nor their names say whose rank they are, so ranks follow the order of the names:
+    what is told of a rank may be true of another one. It has a row only where there are such files.
+    Export traces with the rank in their name, or initialise `torch.distributed` before recording.
+    """
+    named = [f"{Path(label).name} is rank {rank}" for label, rank in files]
+    more = f", and {len(named) - 2} more" if len(named) > 2 else ""
+    return Found(
+        NOTE if files else OK,
+        len(files),
+        f"ranks were guessed from the order of names ({', '.join(named[:2])}{more}): no file says its "
+        "rank, so a rank's number may be another's.",
     )

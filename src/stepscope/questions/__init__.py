@@ -64,7 +64,7 @@ TAKEN = frozenset(
         "calibrate", "check", "completion", "demo", "import", "plan", "questions", "record", "schema",
         "sql", "timeline-chart", "trigger",
         # what an open recording has beside its questions
-        "ask", "close", "ranks", "scope", "step-numbers", "store",
+        "ask", "close", "jobs", "ranks", "scope", "step-numbers", "store",
     }
 )  # fmt: skip
 """Names that no question can have, because they mean something else where it would be asked."""
@@ -102,13 +102,15 @@ def every() -> tuple[Question, ...]:
 
 @cache
 def _added() -> dict[str, Question]:
-    from stepscope.answers.declare import Question
+    from stepscope.answers.declare import JOB, Question
 
     def names_of(question: Question) -> list[str]:
         if question.recordings != "one":
             raise ValueError("a plug-in's question is asked of one recording")
         if question.drawing not in ("table", "tree", "text"):
             raise ValueError(f"{question.drawing!r} draws the columns of a question of ours")
+        if any(column.name == JOB.name for column in question.columns):
+            raise ValueError(f"the column {JOB.name} is that of answers about several jobs")
         return [question.name]
 
     added = load("questions", Question, names_of, {*OURS, *TAKEN})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 from stepscope.answers.text_grid import Line, wrapped
 from stepscope.questions import OURS, find
@@ -18,10 +17,10 @@ def typed(text: str | None, command: str, source: str) -> str | None:
     Args:
         text: words of ours; None stays None.
         command: what starts this StepScope here.
-        source: the recording as it was typed; empty where none was.
+        source: the recording as it is typed; empty where none was.
 
     Example:
-        >>> typed("see `stepscope idle`", "stepscope", "my run")
+        >>> typed("see `stepscope idle`", "stepscope", "'my run'")
         "see `stepscope idle 'my run'`"
     """
 
@@ -38,7 +37,7 @@ def advice_lines(label: str, text: str, *, command: str, source: str, width: int
         label: stands before the commands, or the words where there are none.
         text: words of ours, with commands between backquotes.
         command: what starts this StepScope here.
-        source: the recording as it was typed; empty where none was.
+        source: the recording as it is typed; empty where none was.
         width: columns of text to fit into; a command is not broken.
     """
     commands = list(
@@ -65,4 +64,4 @@ def _command(advised: re.Match[str], command: str, source: str) -> str | None:
     """The command line of a question about the recording; None for other commands."""
     if not source or advised[1] not in OURS or find(advised[1]).recordings != "one":
         return None
-    return f"{command} {advised[1]} {shlex.quote(source)}{advised[3]}"
+    return f"{command} {advised[1]} {source}{advised[3]}"

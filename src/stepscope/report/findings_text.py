@@ -30,7 +30,7 @@ def findings_lines(
         width: columns of text to fit into.
         most: findings to show at most; None for all.
         command: what starts this StepScope where it is read.
-        source: the recording as it was typed.
+        source: the recording as it is typed.
     """
     lines = [Line(text, "title") for text in wrapped(table.question.asks, width)]
     rows = table.rows()

@@ -49,7 +49,7 @@ def summary_lines(
         table: an answer to the question `summary`.
         width: columns of text to fit into; no line is wider.
         command: what starts this StepScope where it is read.
-        source: the recording as it was typed.
+        source: the recording as it is typed.
     """
     sections: dict[str, list[Row]] = {}
     for row in table.rows():

@@ -7,12 +7,13 @@ Colour only where stdout is a terminal; elsewhere plain lines of a fixed width, 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
-from stepscope.answers.text_grid import Line
+from stepscope.answers.text_grid import Line, note_lines
 from stepscope.floor.quoting import one_line, printable
 from stepscope.report.advice import typed
 
@@ -27,6 +28,9 @@ PIPED_WIDTH = 120
 
 OF_ALL_ROWS: tuple[Drawing, ...] = ("overview",)
 """Drawings whose words make no sense of the first rows alone: these are shown as a grid."""
+
+_LAYOUTS: tuple[Drawing, ...] = ("overview", "paragraphs")
+"""Drawings that are about one job; of several, each is drawn."""
 
 _COLOURS = {
     "title": "bold",
@@ -63,8 +67,10 @@ def answer_lines(
         most: rows to show at most; None for all.
         whole: show every column that the answer has.
         command: what starts this StepScope where it is read: an answer's own words say `stepscope`.
-        source: the recording as it was typed, which commands in the answer's words then name.
+        source: the recording as it is typed, which commands in the answer's words then name.
     """
+    if table.jobs and not (whole or table.is_sorted) and table.question.drawing in _LAYOUTS:
+        return _each_job(table, width=width, most=most, command=command, source=source)
     drawing = "table" if whole or table.is_sorted else table.question.drawing
     if drawing == "overview":
         from stepscope.report.summary_text import summary_lines
@@ -85,6 +91,19 @@ def answer_lines(
 
         return scaling_lines(table, width=width)
     return table.lines(width=width, most=most, whole=whole)
+
+
+def _each_job(
+    table: Table, *, width: int, most: int | None, command: str, source: str
+) -> list[Line]:
+    """The layout of each job's own answer, one after the other."""
+    lines = [*note_lines(table.note, width), Line("")]
+    for name, answer in table.jobs.items():
+        lines += [Line(f"== {printable(name)}", "head"), Line("")]
+        asked = f"{source} --job {shlex.quote(name)}" if source else source
+        lines += answer_lines(answer, width=width, most=most, command=command, source=asked)
+        lines.append(Line(""))
+    return lines[:-1]
 
 
 def _to_be_typed(table: Table, command: str, source: str) -> Table:

@@ -1,4 +1,5 @@
-"""Makes stores: imports a source's recordings, rank by rank, into a directory of Parquet files.
+"""Makes stores: imports a source's recordings, rank by rank, into a directory of Parquet files for each
+job that they are of.
 
 A store is made under another name and renamed when it is complete, so that a store that can be seen is
 a store that can be used, whatever stops the import.
@@ -12,8 +13,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from stepscope.store.cache import (
     trim,
     unfinished_beside,
 )
+from stepscope.store.jobs import KeptJob, check_job, folders_for, kept_jobs, write_jobs
 from stepscope.store.manifest import (
     STORE_FILE,
     check_contents,
@@ -44,8 +46,8 @@ from stepscope.store.open import Store
 from stepscope.store.progress import SILENT, Progress, advancing
 
 if TYPE_CHECKING:
-    from stepscope.formats.runs import Recording, Run
-    from stepscope.store.job import Job
+    from stepscope.formats import runs
+    from stepscope.store.job import Done, Job
 
 PARALLEL_BYTES = 32 << 20
 """Below this much text, starting further processes costs more than they save."""
@@ -81,10 +83,11 @@ class ImportOptions:
     python_stack: bool = True
     strict: bool = False
     rank: int | None = None
+    job: str | None = None
 
 
 def import_source(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str],
     *,
     ranks: Iterable[int] | None = None,
@@ -93,12 +96,15 @@ def import_source(
     python_stack: bool = True,
     strict: bool = False,
     rank: int | None = None,
+    job: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Imports a recording, or a folder or an archive of them, into a store to keep.
 
+    Recordings of several jobs become a store each, in folders of the directory named after the jobs.
+
     Args:
-        source: the file or folder.
+        source: the file or folder, or several of them.
         output: the store's directory; a store that is there is replaced, anything else is refused.
         ranks: ranks to import; all by default.
         steps: steps to keep; all by default.
@@ -106,25 +112,28 @@ def import_source(
         python_stack: whether Python frames are kept.
         strict: whether damage is an error.
         rank: the rank of a single recording, when the caller knows better than the file.
+        job: the job to import; all by default.
         progress: told how far it is.
 
     Returns:
-        The store's directory.
+        The store's directory, or the one that holds those of several jobs.
 
     Raises:
         SourceError: the source holds no recording, or cannot be read.
         DamagedSourceError: it is damaged and `strict` is set.
         StoreError: the store cannot be written.
-        UsageError: a rank or step that the source does not have.
+        UsageError: a rank, step or job that the source does not have.
     """
     # The store that a link leads to is replaced, and not the link.
     target = Path(os.path.realpath(output))
-    if is_store(source):
-        raise SourceError(
-            f"{source}: is a store already",
-            hint=f"ask it with: stepscope summary {source}",
-            slug="already-a-store",
-        )
+    sources = _paths(source)
+    for path in sources:
+        if is_store(path):
+            raise SourceError(
+                f"{path}: is a store already",
+                hint=f"ask it with: stepscope summary {path}",
+                slug="already-a-store",
+            )
     with _as_store_error(target):
         _check_replaceable(target)
     options = ImportOptions(
@@ -134,13 +143,19 @@ def import_source(
         python_stack,
         strict,
         rank,
+        job,
     )
     with _as_store_error(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with locked(target) as held:
             _check_replaceable(target)
-            _make(Path(source), target, options, progress or SILENT, held=held)
+            _make(sources, target, options, progress or SILENT, held=held)
     return Path(output)
+
+
+def _paths(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    given = [source] if isinstance(source, str | os.PathLike) else source
+    return [Path(one) for one in given]
 
 
 def _is_working_directory(target: Path) -> bool:
@@ -174,7 +189,7 @@ def _check_replaceable(target: Path) -> None:
 
 
 def open_source(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     ranks: Iterable[int] | None = None,
     window: tuple[int, int] | None = None,
@@ -183,12 +198,13 @@ def open_source(
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """The store of a source: the cached one when the source is as it was, else one made now.
+    """The store of a source: the cached one when the source is as it was, else one made now. Of
+    recordings of several jobs, the directory with a store for each (`jobs.kept_jobs`).
 
     It has all steps: narrowing to some is quick on a complete store, which then serves every other.
 
     Args:
-        source: a file or folder with recordings.
+        source: a file or folder with recordings, or several of them.
         ranks: ranks that are needed; all by default.
         window: stretch of each recording that is needed (ns from its start).
         python_stack: whether Python frames are needed.
@@ -199,38 +215,40 @@ def open_source(
     Raises:
         SourceError, DamagedSourceError, StoreError: as for `import_source`.
     """
-    path = Path(source)
+    paths = _paths(source)
     options = _reading_options(ranks, window, python_stack, strict)
     progress = progress or SILENT
     if not cache:
         scratch = Path(tempfile.mkdtemp(prefix="stepscope-"))
         try:
             with _as_store_error(scratch):
-                _build(path, scratch, options, progress)
+                _build(paths, scratch, options, progress)
         except BaseException:
             shutil.rmtree(scratch, ignore_errors=True)
             raise
         return scratch
-    if not path.exists():
-        raise SourceError(
-            f"{path}: no such file or folder", hint="check the path", slug="no-such-file"
-        )
-    store = _place_in_cache(path, options)
+    for path in paths:
+        if not path.exists():
+            raise SourceError(
+                f"{path}: no such file or folder", hint="check the path", slug="no-such-file"
+            )
+    store = _place_in_cache(paths, options)
     if not (store / STORE_FILE).is_file():
         with _cache_locked(store) as held:
             if not (store / STORE_FILE).is_file():
-                _make(path, store, options, progress, held=held)
+                _make(paths, store, options, progress, held=held)
                 trim(store.parent, store)
     mark_used(store)
     if strict:
-        renew = partial(renew_source, path, ranks, window, python_stack, progress)
-        with Store.open(store, renew=renew) as opened:
-            refuse_damage(opened)
+        renew = partial(renew_source, paths, ranks, window, python_stack, progress)
+        for job in kept_jobs(store, renew=renew):
+            with Store.open(store / job.folder, renew=renew) as opened:
+                refuse_damage(opened)
     return store
 
 
 def renew_source(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     ranks: Iterable[int] | None = None,
     window: tuple[int, int] | None = None,
     python_stack: bool = True,
@@ -244,22 +262,24 @@ def renew_source(
     # Imported here: it is rare.
     from logging import getLogger
 
-    path = Path(source)
+    paths = _paths(source)
     options = _reading_options(ranks, window, python_stack)
-    store = _place_in_cache(path, options)
+    store = _place_in_cache(paths, options)
     with _cache_locked(store) as held:
         if _is_intact(store):  # another process was first
             return
         getLogger("stepscope").warning(
-            printable(f"stepscope: what was kept of {path} is damaged, and is made again")
+            printable(f"stepscope: what was kept of {_named(paths)} is damaged, and is made again")
         )
-        _make(path, store, options, progress or SILENT, held=held)
+        _make(paths, store, options, progress or SILENT, held=held)
 
 
 def _is_intact(store: Path) -> bool:
     try:
-        facts = read_store_file(store)
-        check_contents(store, listed_files(store, facts), largest=None)
+        for job in kept_jobs(store):
+            directory = store / job.folder
+            facts = read_store_file(directory)
+            check_contents(directory, listed_files(directory, facts), largest=None)
     except StoreError:
         return False
     return True
@@ -275,16 +295,17 @@ def _reading_options(
     return ImportOptions(chosen, None, window, python_stack, strict)
 
 
-def _place_in_cache(path: Path, options: ImportOptions) -> Path:
+def _place_in_cache(paths: list[Path], options: ImportOptions) -> Path:
     directory = cache_directory()
-    described = {
+    described: dict[str, Any] = {
         "ranks": options.ranks,
         "window": options.window,
         "python_stack": options.python_stack,
     }
-    key = cache_key(path, described)
+    key = cache_key(paths[0], described, beside=paths[1:])
     if not _same_plug_ins(directory / key):
-        key = cache_key(path, {**described, "plug_ins": versions("formats")})
+        described["plug_ins"] = versions("formats")
+        key = cache_key(paths[0], described, beside=paths[1:])
     return directory / key
 
 
@@ -317,77 +338,133 @@ def _same_plug_ins(store: Path) -> bool:
 # -- making ----------------------------------------------------------------------------------------
 
 
-def _build(source: Path, directory: Path, options: ImportOptions, progress: Progress) -> None:
+def _build(
+    sources: list[Path], directory: Path, options: ImportOptions, progress: Progress
+) -> None:
     # Imported here: a command that finds its store in the cache must not wait for the readers.
     from stepscope.formats.registry import FORMATS
     from stepscope.formats.runs import find_run
-    from stepscope.link.checks import left_out
     from stepscope.store.job import run_job
-    from stepscope.store.ranks import add_check, merge_spans
     from stepscope.store.workers import run_jobs
 
-    run = find_run(source, rank=options.rank)
-    recordings = _chosen(run, options.ranks, source)
-    jobs = _jobs(recordings, directory, options)
-    size = sum(recording.member.size for recording in recordings)
-    progress.start(f"Reading {source.name}", total=None, unit="bytes")
+    run = find_run(*sources, rank=options.rank)
+    chosen = _chosen(run, options, _named(sources))
+    folders = folders_for([job.name for job in chosen]) if len(chosen) > 1 else [""]
+    work = [
+        _jobs(job.recordings, directory / folder, options)
+        for job, folder in zip(chosen, folders, strict=True)
+    ]
+    jobs = [one for of_job in work for one in of_job]
+    if len(jobs) > 1:
+        jobs = [replace(one, threads=1) for one in jobs]
+    size = sum(recording.member.size for job in chosen for recording in job.recordings)
+    progress.start(f"Reading {sources[0].name}", total=None, unit="bytes")
     workers = min(len(jobs), os.cpu_count() or 1)
     if workers > 1 and size >= PARALLEL_BYTES:
         done = run_jobs(jobs, workers, progress)
     else:
         done = [run_job(job, advancing(progress)) for job in jobs]
     progress.finish()
+    _check_ranks(options.ranks, [one.rank for one in done], _named(sources))
+    if options.steps is not None:
+        _check_steps(options.steps, {step for one in done for step in one.steps})
+    facts: dict[str, Any] = {
+        "source": _named(sources),
+        "skipped": [{"path": path, "reason": reason} for path, reason in run.skipped],
+    }
+    if run.skipped or any(recording.format not in FORMATS for recording in run.recordings):
+        facts["plug_ins"] = versions("formats")
+    made = iter(done)
+    kept = []
+    for job, folder, of_job in zip(chosen, folders, work, strict=True):
+        if _finish(directory / folder, job, run, [next(made) for _ in of_job], options, facts):
+            kept.append(KeptJob(job.name, job.about, folder))
+    if len(chosen) > 1:
+        write_jobs(directory, kept, facts)
+
+
+def _named(sources: list[Path]) -> str:
+    return ", ".join(map(str, sources))
+
+
+def _finish(
+    directory: Path,
+    job: runs.Job,
+    run: runs.Run,
+    done: list[Done],
+    options: ImportOptions,
+    facts: dict[str, Any],
+) -> bool:
+    """Makes a store of what was written of the ranks of a job; none of a job without the steps that
+    were asked for, which then is deleted.
+    """
+    from stepscope.link.checks import left_out, ranks_guessed
+    from stepscope.store.ranks import add_check, merge_spans
+
+    if options.steps is not None:
+        there = {step for one in done for step in one.steps}
+        facts = {**facts, "steps": sorted(there.intersection(options.steps))}
+        if not facts["steps"]:
+            shutil.rmtree(directory)
+            return False
     ranks = [one.rank for one in done]
     for rank in ranks:
         merge_spans(directory, rank)
-    if run.unreadable:
-        add_check(directory, min(ranks), left_out.row(run.unreadable))
-    facts: dict[str, Any] = {
-        "source": str(source),
-        "ranks": sorted(ranks),
-        "skipped": [{"path": path, "reason": reason} for path, reason in run.skipped],
-    }
-    if options.steps is not None:
-        facts["steps"] = _kept(options.steps, {step for one in done for step in one.steps})
-    if run.skipped or any(recording.format not in FORMATS for recording in run.recordings):
-        facts["plug_ins"] = versions("formats")
-    write_store_file(directory, facts)
+    guessed = [(one.member.label, one.rank) for one in job.recordings if one.rule == "order"]
+    for check, files in ((left_out, run.unreadable), (ranks_guessed, guessed)):
+        if files:
+            add_check(directory, min(ranks), check.row(files))
+    write_store_file(directory, {"job": job.name, "ranks": sorted(ranks), **facts})
+    return True
 
 
-def _kept(asked: Iterable[int], there: set[int]) -> list[int]:
-    """The steps that were asked for and that some rank has."""
-    kept = sorted(there.intersection(asked))
-    if not kept:
-        raise errors.UsageError(
-            f"no step {', '.join(map(str, asked))} in the recording",
-            hint=f"it has the steps {', '.join(map(str, sorted(there)[:20])) or 'none'}",
-            slug="unknown-step",
-        )
-    return kept
+def _chosen(run: runs.Run, options: ImportOptions, source: str) -> list[runs.Job]:
+    """The jobs that are imported, with the recordings of the ranks that are.
+
+    Raises:
+        UsageError: there is no such job or rank.
+    """
+    jobs = run.jobs
+    if options.job is not None:
+        name = check_job(options.job, [job.name for job in jobs], source)
+        jobs = [job for job in jobs if job.name == name]
+    ranks = options.ranks
+    if ranks is None or any(one.rank < 0 for job in jobs for one in job.recordings):
+        return jobs
+    _check_ranks(ranks, [one.rank for job in jobs for one in job.recordings], source)
+    narrowed = [
+        replace(job, recordings=[one for one in job.recordings if one.rank in ranks])
+        for job in jobs
+    ]
+    return [job for job in narrowed if job.recordings]
 
 
-def _chosen(run: Run, ranks: tuple[int, ...] | None, source: Path) -> list[Recording]:
-    if ranks is None or any(recording.rank < 0 for recording in run.recordings):
-        return run.recordings
-    chosen = [recording for recording in run.recordings if recording.rank in ranks]
-    known = sorted({recording.rank for recording in run.recordings})
-    absent = sorted(set(ranks) - set(known))
+def _check_ranks(wanted: tuple[int, ...] | None, known: list[int], source: str) -> None:
+    absent = sorted(set(wanted or ()) - set(known))
     if absent:
         raise errors.UsageError(
             f"{source}: no rank {', '.join(map(str, absent))}",
-            hint=f"it has the ranks {', '.join(map(str, known))}",
+            hint=f"it has the ranks {', '.join(map(str, sorted(set(known))))}",
             slug="unknown-rank",
         )
-    return chosen
 
 
-def _jobs(recordings: list[Recording], directory: Path, options: ImportOptions) -> list[Job]:
+def _check_steps(wanted: Iterable[int], there: set[int]) -> None:
+    """Refuses steps of which no rank has one."""
+    if there.isdisjoint(wanted):
+        raise errors.UsageError(
+            f"no step {', '.join(map(str, wanted))} in the recording",
+            hint=f"it has the steps {', '.join(map(str, sorted(there)[:20])) or 'none'}",
+            slug="unknown-step",
+        )
+
+
+def _jobs(recordings: list[runs.Recording], directory: Path, options: ImportOptions) -> list[Job]:
     from stepscope.store.job import Job
 
-    by_rank: dict[int, list[Recording]] = {}
+    by_rank: dict[int, list[runs.Recording]] = {}
     for recording in recordings:
         by_rank.setdefault(recording.rank, []).append(recording)
-    several = len(by_rank) > 1
     return [
         Job(
             directory=str(directory),
@@ -400,7 +477,6 @@ def _jobs(recordings: list[Recording], directory: Path, options: ImportOptions) 
             window=options.window,
             python_stack=options.python_stack,
             strict=options.strict,
-            threads=1 if several else None,
         )
         for rank, of_rank in sorted(by_rank.items())
     ]
@@ -426,7 +502,7 @@ def refuse_damage(store: Store) -> None:
 
 
 def _make(
-    source: Path, target: Path, options: ImportOptions, progress: Progress, *, held: bool
+    sources: list[Path], target: Path, options: ImportOptions, progress: Progress, *, held: bool
 ) -> None:
     """Builds a store beside its place, and puts it there when it is complete.
 
@@ -438,7 +514,7 @@ def _make(
             remove_leftovers(target)
         unfinished = unfinished_beside(target)
         try:
-            _build(source, unfinished, options, progress)
+            _build(sources, unfinished, options, progress)
             _put_in_place(unfinished, target)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)

@@ -18,12 +18,12 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stepscope.store.manifest import holds_only_a_store, is_store
+from stepscope.store.manifest import UNFINISHED, holds_only_a_store, is_store
 
 DEFAULT_BYTES = 20 << 30
 ROOMS = ("floor", "schema", "formats", "link", "store")
@@ -52,21 +52,25 @@ def cache_bytes() -> int:
     return DEFAULT_BYTES
 
 
-def cache_key(path: Path, options: dict[str, Any]) -> str:
+def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = ()) -> str:
     """A name for the store of a source as it is now, read in a certain way.
 
     Args:
         path: a file, or a folder all of whose files count.
         options: what else changes the store.
+        beside: further files and folders that are read with it.
     """
     path = path.resolve()
+    sources = [path, *(other.resolve() for other in beside)]
     files: list[tuple[str, int, int]] = []
-    if path.is_dir():
-        for folder, _, names in os.walk(path):
-            files += [_state(Path(folder) / name) for name in sorted(names)]
-    else:
-        files.append(_state(path))
-    described = json.dumps([_digest_of_code(), str(path), sorted(files), options], sort_keys=True)
+    for source in sources:
+        if source.is_dir():
+            for folder, _, names in os.walk(source):
+                files += [_state(Path(folder) / name) for name in sorted(names)]
+        else:
+            files.append(_state(source))
+    named = [str(source) for source in sources]
+    described = json.dumps([_digest_of_code(), named, sorted(files), options], sort_keys=True)
     digest = hashlib.sha256(described.encode("utf-8", "surrogateescape")).hexdigest()[:24]
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in path.name)
     return f"{plain[:40].strip('.') or 'run'}-{digest}"
@@ -134,7 +138,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 def unfinished_beside(target: Path, new: str = "") -> Path:
     """A new folder beside a store that is to be made."""
-    made = target.with_name(f".{target.name}.partial-{new}{os.getpid()}-{os.urandom(4).hex()}")
+    made = target.with_name(f".{target.name}{UNFINISHED}{new}{os.getpid()}-{os.urandom(4).hex()}")
     made.mkdir()
     return made
 
@@ -145,9 +149,9 @@ def remove_leftovers(target: Path) -> None:
     One that was killed while it took the place of another store gives that one back.
     """
     for entry in _entries(target.parent):
-        if entry.name.startswith(f".{target.name}.partial-") and _is_ours(entry):
+        if entry.name.startswith(f".{target.name}{UNFINISHED}") and _is_ours(entry):
             left = Path(entry.path)
-            was_in_place = entry.name.startswith(f".{target.name}.partial-old-")
+            was_in_place = entry.name.startswith(f".{target.name}{UNFINISHED}old-")
             if was_in_place and is_store(left) and not target.exists():
                 left.rename(target)
             else:

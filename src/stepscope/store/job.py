@@ -25,9 +25,11 @@ from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import format_named
 from stepscope.formats.runs import rank_of_single
 from stepscope.formats.tables import Facts, RankTables, ReadReport
+from stepscope.link.checks import OK, spans_apart
 from stepscope.link.rank import link_rank
 from stepscope.schema.tables import TABLES
 from stepscope.store.narrow import narrowed
+from stepscope.store.ranks import add_check
 from stepscope.store.without_pandas import leave_out_pandas
 from stepscope.store.without_secrets import leave_out_secrets
 from stepscope.store.write import write_tables
@@ -74,6 +76,7 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> Done:
     """
     rank, rule, origin, shift = job.rank, job.rule, None, 0
     steps: set[int] = set()
+    recorded: list[tuple[int, int]] = []
     for span, (path, name, format_name) in enumerate(job.sources):
         member = next(found for found in members(Path(path)) if found.name == name)
         known = format_named(format_name)
@@ -95,6 +98,8 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> Done:
         for table in ("step", "phase_step"):
             steps.update(pc.unique(written[table]["step"]).to_pylist())
         written = narrowed(written, job.steps, job.window)
+        if known.timed and facts.start_epoch_ns is not None:
+            recorded.append((facts.start_epoch_ns, facts.start_epoch_ns + lasted))
         if span == 0:
             origin = facts.start_epoch_ns
         elif origin is not None and facts.start_epoch_ns is not None:
@@ -105,6 +110,9 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> Done:
         leave_out_secrets(written)
         write_tables(Path(job.directory), written, rank=rank, span=span, shift_ns=shift)
         shift += lasted
+    apart = spans_apart.row(recorded)
+    if apart["severity"] != OK:
+        add_check(Path(job.directory), rank, apart)
     return Done(rank, sorted(steps))
 
 

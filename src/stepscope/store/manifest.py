@@ -23,6 +23,9 @@ from stepscope.schema.tables import STORE_VERSION
 STORE_FILE = "store.json"
 """A directory without it is no store, or an unfinished one."""
 
+UNFINISHED = ".partial-"
+"""In the name of a directory in which a store is being made, or was when the import was stopped."""
+
 LARGE_BYTES = 64 << 20
 """A larger file is not compared when it is first used."""
 
@@ -193,10 +196,13 @@ def is_store(path: str | os.PathLike[str]) -> bool:
 
 def holds_only_a_store(directory: Path) -> bool:
     """Whether nothing else is lost when a directory is deleted: it has the files of a store, some or
-    all, and no other. One without any file has nothing to lose."""
+    all, or the stores of several jobs, and no other. One without any file has nothing to lose."""
+    of_jobs = _folders_of_jobs(directory)
     with os.scandir(directory) as entries:
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
+            if is_folder and entry.name in of_jobs and holds_only_a_store(Path(entry.path)):
+                continue
             if is_folder and _RANK_FOLDER.fullmatch(entry.name):
                 with os.scandir(entry.path) as files:
                     for file in files:
@@ -208,10 +214,24 @@ def holds_only_a_store(directory: Path) -> bool:
     return True
 
 
+def _folders_of_jobs(directory: Path) -> set[str]:
+    """The folders in which a directory has the stores of several jobs."""
+    if UNFINISHED in directory.name:  # the file that lists them is written last
+        return {folder.name for folder in directory.glob("*/")}
+    try:
+        facts = json.loads((directory / STORE_FILE).read_text(encoding="utf-8"))
+        return {str(job["folder"]) for job in facts.get("jobs", ())}
+    except FileNotFoundError:
+        return set()
+    except (OSError, ValueError, RecursionError, AttributeError, TypeError, KeyError):
+        return {folder.name for folder in directory.glob("*/") if _has_rank_folders(folder)}
+
+
 def _is_ours(directory: Path) -> bool:
     """Whether `store.json` is one of ours, and no other program's file of that name."""
-    if _has_rank_folders(directory):
-        return True  # it may be damaged
+    # It may be damaged.
+    if _has_rank_folders(directory) or any(map(_has_rank_folders, directory.glob("*/"))):
+        return True
     try:
         facts = json.loads((directory / STORE_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

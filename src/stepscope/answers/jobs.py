@@ -1,0 +1,78 @@
+"""One answer about several jobs: the answers about each, in one table with a column `job`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from stepscope.answers.declare import JOB
+from stepscope.answers.table import Table
+from stepscope.floor.errors import UsageError
+
+ERRORS = {
+    "several-jobs": (
+        "The files hold recordings of several jobs, and this takes one. SQL, charts and `check` pick it "
+        "with `--job NAME`, as `stepscope.open` does with `job=`; for a comparison or a plan name the "
+        "files of one job, or keep a store of each with `stepscope import`. Jobs are told apart by "
+        "device, world size, versions, host and time."
+    ),
+}
+
+
+_PICK = "pick one with --job NAME (in Python job=), or name the files of one job"
+NAME_FILES = (
+    "name the files of one job, or keep a store of each: stepscope import SRC -o DIR, then DIR/NAME"
+)
+
+
+def several_jobs(names: Collection[str], hint: str = _PICK) -> UsageError:
+    """The error of what takes one job and was given several."""
+    return UsageError(
+        f"the files are of {len(names)} jobs, and this takes one: {', '.join(names)}",
+        hint=hint,
+        slug="several-jobs",
+    )
+
+
+def without_job(columns: Sequence[str] | None) -> Sequence[str] | None:
+    """The columns that the answer about one job has, of those that were asked for."""
+    return None if columns is None else [name for name in columns if name != JOB.name]
+
+
+def joined(answers: Mapping[str, Table], note: str) -> Table:
+    """The answers about several jobs as one; each stays beside it, in `Table.jobs`.
+
+    Args:
+        answers: the answer about each job, by the job's name, all to one question.
+        note: what is to be known about the jobs.
+    """
+    import pyarrow as pa
+
+    parts = [
+        answer.arrow.add_column(0, JOB.name, pa.array([name] * len(answer), pa.string()))
+        for name, answer in answers.items()
+    ]
+    first = next(iter(answers.values()))
+    question = replace(first.question, columns=(JOB, *first.question.columns))
+    rows = pa.concat_tables(parts, promote_options="default").combine_chunks()
+    return replace(
+        first,
+        question=question,
+        arrow=rows,
+        sources=tuple(path for answer in answers.values() for path in answer.sources),
+        checks=tuple(
+            {**check, "explanation": f"{name}: {check['explanation']}"}
+            for name, answer in answers.items()
+            for check in answer.checks
+        ),
+        note="\n".join(filter(None, (_notes(answers), note))),
+        jobs=dict(answers),
+    )
+
+
+def _notes(answers: Mapping[str, Table]) -> str:
+    """The notes of all answers; one that all have is not repeated."""
+    notes = {answer.note for answer in answers.values()}
+    if len(notes) == 1:
+        return notes.pop()
+    return "\n".join(f"{name}: {answer.note}" for name, answer in answers.items() if answer.note)

@@ -1,0 +1,114 @@
+"""A directory with the stores of several jobs, and what is kept about them.
+
+The recordings of one job make one store. Where files turned out to be of several jobs, each has a store
+in a folder of its own, which can be asked by itself, and a `store.json` beside them lists them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from stepscope.floor.errors import StoreError, UsageError
+from stepscope.store.manifest import damaged_store, read_store_file, write_store_file
+
+ERRORS = {
+    "unknown-job": (
+        "`--job` names a job that the files do not hold. The hint lists those they hold; a file or "
+        "folder that is of one job has one."
+    ),
+}
+
+_UNPLAIN = re.compile(r"[^\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptJob:
+    """A job whose store is kept.
+
+    Args:
+        name: what to call it.
+        about: what sets it apart from the others; empty where it is the only one.
+        folder: its store's folder in the directory; empty where the directory is the store.
+    """
+
+    name: str
+    about: str = ""
+    folder: str = ""
+
+
+def kept_jobs(directory: Path, *, renew: Callable[[], None] | None = None) -> list[KeptJob]:
+    """The jobs whose stores a directory holds; a store is one job's.
+
+    Args:
+        directory: the store, or what holds several.
+        renew: makes it again, at its place; without, damage is an error.
+
+    Raises:
+        StoreError: it is no store, cannot be read, or is of another version.
+    """
+    try:
+        return _listed(directory)
+    except StoreError as error:
+        if renew is None or error.slug != "store-damaged":
+            raise
+    renew()
+    return _listed(directory)
+
+
+def _listed(directory: Path) -> list[KeptJob]:
+    facts = read_store_file(directory)
+    if "jobs" not in facts:
+        return [KeptJob(str(facts.get("job") or directory.name))]
+    try:
+        jobs = [KeptJob(**job) for job in facts["jobs"]]
+        plain = all(job.folder and Path(job.folder).name == job.folder for job in jobs)
+    except TypeError as error:
+        raise damaged_store(directory, str(error)) from None
+    if not plain or not jobs:
+        raise damaged_store(directory, "it names no folders of its own")
+    return jobs
+
+
+def write_jobs(directory: Path, jobs: Sequence[KeptJob], facts: Mapping[str, Any]) -> None:
+    """Writes what is kept about the stores of several jobs, when they are complete."""
+    write_store_file(directory, {**facts, "ranks": [], "jobs": [asdict(job) for job in jobs]})
+
+
+def folders_for(names: Sequence[str]) -> list[str]:
+    """A folder's name for each job, no two alike.
+
+    >>> folders_for(["a/b", "a b", "c"])
+    ['a-b', 'a-b-2', 'c']
+    """
+    folders: list[str] = []
+    for name in names:
+        plain = _UNPLAIN.sub("-", name).strip(".-")[:80] or "job"
+        taken = {folder.casefold() for folder in folders}
+        number, folder = 1, plain
+        while folder.casefold() in taken:
+            number += 1
+            folder = f"{plain}-{number}"
+        folders.append(folder)
+    return folders
+
+
+def check_job(name: str, known: Sequence[str], source: str) -> str:
+    """The name of a job, when it is one of those known.
+
+    Raises:
+        UsageError: it is not. Suggests the nearest and lists the rest.
+    """
+    if name in known:
+        return name
+    near = difflib.get_close_matches(name, known, n=3)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    raise UsageError(
+        f"no job {name!r} in {source}",
+        hint=f"{hint}it has: {', '.join(known)}",
+        slug="unknown-job",
+    )
