@@ -102,7 +102,7 @@ def test_unknown_ranks_and_steps_are_refused_at_once(store):
         {"rank": 0.5},
         {"rank": [0, "1"]},
         {"step": True},
-        {"step": object()},
+        {"step": 1j},
         {"top": "3"},
         {"top": 1.5},
         {"columns": "path"},
