@@ -70,3 +70,45 @@ def of_unknown_size(r: Recorder) -> None:
 @pytest.mark.parametrize("step", [bucketed, tensor_parallel, of_unknown_size])
 def test_buckets_activations_and_unknown_sizes_are_not(found: Any, step: Any) -> None:
     assert found(training(step), "small-all-reduces") == []
+
+
+def served(r: Recorder) -> None:
+    """A tensor-parallel server, whose batches change: no backward, so no gradients."""
+    for number in range(60):
+        compute(r)
+        all_reduce(r, (number % 5 + 1) * 768, 20)
+
+
+def test_activations_of_a_server_are_not_gradients(found: Any) -> None:
+    assert found(training(served), "small-all-reduces") == []
+
+
+def on_the_host(sizes: tuple[int, ...]) -> Any:
+    """The same with gloo, on CPUs: only the host's calls are recorded, with their shapes."""
+
+    def step(r: Recorder) -> None:
+        with r.backward("AddmmBackward0", r.number()), r.operator("aten::mm", [[64, 64]], "float"):
+            r.now += 20_000
+        for elements in sizes:
+            with r.operator("c10d::allreduce_", [[elements]]):
+                r.now += 150
+
+    trace = training(step)
+    for event in trace["traceEvents"]:
+        if event["name"] == "c10d::allreduce_":  # a list of tensors
+            dims = event["args"]["Input Dims"]
+            event["args"] |= {"Input Dims": [dims, []], "Input type": ["TensorList", ""]}
+            event["args"]["Concrete Inputs"] = ["", ""]
+    return trace
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [(PARAMETERS, [98.0]), ((2**18,) * 20, [])])
+def test_calls_of_the_host_count_where_there_is_no_device(
+    found: Any, sizes: tuple[int, ...], expected: list[float]
+) -> None:
+    trace = on_the_host(sizes)
+    trace["deviceProperties"] = []
+    trace["traceEvents"] = [
+        e for e in trace["traceEvents"] if e["cat"] in ("cpu_op", "user_annotation")
+    ]
+    assert [row["value"] for row in found(trace, "small-all-reduces")] == expected
