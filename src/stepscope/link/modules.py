@@ -307,7 +307,8 @@ def _with_backward(
 ) -> Int32s:
     """Gives rows of the backward the module of their forward operator.
 
-    A gradient is accumulated right after the backward that made it, and has no number of its own:
+    A gradient is accumulated right after the backward that made it (torch gives `AccumulateGrad` the
+    highest number, and autograd runs the highest first), and has no number of its own in a trace:
     it belongs to the module of the backward before it. Reductions over ranks that start there
     gather the gradients of many modules and belong to none.
     """

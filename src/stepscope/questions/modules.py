@@ -130,7 +130,13 @@ def modules(scope: Scope, depth: int | None = None) -> pa.Table:
 
     Backward work is launched by autograd's threads, outside of any module: it belongs to the
     module whose forward it undoes, joined by sequence number and forward thread or by the
-    recorder's `fwdbwd` arrows.
+    recorder's `fwdbwd` arrows. What activation checkpointing computes anew in backward is backward
+    work of the same module, and no further call of it.
+
+    Accumulating the gradient of a parameter (`AccumulateGrad`) has no number: autograd does it right
+    after the node that computed the gradient, before any other node that is ready, and it belongs
+    to that node's module. The gradient of a parameter that several modules share is accumulated
+    once, and belongs to the module whose backward comes last.
 
     In recordings of `stepscope record` and `stepscope.trace` the model itself is the row with its
     class for a path, and its parts have their paths of `named_modules()`, without what DDP, FSDP
