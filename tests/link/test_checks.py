@@ -116,6 +116,20 @@ def test_each_device_has_its_own_kernels_without_durations(recording):
     assert findings(recording) == {"zero_dur": ("error", 4)}
 
 
+def test_steps_found_by_what_recurs_are_noted_with_how_sure_they_are(recording):
+    for step in range(4):
+        names = ["embedding", *["linear", "gelu"] * 10, *(["item"] if step == 2 else []), "argmax"]
+        for place, name in enumerate(names):
+            recording.operator(f"aten::{name}", 100 * step + 4 * place, 100 * step + 4 * place + 3)
+    check = recording.link().check("no_steps")
+    assert (check["severity"], check["affects"]) == ("note", "steps")
+    assert check["explanation"] == (
+        "No range marks steps; 4 repeats were taken for them (recurring operators, each starting with "
+        "aten::embedding), which have 100.0 % of their operators and ranges in common (median; the "
+        "least 95.7 %)."
+    )
+
+
 def test_recording_without_steps_is_noted(recording):
     healthy(recording)
     recording.host_rows = [row for row in recording.host_rows if row["role"] != "step"]

@@ -345,6 +345,13 @@ def test_first_step_is_slow_above_one_and_a_half_of_the_others_median(recording,
     assert recording.link().column("step", "slow_first") == [slow, False, False, False]
 
 
+def test_first_step_that_a_later_one_exceeds_is_not_the_slow_one(recording):
+    recording.annotation("ProfilerStep#1", 0, 90)
+    for number, start, dur in ((2, 100, 50), (3, 200, 95), (4, 300, 50)):
+        recording.annotation(f"ProfilerStep#{number}", start, start + dur)
+    assert recording.link().column("step", "slow_first") == [False] * 4
+
+
 def test_two_steps_tell_of_no_slow_first_one(recording):
     recording.annotation("ProfilerStep#1", 0, 90)
     recording.annotation("ProfilerStep#2", 100, 110)

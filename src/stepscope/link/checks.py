@@ -329,9 +329,9 @@ def no_steps(recording: Recording) -> Found:
         text = "No range marks steps; they were taken to run from one call of the optimizer to the next."
     elif steps.alike is not None:
         text = (
-            f"No range marks steps; {len(steps)} repeats were taken for them ({steps.rule}, each from "
-            f"{steps.name[0]}), which have {float(np.median(steps.alike)):.0%} of their operators and "
-            f"ranges in common (median; the least {float(steps.alike.min()):.0%})."
+            f"No range marks steps; {len(steps)} repeats were taken for them ({steps.rule}, each starting "
+            f"with {steps.name[0]}), which have {ratio_text(float(np.median(steps.alike)))} of their "
+            f"operators and ranges in common (median; the least {ratio_text(float(steps.alike.min()))})."
         )
     else:
         text = (

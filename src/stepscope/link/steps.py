@@ -41,8 +41,8 @@ _STARVED = 0.8
 a first step found by the optimizer with less than this share of those of the one after it."""
 
 SLOW_FIRST = 1.5
-"""A first step that takes more than so many times the median of the others spoils their mean: warm-up
-of libraries and of the recorder easily doubles a step."""
+"""A first step that takes more than so many times the median of the others, and longer than any of them,
+spoils their mean: warm-up of libraries and of the recorder easily doubles a step."""
 ENOUGH_STEPS = 3
 """Steps, the first among them, below which the others have no median to speak of."""
 
@@ -153,7 +153,8 @@ def find_steps(
 
 
 def slow_first(lengths_ns: Sequence[int], complete: Sequence[bool]) -> int | None:
-    """Index of the first complete step, where it takes so long that means are better without it.
+    """Index of the first complete step, where it takes so long that means are better without it. Where a
+    later one takes longer, steps are uneven, and it is one of them.
 
     Args:
         lengths_ns: the lengths of a recording's steps, in order of time.
@@ -162,8 +163,9 @@ def slow_first(lengths_ns: Sequence[int], complete: Sequence[bool]) -> int | Non
     rows = [row for row, whole in enumerate(complete) if whole]
     if len(rows) < ENOUGH_STEPS:
         return None
-    usual = median(lengths_ns[row] for row in rows[1:])
-    return rows[0] if usual and lengths_ns[rows[0]] > SLOW_FIRST * usual else None
+    first, others = lengths_ns[rows[0]], [lengths_ns[row] for row in rows[1:]]
+    usual = median(others)
+    return rows[0] if usual and first > max(SLOW_FIRST * usual, *others) else None
 
 
 Marked = tuple[Int64s, list[str], Int64s, Int64s]

@@ -130,7 +130,7 @@ def modules(scope: Scope, depth: int | None = None) -> pa.Table:
 
     Backward work is launched by autograd's threads, outside of any module: it belongs to the
     module whose forward it undoes, joined by sequence number and forward thread or by the
-    recorder's `fwdbwd` arrows. What activation checkpointing computes anew in backward is backward
+    recorder's `fwdbwd` arrows. What activation checkpointing computes again in backward is backward
     work of the same module, and no further call of it.
 
     Accumulating the gradient of a parameter (`AccumulateGrad`) has no number: autograd does it right

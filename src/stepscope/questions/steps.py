@@ -96,8 +96,8 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
 
     `by="mean"` gives the mean over the steps of each recording that count, in whole ns that add up to
     the mean total. Steps that the recording cut off do not count, and neither does a first step that
-    takes more than 1.5 times the median of the others (of at least 3 steps), because libraries and the
-    recorder warm up in it; the answer says which are left out. Where no step is complete all count. All
+    takes longer than all others and more than 1.5 times their median (of at least 3 steps), because
+    libraries and the recorder warm up in it; the answer says which are left out. Where no step is complete all count. All
     means, intervals and comparisons of steps are of these steps.
 
     A part is empty, not 0, where the recording could not show it: the device's parts without any

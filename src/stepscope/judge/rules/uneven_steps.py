@@ -104,7 +104,7 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
     silent_without=("file",),
 )
 def first_step(facts: Facts) -> Iterator[Finding]:
-    """The first complete step of a recording against the median of its others. Means, intervals and
+    """The first complete step of a recording, where it is its longest, against the median of the others. Means, intervals and
     `diff` leave it out, by this threshold, as means of the step in other findings do; nothing is saved
     by it in a long run.
     """
