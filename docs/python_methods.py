@@ -10,6 +10,24 @@ import textwrap
 from stepscope.answers.declare import Parameter, Question
 
 PYTHON_TYPES = {"int": "int", "float": "float", "text": "str", "bool": "bool"}
+FILTERS = (
+    (
+        "name",
+        "str | None",
+        "only operators, ranges, kernels and calls of this name, `*gemm*` or `/sgemm|hgemm/`, and what "
+        "such operators launched themselves",
+    ),
+    (
+        "under",
+        "str | None",
+        "only what ran in this module (its backward too), or inside this operator or range",
+    ),
+    (
+        "window",
+        "str | tuple[int, int] | None",
+        "only this stretch of time, as `1.5s:2s` or two times in ns; what reaches out of it is cut",
+    ),
+)
 COMMON = (
     ("top", "int | None", "only the first so many rows"),
     ("columns", "Sequence[str] | None", "only these columns, in this order"),
@@ -20,6 +38,7 @@ COMMON = (
     ),
     ("rank", "int | Iterable[int] | None", "only this rank or these ranks"),
     ("step", "int | Iterable[int] | None", "only this step or these steps"),
+    *FILTERS,
 )
 OF_SEVERAL = (
     (
@@ -30,6 +49,7 @@ OF_SEVERAL = (
     ("top", "int | None = None", "only the first so many rows"),
     ("columns", "Sequence[str] | None = None", "only these columns, in this order"),
     ("sort", "str | None = None", "in order of this column: `change_ns`, `name:desc`"),
+    *((name, f"{kind} = None", words) for name, kind, words in FILTERS),
     ("cache", "bool = True", "keep what is imported for the next time"),
     ("strict", "bool = False", "treat any damage in a file as an error"),
     ("progress", "Progress | None = None", "is told how far reading has got"),

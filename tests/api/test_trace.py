@@ -51,7 +51,8 @@ def test_every_question_is_a_method_with_its_parameters():
         own = {p.name: p.default for p in question.parameters}
         assert {name: parameters[name].default for name in own} == own
         assert set(parameters) == {"self", *own, "asked"}
-    assert set(Asked.__annotations__) == {"top", "columns", "sort", "rank", "step"}
+    common = {"top", "columns", "sort", "rank", "step", "name", "under", "window"}
+    assert set(Asked.__annotations__) == common
 
 
 def test_every_question_that_compares_is_a_function_with_its_parameters():

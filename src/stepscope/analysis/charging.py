@@ -34,7 +34,7 @@ from stepscope.analysis.operator_calls import (
     index_of,
     operators,
 )
-from stepscope.analysis.recording import Array
+from stepscope.analysis.recording import WORK, Array
 from stepscope.answers.rounding import shared_out
 from stepscope.answers.scope import Scope
 from stepscope.costs import (
@@ -131,6 +131,33 @@ class Charges:
         several = np.flatnonzero(self.shared & (self.share > 0) & (amount >= 0))
         result[several] = shared_out(amount[several], self.duration[several], self.piece[several])
         return result
+
+
+class KeptWork(NamedTuple):
+    """The device work of a rank that a part of the recording keeps: ids in order, and durations within
+    the part (ns)."""
+
+    ids: Array
+    duration: Array
+
+    def of(self, ids: Array) -> tuple[Array, Array]:
+        """Which rows of some work are kept, and for how long each of them ran within the part."""
+        rows = np.flatnonzero(np.isin(ids, self.ids))
+        return rows, self.duration[np.searchsorted(self.ids, ids[rows])]
+
+
+def kept_work(scope: Scope, rank: int) -> KeptWork | None:
+    """The device work of a rank that is kept of what work is charged to; None for all of it.
+
+    Work is charged before it is narrowed: what a kernel did of its call hangs on the call's others. Of
+    what a window cuts, the work done is that in proportion to its time.
+    """
+    if not scope.part:
+        return None
+    kept = scope.numpy(
+        f"SELECT id, dur_ns FROM device_event WHERE {WORK} AND rank = {rank} ORDER BY id"
+    )
+    return KeptWork(kept["id"], kept["dur_ns"])
 
 
 def charges_of(

@@ -55,7 +55,8 @@ def left_out_of_means(scope: Scope) -> str:
             f"{time_text(row['usual_ns'])})"
         )
     if row["cut"]:
-        parts.append(f"{_steps(row['cut'])}, cut off by the recording")
+        edge = "recording" if scope.part.window is None else "window"
+        parts.append(f"{_steps(row['cut'])}, cut off by the {edge}")
     return f"Means leave out {' and '.join(parts)}." if parts else ""
 
 

@@ -12,18 +12,18 @@ from stepscope.analysis.recording import WORK, Array
 from stepscope.answers.scope import Scope
 
 _HOST = """
-    SELECT id, coalesce(parent_id, -1) AS parent_id, start_ns, depth, kind = 'operator' AS is_operator,
+    SELECT id, coalesce(parent_id, -1) AS parent_id, start_ns, depth, {asked} AS is_operator,
         CASE WHEN kind = 'operator' THEN name ELSE '' END AS name, {keys}
-    FROM host_event WHERE rank = $rank AND (device_ns IS NOT NULL OR id IN (
-        SELECT operator_id FROM device_event WHERE rank = $rank
+    FROM {host} WHERE rank = $rank AND (device_ns IS NOT NULL OR id IN (
+        SELECT operator_id FROM {device} WHERE rank = $rank
     ))
     ORDER BY id
 """
-_DEVICE = f"""
+_DEVICE = """
     SELECT coalesce(operator_id, launch_id) AS id, min(start_ns) AS first_ns,
         max(start_ns + dur_ns) AS last_ns
-    FROM device_event
-    WHERE rank = $rank AND {WORK} AND coalesce(operator_id, launch_id) IS NOT NULL
+    FROM {device}
+    WHERE rank = $rank AND {work} AND coalesce(operator_id, launch_id) IS NOT NULL
     GROUP BY ALL ORDER BY id
 """
 _NEVER = np.iinfo(np.int64).max
@@ -44,8 +44,13 @@ def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
         name: [] for name in ("name", "rank", *keys, "first_ns", "last_ns", "launching")
     }
     told = ", ".join(f"coalesce({key}, -1) AS {key}" for key in keys) or "0 AS nothing"
+    # A call's work is all that was launched in it, whatever part of the recording is asked for.
+    tables = {"host": scope.every("host_event"), "device": scope.every("device_event")}
+    asked = "kind = 'operator'"
+    if scope.part:
+        asked += " AND id IN (SELECT id FROM host_event WHERE rank = $rank)"
     for rank in scope.ranks:
-        host = scope.sql(_HOST.format(keys=told), {"rank": rank})
+        host = scope.sql(_HOST.format(keys=told, asked=asked, **tables), {"rank": rank})
         first, last = _extents(scope, rank, host)
         start = host.column("start_ns").to_numpy()
         calls = np.flatnonzero(
@@ -72,7 +77,7 @@ def _extents(scope: Scope, rank: int, host: Any) -> tuple[Array, Array]:
     ids = host.column("id").to_numpy()
     parent = index_of(ids, host.column("parent_id").to_numpy())
     depth = host.column("depth").to_numpy()
-    work = scope.sql(_DEVICE, {"rank": rank})
+    work = scope.sql(_DEVICE.format(work=WORK, device=scope.every("device_event")), {"rank": rank})
     place = index_of(ids, work.column("id").to_numpy())
     known = place >= 0
     first = np.full(len(ids), _NEVER, dtype=np.int64)

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from stepscope.analysis.charging import charges_of
+from stepscope.analysis.charging import Charges, KeptWork, charges_of, kept_work
 from stepscope.analysis.operator_calls import Codes, coded, distinct_rows
 from stepscope.analysis.recording import Array
 from stepscope.answers.scope import Scope
@@ -137,7 +137,10 @@ def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:
     for rank, steps in _steps_of_ranks(scope).items():
         # A scope of its own reads this rank's files alone: with all ranks' it would be quadratic.
         with Scope(scope.store, [rank], steps) as own:
-            parts.append(_of_rank(own, rank, conventions, variants, kernels, modules))
+            found = charges_of(own, rank, conventions, _COLUMNS)
+            parts.append(
+                _of_rank(own, rank, found, kept_work(scope, rank), variants, kernels, modules)
+            )
     names = (*_KEYS, *_SUMMED)
     rows = {
         name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0, np.int64)
@@ -160,7 +163,7 @@ def _steps_of_ranks(scope: Scope) -> dict[int, tuple[int, ...] | None]:
 
 
 _COLUMNS = f"""
-    work.span, work.device,
+    work.id, work.span, work.device,
     coalesce(module.path, '') AS module,
     CASE work.direction WHEN 'forward' THEN 1 WHEN 'backward' THEN 2 WHEN 'optimizer' THEN 3
         ELSE 0 END::TINYINT AS direction,
@@ -178,12 +181,12 @@ def _has_transform(kernel: str) -> bool:
 def _of_rank(
     scope: Scope,
     rank: int,
-    conventions: Conventions,
+    found: Charges,
+    kept: KeptWork | None,
     variants: Codes,
     kernels: Codes,
     modules: Codes,
 ) -> dict[str, Array]:
-    found = charges_of(scope, rank, conventions, _COLUMNS)
     events, kernel, call, duration = found.events, found.kernel, found.call, found.duration
     count = events.num_rows
     calls = int(call.max(initial=-1)) + 1
@@ -238,6 +241,17 @@ def _of_rank(
         "occupancy_ns": np.where(occupied, occupancy * duration, 0.0),
         "occupied_ns": np.where(occupied, duration, 0),
     }
+    if kept is not None:
+        rows, ns = kept.of(events.column("id").to_numpy())
+        whole_ns = np.maximum(duration[rows], 1)
+        columns = {name: values[rows] for name, values in columns.items()}
+        columns["device_ns"] = ns
+        for name in ("shared_ns", "occupied_ns"):
+            columns[name] = np.where(columns[name] > 0, ns, 0)
+        for name in ("weight", "occupancy_ns"):
+            columns[name] = np.where(
+                ns == duration[rows], columns[name], columns[name] * ns / whole_ns
+            )
     return _grouped(columns)
 
 

@@ -40,16 +40,56 @@ RANKS_AT_ONCE = 16
 
 @contextmanager
 def every_step(scope: Scope) -> Iterator[Scope]:
-    """The same ranks with all their steps.
+    """The same ranks with all their steps and events.
 
-    Needed where chosen steps mean windows of time: what runs in a step's window need not be what the
-    step launched, and a step's answer must not depend on which other steps were asked for.
+    Needed where chosen steps or a stretch of time mean windows: what runs in a step's window need not be
+    what the step launched, what runs at an edge is cut there, and a step's answer must not depend on
+    which other steps were asked for.
     """
-    if scope.steps is None:
+    if scope.steps is None and not scope.part:
         yield scope
         return
     with Scope(scope.store, scope.ranks, all_times=True) as whole:
         yield whole
+
+
+@contextmanager
+def every_event(scope: Scope) -> Iterator[Scope]:
+    """The same ranks and steps with all their events.
+
+    Needed where what an event is depends on others, which need not be of the part asked for: a call's
+    work is shared among all its kernels.
+    """
+    if not scope.part:
+        yield scope
+        return
+    with Scope(scope.store, scope.ranks, scope.steps) as whole:
+        yield whole
+
+
+def asked_times(scope: Scope, whole: Scope, device: Recordings, ranks: str) -> Recordings | None:
+    """The windows that chosen steps or a stretch of time mean in each recording (`start_ns`, `end_ns`);
+    None where all that was recorded is asked for. A stretch reaches no farther than the recording.
+
+    Args:
+        scope: what was asked.
+        whole: its ranks with everything (`every_step`).
+        device: their work, as `device_work` gives it.
+        ranks: the SQL condition on ranks that it was asked with.
+    """
+    if scope.steps is not None:
+        return steps_of(scope, ranks)
+    if scope.part.window is None:
+        return None
+    clipped = {
+        key: np.clip(times, *scope.part.window)
+        for key, times in recorded_times(whole, device, ranks).items()
+    }
+    return {
+        key: {"start_ns": ends[:1], "end_ns": ends[1:]}
+        for key, ends in clipped.items()
+        if ends[0] < ends[1]
+    }
 
 
 def rank_batches(ranks: Sequence[int]) -> Iterator[str]:

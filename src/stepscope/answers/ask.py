@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from stepscope.answers.declare import Parameter, Question
+from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.rows import note_of, rests_on_of
 from stepscope.answers.scope import Recording, Scope
 from stepscope.answers.selection import check_name, wrong_argument
@@ -64,6 +65,7 @@ def ask(
     *,
     ranks: Iterable[int] | None = None,
     steps: Iterable[int] | None = None,
+    part: Part = EVERYTHING,
     top: int | None = None,
     columns: Sequence[str] | None = None,
     sort: str | None = None,
@@ -76,6 +78,7 @@ def ask(
         store: of which recording.
         ranks: of these ranks alone.
         steps: of these steps alone, as the program counts them.
+        part: of these events alone.
         top: the first so many rows alone.
         columns: these columns alone, in this order.
         sort: rows in order of this column (see `Table.sort`), which need not be among `columns`; `top`
@@ -84,14 +87,17 @@ def ask(
 
     Raises:
         StoreError: a file of the store cannot be read.
-        UsageError: a rank, step, column, parameter or choice that does not exist.
+        UsageError: a rank, step, column, parameter or choice that does not exist, or a part of which the
+            question cannot be asked.
         StepScopeError: the question is a plug-in's, which failed.
     """
     asked = check_asked(question, top=top, columns=columns, sort=sort, **parameters)
-    with named(question.added_by), reading(store), Scope(store, ranks, steps) as scope:
+    part.check_allowed(question, asked.get("by"))
+    with named(question.added_by), reading(store), Scope(store, ranks, steps, part) as scope:
         told = _answered(question, scope, asked)
         rows = as_declared(question, told)
         note = note_of(told) if rows.num_rows else _note(question, scope)
+        note = f"{part.words()} {note}".strip()
         sources, checks = _sources(scope), failed_checks(scope, _rests_on(told, question))
     table = Table(question, rows, sources, checks, note, asked)
     return _part(table, top, columns, sort)
@@ -123,6 +129,8 @@ def ask_several(
         UsageError: a column, parameter or choice that does not exist.
     """
     asked = check_asked(question, top=top, columns=columns, sort=sort, **parameters)
+    part = recordings[0].scope.part
+    part.check_allowed(question, asked.get("by"))
     with reading(*(recording.scope.store for recording in recordings)):
         told = question.answer(recordings, **asked)
         rests_on = _rests_on(told, question)
@@ -133,7 +141,8 @@ def ask_several(
             for check in failed_checks(recording.scope, rests_on)
         ]
     rows = as_declared(question, told)
-    table = Table(question, rows, tuple(sources), tuple(checks), note_of(told), asked)
+    note = f"{part.words()} {note_of(told)}".strip()
+    table = Table(question, rows, tuple(sources), tuple(checks), note, asked)
     return _part(table, top, columns, sort)
 
 
@@ -189,11 +198,13 @@ def rows_by_default(question: Question, scope: Scope) -> pa.Table:
     """The rows of an answer, asked with the defaults of its parameters.
 
     Raises:
-        UsageError: the scope is narrowed to steps of which the question can say nothing.
+        UsageError: the scope is narrowed to steps or to a part of which the question can say nothing.
         StepScopeError: the question is a plug-in's, which failed.
     """
+    asked = _complete(question, {})
+    scope.part.check_allowed(question, asked.get("by"))
     with named(question.added_by), reading(scope.store):
-        return as_declared(question, _answered(question, scope, _complete(question, {})))
+        return as_declared(question, _answered(question, scope, asked))
 
 
 def failed_checks(scope: Scope, rests_on: Iterable[str]) -> tuple[dict[str, Any], ...]:
@@ -298,6 +309,10 @@ def check_top(top: int | None) -> None:
 def _note(question: Question, scope: Scope) -> str:
     """Why there is nothing to show."""
     work = "kind IN ('computation', 'communication', 'copy', 'fill')"
+    if scope.part:
+        from stepscope.answers.narrow import why_nothing
+
+        return why_nothing(scope)
     if scope.steps is not None or scope.ranks != scope.store.ranks:
         reason = "No matching rows in the chosen ranks and steps."
     elif question.needs == "device" and not scope.value(

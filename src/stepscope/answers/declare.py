@@ -12,7 +12,7 @@ in `stepscope.questions.ALL`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -41,11 +41,19 @@ Recordings = Literal["one", "two", "several"]
 """How many recordings a question is asked of; `several` is any number from one on."""
 Need = Literal["host", "device"]
 Steps = Literal["trace", "all"]
+Filter = Literal["name", "under", "window"]
+"""Filters of events, as on the command line and in Python."""
+About = Literal["events", "time", "recording"]
+"""What an answer is about, and so which filters leave it true. One about `events` counts and adds up some
+of them and takes every filter; one about `time` says what went on in it, which all events tell together,
+and takes a window; one about the `recording` (its files, its steps as a population, what a job measured
+of itself) takes none."""
 
 SHARED = frozenset(
     {
-        "source", "sources", "job", "rank", "ranks", "step", "steps", "top", "columns", "sort", "width", "parquet", "strict",
-        "json", "as_json", "csv", "as_csv", "spaces", "as_spaces", "no_cache", "picture", "plot",
+        "source", "sources", "job", "rank", "ranks", "step", "steps", "name", "under", "window", "top",
+        "columns", "sort", "width", "parquet", "strict", "json", "as_json", "csv", "as_csv", "spaces",
+        "as_spaces", "no_cache", "picture", "plot",
     }
 )  # fmt: skip
 """What every question can be asked with, here, in Python or on the command line: no parameter's name."""
@@ -109,6 +117,7 @@ class Question:
     answer: Callable[..., pa.Table]
     rests_on: tuple[Evidence, ...]
     parameters: tuple[Parameter, ...] = ()
+    about: About | Mapping[str | None, About] = "recording"
     needs: Need = "host"
     steps: Steps = "trace"
     drawing: Drawing = "table"
@@ -164,6 +173,7 @@ def question(
     *,
     rests_on: tuple[Evidence, ...],
     parameters: tuple[Parameter, ...] = (),
+    about: About | Mapping[str | None, About] = "recording",
     needs: Need = "host",
     steps: Steps = "trace",
     drawing: Drawing = "table",
@@ -180,6 +190,9 @@ def question(
         rests_on: the evidence without which the answer is unreliable, beside that of all answers, the
             file; `formats/evidence.py` has the kinds. A check that finds one damaged marks the answer.
         parameters: what it can be asked with.
+        about: whether its answer is about some events, about time, or about the recording, which says
+            with what filters it can be asked (`About`); by the value of its parameter `by` where that
+            decides.
         needs: `device` when it has nothing to say about a recording without device events.
         steps: `all` when it can be asked of steps that only the phases have, and no trace.
         drawing: how its answer is shown in a terminal. `table` is a grid, in which `tree` indents the
@@ -207,6 +220,7 @@ def question(
             answer=answer,
             rests_on=rests_on,
             parameters=parameters,
+            about=about,
             needs=needs,
             steps=steps,
             drawing=drawing,

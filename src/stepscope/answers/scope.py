@@ -1,4 +1,4 @@
-"""What a question is asked of: an open store, narrowed to the ranks and steps that were asked for."""
+"""What a question is asked of: an open store, narrowed to the ranks, steps and events asked for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.selection import check_known
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
@@ -36,14 +37,14 @@ class Recording:
 
 
 class Scope:
-    """The tables of a store, narrowed to ranks and steps; all of them by default.
+    """The tables of a store, narrowed to ranks, steps and a part of the events; all by default.
 
-    In the SQL given to `sql`, a table's name stands for its rows of these ranks and steps. Work that
-    belongs to no step is out of scope as soon as steps are given. Times stay relative to the start
-    of the whole run. Close it, or use it as a context manager; the store stays open.
+    In the SQL given to `sql`, a table's name stands for its rows of these ranks and steps, and of the
+    part. Work that belongs to no step is out of scope as soon as steps are given. Times stay relative
+    to the start of the whole run. Close it, or use it as a context manager; the store stays open.
 
     Raises:
-        UsageError: a rank or a step that the recording does not have.
+        UsageError: a rank or a step that the recording does not have, or a part that it has nothing of.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Scope:
         store: Store,
         ranks: Iterable[int] | None = None,
         steps: Iterable[int] | None = None,
+        part: Part = EVERYTHING,
         *,
         all_times: bool = False,
     ) -> None:
@@ -60,12 +62,15 @@ class Scope:
             store: the tables.
             ranks: the ranks to keep; all by default.
             steps: the steps to keep; by default those that the store was narrowed to, else all.
+            part: the events to keep of these.
             all_times: also what else the store holds of the times of the steps it was narrowed to.
         """
         self.store = store
+        self.part = part
         self.ranks = store.ranks if ranks is None else check_known(ranks, store.ranks, "rank")
         self.steps: tuple[int, ...] | None = None
         self.traced_steps: list[int] = []
+        self._narrowed: dict[str, str] = {}
         self._cursor = store.cursor()
         try:
             if self.ranks != store.ranks:
@@ -95,6 +100,8 @@ class Scope:
                     if table.describes
                 }
                 self._shadow(filters)
+            if part:
+                self._narrow(part)
         except BaseException:
             self.close()
             raise
@@ -108,14 +115,33 @@ class Scope:
         if self.steps is not None and self.traced_steps:
             check_known(self.steps, self.traced_steps, "step", of="the traces of this recording")
 
+    def every(self, table: str) -> str:
+        """The name under which SQL finds the rows of a table that the asked ranks and steps have,
+        whatever part of them is asked for: what a kept event leads to need not be kept itself.
+        """
+        return f"every_{table}" if self.part else table
+
+    def _narrow(self, part: Part) -> None:
+        """Puts what is kept of the events before the tables, whose rows stay there as `every_NAME`."""
+        from stepscope.answers.narrow import kept_tables, narrowing_views
+
+        for name, table in TABLES.items():
+            rows = self._narrowed.get(name) or self.store.select_text(table, self.ranks)
+            self._cursor.execute(f"CREATE TEMP VIEW every_{name} AS {rows}")
+        for name, kept in kept_tables(self, part).items():
+            self._cursor.register("kept_rows", kept)
+            self._cursor.execute(f"CREATE TEMP TABLE {name} AS FROM kept_rows")
+            self._cursor.unregister("kept_rows")
+        for name, rows in narrowing_views(part).items():
+            self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
+
     def _shadow(self, filters: dict[str, str]) -> None:
         """Puts a temporary view of the same name before each table, on this cursor alone."""
         self.store.check_files(" ".join(filters.values()), self.ranks)
         for name, condition in filters.items():
             rows = self.store.select_text(TABLES[name], self.ranks)
-            self._cursor.execute(
-                f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM ({rows}) WHERE {condition}"
-            )
+            self._narrowed[name] = f"SELECT * FROM ({rows}) WHERE {condition}"
+            self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {self._narrowed[name]}")
 
     def sql(self, text: str, params: Any = None) -> pa.Table:
         """Runs a query over the narrowed tables. `params` are bound, by position or by name."""

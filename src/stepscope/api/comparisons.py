@@ -23,6 +23,9 @@ def diff(
     top: int | None = None,
     columns: Sequence[str] | None = None,
     sort: str | None = None,
+    name: str | None = None,
+    under: str | None = None,
+    window: str | tuple[int, int] | None = None,
     cache: bool = True,
     strict: bool = False,
     progress: Progress | None = None,
@@ -38,6 +41,12 @@ def diff(
         top: only the first so many rows.
         columns: only these columns, in this order.
         sort: in order of this column: `change_ns`, `name:desc`.
+        name: only operators, ranges, kernels and calls of this name, `*gemm*` or
+            `/sgemm|hgemm/`, and what such operators launched themselves.
+        under: only what ran in this module (its backward too), or inside this operator or
+            range.
+        window: only this stretch of time, as `1.5s:2s` or two times in ns; what reaches out
+            of it is cut.
         cache: keep what is imported for the next time.
         strict: treat any damage in a file as an error.
         progress: is told how far reading has got.
@@ -57,6 +66,9 @@ def diff(
         top=top,
         columns=columns,
         sort=sort,
+        name=name,
+        under=under,
+        window=window,
         cache=cache,
         strict=strict,
         progress=progress,
@@ -72,6 +84,9 @@ def scaling(
     top: int | None = None,
     columns: Sequence[str] | None = None,
     sort: str | None = None,
+    name: str | None = None,
+    under: str | None = None,
+    window: str | tuple[int, int] | None = None,
     cache: bool = True,
     strict: bool = False,
     progress: Progress | None = None,
@@ -88,6 +103,12 @@ def scaling(
         top: only the first so many rows.
         columns: only these columns, in this order.
         sort: in order of this column: `change_ns`, `name:desc`.
+        name: only operators, ranges, kernels and calls of this name, `*gemm*` or
+            `/sgemm|hgemm/`, and what such operators launched themselves.
+        under: only what ran in this module (its backward too), or inside this operator or
+            range.
+        window: only this stretch of time, as `1.5s:2s` or two times in ns; what reaches out
+            of it is cut.
         cache: keep what is imported for the next time.
         strict: treat any damage in a file as an error.
         progress: is told how far reading has got.
@@ -108,6 +129,9 @@ def scaling(
         top=top,
         columns=columns,
         sort=sort,
+        name=name,
+        under=under,
+        window=window,
         cache=cache,
         strict=strict,
         progress=progress,

@@ -21,6 +21,12 @@ class Asked(TypedDict, total=False):
       say which way.
     * `rank`: only this rank or these ranks.
     * `step`: only this step or these steps.
+    * `name`: only operators, ranges, kernels and calls of this name, `*gemm*` or
+      `/sgemm|hgemm/`, and what such operators launched themselves.
+    * `under`: only what ran in this module (its backward too), or inside this operator or
+      range.
+    * `window`: only this stretch of time, as `1.5s:2s` or two times in ns; what reaches out
+      of it is cut.
     """
 
     top: int | None
@@ -28,6 +34,9 @@ class Asked(TypedDict, total=False):
     sort: str | None
     rank: int | Iterable[int] | None
     step: int | Iterable[int] | None
+    name: str | None
+    under: str | None
+    window: str | tuple[int, int] | None
 
 
 class QuestionMethods(ABC):

@@ -12,6 +12,7 @@ from typing import Any
 from stepscope.answers.ask import ask_several, check_asked
 from stepscope.answers.declare import Question
 from stepscope.answers.jobs import NAME_FILES, several_jobs
+from stepscope.answers.part import EVERYTHING, Part, part
 from stepscope.answers.scope import Recording
 from stepscope.answers.table import Table
 from stepscope.api.inline_profiles import trace_of_profiles
@@ -40,6 +41,7 @@ def open_several(
     sources: Sequence[Source],
     *,
     names: Sequence[str] | None = None,
+    part: Part = EVERYTHING,
     cache: bool = True,
     strict: bool = False,
     progress: Progress | None = None,
@@ -50,13 +52,15 @@ def open_several(
         question: the question.
         sources: the recordings; traces that are open stay open.
         names: what to call them; by default the last parts of their paths.
+        part: the events of each that the question is about.
         cache: keep what is imported for the next time.
         strict: take any damage in a file as an error.
         progress: hears how far reading is.
 
     Raises:
         SourceError: a source cannot be read.
-        UsageError: not as many sources as the question is asked of, or names.
+        UsageError: not as many sources as the question is asked of, or names; or a recording has
+            nothing of the part.
     """
     called = _called(question, sources, names)
     roles = _ROLES if question.recordings == "two" else called
@@ -64,7 +68,7 @@ def open_several(
         recordings = []
         for source, name, role in zip(sources, called, roles, strict=True):
             trace = opened(source, stack, cache=cache, strict=strict, progress=progress)
-            recordings.append(Recording(name, role, stack.enter_context(trace.scope())))
+            recordings.append(Recording(name, role, stack.enter_context(trace.scope(part))))
         yield partial(ask_several, question, recordings)
 
 
@@ -93,21 +97,24 @@ def check_one_job(trace: Trace) -> None:
 
 
 def ask_of_several(
-    name: str,
+    question_name: str,
     sources: Sequence[Source],
     *,
     names: Sequence[str] | None,
     cache: bool,
     strict: bool,
     progress: Progress | None,
+    name: str | None = None,
+    under: str | None = None,
+    window: str | tuple[int, int] | None = None,
     **asked: Any,
 ) -> Table:
     """Opens recordings, asks them a question by its name, and closes them."""
-    question = find(name)
-    check_asked(question, **asked)
-    with open_several(
-        question, sources, names=names, cache=cache, strict=strict, progress=progress
-    ) as ask:
+    question = find(question_name)
+    chosen = part(name, under, window)
+    chosen.check_allowed(question, check_asked(question, **asked).get("by"))
+    reading: dict[str, Any] = {"cache": cache, "strict": strict, "progress": progress}
+    with open_several(question, sources, names=names, part=chosen, **reading) as ask:
         return ask(**asked)
 
 

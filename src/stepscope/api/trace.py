@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from stepscope.answers.ask import ask, check_asked, reading
+from stepscope.answers.declare import Filter
 from stepscope.answers.jobs import joined, several_jobs, without_job
+from stepscope.answers.part import EVERYTHING, Part, part
 from stepscope.answers.scope import Scope
 from stepscope.answers.selection import check_known, numbers_of, wrong_argument
 from stepscope.answers.table import Table
@@ -26,6 +28,7 @@ from stepscope.store.open import Store
 from stepscope.store.progress import Progress
 
 Numbers = int | Iterable[int]
+Window = str | tuple[int, int]
 
 ERRORS = {
     "filter-on-store": (
@@ -35,7 +38,7 @@ ERRORS = {
 }
 
 
-_LACKING = ("unknown-rank", "unknown-step")
+_LACKING = ("unknown-rank", "unknown-step", "nothing-under", "nothing-in-window")
 """Errors of a job that does not have what another may have."""
 
 
@@ -80,9 +83,9 @@ class Trace(QuestionMethods):
         """The jobs that its files are of, by name: itself where they are of one."""
         return {str(self.store.facts.get("job", "")): self}
 
-    def scope(self) -> Scope:
+    def scope(self, part: Part = EVERYTHING) -> Scope:
         """The tables that its questions are about. Close it, or use it as a context manager."""
-        return Scope(self.store, self._ranks, self._steps)
+        return Scope(self.store, self._ranks, self._steps, part)
 
     @property
     def step_numbers(self) -> tuple[int, ...]:
@@ -100,19 +103,24 @@ class Trace(QuestionMethods):
         sort: str | None = None,
         rank: Numbers | None = None,
         step: Numbers | None = None,
+        name: str | None = None,
+        under: str | None = None,
+        window: Window | None = None,
         **parameters: Any,
     ) -> Table:
         """Asks a question by its name; `trace.ask("kernels", top=3)` is `trace.kernels(top=3)`.
 
         Raises:
-            UsageError: a question, rank, step, column or parameter that does not exist, or a question
-                that compares recordings.
+            UsageError: a question, rank, step, column or parameter that does not exist, a part of the
+                recording that the question cannot be asked of, or a question that compares
+                recordings.
         """
         return ask(
             of_one_recording(find(question)),
             self.store,
             ranks=self._within(rank),
             steps=self._during(step),
+            part=part(name, under, window),
             top=top,
             columns=columns,
             sort=sort,
@@ -135,7 +143,16 @@ class Trace(QuestionMethods):
         asked = {question.method for question in every() if question.recordings == "one"}
         return sorted(asked.union(super().__dir__()))
 
-    def sql(self, text: str, *, rank: Numbers | None = None, step: Numbers | None = None) -> Table:
+    def sql(
+        self,
+        text: str,
+        *,
+        rank: Numbers | None = None,
+        step: Numbers | None = None,
+        name: str | None = None,
+        under: str | None = None,
+        window: Window | None = None,
+    ) -> Table:
         """Answers one SQL statement that only reads; `stepscope schema` lists the tables.
 
         The answer to a question is a table of the schema `answer`, asked with the defaults of its
@@ -151,7 +168,9 @@ class Trace(QuestionMethods):
             self.store.comment()
         with (
             reading(self.store),
-            Scope(self.store, self._within(rank), self._during(step)) as scope,
+            Scope(
+                self.store, self._within(rank), self._during(step), part(name, under, window)
+            ) as scope,
         ):
             return answer_query(scope, text)
 
@@ -226,9 +245,11 @@ class TraceOfJobs(Trace):
         """
         known = of_one_recording(find(question))
         named = without_job(columns)
-        narrowing = {"rank", "step"}
+        narrowing = {"rank", "step", *get_args(Filter)}
         parameters = {name: value for name, value in asked.items() if name not in narrowing}
-        check_asked(known, columns=named, sort=sort, **parameters)
+        complete = check_asked(known, columns=named, sort=sort, **parameters)
+        filters = {name: asked.get(name) for name in get_args(Filter)}
+        part(**filters).check_allowed(known, complete.get("by"))
         answers: dict[str, Table] = {}
         lacking: dict[str, UsageError] = {}
         for name, trace in self._jobs.items():
@@ -246,7 +267,7 @@ class TraceOfJobs(Trace):
             return answer.sort(sort)
         return answer
 
-    def scope(self) -> Scope:
+    def scope(self, part: Part = EVERYTHING) -> Scope:  # noqa: ARG002  # refused, whatever it is
         """Refuses: tables are of one job.
 
         Raises:

@@ -8,14 +8,11 @@ from typing import Any, TypeVar
 
 import click
 
+from stepscope.answers.part import parse_window
 from stepscope.answers.selection import parse_numbers
 from stepscope.floor.errors import UsageError
-from stepscope.floor.units import parse_time
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-OPEN_END_NS = 1 << 62
-"""Where a stretch of time ends that has no end: later than any event."""
 
 ERRORS = {
     "bad-ranks": (
@@ -55,19 +52,11 @@ def check_recorded_ranks(ranks: str | None) -> None:
 def read_window(
     ctx: click.Context, param: click.Parameter, text: str | None
 ) -> tuple[int, int] | None:
-    """The ends of `0.5s:2s` in ns; an end left out is open. None when it was not given."""
-    if text is None:
-        return None
-    first, colon, last = text.partition(":")
+    """The ends of a stretch of time in ns, as `parse_window` reads it; None when it was not given."""
     try:
-        start = parse_time(first) if first.strip() else 0
-        end = parse_time(last) if last.strip() else OPEN_END_NS
-    except ValueError:
-        colon, start, end = "", 0, 0
-    if not colon or end <= start:
-        words = f"{text!r} is not a stretch of time: write 500ms:2s, or :2s, or 1s:"
-        raise click.BadParameter(words, ctx, param)
-    return start, end
+        return None if text is None else parse_window(text)
+    except UsageError as error:
+        raise click.BadParameter(f"{error.message}: {error.hint}", ctx, param) from None
 
 
 def numbers_option(flag: str, name: str, words: str) -> Callable[[Command], Command]:
@@ -130,6 +119,34 @@ def reading_options(command: Command) -> Command:
 
 
 def narrowing_options(command: Command) -> Command:
-    """Adds `--rank` and `--step`."""
+    """Adds `--rank`, `--step` and the filters of events."""
+    command = filter_options(command)
     command = numbers_option("--step", "steps", "Only these steps, as in 3 or 3-5.")(command)
     return numbers_option("--rank", "ranks", "Only these ranks, as in 0,2-5.")(command)
+
+
+def filter_options(command: Command) -> Command:
+    """Adds `--name`, `--under` and `--window`."""
+    for option in (
+        click.option(
+            "--window",
+            metavar="START:END",
+            callback=read_window,
+            help="Only this stretch of time, as in 1.5:2, 10ms:20ms or 1.5s: from the run's start; what "
+            "reaches out of it is cut.",
+        ),
+        click.option(
+            "--under",
+            metavar="MODULE|OPERATOR|RANGE",
+            help="Only what ran in this module (its backward too), or inside this operator or range. "
+            "Takes * and ?, or /REGEX/.",
+        ),
+        click.option(
+            "--name",
+            metavar="GLOB|/REGEX/",
+            help="Only operators, ranges, kernels and calls of this name, and what such operators "
+            "launched themselves: aten::mm, '*gemm*', '/sgemm|hgemm/'.",
+        ),
+    ):
+        command = option(command)
+    return command

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from stepscope.answers.declare import Parameter, Question
+from stepscope.answers.declare import Filter, Parameter, Question
+from stepscope.answers.part import part
 from stepscope.cli.choices import (
     column_names,
+    filter_options,
     form_options,
     narrowing_options,
     reading_options,
@@ -64,14 +66,16 @@ def question_command(question: Question) -> click.Command:
 
             conditions = [parse_gate(text) for text in gates]
         parameters = {p.name: asked.pop(p.name) for p in question.parameters}
-        part: dict[str, Any] = {"top": top, "columns": column_names(columns), "sort": sort}
-        checked = part | {"columns": without_job(part["columns"])}
-        check_asked(question, **checked, **parameters)
+        shown: dict[str, Any] = {"top": top, "columns": column_names(columns), "sort": sort}
+        checked = shown | {"columns": without_job(shown["columns"])}
+        complete = check_asked(question, **checked, **parameters)
+        filters = {name: asked[name] for name in get_args(Filter)}
+        part(**filters).check_allowed(question, complete.get("by"))
         with _opened(question, asked, cache=not no_cache, strict=strict) as ask:
-            answer = ask(**part, **parameters)
+            answer = ask(**shown, **parameters)
             if picture is not None:
                 # All of it is drawn, whatever part of it is shown.
-                drawn = answer if not any(part.values()) else ask(**parameters)
+                drawn = answer if not any(shown.values()) else ask(**parameters)
                 if drawn.jobs:
                     raise several_jobs(drawn.jobs)
                 PICTURES[question.drawing].draw(drawn, Path(picture))
@@ -108,9 +112,10 @@ def _opened(
 ) -> Iterator[Callable[..., Table]]:
     """Opens what the question is asked of, and gives what asks it with its parameters."""
     reading: dict[str, Any] = {"cache": cache, "strict": strict}
+    filters = {name: asked[name] for name in get_args(Filter)}
     if question.recordings == "one":
         with open_watched(*asked["sources"], job=asked["job"], **reading) as trace:
-            narrowed = {"rank": asked["ranks"], "step": asked["steps"]}
+            narrowed = {"rank": asked["ranks"], "step": asked["steps"], **filters}
             yield lambda **more: trace.ask(question.name, **narrowed, **more)
         return
     from stepscope.api.several import open_several
@@ -118,7 +123,14 @@ def _opened(
     sources = asked["sources"] if "sources" in asked else (asked["before"], asked["after"])
     with (
         progress_on() as progress,
-        open_several(question, sources, names=asked["names"], progress=progress, **reading) as ask,
+        open_several(
+            question,
+            sources,
+            names=asked["names"],
+            part=part(**filters),
+            progress=progress,
+            **reading,
+        ) as ask,
     ):
         progress.finish()
         yield ask
@@ -203,6 +215,7 @@ def _read_names(
 
 
 def _of_two(run: Any) -> Any:
+    run = filter_options(run)
     run = click.option(
         "--names",
         metavar="BEFORE,AFTER",
@@ -215,6 +228,7 @@ def _of_two(run: Any) -> Any:
 
 
 def _of_several(run: Any) -> Any:
+    run = filter_options(run)
     run = click.option(
         "--names",
         metavar="A,B,...",

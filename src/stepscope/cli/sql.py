@@ -26,6 +26,9 @@ def command(
     text: str,
     ranks: tuple[int, ...] | None,
     steps: tuple[int, ...] | None,
+    name: str | None,
+    under: str | None,
+    window: tuple[int, int] | None,
     no_cache: bool,
     strict: bool,
     as_json: bool,
@@ -37,10 +40,10 @@ def command(
     The tables and their columns are listed by `stepscope schema`. The dialect is DuckDB's.
 
     The answer to each question is a table too, as in `answer.kernels` or `answer.device_time`, for the
-    chosen ranks and steps and with the question's default parameters. Only answers that the SQL names
+    chosen ranks, steps and events and with the question's default parameters. Only answers that the SQL names
     are computed.
     """
     check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
     with open_watched(*sources, job=job, cache=not no_cache, strict=strict) as trace:
-        answer = trace.sql(text, rank=ranks, step=steps)
+        answer = trace.sql(text, rank=ranks, step=steps, name=name, under=under, window=window)
     put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet, whole=True)

@@ -65,11 +65,12 @@ class Side:
 
 def offered(scope: Scope) -> tuple[str, ...]:
     """What a recording can be compared by."""
+    host, device, module = map(scope.every, ("host_event", "device_event", "module"))
     there = {
         "category": "SELECT 1 FROM step",
-        "operator": "SELECT 1 FROM host_event WHERE kind = 'operator' AND step IS NOT NULL",
-        "kernel": f"SELECT 1 FROM device_event WHERE {WORK} AND step IS NOT NULL",
-        "module": "SELECT 1 FROM module, step",
+        "operator": f"SELECT 1 FROM {host} WHERE kind = 'operator' AND step IS NOT NULL",
+        "kernel": f"SELECT 1 FROM {device} WHERE {WORK} AND step IS NOT NULL",
+        "module": f"SELECT 1 FROM {module}, step",
         "label": "SELECT 1 FROM inline_timing",
         "phase": "SELECT 1 FROM phase WHERE phase = 'step'",
     }
@@ -143,7 +144,7 @@ def _summed(scope: Scope, by: str) -> Side:
     for row in scope.sql(f"{COUNTED_STEPS} ORDER BY ALL").to_pylist():
         steps[row["rank"]] += 1
     device = _per_step(scope, _ON_DEVICE[by], "sum(ns)")
-    on_device = bool(device) or by == "kernel"
+    on_device = bool(device) or by == "kernel" or (bool(scope.part) and _shows_device(scope))
     sums = device if on_device else _per_step(scope, _ON_HOST[by], "sum(ns)")
     called = _per_step(scope, _CALLED[by], "count(*)")
     calls = {name: _per_rank(of_part, steps) for name, of_part in called.items()}
@@ -160,6 +161,12 @@ def _summed(scope: Scope, by: str) -> Side:
         },
         calls=calls,
     )
+
+
+def _shows_device(scope: Scope) -> bool:
+    """Whether the recording has device work, of the part that is asked for or not."""
+    query = f"SELECT EXISTS (SELECT 1 FROM {scope.every('device_event')} WHERE {WORK})"
+    return bool(scope.value(query))
 
 
 def _per_step(scope: Scope, rows: str, measure: str) -> _Sums:

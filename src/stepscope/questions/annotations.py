@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 
     from stepscope.answers.scope import Scope
 
+_RANGES = """
+    SELECT rank, span, thread, id, start_ns, start_ns + dur_ns AS end_ns, first_ns, last_ns, self_ns,
+        NOT recursive AS outermost, name
+    FROM {ranges} WHERE {chosen}
+"""
+_RECORDED = "(SELECT *, start_ns AS first_ns, start_ns + dur_ns AS last_ns FROM host_event)"
+_CUT = """
+    host_event JOIN (
+        SELECT rank, id, start_ns AS first_ns, start_ns + dur_ns AS last_ns FROM {every}
+    ) USING (rank, id)
+"""
+"""The ranges with their ends as recorded, between which work was launched, beside those of the window."""
 _FARTHEST = 2**62
 """Times are moved no farther than this (ns), to stay within 64 bits."""
 
@@ -51,6 +63,7 @@ _FARTHEST = 2**62
         Column("device_events", "int", "kernels, copies and fills launched inside it", "count"),
     ),
     rests_on=("host-times", "device-work", "device-times", "stream-order", "launches"),
+    about="events",
     parameters=(Parameter("all", "bool", "also the ranges that mark the steps", default=False),),
     fills="Mark code with torch.profiler.record_function and record with ProfilerActivity.CPU.",
 )
@@ -70,6 +83,8 @@ def named_ranges(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # 
     per device however many kernels run, also when they come from two ranges of the name. So
     busy is never more than the sum, `device_total_ns`.
 
+    With `--window` it is the work of those ranges that ran in the window, whenever it was launched.
+
     A range inside another of the same name adds to calls and to host self time, and to nothing
     else. Ranges that the recorder itself draws on the device's tracks (`gpu_user_annotation`)
     are neither work nor ranges here.
@@ -77,13 +92,9 @@ def named_ranges(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # 
     import pyarrow as pa
 
     chosen = "kind = 'annotation'" + ("" if all else " AND role IS DISTINCT FROM 'step'")
-    rows = scope.sql(
-        f"""
-        SELECT rank, span, thread, id, start_ns, start_ns + dur_ns AS end_ns, self_ns,
-            NOT recursive AS outermost, name
-        FROM host_event WHERE {chosen}
-        """
-    )
+    every = scope.every("host_event")
+    ranges = _RECORDED if scope.part.window is None else _CUT.format(every=every)
+    rows = scope.sql(_RANGES.format(ranges=ranges, chosen=chosen))
     names = rows.column("name").combine_chunks().dictionary_encode()
     found = {name: rows.column(name).to_numpy() for name in rows.column_names[:-1]}
     found["name"] = names.indices.to_numpy()
@@ -140,10 +151,16 @@ def _launched_work(scope: Scope) -> Columns:
         SELECT
             work.rank, work.span, launch.thread, work.device, launch.start_ns AS launch_ns,
             work.start_ns, work.start_ns + work.dur_ns AS end_ns
-        FROM (SELECT * FROM device_event WHERE {WORK}) AS work
-        JOIN host_event AS launch ON launch.rank = work.rank AND launch.id = work.launch_id
+        FROM (SELECT * FROM {scope.every("device_event")} WHERE {WORK}) AS work
+        JOIN {scope.every("host_event")} AS launch
+            ON launch.rank = work.rank AND launch.id = work.launch_id
         """
     )
+    if scope.part.window is not None:
+        for edge in ("start_ns", "end_ns"):
+            work[edge] = np.clip(work[edge], *scope.part.window)
+        inside = work["start_ns"] < work["end_ns"]
+        work = {name: values[inside] for name, values in work.items()}
     work["place"] = np.zeros(len(work["rank"]), dtype=np.int64)
     for column in ("rank", "span", "device"):
         values = np.unique(work[column])
@@ -164,8 +181,8 @@ def _work_inside(ranges: Columns, work: Columns) -> tuple[Array, Array]:
             launched = threads[thread]
             order = np.argsort(launched["launch_ns"], kind="stable")
             launch_ns = launched["launch_ns"][order]
-            low = np.searchsorted(launch_ns, inside["start_ns"], side="left")
-            high = np.searchsorted(launch_ns, inside["end_ns"], side="left")
+            low = np.searchsorted(launch_ns, inside["first_ns"], side="left")
+            high = np.searchsorted(launch_ns, inside["last_ns"], side="left")
             count = high - low
             before = np.cumsum(count) - count
             range_rows.append(np.repeat(inside["row"], count))

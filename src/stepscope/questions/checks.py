@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Column("damage", "text", "JSON object: class of damage to number", shown=False),
     ),
     rests_on=(),
+    about="recording",
     parameters=(
         Parameter(
             "all", "bool", "also what is in order, each check and file for itself", default=False

@@ -32,6 +32,7 @@ _COLUMNS = (
     "Which kinds of work take the device's time?",
     _COLUMNS,
     rests_on=LAUNCHED_WORK,
+    about="events",
     parameters=(
         by_form("what a row is: a class of work, or a module's work of a class", "class", "module"),
     ),

@@ -63,6 +63,7 @@ _KEYS = {
         Column("max_bandwidth_bytes_per_s", "float", "bandwidth of the fastest", "bytes/s", False),
     ),
     rests_on=DEVICE_WORK,
+    about="events",
     parameters=(
         by_form("what to tell apart: direction and host memory, or these and the size", *_KEYS),
     ),

@@ -55,6 +55,7 @@ _COLUMNS = (
     "How much of each device's time was computation, exposed communication, exposed copies or idle?",
     _COLUMNS,
     rests_on=("devices", "device-work", "device-times"),
+    about="time",
     parameters=(
         by_form(
             "`device` for a row a device, `step` for a row a device and step", "device", "step"
@@ -77,7 +78,7 @@ def device_time(scope: Scope, by: str = "device") -> pa.Table:
 
     Without steps the span runs from the device's first start to its last end. With `--step`, and with
     `by="step"`, it is the steps (as the question `steps` bounds them), and work is cut at their edges;
-    several chosen steps are summed.
+    several chosen steps are summed. With `--window` it is that stretch of the recording.
 
     These are the definitions of TraceLens' GPU timeline, on integers, so that the parts do not differ
     from the span by rounding. Holistic Trace Analysis's temporal breakdown rounds times to whole
@@ -85,6 +86,7 @@ def device_time(scope: Scope, by: str = "device") -> pa.Table:
     """
     from stepscope.analysis.device_share import device_totals
     from stepscope.analysis.recording import (
+        asked_times,
         device_work,
         every_step,
         groups,
@@ -94,15 +96,15 @@ def device_time(scope: Scope, by: str = "device") -> pa.Table:
 
     def rows(whole: Scope) -> Iterator[list[Any]]:
         for ranks in rank_batches(scope.ranks):
-            windows = steps_of(scope, ranks)
-            for key, work in device_work(whole, ranks).items():
-                steps = windows.get(key)
-                for (device,), own in groups(work, "device").items():
+            steps, device = steps_of(scope, ranks), device_work(whole, ranks)
+            asked = asked_times(scope, whole, device, ranks)
+            for key, work in device.items():
+                for (index,), own in groups(work, "device").items():
                     if by == "step":
-                        yield from _step_rows((*key, device), own, steps)
-                    elif scope.steps is None or steps is not None:
-                        chosen = None if scope.steps is None else steps
-                        yield [*key, device, *_figures(device_totals(own, chosen))]
+                        yield from _step_rows((*key, index), own, steps.get(key))
+                    elif asked is None or key in asked:
+                        chosen = None if asked is None else asked[key]
+                        yield [*key, index, *_figures(device_totals(own, chosen))]
 
     with every_step(scope) as whole:
         names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]

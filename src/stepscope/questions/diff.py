@@ -39,6 +39,15 @@ ERRORS = {
     "What got slower or faster, and how sure is that?",
     COLUMNS,
     rests_on=EVERYTHING,
+    about={
+        None: "time",
+        "category": "time",
+        "operator": "events",
+        "kernel": "events",
+        "module": "events",
+        "label": "recording",
+        "phase": "recording",
+    },
     parameters=(
         Parameter(
             "by",

@@ -54,6 +54,7 @@ _COLUMNS = (
     "What fraction of the device's peak did the model's arithmetic reach?",
     _COLUMNS,
     rests_on=(*LAUNCHED_WORK, "clocks", "steps"),
+    about={"step": "time", "module": "events"},
     parameters=(
         by_form("what a row is: a step, or a module with all below it", "step", "module"),
         LIMITS,

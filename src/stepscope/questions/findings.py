@@ -64,6 +64,7 @@ _COLUMNS = (
     "What is worth changing, and what would it save?",
     _COLUMNS,
     rests_on=EVERYTHING,
+    about="recording",
     parameters=(Parameter("id", "text", "only the findings of one rule", default=None),),
     steps="all",
     drawing="paragraphs",

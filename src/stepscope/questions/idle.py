@@ -50,6 +50,7 @@ _COLUMNS = (
     "When was each device and stream idle, and why?",
     _COLUMNS,
     rests_on=(*LAUNCHED_WORK, "host-times", "clocks"),
+    about="time",
     parameters=(
         Parameter(
             "kernel_wait_ns",
@@ -86,27 +87,27 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
 
     The sums are exact: a device's rows add up to the idle time that `device-time` gives, a stream's
     to its span less its busy time. With `--step`, gaps are cut to the steps, and the time from a
-    step's start to its first work counts as well.
+    step's start to its first work counts as well; so with `--window`, in that stretch of time.
 
     The classes and the 30 µs are those of Holistic Trace Analysis, which measures from the end of the
     piece before: on overlapping work it sums negative gaps. It calls gaps before unlinked work kernel
     wait or other, and looks at single streams only.
     """
     from stepscope.analysis.gaps import find_gaps, frames_in, host_activity, launched_work
-    from stepscope.analysis.recording import every_step, groups, rank_batches, steps_of
+    from stepscope.analysis.recording import asked_times, every_step, groups, rank_batches
 
     def rows(whole: Scope) -> Iterator[tuple[list[Any], Gap | None]]:
         for ranks in rank_batches(scope.ranks):
-            windows = steps_of(scope, ranks) if scope.steps is not None else {}
-            host = host_activity(whole, ranks)
-            for key, work in launched_work(whole, ranks).items():
-                if scope.steps is not None and key not in windows:
+            host, device = host_activity(whole, ranks), launched_work(whole, ranks)
+            asked = asked_times(scope, whole, device, ranks)
+            for key, work in device.items():
+                if asked is not None and key not in asked:
                     continue
-                steps = windows.get(key)
-                for (device,), own in groups(work, "device").items():
-                    gaps = find_gaps(own, kernel_wait_ns, steps)
-                    yield from _device_rows((*key, device), gaps, host.get(key))
-                    yield from _stream_rows((*key, device), own, kernel_wait_ns, steps)
+                times = None if asked is None else asked[key]
+                for (index,), own in groups(work, "device").items():
+                    gaps = find_gaps(own, kernel_wait_ns, times)
+                    yield from _device_rows((*key, index), gaps, host.get(key))
+                    yield from _stream_rows((*key, index), own, kernel_wait_ns, times)
 
     with every_step(scope) as whole:
         found = list(rows(whole))

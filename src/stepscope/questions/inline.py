@@ -72,6 +72,7 @@ _OVER_RANKS = """
         Column("span", "int", "which of the rank's recordings it is", shown="varying"),
     ),
     rests_on=(),
+    about="recording",
     parameters=(
         by_form("each rank by itself, or the average and the maximum over ranks", "rank", "label"),
     ),

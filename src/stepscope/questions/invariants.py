@@ -233,6 +233,7 @@ _COLUMNS = (
     "Can the tables be trusted?",
     _COLUMNS,
     rests_on=(),
+    about="recording",
     drawing="text",
 )
 def invariants(scope: Scope) -> pa.Table:

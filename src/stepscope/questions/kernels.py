@@ -40,7 +40,7 @@ _FORMS = {
         SELECT work.*, charged_to AS operator,
             nullif(split_part(frames, ';', 1), '') AS frame, nullif(frames, '') AS call_stack
         FROM ({LABELLED_WORK}) AS work
-        LEFT JOIN (SELECT rank, id, stack_id FROM host_event WHERE stack_id IS NOT NULL) AS host
+        LEFT JOIN (SELECT rank, id, stack_id FROM {{host}} WHERE stack_id IS NOT NULL) AS host
             ON (host.rank, host.id) = (work.rank, coalesce(work.operator_id, work.launch_id))
         LEFT JOIN call_stack
             ON (call_stack.rank, call_stack.span, call_stack.stack_id)
@@ -57,14 +57,14 @@ _FORMS = {
             CASE WHEN caller.start_ns <= region.end_ns THEN region.name END AS compiled_graph
         FROM ({LABELLED_WORK}) AS work
         LEFT JOIN (
-            SELECT rank, id, span, thread, start_ns, kernel_source_id FROM host_event
+            SELECT rank, id, span, thread, start_ns, kernel_source_id FROM {{host}}
             WHERE kind IN ('operator', 'runtime')
         ) AS caller ON (caller.rank, caller.id) = (work.rank, coalesce(work.operator_id, work.launch_id))
         LEFT JOIN kernel_source
             ON (kernel_source.rank, kernel_source.span, kernel_source.kernel_source_id)
                 = (caller.rank, caller.span, caller.kernel_source_id)
         ASOF LEFT JOIN (
-            SELECT rank, span, thread, start_ns, start_ns + dur_ns AS end_ns, name FROM host_event
+            SELECT rank, span, thread, start_ns, start_ns + dur_ns AS end_ns, name FROM {{host}}
             WHERE role = 'compiled'
         ) AS region
             ON region.rank = caller.rank AND region.span = caller.span
@@ -153,6 +153,7 @@ def _weighted(column: str) -> str:
         Column("fused_operators", "text", "operators that a generated kernel fuses, by its name"),
     ),
     rests_on=DEVICE_WORK,
+    about="events",
     parameters=(
         by_form(
             "what to tell apart: name; name, launch properties and operator; name, operator and "
@@ -219,7 +220,7 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
             any_value(uses_tensor_cores) AS tensor_core_used,
             any_value(library) AS library,
             any_value(fused) AS fused_operators
-        FROM ({rows}) LEFT JOIN traits USING (name)
+        FROM ({rows.format(host=scope.every("host_event"))}) LEFT JOIN traits USING (name)
         GROUP BY {keys}
         ORDER BY {last}total_ns DESC, {keys}
         """,

@@ -68,8 +68,8 @@ _QUERY = """
         SELECT work.rank, work.name, work.start_ns, work.dur_ns, work.start_ns + work.dur_ns AS end_ns,
             launch.id AS launch_id, launch.name AS call,
             launch.start_ns AS call_start_ns, launch.dur_ns AS call_ns
-        FROM device_event AS work
-        LEFT JOIN host_event AS launch ON work.rank = launch.rank AND work.launch_id = launch.id
+        FROM {work} AS work
+        LEFT JOIN {host} AS launch ON work.rank = launch.rank AND work.launch_id = launch.id
         WHERE work.kind IN ('computation', 'communication')
     ),
     launched AS (
@@ -123,6 +123,7 @@ _OF_KERNELS = ("kernels", "kernel_ns", "kernel_mean_ns", "kernel_median_ns", "un
         "own-launches",
         "clocks",
     ),
+    about="events",
     parameters=(by_form("a row a `kernel` name, a launch `call` name, or a `rank`", *_KEYS),),
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
@@ -150,14 +151,21 @@ def launches(scope: Scope, by: str = "kernel") -> pa.Table:
     only; driver calls (Triton) and graphs count here. Nsight Systems counts a graph's kernels one by
     one or not at all, as it was recorded.
 
-    Kernels whose launch is not known are counted, and are in no other figure.
+    Kernels whose launch is not known are counted, and are in no other figure. With `--window` a launch
+    counts in full if a kernel of it runs in the window: a queue that is cut has no length.
     """
     key = _KEYS[by]
     names = [c.name for c in _COLUMNS if c.name not in _KEYS.values() or c.name == key]
     columns = ", ".join(_source_of(name) for name in names)
+    kept = "SEMI JOIN device_event USING (rank, id)" if scope.part else ""
     return scope.sql(
         _QUERY.format(
-            key=key, columns=columns, slow_call_ns=_SLOW_CALL_NS, late_start_ns=_LATE_START_NS
+            key=key,
+            columns=columns,
+            work=f"(FROM {scope.every('device_event')} {kept})" if kept else "device_event",
+            host=scope.every("host_event"),
+            slow_call_ns=_SLOW_CALL_NS,
+            late_start_ns=_LATE_START_NS,
         )
     )
 

@@ -58,9 +58,10 @@ _TREE = f"""
         min(module.name) AS name, module.path AS path, min(module.class) AS class, min(module.depth) AS depth,
         min(whole.path) AS parent_path,
         sum(CASE
+            WHEN $named THEN NULL
             WHEN NOT $narrowed THEN module.calls
             -- only Python frames show each call of a module, so that calls of a step can be counted
-            WHEN module.rule = 'python' THEN coalesce(calls_in_steps, 0)
+            WHEN module.rule = 'python' THEN coalesce(calls_in_steps, CASE WHEN NOT $under THEN 0 END)
         END)::BIGINT AS calls,
         {", ".join(f"coalesce(sum({column}), 0)::BIGINT AS {column}" for column in _SUMMED)}
     FROM module
@@ -114,6 +115,7 @@ _TREE = f"""
         "launches",
         "own-launches",
     ),
+    about="events",
     parameters=(Parameter("depth", "int", "deepest level to list: 0 lists only the model"),),
     drawing="tree",
     fills="Record with stepscope record, or with torch.profiler.profile(with_stack=True, with_modules=True).",
@@ -146,12 +148,18 @@ def modules(scope: Scope, depth: int | None = None) -> pa.Table:
     counted once, for the innermost module. Host time outside of modules is not given: most of
     it is waiting.
 
+    With `--name` the times are those of the matching events, and calls are not counted. With `--under`
+    modules without any of the work that is asked for are left out.
+
     The TensorBoard plugin's module view has no backward, and its device self time is that of
     the module's direct operators with everything below these.
     """
     import pyarrow as pa
 
-    tree = scope.sql(_TREE, {"narrowed": scope.steps is not None})
+    part = scope.part
+    under, window = part.under is not None, part.window is not None
+    narrowed = scope.steps is not None or window or under
+    tree = scope.sql(_TREE, {"narrowed": narrowed, "under": under, "named": part.name is not None})
     if tree.num_rows == 0:
         return tree.select(["name", "path", "class"])
     parents = _parents(tree)

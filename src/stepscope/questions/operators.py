@@ -26,7 +26,7 @@ _TYPES = {
     "launching": "BIGINT",
 }
 """SQL types of what `operator_delays` gives."""
-_INPUTS = f"SELECT rank, id AS operator_id, input_id, stack_id FROM host_event WHERE {_CALLS}"
+_INPUTS = f"SELECT rank, id AS operator_id, input_id, stack_id FROM {{host}} WHERE {_CALLS}"
 
 
 class _Form(NamedTuple):
@@ -137,6 +137,7 @@ _FORMS = {
         "launches",
         "own-launches",
     ),
+    about="events",
     parameters=(
         by_form(
             "what to tell apart: name, name and input shapes, name and all that is recorded of the "
@@ -236,7 +237,8 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
                 library, count(*) AS device_events, sum(dur_ns) AS device_self_ns,
                 sum(dur_ns) FILTER (uses_tensor_cores) AS used_ns,
                 sum(dur_ns) FILTER (uses_tensor_cores IS NOT NULL) AS told_ns
-            FROM ({LABELLED_WORK}) {form.calls} LEFT JOIN traits USING (name) GROUP BY ALL
+            FROM ({LABELLED_WORK}) {form.calls.format(host=scope.every("host_event"))}
+            LEFT JOIN traits USING (name) GROUP BY ALL
         ),
         delayed AS (
             SELECT {", ".join(f"unnest($delayed_{c}::{_TYPES[c]}[]) AS {c}" for c in delays)}
@@ -271,7 +273,8 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
             CASE WHEN linked OR NOT charged THEN device_self_ns::BIGINT END AS device_self_ns,
             CASE WHEN linked OR NOT charged THEN device_self_ns / nullif(sum(device_self_ns) OVER (), 0)
                 END AS device_share_ratio,
-            CASE WHEN NOT charged THEN device_self_ns WHEN linked THEN device_ns END::BIGINT
+            CASE WHEN NOT charged THEN device_self_ns
+                WHEN linked AND calls IS NOT NULL THEN device_ns END::BIGINT
                 AS device_total_ns,
             CASE WHEN linked OR NOT charged THEN device_events::BIGINT END AS device_events,
             host_self_ns::BIGINT AS host_self_ns,

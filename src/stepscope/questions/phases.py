@@ -62,6 +62,7 @@ _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
     "Which phase of the step takes the time, over the entire run?",
     _COLUMNS,
     rests_on=(),
+    about="recording",
     parameters=(
         by_form(
             "a row for each phase, kept step, or window of 20 in the run; or what holds the run back",

@@ -39,6 +39,7 @@ _COLUMNS = (
     "Which kernels are most worth making faster?",
     _COLUMNS,
     rests_on=LAUNCHED_WORK,
+    about="events",
     parameters=(LIMITS, CAUSAL),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA and record_shapes=True.",

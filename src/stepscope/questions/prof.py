@@ -13,7 +13,7 @@ from stepscope.formats.vocabulary import is_program_frame
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.charging import Charges
+    from stepscope.analysis.charging import Charges, KeptWork
     from stepscope.analysis.prof_origin import Origins
     from stepscope.analysis.recording import Array
     from stepscope.answers.scope import Scope
@@ -46,7 +46,7 @@ _COLUMNS = (
 )
 
 _KERNELS = """
-    work.device, work.stream, coalesce(work.operator_id, launch.parent_id, -1) AS base_id,
+    work.id, work.device, work.stream, coalesce(work.operator_id, launch.parent_id, -1) AS base_id,
     work.span, thread.tid, module.path AS module,
     CASE work.direction
         WHEN 'forward' THEN 'fprop' WHEN 'backward' THEN 'bprop' WHEN 'optimizer' THEN 'optim'
@@ -73,6 +73,7 @@ _ENDS = re.compile(r"[<(]")
     "What launched each kernel, with what shapes, and how much work did it do?",
     _COLUMNS,
     rests_on=("devices", "device-work", "device-times", "launches", "own-launches"),
+    about="events",
     needs="device",
     fills=(
         "Record with torch.profiler.ProfilerActivity.CPU and CUDA, and record_shapes=True, or under "
@@ -103,13 +104,17 @@ def prof(scope: Scope) -> pa.Table:
     """
     import pyarrow as pa
 
-    tables = [_of_rank(scope, rank) for rank in scope.ranks]
+    from stepscope.analysis.charging import kept_work
+    from stepscope.analysis.recording import every_event
+
+    with every_event(scope) as everything:
+        tables = [_of_rank(everything, rank, kept_work(scope, rank)) for rank in scope.ranks]
     whole = pa.concat_tables(tables)
     numbers = pa.array(range(1, whole.num_rows + 1), pa.int64())
     return whole.append_column("idx", numbers)
 
 
-def _of_rank(scope: Scope, rank: int) -> pa.Table:
+def _of_rank(scope: Scope, rank: int, kept: KeptWork | None) -> pa.Table:
     import numpy as np
     import pyarrow as pa
 
@@ -145,7 +150,24 @@ def _of_rank(scope: Scope, rank: int) -> pa.Table:
         "flops": _numbers(work.parts(lambda one: one.flops)[chosen]),
         "bytes": _numbers(work.parts(lambda one: one.bytes)[chosen]),
     }
-    return pa.table(columns)
+    table = pa.table(columns)
+    if kept is None:
+        return table
+    rows, ns = kept.of(kernels.column("id").to_numpy())
+    whole_ns = kernels.column("dur_ns").to_numpy()[rows]
+    table = table.take(rows)
+    for name in ("sil", "flops", "bytes"):
+        values = ns if name == "sil" else _cut(table.column(name), ns, whole_ns)
+        table = table.set_column(table.column_names.index(name), name, pa.array(values))
+    return table
+
+
+def _cut(amounts: Any, ns: Array, whole_ns: Array) -> list[int | None]:
+    """What was done of each amount in the part of the time, in whole numbers."""
+    listed = zip(amounts.to_pylist(), ns.tolist(), whole_ns.tolist(), strict=True)
+    return [
+        one if one is None or part == whole else one * part // whole for one, part, whole in listed
+    ]
 
 
 def _flags(work: Charges, chosen: Array) -> pa.Array:

@@ -58,6 +58,7 @@ _OF_THE_QUEUE = (
         "clocks",
         "steps",
     ),
+    about="time",
     parameters=(
         by_form(
             "`stream` for a row a stream, `step` for one a step, `time` for at most 100 pieces of time",
@@ -110,7 +111,7 @@ def queue(scope: Scope, by: str = "stream") -> pa.Table:
         for ranks in rank_batches(scope.ranks):
             chosen = steps_of(scope, ranks)
             device = launched_work(whole, ranks)
-            everything = scope.steps is None
+            everything = scope.steps is None and not scope.part
             recorded = recorded_times(whole, device, ranks) if by == "time" and everything else {}
             for key, work in device.items():
                 if key not in chosen:

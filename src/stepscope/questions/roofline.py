@@ -58,6 +58,7 @@ _COLUMNS = (
     "How close did each operator and kernel run to what the device can do?",
     _COLUMNS,
     rests_on=LAUNCHED_WORK,
+    about="events",
     parameters=(
         by_form(
             "what a row is: an operator with its input shapes, a kernel, or a module",

@@ -45,6 +45,7 @@ _COLUMNS = (
     "How well does each event scale to more processes?",
     _COLUMNS,
     rests_on=(),
+    about="recording",
     parameters=(
         Parameter(
             "mode",

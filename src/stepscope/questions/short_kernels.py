@@ -60,6 +60,7 @@ _FORMS = {"kernel": _BY_NAME, "histogram": _HISTOGRAM}
         Column("max_ns", "int", "longest duration", "ns", shown=False),
     ),
     rests_on=LAUNCHED_WORK,
+    about="events",
     parameters=(
         by_form(
             "a row a `kernel` and operator, or a `histogram` of the durations of all short kernels",
@@ -82,13 +83,19 @@ def short_kernels(
 
     The 10 µs are those of TraceLens' short-kernel study: about what a launch takes on the host.
     Both shares are of all kernels, long ones too. `--by histogram` counts the durations of the short
-    kernels in bins of equal width, empty ones included.
+    kernels in bins of equal width, empty ones included. With `--window` a kernel that reaches out of it
+    counts in full: to be cut does not make it short.
     """
+    duration, recorded = "dur_ns", ""
+    if scope.part.window is not None:
+        every = f"SELECT rank, id, dur_ns AS recorded_ns FROM {scope.every('device_event')}"
+        duration, recorded = "recorded_ns", f"JOIN ({every}) USING (rank, id)"
     params = {"below_ns": below_ns} | ({"bins": max(1, bins)} if by == "histogram" else {})
     return scope.sql(
         f"""
         WITH kernel AS (
-            SELECT name, charged_to AS operator, dur_ns FROM ({LABELLED_WORK}) WHERE {KERNELS}
+            SELECT name, charged_to AS operator, {duration} AS dur_ns
+            FROM ({LABELLED_WORK}) {recorded} WHERE {KERNELS}
         ),
         everything AS (SELECT count(*) AS all_count, sum(dur_ns) AS all_ns FROM kernel)
         {_FORMS[by].format(figures=_FIGURES)}

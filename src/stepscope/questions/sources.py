@@ -50,6 +50,7 @@ ORDER BY source.rank, source.span, source.path
         Column("unknown_fields", "text", "arguments unknown here (JSON)", shown=False),
     ),
     rests_on=(),
+    about="recording",
     steps="all",
 )
 def sources(scope: Scope) -> pa.Table:

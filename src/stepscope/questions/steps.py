@@ -62,6 +62,7 @@ _COLUMNS = (
     "Where did the time of each training step go?",
     _COLUMNS,
     rests_on=("host-times", "device-work", "device-times", "launches", "clocks", "steps"),
+    about="time",
     parameters=(
         by_form(
             "`step` for a row a step, `mean` for the mean over the steps of a recording that count",

@@ -54,6 +54,7 @@ _COLUMNS = (
     "Where does the step time go, and what should I look at next?",
     _COLUMNS,
     rests_on=EVERYTHING,
+    about="recording",
     drawing="overview",
 )
 def summary(scope: Scope) -> pa.Table:

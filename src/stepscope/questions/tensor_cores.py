@@ -53,6 +53,7 @@ _FORMS = {
     "Which work could run on tensor cores, which does, and why does the rest not?",
     _COLUMNS,
     rests_on=LAUNCHED_WORK,
+    about="events",
     parameters=(
         by_form(
             "what a row is: a device, an eligible operator with its shapes, or one of their kernels",

@@ -51,6 +51,7 @@ _COLUMNS = (
     "How much of the time did kernels run, and how much of the device did they fill?",
     _COLUMNS,
     rests_on=("devices", "device-work", "device-times", "steps"),
+    about="time",
     parameters=(
         by_form(
             "`device` for a row a device, `step` for one a step, `time` for at most 100 pieces of time",
@@ -103,7 +104,7 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
         for ranks in rank_batches(scope.ranks):
             chosen = steps_of(scope, ranks)
             device = device_work(whole, ranks)
-            everything = scope.steps is None
+            everything = scope.steps is None and not scope.part
             recorded = recorded_times(whole, device, ranks) if by == "time" and everything else {}
             for key, work in device.items():
                 if key not in chosen:

@@ -1,0 +1,462 @@
+"""Finds the events of a part of a recording, and cuts them to a window of time.
+
+What is kept of the event tables is worked out once a scope, rank by rank, and laid down in two small
+temporary tables, which views join with the recording's own. An event keeps its numbers, and its times
+where the window does not cut it. What encloses it is the nearest event that is kept too; depth and
+recursion follow. Device work keeps its launch, operator, module and step, also where these are not kept:
+they are facts about it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+
+from stepscope.answers.part import Part, matching
+from stepscope.floor.errors import UsageError
+from stepscope.floor.units import time_text
+from stepscope.link.modules import levels
+from stepscope.link.nesting import climb
+from stepscope.link.recursion import inside_alike
+from stepscope.schema.tables import TABLES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+
+Array = np.ndarray[Any, Any]
+Columns = dict[str, Array]
+
+HOST, DEVICE = "part_host", "part_device"
+"""Names of the temporary tables with what is kept."""
+
+CUT_BY_WINDOW = "cut_by_window"
+"""The check of which a note is made where a window cuts steps."""
+
+_UNMEASURED = -1
+_MOST_NAMES = 20_000
+"""Names among which those like a wrong one are looked for."""
+
+_KINDS = {
+    "module": "SELECT DISTINCT path AS name FROM {module} WHERE true",
+    "operator": "SELECT DISTINCT name FROM {host_event} WHERE kind = 'operator'",
+    "range": """
+        SELECT DISTINCT name FROM {host_event}
+        WHERE kind = 'annotation' AND role IS DISTINCT FROM 'module'
+    """,
+}
+"""What `--under` may name, and where the names are."""
+
+
+def kept_tables(scope: Scope, part: Part) -> dict[str, pa.Table]:
+    """What is kept of a scope's events, by name of the temporary table.
+
+    Raises:
+        UsageError: a pattern is none, `under` names nothing or several kinds of thing, or nothing lies
+            in the window.
+    """
+    import pyarrow as pa
+
+    for pattern in filter(None, (part.name, part.under)):
+        _check_pattern(scope, pattern)
+    under = _Under(scope, part.under) if part.under is not None else None
+    host: list[Columns] = []
+    device: list[Columns] = []
+    for rank in scope.ranks:
+        own = _OfRank(scope, rank, part, under)
+        host.append(own.host())
+        device.append(own.device())
+    if part.window is not None and not any(len(one["id"]) for one in (*host, *device)):
+        raise _nothing_in_window(scope, part.window)
+    return {
+        HOST: pa.table(_joined(host, ("parent_id", "device_ns", "device_self_ns"))),
+        DEVICE: pa.table(_joined(device, ())),
+    }
+
+
+def narrowing_views(part: Part) -> dict[str, str]:
+    """The rows of each table that a part narrows, as SQL over `every_NAME`, its complete rows, and over
+    the temporary tables. In the order in which they can be made: later ones use earlier ones.
+
+    The bytes of what the window cuts are shared out by time. A module is kept for what is kept of it
+    or of its parts.
+    """
+    times = "kept.start_ns AS start_ns, kept.dur_ns AS dur_ns"
+    views = {
+        "host_event": f"""
+            SELECT e.* REPLACE ({times}, kept.self_ns AS self_ns, kept.parent_id AS parent_id,
+                kept.depth AS depth, kept.recursive AS recursive, kept.device_ns AS device_ns,
+                kept.device_self_ns AS device_self_ns)
+            FROM every_host_event AS e JOIN {HOST} AS kept ON (kept.rank, kept.id) = (e.rank, e.id)
+        """,
+        "device_event": f"""
+            SELECT e.* REPLACE ({times}, CASE WHEN kept.dur_ns = e.dur_ns THEN e.bytes
+                ELSE (e.bytes::HUGEINT * kept.dur_ns // e.dur_ns)::BIGINT END AS bytes)
+            FROM every_device_event AS e JOIN {DEVICE} AS kept ON (kept.rank, kept.id) = (e.rank, e.id)
+        """,
+        "module": """
+            WITH RECURSIVE kept AS (
+                SELECT rank, span, module_id FROM host_event WHERE module_id IS NOT NULL
+                UNION SELECT rank, span, module_id FROM device_event WHERE module_id IS NOT NULL
+                UNION SELECT rank, span, parent_id FROM every_module JOIN kept
+                    USING (rank, span, module_id) WHERE parent_id IS NOT NULL
+            )
+            SELECT every_module.* FROM every_module SEMI JOIN kept USING (rank, span, module_id)
+        """,
+    }
+    for name, table in TABLES.items():
+        conditions = []
+        if table.describes:
+            conditions.append(f"(rank, id) IN (SELECT (rank, id) FROM {table.describes})")
+        if part.window is not None and "time_ns" in table.column_names:
+            conditions.append(f"time_ns >= {part.window[0]} AND time_ns < {part.window[1]}")
+        if name == "memory_event" and (part.name is not None or part.under is not None):
+            conditions.append(f"(rank, operator_id) IN (SELECT (rank, id) FROM {HOST})")
+        if conditions:
+            views[name] = f"FROM every_{name} WHERE {' AND '.join(conditions)}"
+    if part.window is not None:
+        views |= _steps_in(*part.window)
+    return views
+
+
+def why_nothing(scope: Scope) -> str:
+    """Why an answer about a part of a recording is empty, in words."""
+    name = scope.part.name
+    if name is None:
+        return "No matching rows in this part of the recording."
+    if scope.value("SELECT count(*) FROM host_event") or scope.value(
+        "SELECT count(*) FROM device_event"
+    ):
+        return (
+            "No matching rows: what has this name is of another kind. --under asks for what ran inside an "
+            "operator or range."
+        )
+    names = scope.sql(
+        f"""
+        SELECT name FROM {scope.every("host_event")} UNION
+        SELECT name FROM {scope.every("device_event")} ORDER BY name LIMIT {_MOST_NAMES}
+        """
+    )
+    return f"Nothing has this name; {_like(name, names.column('name').to_pylist())}."
+
+
+def _steps_in(start: int, end: int) -> dict[str, str]:
+    """Steps cut to a window, and a note to the answers that rest on them where one is."""
+    cut = ", ".join(
+        f"greatest(least({edge}, {end}), {start}) AS {edge}"
+        for edge in ("start_ns", "end_ns", "host_start_ns", "host_end_ns")
+    )
+    is_cut = f"(start_ns < {start} OR end_ns > {end})"
+    inside = f"start_ns < {end} AND (end_ns > {start} OR start_ns = end_ns AND start_ns >= {start})"
+    return {
+        "step": f"""
+            SELECT * REPLACE ({cut}, complete AND NOT {is_cut} AS complete)
+            FROM every_step WHERE {inside}
+        """,
+        "data_check": f"""
+            FROM every_data_check UNION ALL BY NAME
+            SELECT rank, span, '{CUT_BY_WINDOW}' AS "check", 'note' AS severity, count(*) AS count,
+                'steps' AS affects, 'the window cuts step '
+                || string_agg(step::VARCHAR, ' and ' ORDER BY start_ns)
+                || ': times are those of the part inside, and means leave it out where another step is '
+                || 'complete' AS explanation
+            FROM every_step WHERE {inside} AND {is_cut} AND rule <> 'whole recording'
+            GROUP BY rank, span
+        """,
+    }
+
+
+def _joined(parts: list[Columns], nullable: tuple[str, ...]) -> dict[str, Any]:
+    """The columns of all ranks; -1 is NULL in those that may be."""
+    import pyarrow as pa
+
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {
+        name: pa.array(values, mask=values == _UNMEASURED) if name in nullable else pa.array(values)
+        for name, values in columns.items()
+    }
+
+
+class _Under:
+    """What `--under` names: SQL conditions for the rows of events that it means."""
+
+    def __init__(self, scope: Scope, asked: str) -> None:
+        kind, _, pattern = asked.partition(":")
+        kinds = dict(_KINDS)
+        if kind in _KINDS and pattern and not pattern.startswith(":"):
+            kinds = {kind: _KINDS[kind]}
+        else:
+            pattern = asked
+        tables = {name: scope.every(name) for name in ("module", "host_event")}
+        found = {
+            one: scope.value(
+                f"SELECT count(*) FROM ({query.format(**tables)}) WHERE {matching('name', pattern)}"
+            )
+            for one, query in kinds.items()
+        }
+        meant = [one for one, count in found.items() if count]
+        if len(meant) > 1:
+            raise UsageError(
+                f"--under {asked} names {' and '.join(_counted(found[one], one) for one in meant)}",
+                hint=f"say which: {' or '.join(f'--under {one}:{pattern}' for one in meant)}",
+                slug="several-under",
+            )
+        if not meant:
+            names = [
+                name
+                for query in kinds.values()
+                for name in scope.sql(f"{query.format(**tables)} ORDER BY name LIMIT {_MOST_NAMES}")
+                .column("name")
+                .to_pylist()
+            ]
+            raise UsageError(
+                f"no {_any_of(list(kinds))} {pattern!r} in the asked ranks and steps",
+                hint=_like(pattern, names),
+                slug="nothing-under",
+            )
+        self.is_module = meant == ["module"]
+        if self.is_module:
+            inside = f"""(rank, span, module_id) IN (
+                WITH RECURSIVE chosen AS (
+                    SELECT rank, span, module_id FROM {tables["module"]}
+                    WHERE {matching("path", pattern)}
+                    UNION
+                    SELECT part.rank, part.span, part.module_id FROM {tables["module"]} AS part
+                    JOIN chosen ON (part.rank, part.span, part.parent_id)
+                        = (chosen.rank, chosen.span, chosen.module_id)
+                ) FROM chosen
+            )"""
+            self.host = self.device = f"(module_id IS NOT NULL AND {inside})"
+        else:
+            kind = "operator" if meant == ["operator"] else "annotation"
+            self.host = f"(kind = '{kind}' AND {matching('name', pattern)})"
+            self.device = "false"
+
+
+class _OfRank:
+    """What is kept of one rank's events."""
+
+    def __init__(self, scope: Scope, rank: int, part: Part, under: _Under | None) -> None:
+        self.rank, self.part, self.under = rank, part, under
+        name = part.name
+        self._all = scope.numpy(
+            f"""
+            SELECT id, coalesce(parent_id, -1) AS parent_id, start_ns, dur_ns, self_ns, recursive,
+                coalesce(device_ns, -1) AS device_ns, coalesce(device_self_ns, -1) AS device_self_ns,
+                kind IN ('operator', 'annotation') AS is_range, kind = 'runtime' AS is_call,
+                hash(kind, name) AS likeness,
+                {"true" if name is None else matching("name", name)} AS named,
+                {"true" if under is None else under.host} AS under
+            FROM {scope.every("host_event")} WHERE rank = {rank} ORDER BY id
+            """,
+        )
+        self._work = scope.numpy(
+            f"""
+            SELECT id, start_ns, dur_ns, coalesce(launch_id, operator_id, -1) AS origin_id,
+                coalesce(launch_id, -1) AS launch_id,
+                kind IN ('computation', 'communication', 'copy', 'fill') AS is_work,
+                {"true" if name is None else _either("name", "operator_name", name)} AS named,
+                {"true" if under is None else under.device} AS under
+            FROM {scope.every("device_event")} WHERE rank = {rank} ORDER BY id
+            """,
+        )
+        host, work = self._all, self._work
+        self._above = _row_of(host["id"], host["parent_id"])
+        self._origin = _row_of(host["id"], work["origin_id"])
+        inside, work_inside = host["under"], work["under"]
+        if under is not None and not under.is_module:
+            inside = _handed_down(inside, self._above)
+            launched = self._origin >= 0
+            work_inside = work_inside.copy()
+            work_inside[launched] |= inside[self._origin[launched]]
+        if part.window is not None:
+            inside = inside & _overlaps(host, part.window)
+            work_inside = work_inside & _overlaps(work, part.window)
+        self._work_kept = work_inside & work["named"]
+        self._kept = inside & host["named"]
+        if name is not None:  # with the calls that launched what is kept
+            launch = _row_of(host["id"], work["launch_id"])[self._work_kept]
+            launch = launch[launch >= 0]
+            self._kept[launch] |= inside[launch]
+
+    def host(self) -> Columns:
+        """The kept host events: what encloses each, its times, and its device time."""
+        host, above = self._all, self._above
+        rows = np.flatnonzero(self._kept)
+        parent = climb(above[rows].astype(np.int32), above, lambda _, at: self._kept[at])
+        place = np.full(len(above) + 1, -1, dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        own = {name: host[name][rows] for name in ("id", "start_ns", "dur_ns", "self_ns")}
+        start, end, cut = _cut(host, self.part.window)
+        if cut.any():
+            own["start_ns"], own["dur_ns"] = start[rows], (end - start)[rows]
+            own["self_ns"] = self._self_times(start, end, cut)[rows]
+        total, self_time = host["device_ns"], host["device_self_ns"]
+        if self.part.window is not None:
+            total, self_time = self._device_times(self.part.window)
+        return {
+            "rank": np.full(len(rows), self.rank, np.int32),
+            **own,
+            "parent_id": np.where(parent >= 0, host["id"][parent], _UNMEASURED)
+            if len(rows)
+            else own["id"],
+            "depth": np.minimum(levels(place[parent]), (1 << 15) - 1).astype(np.int16),
+            "recursive": inside_alike(
+                place[parent], host["likeness"][rows], host["recursive"][rows]
+            ),
+            "device_ns": total[rows],
+            "device_self_ns": self_time[rows],
+        }
+
+    def device(self) -> Columns:
+        """The kept rows of the device, and their times."""
+        start, end, _ = _cut(self._work, self.part.window)
+        rows = np.flatnonzero(self._work_kept)
+        return {
+            "rank": np.full(len(rows), self.rank, np.int32),
+            "id": self._work["id"][rows],
+            "start_ns": start[rows],
+            "dur_ns": (end - start)[rows],
+        }
+
+    def _self_times(self, start: Array, end: Array, cut: Array) -> Array:
+        """Self times after cutting: of an event that is cut, its time less what its children cover."""
+        self_ns: Array = self._all["self_ns"].copy()
+        children = np.flatnonzero((self._above >= 0) & cut[self._above] & (end > start))
+        children = children[np.lexsort((start[children], self._above[children]))]
+        parents, first = np.unique(self._above[children], return_index=True)
+        self_ns[cut] = (end - start)[cut]
+        for parent, low, high in zip(
+            parents.tolist(), first.tolist(), [*first[1:].tolist(), len(children)], strict=False
+        ):
+            own = children[low:high]
+            begins = np.clip(start[own], start[parent], end[parent])
+            ends = np.clip(end[own], start[parent], end[parent])
+            reached = np.concatenate([begins[:1], np.maximum.accumulate(ends)[:-1]])
+            self_ns[parent] -= int(np.maximum(ends - np.maximum(begins, reached), 0).sum())
+        return self_ns
+
+    def _device_times(self, window: tuple[int, int]) -> tuple[Array, Array]:
+        """Durations of the device work within a window that each host event launched: in it or below it,
+        and in no operator or range below it. Work that was launched before the window counts for the
+        events around its launch that reach into it.
+        """
+        host, above = self._all, self._above
+        start, end, _ = _cut(self._work, window)
+        in_window = _overlaps(self._work, window) & self._work["is_work"]
+        linked = np.flatnonzero(in_window & (self._origin >= 0))
+        origin, duration = self._origin[linked], (end - start)[linked]
+        launched, has = np.zeros(len(above), np.int64), np.zeros(len(above), bool)
+        np.add.at(launched, origin, duration)
+        has[origin] = True
+        own = np.where(has, launched, _UNMEASURED)
+        calls = np.flatnonzero(has & host["is_call"])
+        caller = climb(above[calls].astype(np.int32), above, lambda _, at: ~host["is_call"][at])
+        _add(own, caller, launched[calls])
+        deeper = np.flatnonzero(caller >= 0)
+        deeper = deeper[~host["is_range"][caller[deeper]]]
+        around = climb(caller[deeper].copy(), above, lambda _, at: host["is_range"][at])
+        _add(own, around, launched[calls[deeper]])
+        depth = levels(above)
+        order = np.argsort(depth, kind="stable")
+        edges = np.searchsorted(depth[order], np.arange(1, int(depth.max(initial=0)) + 2))
+        for first, last in zip(edges[-2::-1].tolist(), edges[:0:-1].tolist(), strict=True):
+            here = order[first:last]
+            here = here[has[here]]
+            np.add.at(launched, above[here], launched[here])
+            has[above[here]] = True
+        return np.where(has, launched, _UNMEASURED), own
+
+
+def _add(sums: Array, row: Array, values: Array) -> None:
+    row, values = row[row >= 0], values[row >= 0]
+    sums[row] = np.maximum(sums[row], 0)
+    np.add.at(sums, row, values)
+
+
+def _either(one: str, other: str, pattern: str) -> str:
+    return f"({matching(one, pattern)} OR coalesce({matching(other, pattern)}, false))"
+
+
+def _row_of(ids: Array, wanted: Array) -> Array:
+    """Row of each wanted id among ids in order, -1 where it is not there."""
+    if not len(ids):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    rows: Array = np.where(ids[at] == wanted, at, -1)
+    return rows
+
+
+def _handed_down(flags: Array, above: Array) -> Array:
+    """Sets the flag of each row that has a flagged one above it: at each round twice as far up."""
+    flags, at = flags.copy(), above.copy()
+    while (climbing := np.flatnonzero(at >= 0)).size:
+        flags[climbing] |= flags[at[climbing]]
+        at[climbing] = at[at[climbing]]
+    return flags
+
+
+def _overlaps(events: Columns, window: tuple[int, int]) -> Array:
+    """Whether events lie in a window at least in part; what takes no time, whether it starts there."""
+    start, end = events["start_ns"], events["start_ns"] + events["dur_ns"]
+    after: Array = np.where(start == end, start >= window[0], end > window[0])
+    return after & (start < window[1])
+
+
+def _cut(events: Columns, window: tuple[int, int] | None) -> tuple[Array, Array, Array]:
+    """Starts and ends of events within a window, and which of those that lie in it are cut."""
+    start, end = events["start_ns"], events["start_ns"] + events["dur_ns"]
+    if window is None:
+        return start, end, np.zeros(len(start), bool)
+    first, last = np.clip(start, *window), np.clip(end, *window)
+    return first, last, _overlaps(events, window) & ((first != start) | (last != end))
+
+
+def _check_pattern(scope: Scope, pattern: str) -> None:
+    try:
+        scope.value(f"SELECT {matching(chr(39) * 2, pattern)}")
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0].partition(":")[2].strip()
+        raise UsageError(
+            f"{pattern} is no regular expression: {reason}",
+            hint="the syntax is RE2's; without slashes it is a name in which * and ? stand for any text",
+            slug="bad-pattern",
+        ) from None
+
+
+def _any_of(words: list[str]) -> str:
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _counted(count: int, kind: str) -> str:
+    return f"{count} {kind}{'' if count == 1 else 's'}"
+
+
+def _like(pattern: str, names: list[str]) -> str:
+    """A hint with the names that are most like a wrong one."""
+    text = pattern.strip("/*?")
+    near = [name for name in names if text and text.lower() in name.lower()][:5]
+    near += [one for one in difflib.get_close_matches(text, names, n=5) if one not in near]
+    if near:
+        return f"there is: {', '.join(near[:5])}; * stands for any text"
+    return "stepscope modules, operators and annotations list the names; * stands for any text"
+
+
+def _nothing_in_window(scope: Scope, window: tuple[int, int]) -> UsageError:
+    ends = " UNION ALL ".join(
+        f"SELECT min(start_ns) AS first_ns, max(start_ns + dur_ns) AS last_ns FROM {scope.every(table)}"
+        for table in ("host_event", "device_event")
+    )
+    (row,) = scope.sql(f"SELECT min(first_ns) AS a, max(last_ns) AS b FROM ({ends})").to_pylist()
+    ran = row["a"] is not None
+    return UsageError(
+        f"no event lies in the window from {time_text(window[0])} on",
+        hint=f"the asked ranks and steps run from {time_text(row['a'])} to {time_text(row['b'])}"
+        if ran
+        else "the recording has no events on a clock",
+        slug="nothing-in-window",
+    )

@@ -1,0 +1,216 @@
+"""Which events of a recording a question is about: by name, by what they lie under, by time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from stepscope.answers.declare import About, Filter, Question
+from stepscope.floor.errors import UsageError
+from stepscope.floor.quoting import sql_literal
+from stepscope.floor.units import parse_time, time_text
+
+OPEN_END_NS = 1 << 62
+"""Where a stretch of time ends that has no end: later than any event."""
+
+ERRORS = {
+    "bad-pattern": (
+        "`--name` and `--under` take a name, a name with `*` for any text and `?` for one character, or "
+        "a regular expression between slashes, `/sgemm|hgemm/`. The syntax is RE2's: it has no look-around "
+        "and no back-references, and its cost is linear in the name."
+    ),
+    "bad-window": (
+        "`--window` takes a stretch of time, START:END in seconds from the run's start or with units: "
+        "`10ms:20ms`, `1.5s:`, `:3s`."
+    ),
+    "cannot-narrow": (
+        "The question cannot be asked of a part of the recording in this way. One about times (`steps`, "
+        "`idle`) takes `--window` and no filter of events: what is idle for some events may be busy with "
+        "others. One that judges steps or describes files takes neither."
+    ),
+    "nothing-under": (
+        "`--under` names no module, operator or range of the recording; the hint lists names like it."
+    ),
+    "several-under": (
+        "What `--under` names is a module, an operator and a range, or two of these. Say which: "
+        "`module:NAME`, `operator:NAME` or `range:NAME`."
+    ),
+    "nothing-in-window": "No event of the recording lies in the window; the hint says when it ran.",
+}
+
+_TAKES: dict[About, frozenset[Filter]] = {
+    "events": frozenset(get_args(Filter)),
+    "time": frozenset(("window",)),
+    "recording": frozenset(),
+}
+_WHY = {
+    "time": "is about all that went on in a stretch of time",
+    "recording": "is about the recording as such, its steps, files or labels",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The events that a question is about; all of them by default.
+
+    Args:
+        name: events whose name matches: a name, one with `*` and `?`, or `/a regular expression/`.
+        under: events of a module, or inside an operator or range, whose name matches.
+        window: what lies in this stretch of time, from and to (ns since the run's start); events that
+            reach out of it are cut.
+    """
+
+    name: str | None = None
+    under: str | None = None
+    window: tuple[int, int] | None = None
+
+    @property
+    def filters(self) -> tuple[Filter, ...]:
+        """Which of its filters are set."""
+        return tuple(one for one in get_args(Filter) if getattr(self, one) is not None)
+
+    def __bool__(self) -> bool:
+        """Whether it is less than everything."""
+        return bool(self.filters)
+
+    def check_allowed(self, question: Question, by: str | None = None) -> None:
+        """Refuses filters with which the question's answer would not be true.
+
+        Args:
+            question: what is asked.
+            by: the form of the answer, where it has several.
+
+        Raises:
+            UsageError: it cannot be asked of such a part.
+        """
+        about = question.about if isinstance(question.about, str) else question.about[by]
+        wrong = [one for one in self.filters if one not in _TAKES[about]]
+        if not wrong:
+            return
+        form = f" --by {by}" if by is not None and not isinstance(question.about, str) else ""
+        takes = [f"--{one}" for one in get_args(Filter) if one in _TAKES[about]]
+        others = (
+            [
+                f"--by {other}"
+                for other, of_it in question.about.items()
+                if other is not None and _TAKES[of_it].issuperset(self.filters)
+            ]
+            if not isinstance(question.about, str)
+            else []
+        )
+        hint = [
+            f"it takes {', '.join([*takes, '--rank', '--step'])}"
+            if question.recordings == "one"
+            else f"it takes {', '.join(takes)}"
+            if takes
+            else "",
+            f"with {' or '.join(others)} it takes --{' and --'.join(wrong)}" if others else "",
+            ""
+            if others
+            else f"{'operators, kernels' if wrong != ['window'] else 'steps, operators'} "
+            "and others can be asked so",
+        ]
+        raise UsageError(
+            f"{question.name}{form} {_WHY[about]}: it cannot be asked with --{' or --'.join(wrong)}",
+            hint="; ".join(words for words in hint if words),
+            slug="cannot-narrow",
+        )
+
+    def words(self) -> str:
+        """What it is, as a note to an answer; empty for everything."""
+        words = []
+        if self.name is not None:
+            words.append(f"events named {self.name}")
+        if self.under is not None:
+            words.append(f"what is under {self.under}")
+        if self.window is not None:
+            start, end = self.window
+            last = "the end" if end >= OPEN_END_NS else time_text(end)
+            words.append(f"{time_text(start)} to {last} of the run, what reaches out of it cut off")
+        return f"Only {', '.join(words)}; shares are of this part." if words else ""
+
+
+EVERYTHING = Part()
+
+
+def part(name: Any = None, under: Any = None, window: Any = None) -> Part:
+    """A part as people ask for it; `window` as text or as two times in ns.
+
+    Raises:
+        UsageError: a pattern or a window that is none.
+    """
+    for filter_name, pattern in (("name", name), ("under", under)):
+        if pattern is not None and (not isinstance(pattern, str) or pattern in ("", "/", "//")):
+            raise UsageError(
+                f"{filter_name}={pattern!r} names nothing",
+                hint="give a name, as in aten::mm, '*gemm*' or '/sgemm|hgemm/'",
+                slug="bad-pattern",
+            )
+    if isinstance(window, str):
+        window = parse_window(window)
+    elif window is not None:
+        window = _window(window)
+    return Part(name, under, window)
+
+
+def parse_window(text: str) -> tuple[int, int]:
+    """The ends of `0.5:2`, `500ms:2s`, `1.5s:` or `:3s` in ns: an end left out is open, and a number
+    without a unit is in seconds.
+
+    Raises:
+        UsageError: it is no such text, or nothing lies between its ends.
+    """
+    first, colon, last = text.partition(":")
+    try:
+        start = _seconds(first) if first.strip() else 0
+        end = _seconds(last) if last.strip() else OPEN_END_NS
+    except (ValueError, OverflowError):
+        colon, start, end = "", 0, 0
+    if not colon or end <= start:
+        raise _no_window(text)
+    return start, min(end, OPEN_END_NS)
+
+
+def _seconds(text: str) -> int:
+    plain = re.fullmatch(r"\s*[-+.\deE]+\s*", text)
+    return parse_time(f"{text.strip()}s" if plain else text)
+
+
+def _window(ends: Any) -> tuple[int, int]:
+    try:
+        start, end = ends
+    except (TypeError, ValueError):
+        raise _no_window(ends) from None
+    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (start, end))
+    if not whole or end <= start:
+        raise _no_window(ends)
+    return int(start), min(int(end), OPEN_END_NS)
+
+
+def _no_window(given: object) -> UsageError:
+    return UsageError(
+        f"{given!r} is not a stretch of time",
+        hint="write 500ms:2s, :2s or 1.5s:, in seconds from the run's start where there is no unit; in "
+        "Python also two integers in ns",
+        slug="bad-window",
+    )
+
+
+def matching(column: str, pattern: str) -> str:
+    """SQL: whether a text column matches a name, a GLOB or `/a regular expression/`.
+
+    A name or GLOB is the complete text, where `*` is any text, `?` one character and all else itself. A
+    regular expression matches anywhere in it. Both go through RE2, whose cost is linear.
+    """
+    if len(pattern) > 2 and pattern.startswith("/") and pattern.endswith("/"):
+        return f"regexp_matches({column}, {sql_literal(pattern[1:-1])})"
+    if not set("*?").intersection(pattern):
+        return f"{column} = {sql_literal(pattern)}"
+    wild = {"*": ".*", "?": "."}
+    regex = "".join(wild.get(letter) or _escaped(letter) for letter in pattern)
+    return f"regexp_full_match({column}, {sql_literal(f'(?s){regex}')})"
+
+
+def _escaped(letter: str) -> str:
+    return letter if letter.isalnum() or letter == "_" or ord(letter) > 127 else f"\\{letter}"
