@@ -323,7 +323,7 @@ def test_what_under_names_may_be_said(make_scope):
         ),
         ("net.fcc", "no module, operator or range 'net.fcc'", "net.fc"),
         ("relu", "no module, operator or range 'relu'", "aten::relu"),
-        ("module:aten::mm", "no module 'aten::mm'", "stepscope modules"),
+        ("module:aten::mm", "no module 'aten::mm'", "modules, operators and annotations"),
         ("/(/", "is no regular expression", "RE2"),
     ],
 )
@@ -335,7 +335,7 @@ def test_under_says_what_there_is(make_scope, under, message, hint):
 
 
 def test_a_window_in_which_nothing_ran_says_when_something_did(make_scope):
-    with pytest.raises(UsageError, match="no event lies in the window") as caught:
+    with pytest.raises(UsageError, match="no event lies in 50 ns to 60 ns of the run") as caught:
         make_scope(MODEL, part=Part(window=(50, 60)))
     assert "from 0 ns to 44 ns" in caught.value.hint
     with pytest.raises(UsageError) as caught:

@@ -126,7 +126,7 @@ def test_a_filter_that_would_make_an_answer_false_is_refused(name, by, asked, wo
 def test_the_refusal_names_the_forms_that_take_the_filter():
     with pytest.raises(UsageError) as caught:
         Part(name="x").check_allowed(find("diff"), None)
-    assert "--by operator or --by kernel or --by module it takes --name" in caught.value.hint
+    assert "--by operator or --by kernel or --by module it takes --name too" in caught.value.hint
 
 
 def test_an_answer_says_of_what_it_is():

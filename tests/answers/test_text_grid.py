@@ -7,7 +7,7 @@ import pytest
 
 from stepscope.answers.declare import Column, Question
 from stepscope.answers.table import Table
-from stepscope.answers.text_grid import Line, shortened, value_text
+from stepscope.answers.text_grid import Line, shortened, value_text, warning_lines
 
 NAME = Column("name", "text", "name")
 TOTAL = Column("total_ns", "int", "time", "ns")
@@ -236,3 +236,13 @@ def test_a_column_that_is_shown_where_it_varies():
         grid_text(table_of((0, 5), (1, 6), question=question), width=40, most=9).splitlines()[1]
         == "span  total"
     )
+
+
+def test_what_is_the_same_on_several_ranks_is_said_once():
+    def found(rank: int, explanation: str) -> dict:
+        return {"rank": rank, "check": "c", "severity": "note", "explanation": explanation}
+
+    checks = [found(0, "cut"), found(1, "cut"), found(2, "cut"), found(5, "cut"), found(3, "none")]
+    texts = [line.text for line in warning_lines(checks, 80)]
+    assert texts == ["· c (rank 0-2, 5): cut", "· c (rank 3): none"]
+    assert [line.text for line in warning_lines(checks[:1], 80)] == ["· c: cut"]

@@ -3,7 +3,8 @@ from __future__ import annotations
 import click
 import pytest
 
-from stepscope.cli.choices import OPEN_END_NS, column_names, read_numbers, read_window
+from stepscope.answers.part import OPEN_END_NS
+from stepscope.cli.choices import column_names, read_numbers, read_window
 
 PARAMETER = click.Option(["--window"])
 CONTEXT = click.Context(click.Command("toy"))
@@ -15,7 +16,7 @@ CONTEXT = click.Context(click.Command("toy"))
         ("500ms:2s", (500_000_000, 2_000_000_000)),
         (":2us", (0, 2_000)),
         ("1s:", (1_000_000_000, OPEN_END_NS)),
-        ("5:7", (5, 7)),
+        ("5:7", (5_000_000_000, 7_000_000_000)),
         (None, None),
     ],
 )

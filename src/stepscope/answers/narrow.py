@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 
-from stepscope.answers.part import Part, matching
+from stepscope.answers.part import Part, matching, window_text
 from stepscope.floor.errors import UsageError
 from stepscope.floor.units import time_text
 from stepscope.link.modules import levels
@@ -443,7 +443,7 @@ def _like(pattern: str, names: list[str]) -> str:
     near += [one for one in difflib.get_close_matches(text, names, n=5) if one not in near]
     if near:
         return f"there is: {', '.join(near[:5])}; * stands for any text"
-    return "stepscope modules, operators and annotations list the names; * stands for any text"
+    return "modules, operators and annotations list the names; * stands for any text"
 
 
 def _nothing_in_window(scope: Scope, window: tuple[int, int]) -> UsageError:
@@ -454,7 +454,7 @@ def _nothing_in_window(scope: Scope, window: tuple[int, int]) -> UsageError:
     (row,) = scope.sql(f"SELECT min(first_ns) AS a, max(last_ns) AS b FROM ({ends})").to_pylist()
     ran = row["a"] is not None
     return UsageError(
-        f"no event lies in the window from {time_text(window[0])} on",
+        f"no event lies in {window_text(window)} of the run",
         hint=f"the asked ranks and steps run from {time_text(row['a'])} to {time_text(row['b'])}"
         if ran
         else "the recording has no events on a clock",

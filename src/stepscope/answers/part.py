@@ -44,6 +44,17 @@ _TAKES: dict[About, frozenset[Filter]] = {
     "time": frozenset(("window",)),
     "recording": frozenset(),
 }
+
+
+def filters_of(question: Question) -> dict[str | None, tuple[Filter, ...]]:
+    """The filters that a question takes, by the value of `by` where that decides, else under None."""
+    of_forms = {None: question.about} if isinstance(question.about, str) else question.about
+    return {
+        by: tuple(one for one in get_args(Filter) if one in _TAKES[about])
+        for by, about in of_forms.items()
+    }
+
+
 _WHY = {
     "time": "is about all that went on in a stretch of time",
     "recording": "is about the recording as such, its steps, files or labels",
@@ -84,36 +95,31 @@ class Part:
         Raises:
             UsageError: it cannot be asked of such a part.
         """
-        about = question.about if isinstance(question.about, str) else question.about[by]
-        wrong = [one for one in self.filters if one not in _TAKES[about]]
+        by_form = not isinstance(question.about, str)
+        taken = filters_of(question)
+        own = taken[by if by_form else None]
+        wrong = [one for one in self.filters if one not in own]
         if not wrong:
             return
-        form = f" --by {by}" if by is not None and not isinstance(question.about, str) else ""
-        takes = [f"--{one}" for one in get_args(Filter) if one in _TAKES[about]]
-        others = (
-            [
-                f"--by {other}"
-                for other, of_it in question.about.items()
-                if other is not None and _TAKES[of_it].issuperset(self.filters)
-            ]
-            if not isinstance(question.about, str)
-            else []
-        )
-        hint = [
-            f"it takes {', '.join([*takes, '--rank', '--step'])}"
-            if question.recordings == "one"
-            else f"it takes {', '.join(takes)}"
-            if takes
-            else "",
-            f"with {' or '.join(others)} it takes --{' and --'.join(wrong)}" if others else "",
-            ""
-            if others
-            else f"{'operators, kernels' if wrong != ['window'] else 'steps, operators'} "
-            "and others can be asked so",
+        about = question.about[by] if not isinstance(question.about, str) else question.about
+        form = f" --by {by}" if by_form and by is not None else ""
+        others = [
+            f"--by {other}"
+            for other, filters in taken.items()
+            if other is not None and set(self.filters) <= set(filters)
         ]
+        hint = [f"it takes {', '.join(f'--{one}' for one in own)}"] if own else []
+        if others:
+            hint.append(
+                f"with {' or '.join(others)} it takes {' and '.join(map(_option, wrong))} too"
+            )
+        else:
+            able = "steps, operators" if wrong == ["window"] else "operators, kernels"
+            hint.append(f"{able} and others can be asked so")
         raise UsageError(
-            f"{question.name}{form} {_WHY[about]}: it cannot be asked with --{' or --'.join(wrong)}",
-            hint="; ".join(words for words in hint if words),
+            f"{question.name}{form} {_WHY[about]}: it cannot be asked with "
+            f"{' or '.join(map(_option, wrong))}",
+            hint="; ".join(hint),
             slug="cannot-narrow",
         )
 
@@ -125,10 +131,12 @@ class Part:
         if self.under is not None:
             words.append(f"what is under {self.under}")
         if self.window is not None:
-            start, end = self.window
-            last = "the end" if end >= OPEN_END_NS else time_text(end)
-            words.append(f"{time_text(start)} to {last} of the run, what reaches out of it cut off")
+            words.append(f"{window_text(self.window)} of the run, cutting what reaches out of it")
         return f"Only {', '.join(words)}; shares are of this part." if words else ""
+
+
+def _option(one: str) -> str:
+    return f"--{one}"
 
 
 EVERYTHING = Part()
@@ -195,6 +203,12 @@ def _no_window(given: object) -> UsageError:
         "Python also two integers in ns",
         slug="bad-window",
     )
+
+
+def window_text(window: tuple[int, int]) -> str:
+    """A window in words: `1.500 ms to 2.000 ms`."""
+    start, end = window
+    return f"{time_text(start)} to {'the end' if end >= OPEN_END_NS else time_text(end)}"
 
 
 def matching(column: str, pattern: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from stepscope.answers.declare import JOB, Column
 from stepscope.answers.kernel_names import cut_apart, short_names
+from stepscope.answers.selection import numbers_text
 from stepscope.floor.quoting import one_line, printable
 from stepscope.floor.units import (
     NOT_MEASURED,
@@ -106,14 +107,18 @@ def shortened(text: str, width: int) -> str:
 
 
 def warning_lines(checks: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
-    """Each check that bears on an answer, the severe ones first."""
+    """Each check that bears on an answer, the severe ones first; what is the same on several ranks once."""
     order = {"error": 0, "warning": 1}
     several = len({check["rank"] for check in checks}) > 1
-    lines = []
+    ranks: dict[tuple[str, str, str], list[int]] = {}
     for check in sorted(checks, key=lambda check: order.get(check["severity"], 2)):
-        severe = check["severity"] in order
-        where = f" (rank {check['rank']})" if several else ""
-        text = f"{MARK if severe else '·'} {check['check']}{where}: {check['explanation']}"
+        alike = (check["severity"], check["check"], check["explanation"])
+        ranks.setdefault(alike, []).append(check["rank"])
+    lines = []
+    for (severity, name, explanation), own in ranks.items():
+        severe = severity in order
+        where = f" (rank {numbers_text(own)})" if several else ""
+        text = f"{MARK if severe else '·'} {name}{where}: {explanation}"
         style: Style = "warning" if severe else "note"
         lines += [Line(part, style) for part in wrapped(text, width, "  ")]
     return lines

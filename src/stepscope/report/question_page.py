@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Sequence
 
 from stepscope.answers.declare import Question
+from stepscope.answers.part import filters_of
 from stepscope.formats.evidence import bears_on
 from stepscope.link.checks import CHECKS
 
@@ -47,6 +48,7 @@ def question_page(question: Question) -> str:
             for p in question.parameters
         ]
         parts += ["## Parameters\n", markdown_table(["option", "meaning", "default"], rows)]
+    parts.append(_filters(question))
     rows = [[f"`{c.name}`", c.type, c.unit, c.meaning] for c in question.columns]
     parts += ["## Columns\n", markdown_table(["column", "type", "unit", "meaning"], rows)]
     if question.needs == "device" or question.fills:
@@ -58,3 +60,16 @@ def question_page(question: Question) -> str:
         f"{', '.join(f'[`{c.name}`](../checks.md#{c.name})' for c in checks)}\n",
     ]
     return "\n".join(parts)
+
+
+def _filters(question: Question) -> str:
+    """Which filters of events it takes, in a sentence."""
+    by_form = {
+        by: ", ".join(f"`--{one}`" for one in taken) or "none"
+        for by, taken in filters_of(question).items()
+    }
+    if list(by_form) == [None]:
+        words = by_form[None]
+    else:
+        words = "; ".join(f"{taken} with `--by {by}`" for by, taken in by_form.items() if by)
+    return f"[Filters of events](../filters.md) that it takes: {words}.\n"
