@@ -89,9 +89,9 @@ def test_a_pattern_that_names_nothing_is_refused(pattern):
 ABOUT = {
     "events": {
         "operators", "kernels", "modules", "copies", "launches", "classes", "roofline", "tensor-cores",
-        "priorities", "prof", "annotations", "short-kernels",
+        "priorities", "prof", "annotations", "short-kernels", "synchronizations",
     },
-    "time": {"steps", "device-time", "idle", "queue", "utilization"},
+    "time": {"steps", "device-time", "idle", "queue", "utilization", "counters"},
     "recording": {"summary", "findings", "phases", "inline", "checks", "sources", "scaling"},
 }  # fmt: skip
 """What each question's answer is about, written down apart from the declarations."""

@@ -10,7 +10,7 @@ they are facts about it.
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
 import numpy as np
@@ -25,8 +25,6 @@ from stepscope.schema.tables import TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from stepscope.answers.scope import Scope
 
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Array]
@@ -52,7 +50,26 @@ _KINDS = {
 """What `--under` may name, and where the names are."""
 
 
-def kept_tables(scope: Scope, part: Part) -> dict[str, pa.Table]:
+class Complete(Protocol):
+    """What is asked here of a `Scope`, whose rows of all events are found under `every`."""
+
+    part: Part
+    ranks: tuple[int, ...]
+
+    def sql(self, text: str) -> pa.Table:
+        """Rows of a query."""
+
+    def value(self, text: str) -> Any:
+        """The value of a query of one row and one column."""
+
+    def numpy(self, text: str) -> Columns:
+        """Columns of a query."""
+
+    def every(self, table: str) -> str:
+        """The name of the complete rows of a table."""
+
+
+def kept_tables(scope: Complete, part: Part) -> dict[str, pa.Table]:
     """What is kept of a scope's events, by name of the temporary table.
 
     Raises:
@@ -123,7 +140,7 @@ def narrowing_views(part: Part) -> dict[str, str]:
     return views
 
 
-def why_nothing(scope: Scope) -> str:
+def why_nothing(scope: Complete) -> str:
     """Why an answer about a part of a recording is empty, in words."""
     name = scope.part.name
     if name is None:
@@ -184,7 +201,7 @@ def _joined(parts: list[Columns], nullable: tuple[str, ...]) -> dict[str, Any]:
 class _Under:
     """What `--under` names: SQL conditions for the rows of events that it means."""
 
-    def __init__(self, scope: Scope, asked: str) -> None:
+    def __init__(self, scope: Complete, asked: str) -> None:
         kind, _, pattern = asked.partition(":")
         kinds = dict(_KINDS)
         if kind in _KINDS and pattern and not pattern.startswith(":"):
@@ -240,7 +257,7 @@ class _Under:
 class _OfRank:
     """What is kept of one rank's events."""
 
-    def __init__(self, scope: Scope, rank: int, part: Part, under: _Under | None) -> None:
+    def __init__(self, scope: Complete, rank: int, part: Part, under: _Under | None) -> None:
         self.rank, self.part, self.under = rank, part, under
         name = part.name
         self._all = scope.numpy(
@@ -416,7 +433,7 @@ def _cut(events: Columns, window: tuple[int, int] | None) -> tuple[Array, Array,
     return first, last, _overlaps(events, window) & ((first != start) | (last != end))
 
 
-def _check_pattern(scope: Scope, pattern: str) -> None:
+def _check_pattern(scope: Complete, pattern: str) -> None:
     try:
         scope.value(f"SELECT {matching(chr(39) * 2, pattern)}")
     except duckdb.Error as error:
@@ -446,7 +463,7 @@ def _like(pattern: str, names: list[str]) -> str:
     return "modules, operators and annotations list the names; * stands for any text"
 
 
-def _nothing_in_window(scope: Scope, window: tuple[int, int]) -> UsageError:
+def _nothing_in_window(scope: Complete, window: tuple[int, int]) -> UsageError:
     ends = " UNION ALL ".join(
         f"SELECT min(start_ns) AS first_ns, max(start_ns + dur_ns) AS last_ns FROM {scope.every(table)}"
         for table in ("host_event", "device_event")

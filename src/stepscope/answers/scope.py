@@ -123,6 +123,7 @@ class Scope:
 
     def _narrow(self, part: Part) -> None:
         """Puts what is kept of the events before the tables, whose rows stay there as `every_NAME`."""
+        # Imported here: most questions are asked of everything, and need none of link.
         from stepscope.answers.narrow import kept_tables, narrowing_views
 
         for name, table in TABLES.items():

@@ -26,6 +26,7 @@ from stepscope.store.jobs import KeptJob, check_job, kept_jobs
 from stepscope.store.manifest import is_store
 from stepscope.store.open import Store
 from stepscope.store.progress import Progress
+from stepscope.store.standard_input import is_standard_input
 
 Numbers = int | Iterable[int]
 Window = str | tuple[int, int]
@@ -326,7 +327,7 @@ def open_trace(
     `jobs` has each as a trace of its own.
 
     Args:
-        path: the file, folder or store.
+        path: the file, folder or store; `-` for standard input, which is read once and not cached.
         further: more of them.
         job: this job alone; all by default.
         ranks: these ranks alone; all by default.
@@ -369,6 +370,7 @@ def open_trace(
         return _of_jobs(found, job, ranks=ranks, steps=steps, strict=strict)
     from stepscope.store.build import open_source, renew_source
 
+    cache = cache and not any(map(is_standard_input, files))
     reading: dict[str, Any] = {"ranks": ranks, "window": window, "python_stack": python_stack}
     reading["progress"] = progress or Progress()
     made = open_source(files, **reading, cache=cache, strict=strict)

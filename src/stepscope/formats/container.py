@@ -142,6 +142,10 @@ class _Place:
     within: _Forwards | None = None
 
 
+SPOOLED = "stepscope-stdin-"
+"""How the name of a folder starts that standard input was copied to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     """One file to read: a file on disk, or one inside an archive.
@@ -217,7 +221,12 @@ def members(path: Path) -> Iterator[Member]:
     elif _is_tar(head):
         yield from _tar_members(path, compressed=layers > 0)
     else:
-        yield Member(path, None, str(path), status.st_size)
+        yield Member(path, None, called(path), status.st_size)
+
+
+def called(path: Path) -> str:
+    """How a file is called in messages and answers: its path, and a copy of standard input by that name."""
+    return "standard input" if path.parent.name.startswith(SPOOLED) else str(path)
 
 
 def _unreadable(label: str, error: OSError) -> SourceError:
@@ -262,7 +271,7 @@ def _zip_members(path: Path) -> Iterator[Member]:
             continue
         name = printable(entry.filename)
         place = _Place(_zip_data(path, entry), entry.compress_size, entry)
-        yield Member(path, name, f"{path}!{name}", entry.compress_size, place)
+        yield Member(path, name, f"{called(path)}!{name}", entry.compress_size, place)
 
 
 def _zip_data(path: Path, entry: zipfile.ZipInfo) -> int:
@@ -420,7 +429,7 @@ def _tar_members(path: Path, *, compressed: bool) -> Iterator[Member]:
                 place = _Place(
                     entry.offset_data, entry.size, within=archive if compressed else None
                 )
-                yield Member(path, name, f"{path}!{name}", entry.size, place)
+                yield Member(path, name, f"{called(path)}!{name}", entry.size, place)
     finally:
         archive.close()
 

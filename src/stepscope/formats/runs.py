@@ -15,7 +15,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 
 from stepscope.floor.errors import SourceError
-from stepscope.formats.container import Member, members
+from stepscope.formats.container import Member, called, members
 from stepscope.formats.file_names import (
     name_of,
     natural,
@@ -106,7 +106,7 @@ def find_run(*paths: Path, rank: int | None = None) -> Run:
         SourceError: there is no recording, or a path cannot be read.
     """
     files = list(dict.fromkeys(file for path in paths for file in _files(path)))
-    named = ", ".join(map(str, paths))
+    named = ", ".join(map(called, paths))
     found: list[tuple[Member, Format]] = []
     run = Run()
     for file in files:

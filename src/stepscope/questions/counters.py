@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Column("max", "float", "largest value"),
     ),
     rests_on=(),
+    about="time",
     fills=(
         "Record CUPTI metrics of kernels (experimental_config with profiler_metrics), or sampled "
         "hardware counters, with Kineto."

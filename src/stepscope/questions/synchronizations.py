@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Column("max_ns", "int", "longest duration", "ns"),
     ),
     rests_on=DEVICE_WORK,
+    about="events",
     needs="device",
     fills="Kineto records synchronisations since torch 2.4, with ProfilerActivity.CUDA.",
 )

@@ -44,6 +44,7 @@ from stepscope.store.manifest import (
 )
 from stepscope.store.open import Store
 from stepscope.store.progress import SILENT, Progress, advancing
+from stepscope.store.standard_input import as_files, is_standard_input
 
 if TYPE_CHECKING:
     from stepscope.formats import runs
@@ -104,7 +105,7 @@ def import_source(
     Recordings of several jobs become a store each, in folders of the directory named after the jobs.
 
     Args:
-        source: the file or folder, or several of them.
+        source: the file or folder, or several of them; `-` for standard input.
         output: the store's directory; a store that is there is replaced, anything else is refused.
         ranks: ranks to import; all by default.
         steps: steps to keep; all by default.
@@ -145,11 +146,12 @@ def import_source(
         rank,
         job,
     )
-    with _as_store_error(target):
+    progress = progress or SILENT
+    with as_files(sources, progress) as files, _as_store_error(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with locked(target) as held:
             _check_replaceable(target)
-            _make(sources, target, options, progress or SILENT, held=held)
+            _make(files, target, options, progress, held=held)
     return Path(output)
 
 
@@ -204,7 +206,8 @@ def open_source(
     It has all steps: narrowing to some is quick on a complete store, which then serves every other.
 
     Args:
-        source: a file or folder with recordings, or several of them.
+        source: a file or folder with recordings, or several of them; `-` for standard input, of which
+            nothing is cached.
         ranks: ranks that are needed; all by default.
         window: stretch of each recording that is needed (ns from its start).
         python_stack: whether Python frames are needed.
@@ -218,11 +221,11 @@ def open_source(
     paths = _paths(source)
     options = _reading_options(ranks, window, python_stack, strict)
     progress = progress or SILENT
-    if not cache:
+    if not cache or any(map(is_standard_input, paths)):
         scratch = Path(tempfile.mkdtemp(prefix="stepscope-"))
         try:
-            with _as_store_error(scratch):
-                _build(paths, scratch, options, progress)
+            with as_files(paths, progress) as files, _as_store_error(scratch):
+                _build(files, scratch, options, progress)
         except BaseException:
             shutil.rmtree(scratch, ignore_errors=True)
             raise

@@ -1,0 +1,85 @@
+"""`-` as a source: what another program writes is read once, from a copy that is deleted afterwards.
+
+Readers need a file: they look at a recording's first bytes, then read it from its start, and a zip archive
+or a database from its end. So standard input is copied to a temporary folder, and nothing of it is cached.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import SPOOLED
+from stepscope.store.progress import Progress
+
+MOST_BYTES = 16 << 30
+"""Longer input is refused: what does not end must not fill the disk."""
+
+_BLOCK = 1 << 20
+
+ERRORS = {
+    "standard-input": (
+        "`-` reads a recording from standard input, once: `zcat trace.json.gz | stepscope summary -`. It "
+        "has to come from a pipe or a file, be no larger than 16 GiB, and leave half of the temporary "
+        "folder's disk free; a larger recording is given by its path."
+    ),
+}
+
+
+def is_standard_input(source: str | os.PathLike[str]) -> bool:
+    """Whether a source stands for standard input; a file of that name is given with its folder."""
+    return os.fspath(source) == "-"
+
+
+@contextmanager
+def as_files(paths: Sequence[Path], progress: Progress) -> Iterator[list[Path]]:
+    """The paths with a copy in the place of standard input, for as long as it is needed.
+
+    Raises:
+        SourceError: standard input is a terminal, empty (or was read before), or too long.
+        OSError: the copy cannot be written.
+    """
+    with ExitStack() as copies:
+        yield [
+            copies.enter_context(_copied(progress)) if is_standard_input(path) else path
+            for path in paths
+        ]
+
+
+@contextmanager
+def _copied(progress: Progress) -> Iterator[Path]:
+    stream = getattr(sys.stdin, "buffer", None)
+    if stream is None or sys.stdin.isatty():
+        raise _refused("is a terminal, or closed", "pipe a recording into it, or give a path")
+    folder = Path(tempfile.mkdtemp(prefix=SPOOLED))
+    try:
+        path = folder / "recording"
+        most = min(MOST_BYTES, shutil.disk_usage(folder).free // 2)
+        progress.start("Reading standard input", total=None, unit="bytes")
+        size = 0
+        with path.open("xb") as copy:  # in a folder that mkdtemp made for us alone
+            while block := stream.read(_BLOCK):
+                size += len(block)
+                if size > most:
+                    raise _refused(
+                        f"holds more than {most >> 20} MiB",
+                        "give a path: a file is read where it is, and not copied",
+                    )
+                copy.write(block)
+                progress.advance(len(block))
+        progress.finish()
+        if not size:
+            raise _refused("is empty, or was read before", "it is read once, as one recording")
+        yield path
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _refused(what: str, hint: str) -> SourceError:
+    return SourceError(f"standard input {what}", hint=hint, slug="standard-input")
