@@ -4,7 +4,7 @@ import click
 import pytest
 
 from stepscope.answers.part import OPEN_END_NS
-from stepscope.cli.choices import column_names, read_numbers, read_window
+from stepscope.cli.choices import column_names, read_numbers, read_window, typed_sources
 
 PARAMETER = click.Option(["--window"])
 CONTEXT = click.Context(click.Command("toy"))
@@ -40,3 +40,8 @@ def test_repeated_lists_are_joined():
 def test_columns_may_have_spaces_around_them():
     assert column_names(" a, b ,") == ["a", "b"]
     assert column_names(None) is None
+
+
+def test_standard_input_is_not_advised_to_be_read_again():
+    assert typed_sources(["-"]) == "SRC"
+    assert typed_sources(["a b.json", "-"], "one") == "'a b.json' SRC --job one"

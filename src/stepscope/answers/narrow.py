@@ -10,6 +10,7 @@ they are facts about it.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
@@ -67,6 +68,9 @@ class Complete(Protocol):
 
     def every(self, table: str) -> str:
         """The name of the complete rows of a table."""
+
+    def complete_rows(self, table: str, ranks: Iterable[int]) -> str:
+        """The SELECT that reads those of some ranks."""
 
 
 def kept_tables(scope: Complete, part: Part) -> dict[str, pa.Table]:
@@ -198,8 +202,20 @@ def _joined(parts: list[Columns], nullable: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
+_MODULES = """
+    WITH RECURSIVE chosen AS (
+        SELECT rank, span, module_id FROM {module} WHERE {chosen}
+        UNION
+        SELECT part.rank, part.span, part.module_id FROM {module} AS part JOIN chosen
+            ON (part.rank, part.span, part.parent_id) = (chosen.rank, chosen.span, chosen.module_id)
+    )
+    SELECT rank, span, list(module_id) AS module_ids FROM chosen GROUP BY ALL
+"""
+"""The modules of some paths with all their parts, by recording."""
+
+
 class _Under:
-    """What `--under` names: SQL conditions for the rows of events that it means."""
+    """What `--under` names, and the events that are of it."""
 
     def __init__(self, scope: Complete, asked: str) -> None:
         kind, _, pattern = asked.partition(":")
@@ -236,22 +252,23 @@ class _Under:
                 slug="nothing-under",
             )
         self.is_module = meant == ["module"]
+        kind = "operator" if meant == ["operator"] else "annotation"
+        self.roots = f"(kind = '{kind}' AND {matching('name', pattern)})"
+        """SQL: the host events under which things are, where it is no module."""
+        self._modules: dict[tuple[int, int], Array] = {}
         if self.is_module:
-            inside = f"""(rank, span, module_id) IN (
-                WITH RECURSIVE chosen AS (
-                    SELECT rank, span, module_id FROM {tables["module"]}
-                    WHERE {matching("path", pattern)}
-                    UNION
-                    SELECT part.rank, part.span, part.module_id FROM {tables["module"]} AS part
-                    JOIN chosen ON (part.rank, part.span, part.parent_id)
-                        = (chosen.rank, chosen.span, chosen.module_id)
-                ) FROM chosen
-            )"""
-            self.host = self.device = f"(module_id IS NOT NULL AND {inside})"
-        else:
-            kind = "operator" if meant == ["operator"] else "annotation"
-            self.host = f"(kind = '{kind}' AND {matching('name', pattern)})"
-            self.device = "false"
+            self.roots = "false"
+            query = _MODULES.format(module=tables["module"], chosen=matching("path", pattern))
+            for row in scope.sql(query).to_pylist():
+                self._modules[row["rank"], row["span"]] = np.array(row["module_ids"])
+
+    def of_module(self, rank: int, events: Columns) -> Array:
+        """Which events of a rank are of the module or of one that is part of it."""
+        inside = np.zeros(len(events["id"]), bool)
+        for (own, span), modules in self._modules.items():
+            if own == rank:
+                inside |= (events["span"] == span) & np.isin(events["module_id"], modules)
+        return inside
 
 
 class _OfRank:
@@ -267,8 +284,9 @@ class _OfRank:
                 kind IN ('operator', 'annotation') AS is_range, kind = 'runtime' AS is_call,
                 hash(kind, name) AS likeness,
                 {"true" if name is None else matching("name", name)} AS named,
-                {"true" if under is None else under.host} AS under
-            FROM {scope.every("host_event")} WHERE rank = {rank} ORDER BY id
+                {"true" if under is None else under.roots} AS under, span,
+                coalesce(module_id, -1) AS module_id
+            FROM ({scope.complete_rows("host_event", [rank])}) ORDER BY id
             """,
         )
         self._work = scope.numpy(
@@ -277,19 +295,19 @@ class _OfRank:
                 coalesce(launch_id, -1) AS launch_id,
                 kind IN ('computation', 'communication', 'copy', 'fill') AS is_work,
                 {"true" if name is None else _either("name", "operator_name", name)} AS named,
-                {"true" if under is None else under.device} AS under
-            FROM {scope.every("device_event")} WHERE rank = {rank} ORDER BY id
+                span, coalesce(module_id, -1) AS module_id
+            FROM ({scope.complete_rows("device_event", [rank])}) ORDER BY id
             """,
         )
         host, work = self._all, self._work
         self._above = _row_of(host["id"], host["parent_id"])
         self._origin = _row_of(host["id"], work["origin_id"])
-        inside, work_inside = host["under"], work["under"]
-        if under is not None and not under.is_module:
+        inside, work_inside = host["under"], np.ones(len(work["id"]), bool)
+        if under is not None and under.is_module:
+            inside, work_inside = (under.of_module(rank, events) for events in (host, work))
+        elif under is not None:
             inside = _handed_down(inside, self._above)
-            launched = self._origin >= 0
-            work_inside = work_inside.copy()
-            work_inside[launched] |= inside[self._origin[launched]]
+            work_inside = np.where(self._origin >= 0, inside[self._origin], False)
         if part.window is not None:
             inside = inside & _overlaps(host, part.window)
             work_inside = work_inside & _overlaps(work, part.window)

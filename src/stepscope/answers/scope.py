@@ -70,7 +70,7 @@ class Scope:
         self.ranks = store.ranks if ranks is None else check_known(ranks, store.ranks, "rank")
         self.steps: tuple[int, ...] | None = None
         self.traced_steps: list[int] = []
-        self._narrowed: dict[str, str] = {}
+        self._conditions: dict[str, str] = {}
         self._cursor = store.cursor()
         try:
             if self.ranks != store.ranks:
@@ -121,14 +121,22 @@ class Scope:
         """
         return f"every_{table}" if self.part else table
 
+    def complete_rows(self, table: str, ranks: Iterable[int]) -> str:
+        """The SELECT that reads what the asked steps have of a table on these ranks, from their files
+        alone, whatever part of it is asked for.
+        """
+        rows = self.store.select_text(TABLES[table], ranks)
+        return f"SELECT * FROM ({rows}) WHERE {self._conditions.get(table, 'true')}"
+
     def _narrow(self, part: Part) -> None:
         """Puts what is kept of the events before the tables, whose rows stay there as `every_NAME`."""
         # Imported here: most questions are asked of everything, and need none of link.
         from stepscope.answers.narrow import kept_tables, narrowing_views
 
-        for name, table in TABLES.items():
-            rows = self._narrowed.get(name) or self.store.select_text(table, self.ranks)
-            self._cursor.execute(f"CREATE TEMP VIEW every_{name} AS {rows}")
+        for name in TABLES:
+            self._cursor.execute(
+                f"CREATE TEMP VIEW every_{name} AS {self.complete_rows(name, self.ranks)}"
+            )
         for name, kept in kept_tables(self, part).items():
             self._cursor.register("kept_rows", kept)
             self._cursor.execute(f"CREATE TEMP TABLE {name} AS FROM kept_rows")
@@ -140,9 +148,9 @@ class Scope:
         """Puts a temporary view of the same name before each table, on this cursor alone."""
         self.store.check_files(" ".join(filters.values()), self.ranks)
         for name, condition in filters.items():
-            rows = self.store.select_text(TABLES[name], self.ranks)
-            self._narrowed[name] = f"SELECT * FROM ({rows}) WHERE {condition}"
-            self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {self._narrowed[name]}")
+            self._conditions[name] = condition
+            rows = self.complete_rows(name, self.ranks)
+            self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
 
     def sql(self, text: str, params: Any = None) -> pa.Table:
         """Runs a query over the narrowed tables. `params` are bound, by position or by name."""

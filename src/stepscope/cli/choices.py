@@ -87,8 +87,9 @@ def sources_argument(command: Command) -> Command:
 
 
 def typed_sources(sources: Sequence[str], job: str | None = None) -> str:
-    """Files and folders, and the job, as they are typed."""
-    return shlex.join([*sources, *(() if job is None else ("--job", job))])
+    """Files and folders, and the job, as they are typed again; standard input is gone, and `SRC` instead."""
+    named = ["SRC" if source == "-" else source for source in sources]
+    return shlex.join([*named, *(() if job is None else ("--job", job))])
 
 
 def form_options(command: Command) -> Command:
