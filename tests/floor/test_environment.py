@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepscope.floor.environment import SUSPECT, is_kept_variable, is_secret, without_secrets
@@ -131,6 +131,15 @@ def test_secrets_go_wherever_they_are_and_numbers_stay() -> None:
     }
 
 
+def test_secrets_go_from_the_arguments_of_a_command() -> None:
+    said = {"argv": ["train.py", "--hf-token", SECRET, "--lr", "0.1", "--api-key", "--verbose"]}
+    said |= {"command": [f"train.py --hf-token {SECRET} --lr 0.1"]}
+    assert without_secrets(said) == {
+        "argv": ["train.py", "--hf-token", "…", "--lr", "0.1", "--api-key", "…"],
+        "command": ["train.py --hf-token … --lr 0.1"],
+    }
+
+
 def test_what_is_nested_without_end_is_cut() -> None:
     deep: Any = SECRET
     for _ in range(5000):
@@ -139,14 +148,29 @@ def test_what_is_nested_without_end_is_cut() -> None:
 
 
 words = st.sampled_from(
-    ["a", "tokens", "HF_TOKEN", "env", "key", "PATH", "HOME", "x=1", "API_KEY=1"]
+    [
+        "a",
+        "tokens",
+        "HF_TOKEN",
+        "env",
+        "key",
+        "PATH",
+        "HOME",
+        "x=1",
+        "API_KEY=1",
+        "--key",
+        "--key 1",
+    ]
 )
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | words,
     lambda inside: st.lists(inside, max_size=3) | st.dictionaries(words, inside, max_size=3),
+    max_leaves=8,
 )
 
 
+# On a loaded machine drawing the first examples takes seconds.
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(values)
 def test_what_is_not_suspect_is_left_as_it_was_and_cleaning_twice_changes_nothing(
     said: Any,

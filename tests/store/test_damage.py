@@ -87,6 +87,17 @@ def test_damage_to_any_file_of_a_store_is_said_and_never_answered(
         assert "stepscope import" in caught.value.hint
 
 
+def test_a_column_whose_name_is_no_text_any_more_is_damage(sound: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(sound, tmp_path / "copy")
+    file = copy / "rank=00000" / "stream.0.parquet"
+    data = file.read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    at = data.index(b"rank", footer)  # the name of a column, in the file's schema
+    file.write_bytes(data[:at] + b"\xf3" + data[at + 1 :])
+    with pytest.raises(StoreError, match=r"stream\.0\.parquet is not as it was written"):
+        Store.open(copy)
+
+
 def test_a_bit_anywhere_in_the_store_file_counts(sound: Path, tmp_path: Path) -> None:
     text = (sound / STORE_FILE).read_bytes()
     said = json.loads(text)

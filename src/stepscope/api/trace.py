@@ -21,6 +21,7 @@ from stepscope.api.free_query import answer_query
 from stepscope.api.methods import QuestionMethods
 from stepscope.floor.errors import UsageError
 from stepscope.floor.path_names import path_names
+from stepscope.floor.quoting import printable
 from stepscope.questions import every, find, of_one_recording
 from stepscope.store.jobs import KeptJob, check_job, kept_jobs
 from stepscope.store.manifest import is_store
@@ -203,7 +204,7 @@ class Trace(QuestionMethods):
         """Where it is kept and what it covers."""
         ranks = f"{len(self.ranks)} rank{'' if len(self.ranks) == 1 else 's'}"
         where = "rows in memory" if self.store.directory is None else self.store.directory
-        return f"<Trace of {ranks} in {where}>"
+        return printable(f"<Trace of {ranks} in {where}>")
 
 
 class TraceOfJobs(Trace):

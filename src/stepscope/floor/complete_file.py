@@ -92,6 +92,7 @@ def complete_output(target: Path, *, hint: str = _HINT) -> Iterator[Path]:
     may be something of which this is only a part.
 
     Raises:
+        BrokenPipeError: nobody reads the pipe any more.
         StepScopeError: the file cannot be written; `hint` says what to do. Nothing is left behind.
     """
     check_output(target, hint=hint)
@@ -105,6 +106,8 @@ def complete_output(target: Path, *, hint: str = _HINT) -> Iterator[Path]:
             yield unfinished
             with unfinished.open("rb") as made, _into(target) as out:
                 shutil.copyfileobj(made, out)
+    except BrokenPipeError:  # who reads has had enough
+        raise
     except OSError as error:
         raise _cannot_write(target, error.strerror or str(error), hint) from None
 

@@ -24,6 +24,7 @@ _SECRET = re.compile(
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTER = re.compile(r"[\W_]+")
 _ASSIGNED = re.compile(r"([A-Za-z][\w.-]*)=(?!=)[^\s\"']+")
+_OPTION = re.compile(r"(--?[A-Za-z][\w.-]*)(\s+)[^\s-]\S*")
 
 DEEPEST = 64
 """Levels of nested metadata that are kept."""
@@ -54,7 +55,8 @@ def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
     {'env': {'NCCL_ALGO': 'Ring'}, 'hub': {'id': 1}}
     """
     if isinstance(value, str):
-        return _ASSIGNED.sub(lambda one: f"{one[1]}=" if is_secret(one[1]) else one[0], value)
+        told = _ASSIGNED.sub(lambda one: f"{one[1]}=" if is_secret(one[1]) else one[0], value)
+        return _OPTION.sub(lambda one: f"{one[1]}{one[2]}…" if is_secret(one[1]) else one[0], told)
     if not isinstance(value, Mapping | list | tuple):
         return value
     if not depth:
@@ -62,7 +64,10 @@ def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
     if _is_environment(value):
         value = _variables(value)
     if not isinstance(value, Mapping):
-        return [without_secrets(one, depth - 1) for one in value]
+        return [
+            "…" if _is_secret_option(before) else without_secrets(one, depth - 1)
+            for before, one in zip((None, *value), value, strict=False)
+        ]
     is_variable = is_secret(_variable(value))
     kept = {}
     for name, inside in value.items():
@@ -73,6 +78,11 @@ def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
                 _variables(inside) if is_environment else inside, depth - 1
             )
     return kept
+
+
+def _is_secret_option(one: Any) -> bool:
+    """Whether what follows it in a list of arguments is a secret."""
+    return isinstance(one, str) and re.fullmatch(r"--?[\w.-]+", one) is not None and is_secret(one)
 
 
 def _variables(value: Any) -> Any:

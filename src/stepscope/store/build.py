@@ -526,7 +526,8 @@ def _make(
 def _put_in_place(unfinished: Path, target: Path) -> None:
     """Gives a finished store its name, in place of one that is there, whose permissions it takes."""
     if target.is_dir():
-        shutil.copymode(target, unfinished)
+        with contextlib.suppress(OSError):  # a file system may have no permissions
+            shutil.copymode(target, unfinished)
     try:
         unfinished.rename(target)
     except OSError as error:

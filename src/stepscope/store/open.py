@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from stepscope.floor.errors import StoreError
-from stepscope.floor.quoting import sql_literal, sql_name
+from stepscope.floor.quoting import printable, sql_literal, sql_name
 from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
@@ -114,7 +114,11 @@ class Store:
                 )
             )
             connection.execute("SET lock_configuration=true")
-        except (duckdb.Error, MemoryError) as error:
+        except (
+            duckdb.Error,
+            MemoryError,
+            UnicodeDecodeError,
+        ) as error:  # a column's name has changed
             store.close()
             check_contents(path, _by_path(files).values())  # it names the file
             raise damaged_store(path, (str(error) or "no memory").splitlines()[0]) from None
@@ -305,7 +309,7 @@ class Store:
 
     def __repr__(self) -> str:
         """Where it is and how many ranks it has."""
-        where = "rows in memory" if self.directory is None else str(self.directory)
+        where = "rows in memory" if self.directory is None else printable(str(self.directory))
         return f"<Store {where}, {len(self.ranks)} rank{'' if len(self.ranks) == 1 else 's'}>"
 
 
