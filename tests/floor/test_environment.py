@@ -5,8 +5,9 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.floor.environment import SUSPECT, is_kept_variable, is_secret, without_secrets
 
@@ -169,8 +170,7 @@ values = st.recursive(
 )
 
 
-# On a loaded machine drawing the first examples takes seconds.
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(100)
 @given(values)
 def test_what_is_not_suspect_is_left_as_it_was_and_cleaning_twice_changes_nothing(
     said: Any,
