@@ -9,6 +9,7 @@ import pytest
 from tests.small_traces import H100, MI300
 from tests.small_traces import write_trace as write
 
+from stepscope.formats.jobs import MOST_JOBS
 from stepscope.formats.runs import find_run
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -128,6 +129,21 @@ def test_one_rank_twice_at_the_same_time_is_of_two_jobs(tmp_path):
     }
 
 
+def test_ranks_go_with_those_that_the_same_request_recorded(tmp_path):
+    for pid, (rank, request) in enumerate([(0, "x"), (0, "y"), (1, "y"), (1, "x")]):
+        write(
+            tmp_path / f"libkineto_activities_{pid + 70}.json",
+            rank=rank,
+            world=2,
+            lasts_minutes=1,
+            group_trace_id=request,
+        )
+    assert [[name[-7:-5] for name, *_ in files] for files in jobs(tmp_path).values()] == [
+        ["70", "73"],
+        ["71", "72"],
+    ]
+
+
 def test_one_rank_on_two_hosts_is_of_two_jobs(tmp_path):
     write(tmp_path / "a.json", rank=0, world=1, hostname="node1")
     write(tmp_path / "b.json", rank=0, world=1, hostname="node2", minute=30)
@@ -197,6 +213,12 @@ def test_jobs_that_share_a_folder_and_a_name_have_names_of_their_own(tmp_path):
     write(tmp_path / "trace.json", device=H100)
     write(tmp_path / "trace.pt.trace.json", device=MI300)
     assert sorted(jobs(tmp_path)) == ["trace (1)", "trace (2)"]
+
+
+def test_a_folder_of_many_jobs_is_told_apart_without_comparing_each_with_all(tmp_path):
+    for number in range(MOST_JOBS + 20):
+        write(tmp_path / f"{number}.json", rank=0, world=1, lasts_minutes=1)
+    assert len(jobs(tmp_path)) == MOST_JOBS + 20
 
 
 @pytest.mark.traces

@@ -10,6 +10,7 @@ tells nothing apart.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,10 @@ from stepscope.formats.tables import EPOCH_NS, Facts
 TOGETHER_NS = 600 * 10**9
 """Recordings of different ranks that lie further apart than this are not of one job: ranks step
 together, and clocks of nodes differ by seconds."""
+
+MOST_JOBS = 100
+"""A recording is compared with so many jobs, those of the names before it: in a folder of thousands each
+would be compared with all others."""
 
 
 @dataclass(eq=False, slots=True)
@@ -87,6 +92,7 @@ class Job:
         self.versions: dict[str, str] = {}
         self.hosts: set[str] = set()
         self._last_rank = 0
+        self._requests: set[str | None] = set()
         self._of_rank: dict[tuple[int | None, bool], list[Candidate]] = {}
         self._recorded: dict[bool, tuple[int, int]] = {}
         self.add(first)
@@ -105,6 +111,7 @@ class Job:
         if self.world_size is None:
             self.world_size = facts.world_size
         self._last_rank = max(self._last_rank, facts.rank or 0)
+        self._requests.add(facts.request)
         self.versions = {**facts.versions, **self.versions}
         if facts.host is not None:
             self.hosts.add(facts.host)
@@ -118,10 +125,15 @@ class Job:
         """Whether a recording can be of this job."""
         return self._agrees(one.facts) and self._is_recorded_with(one)
 
-    def likeness(self, one: Candidate) -> tuple[int, int]:
-        """How much the paths of a recording and of the job's own have in common: folders, letters."""
-        path = place_of(one.member)
-        return max(_alike(path, place_of(of.member)) for of in (self.files[0], self.files[-1]))
+    def likeness(self, one: Candidate) -> tuple[bool, tuple[int, int]]:
+        """How well a recording goes with the job's own: whether one request recorded it with one of
+        them, and how much of their paths they have in common: folders, letters.
+        """
+        path, request = place_of(one.member), one.facts.request
+        asked = request is not None and request in self._requests
+        return asked, max(
+            _alike(path, place_of(of.member)) for of in (self.files[0], self.files[-1])
+        )
 
     def _rank(self, one: Candidate) -> int | None:
         return 0 if self.world_size == 1 else one.rank
@@ -165,12 +177,13 @@ def jobs_of(found: Iterable[Candidate]) -> list[Job]:
     # Recordings without moments come last: they say less, and join what is there.
     ordered = sorted(found, key=lambda one: (not one.format.timed, natural(one.member.label)))
     for one in ordered:
-        fitting = [job for job in jobs if job.takes(one)]
+        fitting = [job for job in jobs[-MOST_JOBS:] if job.takes(one)]
         if fitting:
             max(fitting, key=lambda job: job.likeness(one)).add(one)
         else:
             jobs.append(Job(one))
-    jobs = _merged(jobs)
+    if len(jobs) <= MOST_JOBS:
+        jobs = _merged(jobs)
     _describe(jobs)
     return jobs
 
@@ -227,9 +240,13 @@ def _differ(mine: object, theirs: object) -> bool:
 
 def _describe(jobs: list[Job]) -> None:
     """Gives jobs their names, and says of several what sets each apart."""
-    for job, name in zip(jobs, path_names([_place(job, jobs) for job in jobs]), strict=True):
+    places = [[place_of(one.member).absolute() for one in job.files] for job in jobs]
+    holds = Counter(folder for of_job in places for place in of_job for folder in place.parents)
+    several = len(jobs) > 1
+    named = [_place(of_job, holds, or_name=not several) for of_job in places]
+    for job, name in zip(jobs, path_names(named), strict=True):
         job.name = name
-    if len(jobs) > 1:
+    if several:
         told = list(zip(*(_words(job) for job in jobs), strict=True))
         varying = [words for words in told if len(set(words)) > 1]
         enough = next(
@@ -258,14 +275,16 @@ def _words(job: Job) -> tuple[str, ...]:
     )
 
 
-def _place(job: Job, jobs: Sequence[Job]) -> Path:
-    """The folder that holds this job and no other, else what its files' names have in common."""
-    places = [place_of(one.member).absolute() for one in job.files]
+def _place(places: Sequence[Path], holds: Counter[Path], *, or_name: bool) -> Path:
+    """The folder that holds this job and no other, else what its files' names have in common.
+
+    Args:
+        places: where the files of the job are.
+        holds: how many files of all jobs each folder holds.
+        or_name: whether a single file goes by its own name, whatever its folder holds.
+    """
     folder = Path(os.path.commonpath([place.parent for place in places]))
-    others = [
-        place_of(one.member).absolute() for other in jobs if other is not job for one in other.files
-    ]
-    if not any(place.is_relative_to(folder) for place in others) and (others or len(places) > 1):
+    if holds[folder] == len(places) and not (or_name and len(places) == 1):
         return folder
     stems = [stem_of(place.name) for place in places]
     if len(stems) == 1:

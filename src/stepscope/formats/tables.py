@@ -86,6 +86,8 @@ class Facts:
     """Models of the accelerators; empty where there are none. Known to `peek` alone."""
     versions: dict[str, str] = field(default_factory=dict)
     """Of software that all ranks of a job share. Known to `peek` alone."""
+    request: str | None = None
+    """Names the request that recorded this, and the other ranks with it. Known to `peek` alone."""
     module_classes: dict[str, str] = field(default_factory=dict)
     """Class of each module by its path in the model, whose own path is ""; empty where modules are not
     listed."""

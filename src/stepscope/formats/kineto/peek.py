@@ -77,6 +77,8 @@ def _peeked(member: Member, *, through: bool) -> Facts | None:
         found.end_epoch_ns = found.start_epoch_ns + max(plausible, default=0)
     found.devices = device_names(metadata)
     found.versions = versions(metadata)
+    request = metadata.get("group_trace_id")
+    found.request = request if isinstance(request, str) and request else None
     return found
 
 
