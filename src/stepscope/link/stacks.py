@@ -45,19 +45,29 @@ def find_stacks(host: Host, forward: Int32s, recorded: pa.Table) -> tuple[Int32s
     # Kineto writes an empty text where it took no stack.
     silent = recorded.filter(pc.equal(recorded["frames"], "")).column("stack_id").to_numpy()
     stack[np.isin(stack, silent)] = NO_STACK
-    program = _nearest(host, host.role == PROGRAM)
-    innermost = np.where(program >= 0, program, _nearest(host, _in_files(host, framed)))
-    asked = np.flatnonzero((stack < 0) & ~framed & (innermost >= 0))
-    if len(asked):
-        number, texts = _distinct_stacks(host, program, innermost, asked)
-        stack[asked] = number + recorded.num_rows
-        numbers = pa.array(range(recorded.num_rows, recorded.num_rows + len(texts)), pa.int32())
-        found = pa.table([numbers, pa.array(texts, pa.string())], schema=READ["call_stack"])
-        recorded = pa.concat_tables([recorded, found])
+    if framed.any():
+        recorded = _add_frames(host, framed, stack, recorded)
     back = np.flatnonzero(forward >= 0)
     told = stack[forward[back]]
     stack[back] = np.where(told >= 0, told, stack[back])
     return stack, recorded
+
+
+def _add_frames(
+    host: Host, framed: NDArray[np.bool_], stack: Int32s, recorded: pa.Table
+) -> pa.Table:
+    """Gives, in place, a stack of frames to each position without one, and adds it to the table."""
+    program = _nearest(host, host.role == PROGRAM)
+    innermost = np.where(program >= 0, program, _nearest(host, _in_files(host, framed)))
+    asked = np.flatnonzero((stack < 0) & ~framed & (innermost >= 0))
+    if not len(asked):
+        return recorded
+    known = recorded.num_rows
+    number, texts = _distinct_stacks(host, program, innermost, asked)
+    stack[asked] = number + known
+    numbers = pa.array(range(known, known + len(texts)), pa.int32())
+    found = pa.table([numbers, pa.array(texts, pa.string())], schema=READ["call_stack"])
+    return pa.concat_tables([recorded, found])
 
 
 def _in_files(host: Host, framed: NDArray[np.bool_]) -> NDArray[np.bool_]:
