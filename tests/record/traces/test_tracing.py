@@ -98,23 +98,6 @@ def test_modules_have_their_paths_in_the_trace(tmp_path: Path) -> None:
     assert content["stepscope"]["modules"]["layers.1"] == "Linear"
 
 
-def test_with_stacks_operators_have_the_jobs_frames_and_modules_keep_their_paths(
-    tmp_path: Path,
-) -> None:
-    import stepscope
-
-    (path,) = _trace(tmp_path, active=1, stack=True)
-    with stepscope.open(path, cache=False) as opened:
-        modules = opened.modules().rows()
-        operators = opened.operators(by="stack").rows()
-    assert [row["path"] for row in modules] == ["Sequential", "0", "1", "2"]
-    assert [row["class"] for row in modules] == ["Sequential", "Linear", "ReLU", "Linear"]
-    frames = {row["frame"] for row in operators if row["name"] in ("aten::addmm", "AddmmBackward0")}
-    (frame,) = frames
-    assert "small_job.py(" in frame
-    assert frame.endswith("): train")
-
-
 def test_a_wrapped_model_is_named_by_its_own_class_and_its_parts_by_their_own_paths() -> None:
     import torch
 

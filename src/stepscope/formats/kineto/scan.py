@@ -60,16 +60,12 @@ MOST_EXTRAS = 256
 _KEY = re.compile(rb'"([A-Za-z][A-Za-z0-9 _.%()/-]{0,63})"\s*:')
 _WRONG_TYPE = re.compile(r"transform error.*(?:Failed to cast|Expected ARRAY)", re.DOTALL)
 _LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)')
-_BOOLEAN = re.compile(
-    b'"(?:'
-    + "|".join(
-        re.escape(name)
-        for name, kind in (fields.EVENT | fields.ARGS).items()
-        if kind in ("BIGINT", "DOUBLE")
-    ).encode()
-    + rb')"\s*:\s*(?:true|false)',
-    re.IGNORECASE,
+_NUMBERS = (n for n, kind in (fields.EVENT | fields.ARGS).items() if kind in ("BIGINT", "DOUBLE"))
+_NUMBER_KEY = re.compile(
+    rb'"(?:%b)"\s*:\s*\Z' % "|".join(map(re.escape, _NUMBERS)).encode(), re.IGNORECASE
 )
+_BEFORE = 80
+"""Bytes before a value in which its key stands."""
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
@@ -542,8 +538,18 @@ def _has_long_decimals(text: bytes) -> bool:
 
 
 def _has_boolean(text: bytes) -> bool:
-    """Whether true or false stands for a number, which DuckDB would take it for."""
-    return (b"true" in text or b"false" in text) and _BOOLEAN.search(text) is not None
+    """Whether true or false stands for a number, which DuckDB would take it for.
+
+    From the words back to their keys: both are rare, and keys would be looked at in every event.
+    """
+    for word in (b"true", b"false"):
+        at = text.find(word)
+        while at >= 0:
+            behind_key = text[at - 1 : at] in b": \n\t\r"
+            if behind_key and _NUMBER_KEY.search(text, max(0, at - _BEFORE), at):
+                return True
+            at = text.find(word, at + 1)
+    return False
 
 
 def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
