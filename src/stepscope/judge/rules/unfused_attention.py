@@ -106,9 +106,9 @@ def unfused_attention(facts: Facts) -> Iterator[Finding]:
         adding=("attentions",),
     )
     math = facts.scope.value(facts.to_repeat(_MATH)) / facts.steps
+    calls = f"{len(found)} call" + ("s" if len(found) > 1 else "")
     yield Finding(
-        title=f"Attention is made of separate kernels: {len(found)} calls take "
-        f"{facts.amount(time_ns)}"
+        title=f"Attention made of separate kernels takes {facts.amount(time_ns)} in {calls}"
         + (", backward included" if backward else "")
         + f", {ratio_text(between_ns / time_ns)} of it between the products",
         metric="time of attention's products and of all between them, in a typical step",
