@@ -131,7 +131,7 @@ def test_a_decoder_in_python_is_named_and_is_no_matter_of_launches(findings: Any
 def test_a_gap_in_which_nothing_is_recorded_is_not_explained(findings: Any) -> None:
     found = waits(findings, decoding(None))
     assert set(found) == {"single-gaps"}
-    assert ": nothing recorded 218.0 ms" in found["single-gaps"]["title"]
+    assert ": nothing recorded on the host 218.0 ms" in found["single-gaps"]["title"]
     assert found["single-gaps"]["confidence"] == "low"
     assert "with_stack=True" in found["single-gaps"]["advice"]
 
@@ -154,6 +154,7 @@ def test_the_short_waits_beside_a_long_one_stay_host_bound(findings: Any) -> Non
         "host-bound": 0.36,
     }
     assert "CUDA graphs" in found["host-bound"]["advice"]
+    assert "waits for the host in short gaps (" in found["host-bound"]["title"]
 
 
 def test_a_larger_batch_is_not_advised_where_one_long_gap_waits(findings: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stepscope.analysis.breakdown import IDLE_PARTS, PARTS
@@ -23,13 +24,17 @@ class NoTables:
     def value(query: str) -> int:
         return 0
 
+    @staticmethod
+    def numpy(query: str) -> dict[str, Any]:
+        return {name: np.empty(0) for name in ("rank", "span", "start_ns", "end_ns")}
+
 
 def known(**more: Any) -> Facts:
     """Facts of a marked step that are known without any table."""
     facts = Facts(NoTables())  # type: ignore[arg-type]
     facts.__dict__ |= {
         "times": Times(), "phases": None, "phases_alone": None, "has_steps": True, "steps": 1,
-        "checks": [], "utilization": None, "kernels": WORK, "busiest_operator": None,
+        "checks": [], "counted": "true", "utilization": None, "kernels": WORK, "busiest_operator": None,
         "gaps": {}, **more,
     }  # fmt: skip
     return facts

@@ -73,7 +73,7 @@ def host_only(facts: Facts) -> Iterator[Finding]:
         "work",
         facts.share("cpu_exec"),
         "operators' and Python's part of the step",
-        title="No device in the recording: operators and Python on the host fill "
+        title="No device in the recording: operators, Python and named ranges on the host fill "
         f"{facts.amount(facts.time('cpu_exec'))}{most}",
         confidence="high",
         advice="`stepscope operators`; record with ProfilerActivity.CUDA (XPU, ...) to see a device.",

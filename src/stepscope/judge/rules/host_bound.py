@@ -93,6 +93,7 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
     advice = f"`stepscope idle` for what the host does meanwhile; {advice}"
     if unknown:
         advice = "Record with_stack=True to see what the host does, then look at `stepscope idle`."
+    beside = facts.part_of_step(facts.host_waits.mean_ns(facts.host_waits.long)) > _SHARE.value
     parts = ", ".join(
         f"{words} {ratio_text(facts.part_of_step(waits[part]))}"
         for part, words in _DOING.items()
@@ -102,7 +103,8 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
         "loss",
         share,
         "time in which the device waits for the host, of the step",
-        title=f"Host-bound: for {facts.amount(time_ns)} the device waits for the host ({parts})"
+        title=f"Host-bound: for {facts.amount(time_ns)} the device waits for the host"
+        f"{' in short gaps' if beside else ''} ({parts})"
         f"{launching}{low_use(facts)}",
         saving_ns=time_ns if facts.enough_work else None,
         confidence="low" if unknown or not facts.enough_work else "medium",

@@ -193,7 +193,7 @@ def _filled(facts: Facts, waits: Iterable[Wait]) -> str:
 def _name(wait: Wait) -> str:
     filler = wait.filler
     if filler is None:
-        return "nothing recorded"
+        return "nothing recorded on the host"
     where = f" in {filler.operator}" if filler.operator else ""
     return f"`{filler.name}`{where}"
 
