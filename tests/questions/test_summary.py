@@ -176,7 +176,7 @@ def test_the_verdict_says_what_the_device_waits_for_as_idle_does(answer: Any) ->
     assert {item: row["time_ns"] for item, row in found.items()} == {
         "dependency-bound": 600_000,  # launched in time, begins 600 µs after the work before
         "next": None,
-        "host-bound": 100_010,  # until the first launch
+        "single-gaps": 100_010,  # one gap, until the first launch
     }
     idle = answer("idle", WAITS, steps=[1]).rows()
     assert {row["cause"]: row["idle_ns"] for row in idle if row["stream"] is None} == {
