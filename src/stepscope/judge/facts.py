@@ -76,7 +76,7 @@ class Facts:
 
     @cached_property
     def has_steps(self) -> bool:
-        """Whether steps are marked, or known by the optimizer's calls."""
+        """Whether steps are marked or were found (see `link.steps`)."""
         return marks_steps(self.scope)
 
     @property
@@ -106,7 +106,7 @@ class Facts:
 
     @property
     def per(self) -> str:
-        """What savings are per: `step`, or `recording` where steps are not marked."""
+        """What savings are per: `step`, or `recording` where none are found."""
         return "step" if self.has_steps or self.phases_alone else "recording"
 
     @cached_property

@@ -81,7 +81,7 @@ def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
         _require_alike(
             recordings,
             [marks_steps(recording.scope) for recording in recordings],
-            ("has steps", "has none marked, so that the complete recording would be one step"),
+            ("has steps", "has none, so that the complete recording would be one step"),
             "call profiler.step() after each step in both",
         )
     _require_alike(
@@ -145,7 +145,7 @@ def _note(before: Side, after: Side, recordings: Sequence[Recording], by: str) -
     names = [recording.name for recording in recordings]
     words = [f"before: {names[0]}, {told(before)}; after: {names[1]}, {told(after)}."]
     if by not in ("label", "phase") and not marks_steps(recordings[0].scope):
-        words.append("No steps are marked: each recording counts as one.")
+        words.append("No steps were found: each recording counts as one.")
     if by not in ("label", "phase"):
         words += [
             f"{recording.role.capitalize()}: {left_out}"

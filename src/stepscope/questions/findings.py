@@ -98,7 +98,7 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
 
     Of a job's own phases, where no event is recorded, rules go by the means of the phases.
 
-    Steps and their parts are those of `steps`; where steps are not marked, the time from the
+    Steps and their parts are those of `steps`; where none are found, the time from the
     device's first work to its last stands in for a step.
     """
     from stepscope.judge.engine import judge

@@ -89,6 +89,15 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     7. **CPU Exec**: any other operator, annotated range or Python frame, on any thread.
     8. **Other**: none of these was recorded.
 
+    Steps are what ranges mark (`ProfilerStep#3`); without them they run from the end of one call of the
+    optimizer to the end of the next, the first from the first operator, range or launch. Where there
+    is no optimizer, as in a server, what recurs makes steps. Looked at is the thread that launches
+    most, with its ranges, outermost operators and launches of graphs: a range, else a launch of a
+    graph, else an operator, the rarest first, that cuts them into at least three repeats with the
+    same content (95 % in common). The check `no_steps` and the column `rule` of the table `step` say
+    how steps were found, the check and `alike_ratio` how much the repeats have in common. Else the
+    complete recording is one step.
+
     A step runs from its start on the host, or from where the step before it left the device free if
     that is later, to its end on the host, or the end of the last device work that it launched if that
     is later. All work of the rank's devices counts in whose window it runs, whoever launched it and

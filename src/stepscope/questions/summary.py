@@ -72,7 +72,7 @@ def summary(scope: Scope) -> pa.Table:
     fills the step. What prevents judging comes before both: nothing recorded, no host side, or checks
     that spoil the times of steps. Failing checks that bear on these stand beside any other verdict.
 
-    Where steps are not marked, the verdict is on the time from the device's first work to its last,
+    Where no steps are found, the verdict is on the time from the device's first work to its last,
     since the device waits for nobody before a program starts or after it is done.
 
     **Findings** are the five others of `findings` that could save most. In a recording of more than
@@ -80,7 +80,7 @@ def summary(scope: Scope) -> pa.Table:
     all.
 
     **Step times** are of the steps that count of all ranks and recordings asked about (see `steps`; the
-    row `left out` names the others); percentiles are interpolated linearly. Where steps are not marked there are
+    row `left out` names the others); percentiles are interpolated linearly. Where no steps are found there are
     none, and the breakdown is of the entire recording.
 
     **Device** figures are those of `utilization` and `device-time` over all devices together. The
@@ -174,7 +174,7 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
     times = facts.times
     count = times.steps
     if rules == ["whole recording"]:
-        words = "no steps marked: the complete recording counts as one"
+        words = "none found: the complete recording counts as one"
     elif facts.phases_alone is not None and not rules:
         words, count = "their phases timed by the job itself", facts.phases_alone.total("steps")
     else:
