@@ -220,8 +220,8 @@ def test_a_window_cuts_what_reaches_out_of_it(diff):
         ROWS,
         """
         name,calls,device_self_ns,device_total_ns,host_self_ns,host_total_ns
-        aten::addmm,1,18000,18000,11000,13000
-        MmBackward0,1,5000,5000,13000,15000
+        aten::addmm,1,18000,,11000,13000
+        MmBackward0,1,5000,,13000,15000
         """,
         part=window,
     )
@@ -243,6 +243,19 @@ def test_a_window_cuts_what_reaches_out_of_it(diff):
     diff("device-time", ROWS, "span_ns,busy_ns,idle_ns\n38000,23000,15000\n", part=window)
     diff("idle", ROWS, "stream,idle_ns\n,15000\n7,15000\n", part=window)
     diff("steps", ROWS, "step,start_ns,total_ns\n3,22000,38000\n", part=window)
+
+
+def test_work_counts_when_it_runs_whenever_it_was_launched(diff):
+    """Its operator's call is over, and its host time is none of the window's."""
+    diff(
+        "operators",
+        ROWS,
+        """
+        name,calls,device_self_ns,device_total_ns,host_self_ns
+        MmBackward0,,15000,,
+        """,
+        part=Part(window=(70_000, 90_000)),
+    )
 
 
 def test_a_window_takes_the_work_done_in_proportion(store):

@@ -165,6 +165,9 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     but leaves in the Python frames that an operator calls back into. **Host total** is the
     full duration.
 
+    With `--window` device self time is all of the operator's work that ran in the window, whenever it was
+    launched; totals, which are of calls, are then empty.
+
     **Recursion**: a call inside another call of the same row adds to `calls` and to self times
     but not to totals, so that no moment of a thread is counted twice. The plugin merges only
     direct single children of the same name, and counts the rest twice.
@@ -218,6 +221,8 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     alike = "".join(
         f" AND summed.{column} IS NOT DISTINCT FROM origin.{column}" for column in form.columns
     )
+    # Calls that ended before a window have work in it, and no row whose total it would be part of.
+    uncut = scope.part.window is None
     return scope.sql(
         f"""
         WITH
@@ -274,7 +279,7 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
             CASE WHEN linked OR NOT charged THEN device_self_ns / nullif(sum(device_self_ns) OVER (), 0)
                 END AS device_share_ratio,
             CASE WHEN NOT charged THEN device_self_ns
-                WHEN linked AND calls IS NOT NULL THEN device_ns END::BIGINT
+                WHEN linked AND calls IS NOT NULL AND {uncut} THEN device_ns END::BIGINT
                 AS device_total_ns,
             CASE WHEN linked OR NOT charged THEN device_events::BIGINT END AS device_events,
             host_self_ns::BIGINT AS host_self_ns,
