@@ -92,6 +92,18 @@ def test_an_unknown_job_is_told_which_there_are(unlike):
     assert caught.value.hint == "it has: a, b"
 
 
+def test_filters_are_each_job_s_own(unlike):
+    with stepscope.open(unlike) as trace:
+        answer = trace.operators(name="first", columns=["name"])
+        assert answer.rows() == [{"job": "a", "name": "first"}, {"job": "b", "name": "first"}]
+        with pytest.raises(UsageError, match="steps is about all that went on"):
+            trace.steps(name="first")
+        with pytest.raises(UsageError, match="no module, operator or range 'none'"):
+            trace.operators(under="none")
+        with pytest.raises(UsageError, match="is not a stretch of time"):
+            trace.operators(window="2s:1s")
+
+
 def test_a_job_without_the_rank_is_left_out_and_named(unlike):
     with stepscope.open(unlike) as trace:
         answer = trace.sources(rank=1, columns=["rank"])
