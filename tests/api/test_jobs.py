@@ -117,6 +117,16 @@ def test_a_job_without_the_rank_is_left_out_and_named(unlike):
         assert trace.ranks == (1,)
 
 
+def test_a_job_without_the_part_that_was_asked_for_is_left_out_and_named(unlike):
+    write_trace(unlike / "a.json", device=H100, step=3)
+    with stepscope.open(unlike) as trace:
+        answer = trace.operators(under="ProfilerStep#3", columns=["name"])
+        assert [row["job"] for row in answer] == ["a"]
+        assert "b: no module, operator or range 'ProfilerStep#3'" in answer.note
+        with pytest.raises(UsageError, match="no module, operator or range 'net'"):
+            trace.operators(under="net")
+
+
 def test_files_of_one_job_are_joined_and_others_stand_beside_them(unlike):
     b = unlike / "b"
     with stepscope.open(b / "rank1.json", b / "rank0.json") as trace:

@@ -239,11 +239,12 @@ class TraceOfJobs(Trace):
         sort: str | None = None,
         **asked: Any,
     ) -> Table:
-        """Asks each job a question by its name. A job without the ranks or steps is left out, and named.
+        """Asks each job a question by its name. A job without the ranks, the steps or the part that was
+        asked for is left out, and named.
 
         Raises:
-            UsageError: a question, column or parameter that does not exist, or a rank or step that no
-                job has.
+            UsageError: a question, column or parameter that does not exist, or a rank, step or part that
+                no job has.
         """
         known = of_one_recording(find(question))
         named = without_job(columns)
