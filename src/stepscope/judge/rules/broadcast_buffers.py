@@ -81,8 +81,10 @@ def broadcast_buffers(facts: Facts) -> Iterator[Finding]:
         or facts.part_of_step(row["host_ns"]) <= _SHARE.value
     ):
         return
+    count = round(row["buffers"])
+    buffers = f"{count_text(count)} buffer" + ("" if count == 1 else "s")
     yield Finding(
-        title=f"DistributedDataParallel broadcasts {count_text(round(row['buffers']))} buffers at the start of each "
+        title=f"DistributedDataParallel broadcasts {buffers} at the start of each "
         f"forward: {facts.amount(row['host_ns'])} on the host",
         metric="the host's time in broadcasting buffers, per step",
         value=row["host_ns"],
