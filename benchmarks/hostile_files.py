@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import random
 import sqlite3
 import struct
 import subprocess
@@ -27,12 +28,9 @@ PIECE = 1 << 20
 
 
 def _bomb(path: Path, size: int, letters: bytes, head: bytes = b"") -> Path:
-    """A gzip file of some text over and over, written in pieces."""
-    with gzip.open(path, "wb", 9) as file:
-        file.write(head)
-        piece = letters * (PIECE // len(letters))
-        for _ in range(size // PIECE + 1):
-            file.write(piece)
+    """A gzip file of some text over and over, each MiB a stream of its own."""
+    piece = gzip.compress(letters * (PIECE // len(letters)), 9)
+    path.write_bytes(gzip.compress(head) + piece * (size // PIECE + 1))
     return path
 
 
@@ -223,7 +221,7 @@ def _many_ranks(place: Place) -> Laid:
     body += b" " * place.size(8 << 20)
     path = place.folder / "a.tgz"
     with tarfile.open(path, "w:gz", compresslevel=1) as archive:
-        for rank in range(place.size(48)):
+        for rank in range(place.size(24)):
             entry = tarfile.TarInfo(f"rank{rank}.json")
             entry.size = len(body)
             archive.addfile(entry, io.BytesIO(body))
@@ -492,6 +490,62 @@ def _part_of_store(place: Place) -> Laid:
     else:
         os.truncate(chosen, place.rng.randrange(chosen.stat().st_size))
     return Laid(store, (("summary",), ("check",), ("kernels",), ("operators",)))
+
+
+@kind("crafted store")
+def _crafted(place: Place) -> Laid:
+    """Rows that no import writes, with the checksums that they would have."""
+    store = _store(place)
+    chosen = place.rng.choice(
+        ["host_event", "device_event", "step", "rank", "thread", "data_check"]
+    )
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[3]); from hostile_files import craft; "
+        "craft(sys.argv[1], sys.argv[2], int(sys.argv[4]))"
+    )
+    seed = str(place.rng.randrange(10**6))
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        os.fspath(store),
+        chosen,
+        os.fspath(Path(__file__).parent),
+    ]
+    subprocess.run([*command, seed], check=True, capture_output=True)
+    asked = (("summary",), ("checks",), ("kernels",), ("operators",), ("idle",), ("check",))
+    return Laid(store, asked)
+
+
+def craft(store: str, table: str, seed: int) -> None:
+    """Changes a column of a store's table in type or value, and writes the store's checksums anew."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from stepscope.store.manifest import write_store_file
+
+    rng = random.Random(seed)  # noqa: S311
+    path = sorted(Path(store).glob(f"rank=*/{table}.*.parquet"))[0]
+    rows = pq.read_table(path)
+    at = rng.randrange(rows.num_columns)
+    values: list[pa.Array] = [
+        pa.nulls(rows.num_rows),
+        pa.array([f"text {n}" for n in range(rows.num_rows)]),
+        pa.array([2**63 - 1 - n for n in range(rows.num_rows)]),
+        pa.array([-(2**63) + n for n in range(rows.num_rows)]),
+        pa.array([1e300] * rows.num_rows),
+        pa.array([[n] for n in range(rows.num_rows)]),
+        pa.array([True] * rows.num_rows),
+    ]
+    name = rows.column_names[at]
+    if rng.random() < 0.1:
+        rows = rows.drop_columns([name])
+    else:
+        rows = rows.set_column(at, name, rng.choice(values))
+    pq.write_table(rows, path)
+    facts = json.loads((Path(store) / "store.json").read_text(encoding="utf-8"))
+    kept = {key: facts[key] for key in facts if key not in ("version", "files", "crc32")}
+    write_store_file(Path(store), kept)
 
 
 @kind("output that nobody reads")

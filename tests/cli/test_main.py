@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 
+import duckdb
 import pytest
 
 import stepscope
@@ -111,6 +113,52 @@ def test_what_the_system_refuses_is_no_bug(run, monkeypatch):
     ran = run("kernels", "x")
     assert ran.code == 1
     assert ran.err.startswith("stepscope: secret.json: Permission denied")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError("Unable to allocate 37.3 GiB"), duckdb.OutOfMemoryException("full")]
+)
+def test_memory_that_ran_out_is_no_bug(run, monkeypatch, error):
+    failing(monkeypatch, error)
+    ran = run("kernels", "x")
+    assert ran.code == 1
+    assert ran.err.startswith("stepscope: memory ran out [out-of-memory]\n")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("summary", ""), ("diff", "", "x"), ("import", "", "-o", "y")]
+)
+def test_an_empty_name_is_not_the_working_directory(run, monkeypatch, tmp_path, arguments):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.json").write_text('[{"ph": "X", "name": "a", "ts": 1, "dur": 1}]')
+    ran = run(*arguments)
+    assert ran.code == 1
+    assert "'' is no name of a file or folder" in ran.err
+
+
+def test_names_that_are_not_utf8_are_read_and_stores_lie_elsewhere(run, tmp_path):
+    trace = tmp_path / os.fsdecode(b"a\xff\x1b.json")
+    trace.write_text('[{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 1}]')
+    ran = run("sources", str(trace), "--json", "--no-cache")
+    assert ran.code == 0
+    assert "a\N{REPLACEMENT CHARACTER}" in json.loads(ran.out)["rows"][0]["path"]
+    ran = run("import", str(trace), "-o", str(tmp_path / os.fsdecode(b"s\xff")))
+    assert ran.code == 1
+    assert "[name-not-utf8]" in ran.err
+
+
+def test_a_closed_stdout_is_an_error_of_one_line(store):
+    command = [sys.executable, "-m", "stepscope", "kernels", store]
+    closed = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *command],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert closed.returncode == 1
+    assert closed.stderr.splitlines()[0] == "stepscope: the standard output is closed [system]"
+    both = subprocess.run(["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *command], check=False)
+    assert both.returncode == 1
 
 
 def test_a_message_of_several_lines_becomes_one(run, monkeypatch):

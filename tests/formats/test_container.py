@@ -454,3 +454,18 @@ def test_no_damage_makes_it_raise_anything_else(tmp_path_factory, archive, data)
                     pass
     except SourceError:
         pass
+
+
+def test_members_of_a_compressed_archive_are_read_in_two_passes_together(lay, monkeypatch):
+    opened = []
+    open_again = container._Forwards._open
+    monkeypatch.setattr(
+        container._Forwards, "_open", lambda self: (opened.append(1), open_again(self))[1]
+    )
+    names = [f"rank{n}.json" for n in range(12)]
+    path = lay(tarred(dict.fromkeys(names, TEXT * 2000), "w:gz"))
+    listings = container.Listings()
+    for name in names:
+        with listings.member(str(path), name).open() as stream:
+            assert stream.read() == TEXT * 2000
+    assert len(opened) == 2

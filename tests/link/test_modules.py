@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.link.module_names import ModuleName, hierarchy_module, range_module
+from stepscope.link.modules import DEEPEST_MODULE, levels, without_circles
 
 
 def tree(linked):
@@ -317,3 +322,63 @@ def test_checkpointed_model_of_torch_is_one_tree_whose_parts_add_up(tmp_path, re
     assert rows["Sequential_0.Linear_1"]["backward_host_ns"] > 0
     selves = sum(row["host_self_ns"] for row in rows.values())
     assert rows["Net_0"]["host_total_ns"] == selves
+
+
+def parents_of(count):
+    return st.lists(st.integers(-1, count - 1), min_size=count, max_size=count)
+
+
+@given(st.integers(1, 12).flatmap(parents_of))
+@examples(100)
+def test_depth_is_the_number_of_parents_once_circles_are_cut(parents):
+    def around(at):
+        seen = []
+        while at >= 0 and at not in seen:
+            seen.append(at)
+            at = parents[at]
+        return seen if at < 0 else None
+
+    in_circle = {at for at in range(len(parents)) if at in _after(parents, at)}
+    cut = without_circles(np.array(parents, np.int32))
+    assert [at for at in range(len(parents)) if cut[at] != parents[at]] == sorted(in_circle)
+    parents = cut.tolist()
+    assert levels(cut).tolist() == [len(around(at)) - 1 for at in range(len(parents))]
+
+
+def _after(parents, at):
+    """What is reached from a place, itself only where a circle leads back."""
+    seen = set()
+    at = parents[at]
+    while at >= 0 and at not in seen:
+        seen.add(at)
+        at = parents[at]
+    return seen
+
+
+def test_a_circle_of_many_frames_and_a_deep_chain_are_as_quick_as_others():
+    count = 200_000
+    circle = np.roll(np.arange(count, dtype=np.int32), 1)
+    assert (without_circles(circle) == -1).all()
+    chain = np.arange(-1, count - 1, dtype=np.int32)
+    assert levels(without_circles(chain)).tolist() == list(range(count))
+
+
+def test_what_lies_deeper_than_any_model_belongs_to_the_module_above(recording):
+    deep = DEEPEST_MODULE + 50
+    for n in range(deep):
+        recording.python(
+            f"nn.Module: L_{n}",
+            n,
+            1000 - n,
+            python_id=n + 1,
+            python_parent_id=n,
+            python_module_id=n,
+        )
+    rows = recording.link().rows("module")
+    assert len(rows) == DEEPEST_MODULE + 1
+    assert (rows[-1]["depth"], rows[-1]["calls"]) == (DEEPEST_MODULE, 50)
+
+
+def test_paths_of_ranges_are_as_deep_as_models(recording):
+    recording.annotation("nn.Module: " + ".".join("a" * 5000), 0, 9)
+    assert len(recording.link().rows("module")) == DEEPEST_MODULE

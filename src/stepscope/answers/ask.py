@@ -15,7 +15,7 @@ from stepscope.answers.rows import note_of, rests_on_of
 from stepscope.answers.scope import Recording, Scope
 from stepscope.answers.selection import check_name, wrong_argument
 from stepscope.answers.table import Table, sort_key
-from stepscope.floor.errors import UsageError
+from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.plugins import named
 from stepscope.formats.evidence import bears_on
 from stepscope.store.manifest import damaged_store
@@ -51,12 +51,22 @@ def reading(*stores: Store) -> Iterator[None]:
         reason = str(error).splitlines()[0]
         damaged = isinstance(error, duckdb.IOException) or ".parquet" in reason
         directories = [store.directory for store in stores if store.directory is not None]
-        if not directories or not damaged:
+        if not directories or isinstance(error, duckdb.OutOfMemoryException):
+            raise
+        if not damaged:
+            for store in stores:
+                store.check_rows()
             raise
         for store in stores:
             store.check_all_files()
         named = [directory for directory in directories if str(directory) in reason]
         raise damaged_store((named or directories)[0], reason) from None
+    except (StepScopeError, OSError, MemoryError):
+        raise
+    except Exception:
+        for store in stores:
+            store.check_rows()
+        raise
 
 
 def ask(

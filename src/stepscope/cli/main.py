@@ -20,8 +20,9 @@ import click
 
 from stepscope import __version__
 from stepscope.cli.say import put, say
+from stepscope.cli.streams import open_closed_streams
 from stepscope.cli.typed_name import typed_name
-from stepscope.floor.errors import StepScopeError
+from stepscope.floor.errors import StepScopeError, out_of_memory
 from stepscope.questions import OURS
 from stepscope.questions import names as question_names
 from stepscope.store.without_pandas import leave_out_pandas
@@ -122,6 +123,7 @@ def commands(ctx: click.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line (the process's own by default) and returns the exit code."""
+    open_closed_streams()
     _accept_any_text(sys.stdout)
     if arguments is None and not _RUNS_OTHERS_CODE & set(sys.argv[1:2]):
         leave_out_pandas()
@@ -151,7 +153,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 slug="system",
             )
         )
+    except MemoryError:
+        return _tell(out_of_memory())
     except Exception as error:
+        if type(error).__name__ == "OutOfMemoryException":  # DuckDB's, which need not be imported
+            return _tell(out_of_memory())
         if os.environ.get("STEPSCOPE_DEBUG") == "1":
             raise
         return _tell(

@@ -11,6 +11,14 @@ from __future__ import annotations
 
 from stepscope.floor.quoting import printable
 
+ERRORS = {
+    "out-of-memory": (
+        "The recording, or the answer, needs more memory than the machine has. A part of it may fit: fewer "
+        "ranks (`--rank`), fewer steps (`stepscope import SRC --steps 3-5 -o DIR`), or no Python frames "
+        "(`--no-python-stack`)."
+    ),
+}
+
 
 class StepScopeError(Exception):
     """Something the user can act on. Exit code 1.
@@ -29,6 +37,16 @@ class StepScopeError(Exception):
         self.hint = printable(" ".join(map(str.strip, hint.splitlines())))
         super().__init__(self.message)
         self.slug = slug
+
+
+def out_of_memory(what: str = "") -> StepScopeError:
+    """The error for a task that needs more memory than there is; `what` names what it was about."""
+    return StepScopeError(
+        f"{what}: memory ran out" if what else "memory ran out",
+        hint="ask for a part: fewer ranks with --rank, or import some steps with "
+        "`stepscope import SRC --steps 3-5 -o DIR`",
+        slug="out-of-memory",
+    )
 
 
 class SourceError(StepScopeError):

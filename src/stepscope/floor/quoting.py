@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import unicodedata
+
+
+def path_text(path: str | os.PathLike[str]) -> str:
+    """A path as a text that can be stored and shown, for names that are not UTF-8: `b"\xff"` → `�`."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def sql_literal(text: str) -> str:

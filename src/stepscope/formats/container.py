@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.floor.errors import SourceError
-from stepscope.floor.quoting import printable
+from stepscope.floor.quoting import path_text, printable
 from stepscope.formats.inflate import Checked, Deflate, FileWindow, Peekable, Stream, uncompressed
 
 MOST_LAYERS = 3
@@ -163,6 +163,11 @@ class Member:
     size: int
     _place: _Place = field(default_factory=_Place, repr=False, compare=False)
 
+    @property
+    def offset(self) -> int:
+        """The byte of the archive at which it lies."""
+        return self._place.offset
+
     def open(self) -> ByteStream:
         """Opens its uncompressed bytes.
 
@@ -226,7 +231,35 @@ def members(path: Path) -> Iterator[Member]:
 
 def called(path: Path) -> str:
     """How a file is called in messages and answers: its path, and a copy of standard input by that name."""
-    return "standard input" if path.parent.name.startswith(SPOOLED) else str(path)
+    return "standard input" if path.parent.name.startswith(SPOOLED) else path_text(path)
+
+
+class Listings:
+    """The members of files, each file listed once.
+
+    Listing a compressed archive inflates all of it, and members that are read in the order in which
+    they lie are read in one more pass together.
+    """
+
+    def __init__(self) -> None:
+        self._listed: dict[str, list[Member]] = {}
+
+    def member(self, path: str, name: str | None) -> Member:
+        """The member of that name; the file itself where the name is None.
+
+        Raises:
+            SourceError: the file cannot be read, or has changed and has no such member.
+        """
+        if path not in self._listed:
+            self._listed[path] = list(members(Path(path)))
+        for found in self._listed[path]:
+            if found.name == name:
+                return found
+        raise SourceError(
+            f"{path_text(path)} has changed while it was read",
+            hint="wait until it is complete",
+            slug="source-unreadable",
+        )
 
 
 def _unreadable(label: str, error: OSError) -> SourceError:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ from stepscope.schema.tables import TABLES
 Int32s = NDArray[np.int32]
 
 NO_MODULE = -1
+DEEPEST_MODULE = 128
+"""What lies deeper belongs to the module of this depth: no model is as deep, and a path grows with it."""
 _NOT_HERE = -2
 """Below a row with this mark nothing inherits a module."""
 
@@ -114,18 +117,18 @@ def _runs(modules: Modules, nodes: Int32s) -> Int32s:
     row shows as one.
     """
     found = [nodes[:0]]
-    for depth in range(max(row["depth"] for row in modules.rows) + 1):
-        at_depth = np.array([_above_at(modules, row, depth) for row in modules.rows], np.int32)
-        row = at_depth[nodes]
+    depth_of = np.array([row["depth"] for row in modules.rows], np.int32)
+    parent = np.array(
+        [-1 if row["parent_id"] is None else row["parent_id"] for row in modules.rows]
+    )
+    at = np.arange(
+        len(modules.rows), dtype=np.int32
+    )  # the module at or above each, at most so deep
+    for depth in range(int(depth_of.max()), -1, -1):
+        row = np.where(depth_of[at] == depth, at, NO_MODULE)[nodes]
         found.append(row[run_starts(row) & (row >= 0)])
+        at = np.where((depth_of[at] == depth) & (depth > 0), parent[at], at)
     return np.concatenate(found)
-
-
-def _above_at(modules: Modules, row: dict[str, Any], depth: int) -> int:
-    """The module at a depth that a module is or is part of; -1 where it lies less deep."""
-    while row["depth"] > depth:
-        row = modules.rows[row["parent_id"]]
-    return int(row["module_id"]) if row["depth"] == depth else NO_MODULE
 
 
 def _from_python(host: Host, named: Int32s) -> Modules | None:
@@ -142,12 +145,18 @@ def _from_python(host: Host, named: Int32s) -> Modules | None:
     _, first_of, instance = np.unique(
         (text.astype(np.int64) << 32) | number, return_index=True, return_inverse=True
     )
-    above = _enclosing_modules(host, place)
+    above = without_circles(_enclosing_modules(host, place))
     _set_recomputed_home(host, place, instance, above)
+    above = without_circles(above)
     level = levels(above)
+    by_level = np.argsort(level, kind="stable")
+    starts = np.searchsorted(level[by_level], np.arange(int(level.max()) + 2)).tolist()
     node = np.full(len(place), NO_MODULE, dtype=np.int32)
-    for depth in range(int(level.max()) + 1):
-        here = np.flatnonzero(level == depth)
+    for depth, (low, high) in enumerate(pairwise(starts)):
+        here = by_level[low:high]
+        if depth > DEEPEST_MODULE:
+            node[here] = node[above[here]]
+            continue
         parent = np.where(above[here] >= 0, node[above[here]], NO_MODULE)
         key = (parent.astype(np.int64) + 1) * len(first_of) + instance[here]
         distinct, first, inverse = np.unique(key, return_index=True, return_inverse=True)
@@ -209,19 +218,33 @@ def _callers(host: Host, place: Int32s) -> Int32s:
     position_of = np.full(highest + 1, NOWHERE, np.int32)
     framed = np.flatnonzero(frame_id > 0).astype(np.int32)
     position_of[frame_id[framed]] = framed
-    return position_of[called_by]
+    callers: Int32s = position_of[called_by]
+    return without_circles(callers)
+
+
+def without_circles(above: Int32s) -> Int32s:
+    """The indices of parents, where damaged numbers lead around in a circle without its members' parents.
+
+    Who after so many steps that no forest is as high has not left it is a member of a circle.
+    """
+    if (above < np.arange(len(above))).all():
+        return above  # parents come first: there is no circle
+    at = above
+    for _ in range(len(above).bit_length()):
+        at = np.where(at >= 0, at[at], -1)
+    cut: Int32s = above.copy()
+    cut[at[at >= 0]] = -1
+    return cut
 
 
 def levels(above: NDArray[Any]) -> NDArray[np.int64]:
     """The depth of each entry of a forest given by indices of parents."""
-    level = np.zeros(len(above), dtype=np.int64)
+    level = (above >= 0).astype(np.int64)
     at = above
-    for _ in range(len(above)):
-        alive = at >= 0
-        if not alive.any():
-            break
-        level[alive] += 1
-        at = np.where(alive, above[at], -1)
+    while (at >= 0).any():
+        # The reach of each step is twice that of the one before.
+        level += np.where(at >= 0, level[at], 0)
+        at = np.where(at >= 0, at[at], -1)
     return level
 
 
@@ -289,7 +312,7 @@ class _PathTree:
         if not name.path:
             return top
         node = top
-        for length in range(1, len(name.path) + 1):
+        for length in range(1, min(len(name.path), DEEPEST_MODULE) + 1):
             key = (top, name.path[:length])
             if key not in self._node_of:
                 self._node_of[key] = self.modules.add(node, name.path[length - 1], None)

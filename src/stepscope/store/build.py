@@ -36,6 +36,7 @@ from stepscope.store.jobs import KeptJob, check_job, folders_for, kept_jobs, wri
 from stepscope.store.manifest import (
     STORE_FILE,
     check_contents,
+    check_name,
     holds_only_a_store,
     is_store,
     listed_files,
@@ -127,6 +128,7 @@ def import_source(
     """
     # The store that a link leads to is replaced, and not the link.
     target = Path(os.path.realpath(output))
+    check_name(target)
     sources = _paths(source)
     for path in sources:
         if is_store(path):
@@ -157,7 +159,23 @@ def import_source(
 
 def _paths(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
     given = [source] if isinstance(source, str | os.PathLike) else source
-    return [Path(one) for one in given]
+    return [_given(one) for one in given]
+
+
+def _given(source: str | os.PathLike[str]) -> Path:
+    """The path of a source that was named.
+
+    Raises:
+        SourceError: it was not; an empty name would mean the working directory.
+    """
+    name = os.fspath(source)
+    if not name or "\0" in name:
+        raise SourceError(
+            f"{name!r} is no name of a file or folder",
+            hint="name the recording; `.` is the working directory",
+            slug="no-such-file",
+        )
+    return Path(source)
 
 
 def _is_working_directory(target: Path) -> bool:
@@ -345,6 +363,7 @@ def _build(
     sources: list[Path], directory: Path, options: ImportOptions, progress: Progress
 ) -> None:
     # Imported here: a command that finds its store in the cache must not wait for the readers.
+    from stepscope.formats.container import Listings
     from stepscope.formats.registry import FORMATS
     from stepscope.formats.runs import find_run
     from stepscope.store.job import run_job
@@ -366,7 +385,12 @@ def _build(
     if workers > 1 and size >= PARALLEL_BYTES:
         done = run_jobs(jobs, workers, progress)
     else:
-        done = [run_job(job, advancing(progress)) for job in jobs]
+        listings = Listings()
+        outcomes = {
+            at: run_job(jobs[at], advancing(progress), listings)
+            for at in sorted(range(len(jobs)), key=lambda at: jobs[at].offset)
+        }
+        done = [outcomes[at] for at in range(len(jobs))]
     progress.finish()
     _check_ranks(options.ranks, [one.rank for one in done], _named(sources))
     if options.steps is not None:
@@ -475,6 +499,7 @@ def _jobs(recordings: list[runs.Recording], directory: Path, options: ImportOpti
                 (str(one.member.path), one.member.name, one.format.name) for one in of_rank
             ),
             rank=rank,
+            offset=of_rank[0].member.offset,
             rule=of_rank[0].rule,
             steps=options.steps,
             window=options.window,

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.floor.environment import without_secrets
-from stepscope.floor.errors import StepScopeError
-from stepscope.formats.container import members
+from stepscope.floor.errors import StepScopeError, out_of_memory
+from stepscope.formats.container import Listings
 from stepscope.formats.damage import check_strict
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import format_named
@@ -42,6 +42,7 @@ class Job:
     Args:
         directory: the store that is being made.
         sources: path, member name (or None) and format of each recording.
+        offset: where the first of them lies in its archive.
         rank: -1 when the recording stands alone and may say its rank itself.
         rule: how the rank was found.
         steps: the steps to keep; None for all.
@@ -57,6 +58,7 @@ class Job:
     python_stack: bool = True
     strict: bool = False
     threads: int | None = None
+    offset: int = 0
 
 
 class Done(NamedTuple):
@@ -66,8 +68,17 @@ class Done(NamedTuple):
     steps: list[int]
 
 
-def run_job(job: Job, progress: Callable[[int], None] | None = None) -> Done:
+def run_job(
+    job: Job,
+    progress: Callable[[int], None] | None = None,
+    listings: Listings | None = None,
+) -> Done:
     """Imports one rank's recordings.
+
+    Args:
+        job: what to import.
+        progress: told the bytes read so far.
+        listings: shared by the jobs of a process.
 
     Raises:
         SourceError: a recording cannot be read.
@@ -77,8 +88,9 @@ def run_job(job: Job, progress: Callable[[int], None] | None = None) -> Done:
     rank, rule, origin, shift = job.rank, job.rule, None, 0
     steps: set[int] = set()
     recorded: list[tuple[int, int]] = []
+    listings = listings or Listings()
     for span, (path, name, format_name) in enumerate(job.sources):
-        member = next(found for found in members(Path(path)) if found.name == name)
+        member = listings.member(path, name)
         known = format_named(format_name)
         tables = known.read(
             member,
@@ -164,9 +176,9 @@ def _one_row(table: str, row: dict[str, Any]) -> pa.Table:
 
 
 def main() -> int:
-    """Runs the job on stdin; tells progress and the outcome on stdout, a JSON object per line."""
+    """Runs the jobs on stdin; tells progress and the outcomes on stdout, a JSON object per line."""
     leave_out_pandas()
-    job = Job(**json.load(sys.stdin))
+    jobs = [Job(**job) for job in json.load(sys.stdin)]
     # What a plug-in prints must not be read as a message.
     messages, sys.stdout = sys.stdout, sys.stderr
 
@@ -174,18 +186,24 @@ def main() -> int:
         messages.write(json.dumps(message) + "\n")
         messages.flush()
 
+    listings = Listings()
     try:
-        done = run_job(job, lambda done: tell(read=done))
+        for job in jobs:
+            done = run_job(job, lambda read: tell(read=read), listings)
+            tell(**done._asdict())
     except StepScopeError as error:
         tell(error=type(error).__name__, message=error.message, hint=error.hint, slug=error.slug)
+        return 1
+    except MemoryError:
+        full = out_of_memory(jobs[0].sources[0][0])
+        tell(error="StepScopeError", message=full.message, hint=full.hint, slug=full.slug)
         return 1
     except OSError as error:
         tell(oserror=error.errno, message=str(error))
         return 1
-    tell(**done._asdict())
     return 0
 
 
-def described(job: Job) -> str:
-    """The job as `main` reads it."""
-    return json.dumps(asdict(job))
+def described(jobs: Sequence[Job]) -> str:
+    """The jobs as `main` reads them."""
+    return json.dumps([asdict(job) for job in jobs])

@@ -18,6 +18,7 @@ from stat import S_ISREG
 from typing import Any
 
 from stepscope.floor.errors import StoreError
+from stepscope.floor.quoting import path_text
 from stepscope.schema.tables import STORE_VERSION
 
 STORE_FILE = "store.json"
@@ -35,6 +36,10 @@ _RANK_FOLDER = re.compile(r"rank=\d{1,9}", re.ASCII)
 _BLOCK = 1 << 20
 
 ERRORS = {
+    "name-not-utf8": (
+        "A folder has a name with bytes that are not UTF-8. Recordings with such names are read; the store "
+        "that is made of one must lie elsewhere."
+    ),
     "not-a-store": (
         "A store is a directory with a `store.json`, made by `stepscope import SRC -o DIR`. A "
         "directory without it is none, or an import that did not finish."
@@ -46,6 +51,21 @@ ERRORS = {
     ),
     "store-version": "The store was made by a StepScope with other tables. Import the recording again.",
 }
+
+
+def check_name(directory: Path) -> None:
+    """Refuses a place for a store that DuckDB cannot open.
+
+    Raises:
+        StoreError: its name is not UTF-8.
+    """
+    name = os.fsencode(directory)
+    if name.decode("utf-8", "ignore").encode() != name:
+        raise StoreError(
+            f"{path_text(directory)}: a store cannot lie where a name is not UTF-8",
+            hint="choose another place with -o or STEPSCOPE_CACHE, or rename it",
+            slug="name-not-utf8",
+        )
 
 
 @dataclass(frozen=True, slots=True)

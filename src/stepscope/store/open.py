@@ -27,6 +27,7 @@ from stepscope.store.manifest import (
     LARGE_BYTES,
     StoredFile,
     check_contents,
+    check_name,
     damaged_store,
     listed_files,
     read_store_file,
@@ -97,6 +98,7 @@ class Store:
 
     @classmethod
     def _opened(cls, path: Path) -> Store:
+        check_name(path)
         facts = read_store_file(path)
         files = _by_table(listed_files(path, facts))
         connection = _connect(path)
@@ -114,11 +116,8 @@ class Store:
                 )
             )
             connection.execute("SET lock_configuration=true")
-        except (
-            duckdb.Error,
-            MemoryError,
-            UnicodeDecodeError,
-        ) as error:  # a column's name has changed
+        # A column has another name (no text any more) or another type.
+        except (duckdb.Error, MemoryError, TypeError, ValueError, OverflowError) as error:
             store.close()
             check_contents(path, _by_path(files).values())  # it names the file
             raise damaged_store(path, (str(error) or "no memory").splitlines()[0]) from None
@@ -193,6 +192,27 @@ class Store:
         """
         if self.directory is not None:
             self._compare(self.directory, [*_by_path(self._files).values()], None)
+
+    def check_rows(self) -> None:
+        """Looks for rows that the schema does not allow; for who has failed on them.
+
+        Raises:
+            StoreError: there are some.
+        """
+        if self.directory is None:
+            return
+        from stepscope.store.soundness import unsound  # imported here: it is rare
+
+        paths: dict[str, Iterable[str]] = {
+            name: [str(file.path) for of_rank in by_rank.values() for file in of_rank]
+            for name, by_rank in self._files.items()
+        }
+        try:
+            found = unsound(paths, lambda query: self._connection.execute(query).fetchall())
+        except duckdb.Error as error:
+            found = str(error).splitlines()[0]
+        if found:
+            raise damaged_store(self.directory, found)
 
     def _compare(self, directory: Path, files: list[StoredFile], largest: int | None) -> None:
         try:

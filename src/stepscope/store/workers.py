@@ -38,9 +38,11 @@ hold what others have sent."""
 
 
 def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[Done]:
-    """Runs jobs, each in a process of its own, at most `workers` at a time.
+    """Runs jobs in processes of their own, at most `workers` at a time; their outcomes in their order.
 
-    When a job fails, or the user interrupts, the others are ended.
+    Those that read one archive share processes, one a worker: each process inflates the archive, and
+    members in the order in which they lie cost one pass together. When a job fails, or the user
+    interrupts, the others are ended.
 
     Raises:
         StepScopeError: a job's own error.
@@ -50,7 +52,7 @@ def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[Done]:
     guard = threading.Lock()
     stopped = threading.Event()
 
-    def run(job: Job) -> Done:
+    def run(some: list[Job]) -> list[Done]:
         with guard:
             if stopped.is_set():
                 raise StoreError("the import was stopped", slug="stopped")
@@ -65,18 +67,37 @@ def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[Done]:
             )
             running.add(process)
         try:
-            return _outcome(process, job, progress, guard)
+            return _outcome(process, some, progress, guard)
         finally:
             with guard:
                 running.discard(process)
 
     with ThreadPoolExecutor(workers) as pool, _ending(running, stopped, guard):
-        futures = [pool.submit(run, job) for job in jobs]
+        shares = _shared_out(jobs, workers)
+        futures = [pool.submit(run, [jobs[at] for at in share]) for share in shares]
         done, _ = wait(futures, return_when=FIRST_EXCEPTION)
         for future in futures:
             if future in done and (error := future.exception()) is not None:
                 raise error
-        return [future.result() for future in futures]
+        outcomes = {
+            at: outcome
+            for share, future in zip(shares, futures, strict=True)
+            for at, outcome in zip(share, future.result(), strict=True)
+        }
+        return [outcomes[at] for at in range(len(jobs))]
+
+
+def _shared_out(jobs: list[Job], workers: int) -> list[list[int]]:
+    """The indices of each process's jobs, those of an archive in the order in which they lie in it."""
+    of_file: dict[str, list[int]] = {}
+    for at, job in enumerate(jobs):
+        of_file.setdefault(job.sources[0][0], []).append(at)
+    shares = []
+    for own in of_file.values():
+        in_order = sorted(own, key=lambda at: jobs[at].offset)
+        size = -(-len(own) // workers)
+        shares += [in_order[at : at + size] for at in range(0, len(own), size)]
+    return shares
 
 
 @contextlib.contextmanager
@@ -93,15 +114,15 @@ def _ending(
 
 
 def _outcome(
-    process: subprocess.Popen[str], job: Job, progress: Progress, guard: threading.Lock
-) -> Done:
+    process: subprocess.Popen[str], jobs: list[Job], progress: Progress, guard: threading.Lock
+) -> list[Done]:
     advance = advancing(progress)
-    outcome: Done | None = None
+    outcomes: list[Done] = []
     with process:
         assert process.stdin is not None  # noqa: S101 - PIPE was asked for
         assert process.stdout is not None  # noqa: S101 - PIPE was asked for
         with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(described(job))
+            process.stdin.write(described(jobs))
             process.stdin.close()
         for line in process.stdout:
             message = json.loads(line)
@@ -109,18 +130,19 @@ def _outcome(
                 with guard:
                     advance(message["read"])
             elif "rank" in message:
-                outcome = Done(**message)
+                outcomes.append(Done(**message))
+                advance = advancing(progress)
             elif "oserror" in message:
                 raise OSError(message["oserror"], message["message"])
             else:
                 raise _error(message)
-    if outcome is None:
+    if len(outcomes) < len(jobs):
         raise StoreError(
-            f"{job.sources[0][0]}: the process that read it was ended (exit status {process.returncode})",
+            f"{jobs[0].sources[0][0]}: the process that read it was ended (exit status {process.returncode})",
             hint="it may have run out of memory; import fewer ranks at once with --ranks",
             slug="worker-ended",
         )
-    return outcome
+    return outcomes
 
 
 def _error(message: dict[str, str]) -> StepScopeError:

@@ -8,6 +8,7 @@ import pytest
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import members
+from stepscope.formats.kineto import reader
 from stepscope.formats.kineto import slices as cutting
 from stepscope.formats.kineto.slices import EventSlices
 from stepscope.formats.kineto.tracks import Threads
@@ -96,6 +97,22 @@ def test_zeros_between_the_events_are_no_slices(monkeypatch):
     assert slices.size == len(TEXT[:-2]) + 40 * MEGABYTE
 
 
+def test_zeros_without_end_are_the_end(monkeypatch):
+    monkeypatch.setattr(cutting, "LONGEST_EVENT_BYTES", MEGABYTE)
+    monkeypatch.setattr(cutting, "MOST_BLANK_BYTES", 8 * MEGABYTE)
+    slices = EventSlices(_Sparse(TEXT[:-2], 5 << 40), 1 << 20)
+    assert sum(len(piece.text) for piece in slices) < 3 * MEGABYTE
+    assert not slices.closed
+    assert slices.size < 12 * MEGABYTE
+
+
+@pytest.mark.parametrize("filling", [b"a", b'{"ph": "X"}, ', b"1,"])
+def test_reading_stops_where_no_event_can_be_expected_any_more(read_text, monkeypatch, filling):
+    monkeypatch.setattr(reader, "MOST_EVENTLESS_BYTES", MEGABYTE)
+    with pytest.raises(SourceError, match="no trace events in its first"):
+        read_text(b'{"traceEvents": [' + filling * (40 * MEGABYTE // len(filling)))
+
+
 # -- blanks in front -------------------------------------------------------------------------------
 
 
@@ -180,6 +197,12 @@ def test_event_with_a_duration_that_nothing_has_is_left_out_and_counted(read_tex
     assert tables.host_event["name"].to_pylist() == ["a", "b"]
     assert tables.report.damage["impossible_duration"] == 1
     assert tables.report.dropped == 1 + len(odd)
+
+
+def test_kernels_of_which_none_has_a_duration_have_not_ended(read_text):
+    tables = read_text(trace_text(*(with_text(event, dur="NaN") for event in INTACT)))
+    assert tables.device_event.num_rows == 1
+    assert tables.report.damage == {"unfinished": 3}
 
 
 def test_duration_that_is_an_unsigned_difference_is_still_one_without_end(read_text):

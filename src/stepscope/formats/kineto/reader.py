@@ -24,6 +24,9 @@ from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import RankTables, ReadReport
 
+MOST_EVENTLESS_BYTES = 128 << 20
+"""A file that has no event by then is no trace."""
+
 GROUP_SLICES = 8
 """Slices that DuckDB's threads share at a time; fewer where they are longer than they should be."""
 
@@ -75,6 +78,12 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
                         options.progress(slices.size)
                     if scanner.ended:
                         break
+                    if slices.size > MOST_EVENTLESS_BYTES and rows.empty:
+                        raise SourceError(
+                            f"{member.label}: no trace events in its first {slices.size >> 20} MiB",
+                            hint=advice("json"),
+                            slug="not-a-trace",
+                        )
                 if taken is not None:
                     taken.result()
         finally:

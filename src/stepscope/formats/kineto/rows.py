@@ -66,7 +66,7 @@ class EventRows:
         kinds = self._rows(
             "SELECT ph, cat, CASE WHEN cat IS NULL OR cat = '' THEN pid END, count(*), count(ts_ns), "
             f"count({self._argument('stream')}), count(id), bool_and(whole), "
-            f"count_if(dur_ns = {fields.IMPOSSIBLE_NS}) FROM event GROUP BY ALL"
+            f"count(*) FILTER (WHERE dur_ns = {fields.IMPOSSIBLE_NS}) FROM event GROUP BY ALL"
         )
         events: dict[Any, int] = {}
         for phase, _, _, count, *_ in kinds:
@@ -96,6 +96,13 @@ class EventRows:
                 f"SELECT name, pid, tid, {self._argument('name')} FROM event WHERE ph = 'M'"
             )
         self.whole_us = self.whole_us and not any(whole is False for *_, whole, _ in kinds)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no row was taken so far."""
+        gathered = (self.host, self.device, self.flow, self.memory, self.begin_end)
+        listed = (self.names, self.instants, self.counters)
+        return not any(one.num_rows for one in gathered) and not any(listed)
 
     def close(self) -> None:
         """Ends its use of the scanner's connection."""

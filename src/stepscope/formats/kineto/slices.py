@@ -22,6 +22,9 @@ LONGEST_EVENT_BYTES = 32 << 20
 LONGEST_HEAD_BYTES = 128 << 20
 """A file whose events have not started by then has none."""
 
+MOST_BLANK_BYTES = 256 << 20
+"""So many zeros or spaces in a row are the end of what was written: the rest of a sparse file."""
+
 _STRADDLING = 1 << 10
 """Bytes of text that were searched and are searched again with those that follow."""
 
@@ -134,17 +137,20 @@ class EventSlices:
     def __iter__(self) -> Iterator[Slice]:
         """Gives the slices in order. The last one may hold damage that runs to the file's end."""
         text, offset, searched = self._rest, self._rest_offset, 0
-        self._rest = b""
-        while True:
+        self._rest, blank = b"", 0
+        while blank < MOST_BLANK_BYTES:
             cut = 0
             if len(text) >= self._slice_bytes:
                 cut, searched = self._last_boundary(text, searched), len(text)
             if cut:
+                blank = 0
                 yield Slice(text[:cut], offset)
             elif len(text) > LONGEST_EVENT_BYTES:
                 cut = LONGEST_EVENT_BYTES
                 if text[:cut].strip(BLANK):
                     yield Slice(text[:cut], offset)
+                else:
+                    blank += cut
             if cut:
                 text, offset, searched = text[cut:], offset + cut, 0
             more = self._read()

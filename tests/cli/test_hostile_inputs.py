@@ -1,0 +1,27 @@
+"""What lies about and what was made to harm: small inputs of each kind that benchmarks/fuzz.py makes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "fuzz.py"
+PARTS = 4
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_each_kind_gets_an_answer_or_an_error_and_losses_are_counted(part):
+    options = ["--quick", "--scale", "0.003", "--inputs", "30", "--part", f"{part}/{PARTS}"]
+    ran = subprocess.run(
+        [sys.executable, SCRIPT, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "STEPSCOPE_DEBUG": "0"},
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert " 0 failed" in ran.stdout.splitlines()[-1]
