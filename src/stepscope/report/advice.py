@@ -54,7 +54,7 @@ def advice_lines(label: str, text: str, *, command: str, source: str, width: int
 
     def named(advised: re.Match[str]) -> str:
         asked = _command(advised, command, source)
-        return f"`stepscope {advised[1]}`" if asked else typed(advised[0], command, source) or ""
+        return f"`{advised[1]}`" if asked else typed(advised[0], command, source) or ""
 
     words = _ADVISED.sub(named, text)
     return lines + [Line(f"  {part}") for part in wrapped(words, width - 2)]
