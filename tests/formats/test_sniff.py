@@ -57,5 +57,6 @@ def test_name_is_asked_only_where_the_bytes_say_nothing(name, kind):
 
 
 def test_nsight_systems_report_says_how_to_convert_it():
-    assert "not read yet" in advice("Nsight Systems report")
-    assert "not read yet" in advice("unfinished Nsight Systems recording")
+    command = "nsys export --type sqlite -o report.sqlite FILE"
+    assert command in advice("Nsight Systems report")
+    assert command in advice("unfinished Nsight Systems recording")

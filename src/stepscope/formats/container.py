@@ -12,7 +12,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -153,8 +153,10 @@ class Member:
     Attributes:
         path: the file on disk.
         name: its name inside the archive; None where the file is no archive.
-        label: how it is called in messages: the path, or `archive!member`.
+        label: how it is called in messages: the path, or `archive!member`, and `file!process` where it
+            is one process of several.
         size: bytes it takes on disk.
+        process: which of the processes that the file holds; None where it holds one.
     """
 
     path: Path
@@ -162,6 +164,18 @@ class Member:
     label: str
     size: int
     _place: _Place = field(default_factory=_Place, repr=False, compare=False)
+    process: str | None = None
+
+    def of_process(self, process: str | None) -> Member:
+        """The same file, of which only one process is meant.
+
+        Example:
+            >>> Member(Path("report.sqlite"), None, "report.sqlite", 1).of_process("pid 7").label
+            'report.sqlite!pid 7'
+        """
+        if process is None:
+            return self
+        return replace(self, process=process, label=f"{self.label}!{process}")
 
     @property
     def offset(self) -> int:

@@ -56,6 +56,15 @@ CLASSES: dict[str, Damage] = {
     "implausible_size": Damage(
         "the stream inflates to an implausible size and was cut", uncounted=True
     ),
+    "unmerged_wal": Damage(
+        "a -wal file lies beside the database, and what it holds was not read; let sqlite3 merge it: "
+        "PRAGMA wal_checkpoint",
+        uncounted=True,
+    ),
+    "unfinished_database": Damage(
+        "a -journal lies beside the database: it is being written, or its writer was killed",
+        uncounted=True,
+    ),
     "byte_order_mark": Damage("a byte order mark was skipped", harmless=True),
     "trailing_nuls": Damage("zero bytes after the end were skipped", harmless=True),
     # the text
@@ -92,6 +101,10 @@ CLASSES: dict[str, Damage] = {
     ),
     "no_id": Damage("begin and end of asynchronous events lack the id that pairs them"),
     "no_time": Damage("events without a time were left out"),
+    "missing_string": Damage(
+        "names are numbers of strings that the file does not have; these ranges, calls and kernels "
+        "have no name"
+    ),
     "zero_timestamp": Damage(
         "device events without a time (0) count as launched but take no part in time", harmless=True
     ),

@@ -29,8 +29,13 @@ def place_of(member: Member) -> Path:
     return member.path / member.name if member.name else member.path
 
 
+def stated_rank(member: Member) -> int | None:
+    """The rank that a file's name states; of a file with several processes it is none of theirs."""
+    return None if member.process is not None else rank_in_name(name_of(member))
+
+
 def rank_in_name(name: str) -> int | None:
-    """The rank that a file's name states: `rank3.json`, `worker3_step_12.json`, `gpt-3-of-8.json`."""
+    """The rank that a name states: `rank3.json`, `worker3_step_12.json`, `gpt-3-of-8.json`."""
     for rule in _RANKS:
         found = rule.search(name)
         if found:

@@ -21,7 +21,7 @@ from pathlib import Path
 from stepscope.floor.errors import SourceError
 from stepscope.floor.path_names import path_names
 from stepscope.formats.container import Member
-from stepscope.formats.file_names import name_of, natural, place_of, rank_in_name, stem_of
+from stepscope.formats.file_names import natural, place_of, stated_rank, stem_of
 from stepscope.formats.registry import Format
 from stepscope.formats.tables import EPOCH_NS, Facts
 
@@ -48,7 +48,7 @@ class Candidate:
         """Finds the rank."""
         self.rank = self.facts.rank
         if self.rank is None:
-            self.rank = 0 if self.facts.world_size == 1 else rank_in_name(name_of(self.member))
+            self.rank = 0 if self.facts.world_size == 1 else stated_rank(self.member)
 
     @property
     def start_ns(self) -> int | None:
@@ -240,7 +240,9 @@ def _differ(mine: object, theirs: object) -> bool:
 
 def _describe(jobs: list[Job]) -> None:
     """Gives jobs their names, and says of several what sets each apart."""
-    places = [[place_of(one.member).absolute() for one in job.files] for job in jobs]
+    places = [
+        list(dict.fromkeys(place_of(one.member).absolute() for one in job.files)) for job in jobs
+    ]
     holds = Counter(folder for of_job in places for place in of_job for folder in place.parents)
     several = len(jobs) > 1
     named = [_place(of_job, holds, or_name=not several) for of_job in places]

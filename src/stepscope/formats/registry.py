@@ -6,7 +6,7 @@ it here, or in the entry points of a package (docs/plugins.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -18,6 +18,7 @@ from stepscope.formats.inline import phases
 from stepscope.formats.inline import reader as inline
 from stepscope.formats.kineto import peek as kineto_peek
 from stepscope.formats.kineto import reader as kineto_reader
+from stepscope.formats.nsys import reader as nsys_reader
 from stepscope.formats.nvprof import reader as nvprof_reader
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import advice, what_is
@@ -55,6 +56,8 @@ class Format:
             where recordings may overlap and `peek` did not come to the end.
         perhaps: whether a file with these first bytes could be one; asked where no format is sure,
             those of plug-ins included.
+        processes: names of the processes that a file holds, each of which is a recording of its own, in
+            the order of their ranks as far as that can be guessed; None where a file holds one.
     """
 
     name: str
@@ -65,6 +68,16 @@ class Format:
     timed: bool = True
     end: Callable[[Member], int | None] | None = None
     perhaps: Callable[[bytes], bool] | None = None
+    processes: Callable[[Member], Sequence[str]] | None = None
+
+    def recordings(self, member: Member) -> list[Member]:
+        """The recordings in a file: itself, or each process that it holds.
+
+        Raises:
+            SourceError: it cannot be opened or is damaged.
+        """
+        found = () if self.processes is None else self.processes(member)
+        return [member.of_process(one) for one in found] if len(found) > 1 else [member]
 
 
 FORMATS: tuple[Format, ...] = (
@@ -99,6 +112,14 @@ FORMATS: tuple[Format, ...] = (
         sniff=nvprof_reader.looks_like_nvprof,
         peek=nvprof_reader.peek,
         read=nvprof_reader.read,
+    ),
+    Format(
+        name="nsys",
+        title="SQLite export of Nsight Systems (nsys export --type sqlite)",
+        sniff=nsys_reader.looks_like_nsys,
+        peek=nsys_reader.peek,
+        read=nsys_reader.read,
+        processes=nsys_reader.processes,
     ),
 )
 
@@ -183,4 +204,5 @@ def _guarded(plug_in: PlugIn, added: Format) -> Format:
         peek=peek,
         read=read,
         end=None if added.end is None else plug_in.or_else(None, added.end),
+        processes=None if added.processes is None else plug_in.or_else((), added.processes),
     )

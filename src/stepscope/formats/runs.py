@@ -20,7 +20,7 @@ from stepscope.formats.file_names import (
     name_of,
     natural,
     place_of,
-    rank_in_name,
+    stated_rank,
     stem_of,
     worker_of,
 )
@@ -39,8 +39,8 @@ ERRORS = {
     "no-permission": "The file or folder may not be read by this user.",
     "no-recording": (
         "There is no recording in what was given. StepScope reads what `torch.profiler` exports "
-        "(`.json`, `.json.gz`), databases of nvprof, what `stepscope record` writes, also in zip "
-        "and tar archives, and folders of these."
+        "(`.json`, `.json.gz`), databases of nvprof, exports of Nsight Systems (`nsys export --type "
+        "sqlite`), what `stepscope record` writes, also in zip and tar archives, and folders of these."
     ),
     "no-such-file": "There is no file or folder of this name.",
     "rank-of-many": "One rank was given for several recordings. It can be given for a single one.",
@@ -115,9 +115,16 @@ def find_run(*paths: Path, rank: int | None = None) -> Run:
         try:
             for member in members(file):
                 try:
-                    found.append((member, format_of(member)))
+                    known = format_of(member)
                 except SourceError as error:
                     run.skip(member.label, error, recording=member.label.endswith(_NAMES))
+                    if alone and member.name is None:
+                        raise
+                    continue
+                try:
+                    found += [(one, known) for one in known.recordings(member)]
+                except SourceError as error:
+                    run.skip(member.label, error, recording=True)
                     if alone and member.name is None:
                         raise
         except SourceError as error:
@@ -247,7 +254,7 @@ def _ranks(job: list[Candidate]) -> list[tuple[int, str]]:
         for one in job
     ]
     silent = [at for at, found in enumerate(ranks) if found is None]
-    by_name = {at: rank_in_name(name_of(job[at].member)) for at in silent}
+    by_name = {at: stated_rank(job[at].member) for at in silent}
     if silent and all(number is not None for number in by_name.values()):
         for at, number in by_name.items():
             ranks[at] = (number or 0, "file name")
@@ -290,7 +297,11 @@ def _workers(silent: list[Candidate]) -> list[str]:
         if any(first.overlaps(second) for first, second in combinations(ones, 2))
     }
     named = [(worker_of(name_of(one.member)), one) for one in silent]
-    return [
+    workers = [
         str(place_of(one.member).with_name(name)) if name in several else name
         for name, one in named
+    ]
+    return [
+        worker if one.member.process is None else f"{worker}!{one.member.process}"
+        for worker, one in zip(workers, silent, strict=True)
     ]

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from stepscope.floor.errors import SourceError
 from stepscope.floor.quoting import sql_name
 from stepscope.formats.container import Member
@@ -34,10 +36,13 @@ _PIECE = 1 << 20
 _HEADER_BYTES = 100
 _BATCH = 1 << 14
 
+_LATER = {"-wal": "unmerged_wal", "-journal": "unfinished_database"}
+"""Files that SQLite keeps beside a database: what was written last, or what must be undone."""
+
 ERRORS = {
     "database-damaged": (
-        "A database of nvprof cannot be read: it was copied in part, or the profiler was killed "
-        "while it wrote. Copy it again, or profile again."
+        "A database of nvprof or Nsight Systems cannot be read: it was copied in part, or the profiler "
+        "was killed while it wrote. Copy it again, export it again, or profile again."
     ),
 }
 
@@ -49,33 +54,46 @@ class Layout:
     Args:
         tool: its name, for messages.
         looks_like: whether a file's first bytes could be one.
-        strings: the table that holds its strings, which all of them have; that table's column of
-            numbers, by which rows of other tables name a string, and its column of texts.
+        strings: the table that holds its strings; that table's column of numbers, by which rows of
+            other tables name a string, and its column of texts.
+        always: whether all of its databases have that table.
     """
 
     tool: str
     looks_like: Callable[[bytes], bool]
     strings: tuple[str, str, str]
+    always: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Rows in which a column, without its lowest bits, has a value."""
+
+    column: str
+    bits: int
+    value: int
 
 
 class Database:
     """An open database: rows of its tables, and its strings by number.
 
     Attributes:
-        damage: class of damage of the container it came in; None for none.
+        damage: class of damage of the container it came in, or of what lies beside it; None for none.
+        unnamed: how many values of `columns` name a string that the database does not have.
     """
 
     def __init__(
         self, connection: sqlite3.Connection, label: str, size: int, layout: Layout
     ) -> None:
         self.damage: str | None = None
+        self.unnamed = 0
         self._label = label
         self._connection = connection
         self._layout = layout
         self._most_rows = size // _BYTES_PER_ROW
         self._columns = self._plain_tables()
         self._strings: dict[int, str] | None = None
-        if not self.has(layout.strings[0]):
+        if layout.always and not self.has(layout.strings[0]):
             raise _damaged(label, layout, f"no table {layout.strings[0]}")
 
     def _plain_tables(self) -> dict[str, frozenset[str]]:
@@ -115,15 +133,112 @@ class Database:
         )
         return list(self._fetch(f"SELECT {asked} FROM {sql_name(table)}"))
 
+    def columns(
+        self, table: str, columns: Sequence[str], only: Only | None = None, **types: str
+    ) -> pa.Table:
+        """Rows of a table as Arrow columns, for tables of millions of rows.
+
+        Args:
+            table: its name.
+            columns: the columns to read; one that is not there is NULL.
+            only: the rows to read; all where the table lacks the column that it asks.
+            types: by column, as in `rows`, or `name` for a text or the number of a string, which
+                comes as a dictionary of texts.
+
+        Raises:
+            SourceError: the database is damaged.
+        """
+        kinds = [types.get(name, "integer") for name in columns]
+        known = self._columns.get(table, frozenset())
+        asked = ", ".join(
+            _of_type(sql_name(name), kind) if name in known else "NULL"
+            for name, kind in zip(columns, kinds, strict=True)
+        )
+        where = ""
+        if only is not None and only.column in known:
+            where = f" WHERE {sql_name(only.column)} >> {only.bits:d} = {only.value:d}"
+        numbering: dict[str, dict[Any, int]] = {}
+        parts: list[list[pa.Array]] = [[] for _ in columns]
+        for batch in (
+            self._batches(f"SELECT {asked} FROM {sql_name(table)}{where}") if known else ()
+        ):
+            for part, name, kind, values in zip(
+                parts, columns, kinds, zip(*batch, strict=True), strict=True
+            ):
+                if kind == "name":
+                    codes = numbering.setdefault(name, {})
+                    part.append(
+                        pa.array(
+                            [
+                                None if one is None else codes.setdefault(one, len(codes))
+                                for one in values
+                            ],
+                            pa.int32(),
+                        )
+                    )
+                else:
+                    part.append(pa.array(values, _ARROW[kind]))
+        return pa.table(
+            {
+                name: self._named(numbering.get(name, {}), part)
+                if kind == "name"
+                else pa.chunked_array(part, _ARROW[kind])
+                for name, kind, part in zip(columns, kinds, parts, strict=True)
+            }
+        )
+
+    def _named(self, codes: dict[Any, int], part: list[pa.Array]) -> pa.DictionaryArray:
+        """Numbers of strings, and texts, as texts; NULL where there is no such string."""
+        numbers = pa.chunked_array(part, pa.int32()).combine_chunks()
+        texts = [one if isinstance(one, str) else self._text(one) for one in codes]
+        numbering: dict[str, int] = {}
+        place = [
+            None if one is None else numbering.setdefault(one, len(numbering)) for one in texts
+        ]
+        indices = pa.array(place, pa.int32()).take(numbers)
+        self.unnamed += indices.null_count - numbers.null_count
+        return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbering), pa.string()))
+
+    def distinct(self, table: str, column: str, bits: int = 0) -> set[int]:
+        """The whole numbers in a column, without their lowest bits."""
+        if column not in self._columns.get(table, ()):
+            return set()
+        value = sql_name(column)
+        asked = f"SELECT DISTINCT {value} >> {bits:d} FROM {sql_name(table)} WHERE typeof({value}) = 'integer'"
+        return {number for (number,) in self._fetch(asked)}
+
+    def extent(
+        self, table: str, column: str, most: int, only: Only | None = None
+    ) -> tuple[int, int] | None:
+        """Smallest and largest whole number in a column from 0 to below `most`; None for none."""
+        known = self._columns.get(table, frozenset())
+        if column not in known:
+            return None
+        value = sql_name(column)
+        where = f"typeof({value}) = 'integer' AND {value} BETWEEN 0 AND {most - 1:d}"
+        if only is not None and only.column in known:
+            where += f" AND {sql_name(only.column)} >> {only.bits:d} = {only.value:d}"
+        (found,) = self._fetch(
+            f"SELECT min({value}), max({value}) FROM {sql_name(table)} WHERE {where}"
+        )
+        return None if found[0] is None else (found[0], found[1])
+
     def string(self, number: int | None) -> str:
         """The string of a number; empty where there is none."""
+        return self._text(number) or ""
+
+    def _text(self, number: int | None) -> str | None:
         if self._strings is None:
             table, numbers, texts = self._layout.strings
             listed = self.rows(table, (numbers, texts), **{texts: "text"})
             self._strings = {i: s for i, s in listed if i is not None and s is not None}
-        return self._strings.get(number, "") if number is not None else ""
+        return None if number is None else self._strings.get(number)
 
     def _fetch(self, query: str, most: int | None = None) -> Iterator[tuple[Any, ...]]:
+        for rows in self._batches(query, most):
+            yield from rows
+
+    def _batches(self, query: str, most: int | None = None) -> Iterator[list[tuple[Any, ...]]]:
         left = self._most_rows if most is None else most
         try:
             cursor = self._connection.execute(query)
@@ -131,12 +246,17 @@ class Database:
                 left -= len(rows)
                 if left < 0:
                     raise _damaged(self._label, self._layout, "more rows than it has room for")
-                yield from rows
+                yield rows
         except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
             raise _damaged(self._label, self._layout, str(error)) from None
 
 
+_ARROW = {"integer": pa.int64(), "text": pa.string(), "real": pa.float64()}
+
+
 def _of_type(column: str, kind: str) -> str:
+    if kind == "name":
+        return f"CASE WHEN typeof({column}) IN ('integer', 'text') THEN {column} END"
     return f"CASE WHEN typeof({column}) = '{kind}' THEN {column} END"
 
 
@@ -168,7 +288,7 @@ def opened(member: Member, layout: Layout) -> Iterator[Database]:
                 target.write(head)
                 shutil.copyfileobj(stream, target, _PIECE)
             with _connected(copy, member.label, layout) as database:
-                database.damage = stream.damage
+                database.damage = stream.damage or database.damage
                 yield database
 
 
@@ -194,9 +314,22 @@ def _connected(path: Path, label: str, layout: Layout) -> Iterator[Database]:
         for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
             with suppress(sqlite3.Error):
                 connection.execute(f"PRAGMA {setting}")
-        yield Database(connection, label, size, layout)
+        database = Database(connection, label, size, layout)
+        database.damage = next(
+            (
+                damage
+                for ending, damage in _LATER.items()
+                if _beside(path, ending).is_file() and _beside(path, ending).stat().st_size
+            ),
+            None,
+        )
+        yield database
     finally:
         connection.close()
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
 
 
 def _check_complete(path: Path, size: int, label: str, layout: Layout) -> None:

@@ -49,6 +49,8 @@ def _categories() -> dict[str, Category]:
         ("gpu_memcpy", device, "copy", ("memcpy", "gcu_memcpy")),
         ("gpu_memset", device, "fill", ("memset", "gcu_memset")),
         ("gpu_user_annotation", device, "annotation", ("xpu_user_annotation",)),
+        ("os_runtime", host, "other", ()),
+        ("cuda_graph", device, "computation", ()),
         ("cuda_sync", device, "sync", ("xpu_sync",)),
         ("cuda_event", device, "sync", ()),
         ("cuda_profiler_range", device, "annotation", ()),

@@ -496,7 +496,8 @@ def _jobs(recordings: list[runs.Recording], directory: Path, options: ImportOpti
         Job(
             directory=str(directory),
             sources=tuple(
-                (str(one.member.path), one.member.name, one.format.name) for one in of_rank
+                (str(one.member.path), one.member.name, one.member.process, one.format.name)
+                for one in of_rank
             ),
             rank=rank,
             offset=of_rank[0].member.offset,

@@ -41,7 +41,7 @@ class Job:
 
     Args:
         directory: the store that is being made.
-        sources: path, member name (or None) and format of each recording.
+        sources: path, member name and process (or None), and format of each recording.
         offset: where the first of them lies in its archive.
         rank: -1 when the recording stands alone and may say its rank itself.
         rule: how the rank was found.
@@ -50,7 +50,7 @@ class Job:
     """
 
     directory: str
-    sources: Sequence[tuple[str, str | None, str]]
+    sources: Sequence[tuple[str, str | None, str | None, str]]
     rank: int
     rule: str
     steps: Sequence[int] | None = None
@@ -89,8 +89,8 @@ def run_job(
     steps: set[int] = set()
     recorded: list[tuple[int, int]] = []
     listings = listings or Listings()
-    for span, (path, name, format_name) in enumerate(job.sources):
-        member = listings.member(path, name)
+    for span, (path, name, process, format_name) in enumerate(job.sources):
+        member = listings.member(path, name).of_process(process)
         known = format_named(format_name)
         tables = known.read(
             member,

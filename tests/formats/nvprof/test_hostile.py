@@ -126,13 +126,15 @@ def test_a_database_of_something_else_is_named(tmp_path):
     connection.execute("CREATE TABLE StringIds(id INT, value TEXT)")
     connection.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INT, end INT)")
     connection.commit()
-    for path, kind in ((other, "SQLite database"), (nsys, "Nsight Systems export")):
-        (member,) = members(path)
-        with pytest.raises(SourceError, match=kind):
-            format_of(member)
-        with pytest.raises(SourceError, match=kind) as error:
-            peek(member)
+    (member,) = members(other)
+    for read_as in (format_of, peek):
+        with pytest.raises(SourceError, match="SQLite database") as error:
+            read_as(member)
         assert "nvprof" in error.value.hint
+    (member,) = members(nsys)
+    assert format_of(member).name == "nsys"
+    with pytest.raises(SourceError, match="Nsight Systems export"):
+        peek(member)
 
 
 def test_the_file_is_left_as_it_was_and_nothing_beside_it(whole, tmp_path):

@@ -1,0 +1,167 @@
+"""What every part of the reader asks of an export: its processes, clocks, words and numbers.
+
+A table exists only where it has rows, and columns came with versions: what is not there is NULL. Rows
+name their process by a number, `globalPid`: the machine, the process id in bits 24 to 47, and zeros;
+`globalTid` has the thread id in these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepscope.formats import vocabulary
+from stepscope.formats.sqlite import MAGIC, Database, Layout, Only
+from stepscope.formats.tables import EPOCH_NS
+
+LATEST_NS = 1 << 62
+_BITS = 24
+_LOW = (1 << _BITS) - 1
+
+KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
+FILLS = "CUPTI_ACTIVITY_KIND_MEMSET"
+GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+WAITS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
+NVTX = "NVTX_EVENTS"
+SYSTEM_CALLS = "OSRT_API"
+
+_WORK = tuple((table, "globalPid") for table in (KERNELS, COPIES, FILLS, GRAPHS))
+_ASKING = tuple((table, "globalTid") for table in (*CALLS, NVTX))
+_SYSTEM = ((SYSTEM_CALLS, "globalTid"),)
+
+_MARKS = (b"StringIds", b"TARGET_INFO_", b"META_DATA_EXPORT", b"ENUM_NSYS_", b"NVTX_EVENTS")
+
+
+def looks_like_nsys(head: bytes) -> bool:
+    """Whether a file's first bytes could be an export of Nsight Systems."""
+    return head.startswith(MAGIC) and any(mark in head for mark in _MARKS)
+
+
+NSYS = Layout("Nsight Systems", looks_like_nsys, strings=("StringIds", "id", "value"), always=False)
+
+
+def processes(database: Database) -> dict[str, int | None]:
+    """The processes that are ranks, by a name of each, in order of process ids.
+
+    Those whose work ran on a device; where there is none, those that made calls to CUDA or have
+    ranges, and else those whose system calls were recorded. A number of None is all rows.
+    """
+    for tables in (_WORK, _ASKING, _SYSTEM):
+        found: set[int] = set()
+        for table, column in tables:
+            found |= database.distinct(table, column, _BITS)
+        if found:
+            ordered = sorted(found, key=lambda number: (pid_of(number), number))
+            twice = len({pid_of(number) for number in ordered}) < len(ordered)
+            return {
+                f"pid {pid_of(one)}" + (f" of {one >> _BITS}" if twice else ""): one
+                for one in ordered
+            }
+    return {"": None}
+
+
+def others(database: Database, ranks: dict[str, int | None]) -> list[int]:
+    """Ids of processes that are no ranks and have events: data loaders, launchers."""
+    found: set[int] = set()
+    for table, column in (*_ASKING, *_SYSTEM):
+        found |= database.distinct(table, column, _BITS)
+    return sorted({pid_of(one) for one in found} - {pid_of(one) for one in ranks.values() if one})
+
+
+def pid_of(process: int) -> int:
+    """The id of a process, given its number without the bits of the thread."""
+    return process & _LOW
+
+
+def of_process(column: str, process: int | None) -> Only | None:
+    """The rows of a process."""
+    return None if process is None else Only(column, _BITS, process)
+
+
+def thread_ids(numbers: pa.Array) -> list[tuple[int | None, int | None]]:
+    """Process and thread id of each `globalTid`."""
+    return [
+        (None, None) if one is None else (one >> _BITS & _LOW, one & _LOW)
+        for one in numbers.to_pylist()
+    ]
+
+
+def epoch_of_zero_ns(database: Database) -> int | None:
+    """Unix time of the export's time 0 (ns); None where the file does not say.
+
+    Times count from the start of the session. `nsys export --ts-shift` moves them, and
+    `--ts-normalize` makes them Unix time.
+    """
+    stated: list[int] = [
+        one
+        for (one,) in database.rows("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))
+        if one is not None and EPOCH_NS <= one < LATEST_NS
+    ]
+    shift = exported(database).get("EXPORT_CONFIG_TIME_SHIFT", "")
+    if not stated:
+        return None
+    moved = int(shift) if shift.removeprefix("-").isdecimal() and len(shift) < 19 else 0
+    return stated[0] - moved
+
+
+def exported(database: Database) -> dict[str, str]:
+    """What the export says of itself: versions, options."""
+    rows = database.rows("META_DATA_EXPORT", ("name", "value"), name="text", value="text")
+    return {name: value for name, value in rows if name and value is not None}
+
+
+def host(database: Database) -> str | None:
+    """Name of the node."""
+    of_system = database.rows(
+        "TARGET_INFO_SYSTEM_ENV", ("name", "value"), name="text", value="text"
+    )
+    of_capture = database.rows("META_DATA_CAPTURE", ("name", "value"), name="text", value="text")
+    named = dict(reversed([*of_system, *of_capture]))
+    return named.get("Hostname") or named.get("DEVICE_DISPLAY_NAME") or None
+
+
+def enumeration(
+    database: Database, table: str, otherwise: dict[int, str], column: str = "name"
+) -> dict[int, str]:
+    """Words of an enumeration by number, as the file has them, or those of versions without it."""
+    rows = database.rows(table, ("id", column), **{column: "text"})
+    return otherwise | {number: word for number, word in rows if number is not None and word}
+
+
+# -- columns -----------------------------------------------------------------------------------------
+
+
+def small(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """32-bit numbers, NULL where one is negative or larger."""
+    fits = pc.and_(pc.greater_equal(values, 0), pc.less(values, 1 << 31))
+    return pc.if_else(fits, values, pa.scalar(None, pa.int64())).cast(pa.int32())
+
+
+def mapped(values: pa.Array, of: Callable[[Any], str | None]) -> pa.DictionaryArray:
+    """A text for each value, worked out once for each distinct one; NULL where there is none."""
+    coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    if isinstance(coded, pa.ChunkedArray):
+        coded = coded.combine_chunks()
+    numbering: dict[str, int] = {}
+    made = [of(one) for one in coded.dictionary.to_pylist()]
+    place = [None if one is None else numbering.setdefault(one, len(numbering)) for one in made]
+    indices = pa.array(place, pa.int32()).take(coded.indices)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbering), pa.string()))
+
+
+def constant(text: str, count: int) -> pa.DictionaryArray:
+    """The same text in every row."""
+    indices = pa.repeat(pa.scalar(0, pa.int32()), count)
+    return pa.DictionaryArray.from_arrays(indices, pa.array([text]))
+
+
+@lru_cache(maxsize=65_536)
+def role(kind: str, name: str) -> str | None:
+    """What a host event does, as its name says."""
+    return vocabulary.host_role(kind, name)

@@ -1,0 +1,167 @@
+"""Calls to CUDA and to the operating system, and what profiling cost, as canonical rows of the host."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepscope.formats.nsys.device_rows import canonical, in_time
+from stepscope.formats.nsys.export import (
+    CALLS,
+    SYSTEM_CALLS,
+    constant,
+    enumeration,
+    mapped,
+    of_process,
+    role,
+    thread_ids,
+)
+from stepscope.formats.sqlite import Database
+from stepscope.formats.tables import ReadReport
+
+OVERHEAD = "overhead"
+_VERSION = re.compile(r"(?:_ptsz)?_v\d+(?:_ptsz)?\Z")
+_OVERHEADS = {
+    1: "Unknown", 2: "Driver JIT compiler (CUDA)", 3: "Buffer flush (Profiler)",
+    4: "Instrumentation (Profiler)", 5: "Resource creation/destruction (Profiler)",
+    6: "Runtime module loading (CUDA)", 7: "Lazy function loading (CUDA)",
+    8: "Command buffer full (CUDA)",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Threads:
+    """Numbers threads by `globalTid`, in order of appearance; the profiler's own work has a track."""
+
+    of: dict[int | str | None, int] = field(default_factory=dict)
+
+    def number(self, one: int | str | None) -> int:
+        """The number of a thread."""
+        return self.of.setdefault(one, len(self.of))
+
+    def numbers(self, threads: pa.ChunkedArray) -> pa.Array:
+        """The number of each row's thread."""
+        coded = threads.combine_chunks().dictionary_encode(null_encoding="encode")
+        place = [self.number(one) for one in coded.dictionary.to_pylist()]
+        return pa.array(place, pa.int64()).take(coded.indices)
+
+    def rows(self, database: Database) -> list[dict[str, object]]:
+        """Rows of table `thread`."""
+        listed = database.columns("ThreadNames", ("globalTid", "nameId"), nameId="name")
+        named = dict(zip(*listed.to_pydict().values(), strict=True))
+        programs = dict(database.rows("PROCESSES", ("pid", "name"), name="text"))
+        made = []
+        for one, number in self.of.items():
+            ((pid, tid),) = thread_ids(
+                pa.array([one if isinstance(one, int) else None], pa.int64())
+            )
+            made.append(
+                {
+                    "thread": number,
+                    "pid": "" if pid is None else str(pid),
+                    "tid": one if isinstance(one, str) else "" if tid is None else str(tid),
+                    "process_name": programs.get(pid),
+                    "thread_name": named.get(one),
+                    "kind": "track" if isinstance(one, str) else "thread",
+                }
+            )
+        return made
+
+
+def host_calls(
+    database: Database, process: int | None, threads: Threads, report: ReadReport
+) -> list[pa.Table]:
+    """Calls and overhead, with the times as recorded."""
+    parts = [_calls(database, table, process, threads) for table in CALLS]
+    parts.append(_system_calls(database, process, threads))
+    parts += [
+        _overhead(database, table, process, threads)
+        for table in ("CUPTI_ACTIVITY_KIND_OVERHEAD", "PROFILER_OVERHEAD")
+    ]
+    return [canonical(in_time(part, report), "host_event") for part in parts if part.num_rows]
+
+
+def _calls(database: Database, table: str, process: int | None, threads: Threads) -> pa.Table:
+    rows = database.columns(
+        table,
+        ("start", "end", "globalTid", "correlationId", "nameId"),
+        of_process("globalTid", process),
+        nameId="name",
+    )
+    # One interface may be in the other's table: their names begin with cuda and cu.
+    name = mapped(_or_unnamed(rows["nameId"], "(call without a name)"), call_name)
+    return pa.table(
+        {
+            "start": rows["start"],
+            "end": rows["end"],
+            "category": mapped(
+                name,
+                lambda one: "cuda_driver" if re.match(r"cu(?!da)", one) else "cuda_runtime",
+            ),
+            "kind": constant("runtime", rows.num_rows),
+            "name": name,
+            "role": mapped(name, lambda one: role("runtime", one)),
+            "thread": threads.numbers(rows["globalTid"]),
+            "correlation": rows["correlationId"],
+        }
+    )
+
+
+def call_name(name: str) -> str:
+    """A call's name without the version of CUDA that it came with.
+
+    >>> call_name("cudaLaunchKernel_v7000"), call_name("cudaMemcpyAsync_ptsz_v7000")
+    ('cudaLaunchKernel', 'cudaMemcpyAsync')
+    """
+    return _VERSION.sub("", name)
+
+
+def _or_unnamed(names: pa.ChunkedArray, otherwise: str) -> pa.ChunkedArray:
+    return names.cast(pa.string()).fill_null(otherwise)
+
+
+def _system_calls(database: Database, process: int | None, threads: Threads) -> pa.Table:
+    rows = database.columns(
+        SYSTEM_CALLS,
+        ("start", "end", "globalTid", "nameId"),
+        of_process("globalTid", process),
+        nameId="name",
+    )
+    return pa.table(
+        {
+            "start": rows["start"],
+            "end": rows["end"],
+            "category": constant("os_runtime", rows.num_rows),
+            "kind": constant("other", rows.num_rows),
+            "name": mapped(_or_unnamed(rows["nameId"], "(call without a name)"), str),
+            "thread": threads.numbers(rows["globalTid"]),
+        }
+    )
+
+
+def _overhead(database: Database, table: str, process: int | None, threads: Threads) -> pa.Table:
+    """What the profiler itself took, on a track of its own: it overlaps the calls that it slowed."""
+    rows = database.columns(
+        table,
+        ("start", "end", "globalTid", "nameId", "overheadType"),
+        of_process("globalTid", process),
+        nameId="name",
+    )
+    words = enumeration(database, "ENUM_CUPTI_OVERHEAD_TYPE", _OVERHEADS, "label")
+    stated = mapped(rows["overheadType"], words.get).cast(pa.string())
+    name = pc.coalesce(rows["nameId"].cast(pa.string()), stated, pa.scalar("Overhead"))
+    track = threads.number(OVERHEAD) if rows.num_rows else 0
+    return pa.table(
+        {
+            "start": rows["start"],
+            "end": rows["end"],
+            "category": constant("overhead", rows.num_rows),
+            "kind": constant("overhead", rows.num_rows),
+            "name": mapped(name, str),
+            "thread": pa.array(np.full(rows.num_rows, track, np.int64)),
+        }
+    )

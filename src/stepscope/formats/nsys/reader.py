@@ -1,0 +1,184 @@
+"""Reads an export of Nsight Systems into the canonical tables, one process of it at a time.
+
+Exports are large, so rows go through Python only to cross from SQLite into Arrow, and columns are
+worked on as columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member
+from stepscope.formats.nsys import export
+from stepscope.formats.nsys.device_rows import canonical, device_events, devices
+from stepscope.formats.nsys.export import NSYS, looks_like_nsys
+from stepscope.formats.nsys.host_rows import Threads, host_calls
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.sqlite import Database, opened
+from stepscope.formats.tables import EPOCH_NS, READ, Facts, RankTables, ReadReport
+
+__all__ = ["looks_like_nsys", "peek", "processes", "read"]
+
+Row = dict[str, Any]
+
+
+def processes(member: Member) -> list[str]:
+    """Names of the processes that the file holds, in order of their ids.
+
+    Raises:
+        SourceError: it cannot be opened or is damaged.
+    """
+    with opened(member, NSYS) as database:
+        return list(export.processes(database))
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one process of a file, or one file of an archive, as the recording of one rank.
+
+    Raises:
+        SourceError: it cannot be opened, is damaged, or holds no activity.
+    """
+    options = options or ReadOptions()
+    report = ReadReport()
+    with opened(member, NSYS) as database:
+        if database.damage is not None:
+            report.note(database.damage)
+        ranks = export.processes(database)
+        process = _number(member, ranks)
+        threads = Threads()
+        device_event = device_events(database, process, report)
+        parts = host_calls(database, process, threads, report)
+        host_event = pa.concat_tables(parts) if parts else READ["host_event"].empty_table()
+        thread = _table(threads.rows(database), "thread")
+        known = devices(database, process)
+        facts = _facts(database, process)
+        facts.metadata = _metadata(database, ranks)
+        if database.unnamed:
+            report.note("missing_string", count=database.unnamed)
+    if not device_event.num_rows and not host_event.num_rows:
+        raise SourceError(
+            f"{member.label}: this export of Nsight Systems holds no activity",
+            hint="record with nsys profile --trace=cuda,nvtx, and let the capture range start",
+            slug="no-recording",
+        )
+    origin = min(
+        pc.min(table["start_ns"]).as_py() for table in (device_event, host_event) if table.num_rows
+    )
+    report.kept = device_event.num_rows + host_event.num_rows
+    if facts.start_epoch_ns is not None:
+        facts.start_epoch_ns = _unix(origin, facts.start_epoch_ns)
+    elif origin >= EPOCH_NS:
+        facts.start_epoch_ns = origin
+    if options.progress is not None:
+        options.progress(member.size)
+    return RankTables(
+        facts=facts,
+        report=report,
+        host_event=_from(host_event, origin),
+        device_event=_from(device_event, origin),
+        thread=thread,
+        stream=_streams(device_event),
+        device=_devices(known, device_event),
+    )
+
+
+def peek(member: Member) -> Facts | None:
+    """What a process of a file says of itself, or None when it holds no activity.
+
+    Raises:
+        SourceError: it cannot be opened or is damaged.
+    """
+    with opened(member, NSYS) as database:
+        process = _number(member, export.processes(database))
+        found: list[int] = []
+        for table, column in (
+            *((table, "globalPid") for table in (export.KERNELS, export.COPIES, export.FILLS)),
+            (export.GRAPHS, "globalPid"),
+            *((table, "globalTid") for table in (*export.CALLS, export.NVTX, export.SYSTEM_CALLS)),
+        ):
+            only = export.of_process(column, process)
+            for moment in ("start", "end"):
+                extent = database.extent(table, moment, export.LATEST_NS, only)
+                if extent is not None:
+                    found += extent
+        if not found:
+            return None
+        facts = _facts(database, process)
+        models = {row["name"] for row in devices(database, process) if row["name"]}
+    if facts.start_epoch_ns is not None:
+        zero = facts.start_epoch_ns
+        facts.start_epoch_ns, facts.end_epoch_ns = _unix(min(found), zero), _unix(max(found), zero)
+    else:
+        facts.start_epoch_ns, facts.end_epoch_ns = min(found), max(found)
+    facts.devices = tuple(sorted(models)) or None
+    return facts
+
+
+def _number(member: Member, ranks: dict[str, int | None]) -> int | None:
+    if member.process is None:
+        return next(iter(ranks.values()))
+    if member.process not in ranks:
+        raise SourceError(
+            f"{member.label}: the file has no such process any more",
+            hint="it changed while it was read; try again",
+            slug="no-recording",
+        )
+    return ranks[member.process]
+
+
+def _unix(time_ns: int, zero_ns: int) -> int:
+    """A time of the export as Unix time; `nsys export --ts-normalize` has made it so already."""
+    return time_ns if time_ns >= EPOCH_NS else zero_ns + time_ns
+
+
+def _facts(database: Database, process: int | None) -> Facts:
+    """`start_epoch_ns` is that of the export's time 0."""
+    return Facts(
+        host=export.host(database),
+        pid=None if process is None else export.pid_of(process),
+        start_epoch_ns=export.epoch_of_zero_ns(database),
+        tool="Nsight Systems",
+        tool_version=export.exported(database).get("EXPORT_PRODUCT_VERSION"),
+    )
+
+
+def _metadata(database: Database, ranks: dict[str, int | None]) -> Row:
+    """What is worth keeping of the export's own description; its environment is not."""
+    made: Row = {}
+    version = export.exported(database).get("EXPORT_SCHEMA_VERSION")
+    if version is not None:
+        made["schema_version"] = version
+    left_out = export.others(database, ranks)
+    if left_out:
+        made["processes_left_out"] = left_out
+    return made
+
+
+def _from(table: pa.Table, origin: int) -> pa.Table:
+    """The rows, with times counted from the recording's first event."""
+    place = table.schema.get_field_index("start_ns")
+    moved = pc.subtract(table["start_ns"], origin)
+    return table.set_column(place, table.schema.field(place), moved)
+
+
+def _table(rows: list[Row], name: str) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema=READ[name])
+
+
+def _streams(device_event: pa.Table) -> pa.Table:
+    return canonical(
+        device_event.select(["device", "stream"]).group_by(["device", "stream"]).aggregate([]),
+        "stream",
+    )
+
+
+def _devices(known: list[Row], device_event: pa.Table) -> pa.Table:
+    used = set(pc.unique(device_event["device"]).to_pylist())
+    listed = {row["device"] for row in known}
+    rows = [row | {"used": row["device"] in used} for row in known]
+    rows += [{"device": d, "kind": "cuda", "used": True} for d in sorted(used - listed)]
+    return _table(rows, "device")
