@@ -26,7 +26,11 @@ _BY_PROPERTIES = (
     "shared_memory_bytes, priority, operator"
 )
 _FORMS = {
-    "name": ("name, kind", "name, kind", f"SELECT * FROM device_event WHERE {KERNELS}"),
+    "name": (
+        "name, kind",
+        "name, kind, mode(operator) AS operator",
+        f"SELECT *, charged_to AS operator FROM ({LABELLED_WORK}) WHERE {KERNELS}",
+    ),
     "properties": (
         _BY_PROPERTIES,
         f"name, kind, {_three('grid')}, {_three('block')}, registers_per_thread, "
@@ -115,11 +119,15 @@ def _weighted(column: str) -> str:
         Column("backend", "text", "compiler of that code"),
         Column("launch_options", "text", "block sizes, warps and stages it was launched with"),
         Column("compiled_graph", "text", "call of a graph of torch.compile that it is part of"),
-        Column("operator", "text", "innermost operator that launched it"),
+        Column(
+            "operator",
+            "text",
+            "innermost operator that launched it; by name, the one that did most often",
+        ),
         Column("frame", "text", "innermost frame of that operator's Python call stack"),
         Column("call_stack", "text", "that call stack, innermost frame first", shown=False),
         Column("count", "int", "how often it ran", "count"),
-        Column("total_ns", "int", "summed duration", "ns"),
+        Column("total_ns", "int", "summed duration", "ns", sums=True),
         Column("share_ratio", "float", "its part of the summed duration of all kernels", "ratio"),
         Column("mean_ns", "float", "mean duration", "ns"),
         Column("std_ns", "float", "sample standard deviation of the duration", "ns", shown=False),

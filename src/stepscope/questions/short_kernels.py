@@ -47,7 +47,7 @@ _FORMS = {"kernel": _BY_NAME, "histogram": _HISTOGRAM}
     "short-kernels",
     "Which kernels run for a few microseconds only, how many are there, and how long do they take?",
     (
-        Column("name", "text", "name of the kernel"),
+        Column("name", "text", "name of the kernel", kernels=True),
         Column("operator", "text", "innermost operator that launched it"),
         Column("from_ns", "int", "shortest duration of the bin", "ns"),
         Column("to_ns", "int", "the bin's durations are shorter than this", "ns"),
