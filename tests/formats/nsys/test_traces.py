@@ -47,10 +47,14 @@ def test_two_processes_are_two_ranks(before):
     ]
 
 
-def test_kernels_without_launch_are_counted(before):
+def test_every_launched_kernel_has_its_operator_and_the_others_are_counted(before):
     launched = (
         "SELECT launch_id IS NULL AS alone, count(*) AS n, sum(dur_ns) AS ns FROM device_event"
     )
+    assert rows(
+        before,
+        "SELECT count(*) AS n FROM device_event WHERE category = 'kernel' AND operator_id IS NOT NULL",
+    ) == [(3986,)]
     assert rows(before, f"{launched} WHERE category = 'kernel' GROUP BY 1 ORDER BY 1") == [
         (False, 3986, 516_689_349),
         (True, 24, 18_511_301),

@@ -8,13 +8,11 @@ name their process by a number, `globalPid`: the machine, the process id in bits
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.formats import vocabulary
 from stepscope.formats.sqlite import MAGIC, Database, Layout, Only
 from stepscope.formats.tables import EPOCH_NS
 
@@ -28,11 +26,11 @@ FILLS = "CUPTI_ACTIVITY_KIND_MEMSET"
 GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 WAITS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
-NVTX = "NVTX_EVENTS"
+NVTX = ("NVTX_EVENTS", "NVTX_EVENTS_V2", "NVTX_EVENTS_V3")
 SYSTEM_CALLS = "OSRT_API"
 
 _WORK = tuple((table, "globalPid") for table in (KERNELS, COPIES, FILLS, GRAPHS))
-_ASKING = tuple((table, "globalTid") for table in (*CALLS, NVTX))
+_ASKING = tuple((table, "globalTid") for table in (*CALLS, *NVTX))
 _SYSTEM = ((SYSTEM_CALLS, "globalTid"),)
 
 _MARKS = (b"StringIds", b"TARGET_INFO_", b"META_DATA_EXPORT", b"ENUM_NSYS_", b"NVTX_EVENTS")
@@ -159,9 +157,3 @@ def constant(text: str, count: int) -> pa.DictionaryArray:
     """The same text in every row."""
     indices = pa.repeat(pa.scalar(0, pa.int32()), count)
     return pa.DictionaryArray.from_arrays(indices, pa.array([text]))
-
-
-@lru_cache(maxsize=65_536)
-def role(kind: str, name: str) -> str | None:
-    """What a host event does, as its name says."""
-    return vocabulary.host_role(kind, name)

@@ -17,9 +17,9 @@ from stepscope.formats.nsys.export import (
     enumeration,
     mapped,
     of_process,
-    role,
     thread_ids,
 )
+from stepscope.formats.nvtx.rows import role_of
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import ReadReport
 
@@ -104,7 +104,7 @@ def _calls(database: Database, table: str, process: int | None, threads: Threads
             ),
             "kind": constant("runtime", rows.num_rows),
             "name": name,
-            "role": mapped(name, lambda one: role("runtime", one)),
+            "role": mapped(name, lambda one: role_of("runtime", one)),
             "thread": threads.numbers(rows["globalTid"]),
             "correlation": rows["correlationId"],
         }

@@ -17,6 +17,8 @@ from stepscope.formats.nsys import export
 from stepscope.formats.nsys.device_rows import canonical, device_events, devices
 from stepscope.formats.nsys.export import NSYS, looks_like_nsys
 from stepscope.formats.nsys.host_rows import Threads, host_calls
+from stepscope.formats.nsys.nvtx_rows import instants, nvtx_ranges
+from stepscope.formats.nvtx.rows import RangeRows
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sqlite import Database, opened
 from stepscope.formats.tables import EPOCH_NS, READ, Facts, RankTables, ReadReport
@@ -51,8 +53,13 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         process = _number(member, ranks)
         threads = Threads()
         device_event = device_events(database, process, report)
-        parts = host_calls(database, process, threads, report)
-        host_event = pa.concat_tables(parts) if parts else READ["host_event"].empty_table()
+        ranges, marks = nvtx_ranges(database, process, threads, report)
+        meaning = RangeRows()
+        parts = [
+            _table(meaning.of(ranges, python_stack=options.python_stack), "host_event"),
+            *host_calls(database, process, threads, report),
+        ]
+        host_event = pa.concat_tables(parts, promote_options="permissive")
         thread = _table(threads.rows(database), "thread")
         known = devices(database, process)
         facts = _facts(database, process)
@@ -68,7 +75,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     origin = min(
         pc.min(table["start_ns"]).as_py() for table in (device_event, host_event) if table.num_rows
     )
-    report.kept = device_event.num_rows + host_event.num_rows
+    report.kept = device_event.num_rows + host_event.num_rows + len(marks)
     if facts.start_epoch_ns is not None:
         facts.start_epoch_ns = _unix(origin, facts.start_epoch_ns)
     elif origin >= EPOCH_NS:
@@ -83,6 +90,8 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         thread=thread,
         stream=_streams(device_event),
         device=_devices(known, device_event),
+        instant=instants(marks, origin),
+        **meaning.tables(),
     )
 
 
@@ -98,7 +107,7 @@ def peek(member: Member) -> Facts | None:
         for table, column in (
             *((table, "globalPid") for table in (export.KERNELS, export.COPIES, export.FILLS)),
             (export.GRAPHS, "globalPid"),
-            *((table, "globalTid") for table in (*export.CALLS, export.NVTX, export.SYSTEM_CALLS)),
+            *((table, "globalTid") for table in (*export.CALLS, *export.NVTX, export.SYSTEM_CALLS)),
         ):
             only = export.of_process(column, process)
             for moment in ("start", "end"):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os.path
 import struct
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
-from stepscope.formats import vocabulary
 from stepscope.formats.nvprof import callbacks
-from stepscope.formats.nvprof.calls import Inputs
 from stepscope.formats.nvprof.device_rows import LATEST_NS
-from stepscope.formats.nvprof.gradients import derive_inputs
-from stepscope.formats.nvprof.markers import Marker, parse_marker
-from stepscope.formats.nvprof.ranges import Range, name_operators, nest
+from stepscope.formats.nvtx.markers import Marker, parse_marker
+from stepscope.formats.nvtx.ranges import Range
+from stepscope.formats.nvtx.rows import RangeRows, role_of
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import ReadReport
 
@@ -30,8 +25,6 @@ _OVERHEADS = {
     2 << 16: "Instrumentation",
     3 << 16: "Resource",
 }
-WRAPPED = "pyprof"
-"""Category of Python functions that PyProf wrapped."""
 
 
 @dataclass(slots=True)
@@ -54,22 +47,6 @@ class Threads:
         return self.number(None, 0)
 
 
-@lru_cache(maxsize=65_536)
-def _role(kind: str, name: str) -> str | None:
-    return vocabulary.host_role(kind, name)
-
-
-class Texts:
-    """Numbers distinct values in order of appearance."""
-
-    def __init__(self) -> None:
-        self.of: dict[Any, int] = {}
-
-    def number(self, value: Any) -> int | None:
-        """The number of a value; None for None."""
-        return None if value is None else self.of.setdefault(value, len(self.of))
-
-
 @dataclass(slots=True)
 class HostRows:
     """Rows of the host, and what they point to.
@@ -80,9 +57,7 @@ class HostRows:
     events: list[Row] = field(default_factory=list)
     instants: list[Row] = field(default_factory=list)
     threads: Threads = field(default_factory=Threads)
-    inputs: Texts = field(default_factory=Texts)
-    stacks: Texts = field(default_factory=Texts)
-    backward_threads: set[int] = field(default_factory=set)
+    ranges: RangeRows = field(default_factory=RangeRows)
 
 
 def host_rows(database: Database, report: ReadReport, *, python_stack: bool = True) -> HostRows:
@@ -96,14 +71,7 @@ def host_rows(database: Database, report: ReadReport, *, python_stack: bool = Tr
     rows = HostRows()
     parsed: dict[int | None, Marker] = {}
     ranges = _ranges(database, report, rows, parsed)
-    nest(ranges)
-    name_operators(ranges)
-    derive_inputs(ranges)
-    rows.backward_threads = {one.thread for one in ranges if _is_node(one)}
-    for one in ranges:
-        row = _of_range(one, rows, python_stack=python_stack)
-        if row is not None:
-            rows.events.append(row)
+    rows.events += rows.ranges.of(ranges, python_stack=python_stack)
     _add_calls(database, report, rows)
     _add_overhead(database, report, rows)
     return rows
@@ -152,77 +120,6 @@ def _ranges(
     return found
 
 
-def _of_range(one: Range, rows: HostRows, *, python_stack: bool) -> Row | None:
-    marker = one.marker
-    row: Row = {
-        "thread": one.thread,
-        "start_ns": one.start_ns,
-        "dur_ns": one.end_ns - one.start_ns,
-        "input_id": rows.inputs.number(one.inputs),
-        "stack_id": rows.stacks.number(_frames(one.frames)) if python_stack else None,
-    }
-    if one.operator is not None:
-        row |= {
-            "category": "cpu_op",
-            "kind": "operator",
-            "name": one.operator,
-            "role": _role("operator", one.operator),
-            "sequence_number": _sequence(one, rows),
-        }
-        if one.from_forward:
-            row["other_args"] = json.dumps({"inputs": "from the forward call"})
-        elif marker.sort == "call":
-            row["other_args"] = _python(marker)
-        return row
-    if marker.sort == "call" and python_stack:
-        return row | {
-            "category": WRAPPED,
-            "kind": "python",
-            "name": marker.name,
-            "other_args": _python(marker),
-        }
-    if marker.sort == "module" and python_stack:
-        return row | {
-            "category": WRAPPED,
-            "kind": "python",
-            "role": "module",
-            "name": f"nn.Module: {marker.module}",
-            "other_args": json.dumps({"made": marker.name}),
-        }
-    if marker.sort == "range":
-        kind = vocabulary.host_kind("annotation", marker.name)
-        return row | {
-            "category": "user_annotation",
-            "kind": kind,
-            "name": marker.name,
-            "role": _role(kind, marker.name),
-        }
-    return None
-
-
-def _python(marker: Marker) -> str:
-    return json.dumps({"mod": marker.module, "op": marker.function})
-
-
-def _is_node(one: Range) -> bool:
-    return one.operator is not None and _role("operator", one.operator) == "backward"
-
-
-def _sequence(one: Range, rows: HostRows) -> int | None:
-    """Autograd's number; what is no node on a thread of the backward has 0, which is nobody's."""
-    number = one.marker.sequence
-    nobody = number == 0 and one.thread in rows.backward_threads and not _is_node(one)
-    return None if nobody else number
-
-
-@lru_cache(maxsize=4096)
-def _frames(frames: tuple[str, ...]) -> str | None:
-    """The call stack as table `call_stack` has it: innermost first."""
-    if not frames:
-        return None
-    return ";".join(os.path.normpath(frame) if frame else frame for frame in reversed(frames))
-
-
 def _add_calls(database: Database, report: ReadReport, rows: HostRows) -> None:
     columns = ("cbid", "start", "end", "processId", "threadId", "correlationId")
     for table, category, names in (
@@ -234,7 +131,7 @@ def _add_calls(database: Database, report: ReadReport, rows: HostRows) -> None:
                 continue
             name = names.get(number, f"{category} call {number}")
             row: Row = {"category": category, "kind": "runtime", "name": name}
-            row |= {"role": _role("runtime", name), "correlation": correlation}
+            row |= {"role": role_of("runtime", name), "correlation": correlation}
             row |= {"start_ns": start, "dur_ns": end - start}
             rows.events.append(row | {"thread": rows.threads.number(pid, tid or 0)})
 
@@ -263,11 +160,3 @@ def _in_order(start: int | None, end: int | None, report: ReadReport) -> bool:
     report.note("no_time")
     report.dropped += 1
     return False
-
-
-def input_rows(inputs: dict[Inputs, int]) -> list[Row]:
-    """Rows of table `operator_input`."""
-    return [
-        {"input_id": number, "dims": one.dims, "types": one.types, "values": one.values}
-        for one, number in inputs.items()
-    ]

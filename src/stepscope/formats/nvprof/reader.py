@@ -14,7 +14,7 @@ import pyarrow as pa
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.nvprof.device_rows import device_events, devices
-from stepscope.formats.nvprof.host_rows import OVERHEAD, HostRows, host_rows, input_rows
+from stepscope.formats.nvprof.host_rows import OVERHEAD, HostRows, host_rows
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sqlite import MAGIC, Database, Layout, opened
 from stepscope.formats.tables import EPOCH_NS, READ, Facts, RankTables, ReadReport
@@ -68,11 +68,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         thread=_threads(host),
         stream=_streams(device_rows),
         device=_devices(known, device_rows),
-        operator_input=_table(input_rows(host.inputs.of), "operator_input"),
-        call_stack=_table(
-            ({"stack_id": number, "frames": text} for text, number in host.stacks.of.items()),
-            "call_stack",
-        ),
+        **host.ranges.tables(),
         instant=_instants(host),
     )
 

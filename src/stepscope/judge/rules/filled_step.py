@@ -26,8 +26,8 @@ def device_only(facts: Facts) -> Iterator[Finding]:
         title=f"No operators in the recording: kernels fill {facts.amount(facts.time('kernel'))}, and "
         "there is no saying what the host did while the device was idle",
         confidence="high",
-        advice="`stepscope kernels`; record with ProfilerActivity.CPU too, to see operators and "
-        "causes.",
+        advice="`stepscope kernels`; record with ProfilerActivity.CPU too (Nsight Systems: with the NVTX "
+        "ranges of emit_nvtx), to see operators and causes.",
         query=facts.parts_query,
     )
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.formats.nvprof.databases import call, scalar, tensor
 
-from stepscope.formats.nvprof.calls import operator_name
-from stepscope.formats.nvprof.markers import Marker, base_name, parse_marker
+from stepscope.formats.nvtx.calls import operator_name
+from stepscope.formats.nvtx.markers import Marker, base_name, parse_marker
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,10 @@ from stepscope.formats.nvprof.markers import Marker, base_name, parse_marker
         ("torch::autograd::AccumulateGrad", "operator", "torch::autograd::AccumulateGrad", None),
         ("aten::view", "operator", "aten::view", None),
         ("aten::mm, op_id = 3, seq = 4", "operator", "aten::mm", 4),
+        ("aten::empty, op_id = 990346", "operator", "aten::empty", None),
+        ("aten::view, seq = 7, op_id = 9", "operator", "aten::view", 7),
+        ("detach_, op_id = 9", "operator", "detach_", None),
+        ("nccl:all_to_all, op_id = 9, sizes = [[4, 2]]", "operator", "nccl:all_to_all", None),
         ("layer: block, seq2", "range", "layer: block, seq2", None),
         ("ProfilerStep#3", "range", "ProfilerStep#3", None),
         ("", "range", "", None),

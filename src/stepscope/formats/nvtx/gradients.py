@@ -14,15 +14,15 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from stepscope.formats.nvprof.calls import (
+from stepscope.formats.nvtx.calls import (
     Inputs,
     integers_at,
     made_inputs,
     tensor_shape,
     tensor_type,
 )
-from stepscope.formats.nvprof.markers import base_name
-from stepscope.formats.nvprof.ranges import Range
+from stepscope.formats.nvtx.markers import base_name
+from stepscope.formats.nvtx.ranges import Range
 
 Shape = tuple[int, ...]
 Tensor = tuple[Shape, str, Any]

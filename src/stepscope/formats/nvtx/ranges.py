@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from stepscope.formats.nvprof.calls import Inputs, call_inputs, operator_name
-from stepscope.formats.nvprof.markers import Marker, base_name
+from stepscope.formats.nvtx.calls import Inputs, call_inputs, operator_name
+from stepscope.formats.nvtx.markers import Marker, base_name
 
 
 @dataclass(slots=True, eq=False)
@@ -24,6 +24,7 @@ class Range:
         inputs: what that operator was given, where it is known.
         from_forward: whether the inputs follow from those of a forward call.
         frames: the call stack that was recorded around it, outermost first.
+        others: what else was recorded of it: its domain and category.
     """
 
     marker: Marker
@@ -36,6 +37,7 @@ class Range:
     inputs: Inputs | None = None
     from_forward: bool = False
     frames: tuple[str, ...] = ()
+    others: dict[str, str] = field(default_factory=dict)
 
     def below(self) -> Iterator[Range]:
         """All that it encloses, at any depth, in order of time."""

@@ -20,10 +20,10 @@ _DEEPEST = 24
 _MOST_FRAMES = 512
 _MOST_ARGUMENTS = 4096
 _PYPROF = re.compile(r"\s*\{\s*'(?:mod|traceMarker|funcStack)'")
-_SEQUENCE = re.compile(
-    r"(?P<name>[^,]{1,512}), (?:op_id = \d{1,18}, )?seq = (?P<seq>\d{1,18})(?P<rest>,.*)?\Z",
-    re.DOTALL,
+_NUMBERED = re.compile(
+    r"(?P<name>.{1,512}?)(?P<numbers>(?:, (?:op_id|seq) = \d{1,18})+)(?P<rest>,.*)?\Z", re.DOTALL
 )
+_NUMBER = re.compile(r"(op_id|seq) = (\d+)")
 _SIZES = re.compile(r", sizes = (\[.*?\])(?:, input_op_ids\b.*)?\Z", re.DOTALL)
 _QUALIFIED = re.compile(
     r"(?:aten|prim|prims|quantized|c10d|nccl|gloo|torch::\w+|torchvision)::[\w:]+\Z"
@@ -89,13 +89,15 @@ def parse_marker(text: str) -> Marker:
             if found is not None:
                 return found
         return Marker("range", text)
-    numbered = _SEQUENCE.match(text)
+    numbered = _NUMBERED.match(text)
     if numbered:
         sizes = _SIZES.match(numbered["rest"] or "")
+        numbers = dict(_NUMBER.findall(numbered["numbers"]))
         return Marker(
             "operator",
-            _today(numbered["name"]),
-            sequence=int(numbered["seq"]),
+            # A torch that numbers its operators gives them their namespaces too.
+            numbered["name"] if "op_id" in numbers else _today(numbered["name"]),
+            sequence=int(numbers["seq"]) if "seq" in numbers else None,
             sizes=_shapes(sizes[1]) if sizes else None,
         )
     if _QUALIFIED.match(text):

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from stepscope.formats.nvprof.markers import Argument, Marker
+from stepscope.formats.nvtx.markers import Argument, Marker
 
 _TYPES = {
     "float16": "c10::Half",

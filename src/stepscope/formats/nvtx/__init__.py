@@ -1,0 +1,1 @@
+"""NVTX ranges of torch, PyProf and programs, whichever tool recorded them, as host events."""
