@@ -1,5 +1,6 @@
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
@@ -15,21 +16,21 @@ def text_of(*events):
 
 def test_key_is_new_once():
     known = KnownKeys()
-    assert known.has_new(text_of({"ts": 1, "Sequence number": 2}))
-    assert not known.has_new(text_of({"ts": 9, "Sequence number": 77}))
+    assert known.read(text_of({"ts": 1, "Sequence number": 2})).new
+    assert not known.read(text_of({"ts": 9, "Sequence number": 77})).new
 
 
 def test_long_keys_that_end_alike_are_told_apart():
     known = KnownKeys()
-    assert known.has_new(text_of({"In split size": 1}))
-    assert known.has_new(text_of({"Out split size": 1}))
+    assert known.read(text_of({"In split size": 1})).new
+    assert known.read(text_of({"Out split size": 1})).new
 
 
 def test_what_lies_before_a_short_key_does_not_matter():
     known = KnownKeys()
-    known.has_new(text_of({"pid": 123456, "ts": 1}))
-    assert not known.has_new(text_of({"pid": 7, "ts": 1}))
-    assert not known.has_new(text_of({"pid": 7.25, "ts": 1}))
+    known.read(text_of({"pid": 123456, "ts": 1}))
+    assert not known.read(text_of({"pid": 7, "ts": 1})).new
+    assert not known.read(text_of({"pid": 7.25, "ts": 1})).new
 
 
 keys = st.text(
@@ -43,7 +44,25 @@ keys = st.text(
 @examples(60)
 def test_no_new_key_passes_unnoticed(before, key):
     known = KnownKeys()
-    known.has_new(text_of(dict.fromkeys(before, 1)))
+    known.read(text_of(dict.fromkeys(before, 1)))
     tail = {k.encode()[-16:] for k in before} | {b"ph", b"name"}
     if key.encode()[-16:] not in tail:
-        assert known.has_new(text_of({key: 1}))
+        assert known.read(text_of({key: 1})).new
+
+
+@pytest.mark.parametrize("member", ['"ts":true', '"ts": false', '"Ts"  :\n\ttrue'])
+def test_true_and_false_for_a_number_are_noticed(member):
+    assert KnownKeys().read(PADDING + b"{%b}" % member.encode()).booleans
+
+
+@pytest.mark.parametrize(
+    "member", ['"name": "aten::true"', '"finished": true', '"ts":  1', '"a": "\\"ts\\":  true"']
+)
+def test_true_and_false_elsewhere_are_none(member):
+    assert not KnownKeys().read(PADDING + b"{%b}" % member.encode()).booleans
+
+
+@given(st.binary(max_size=40))
+@examples(60)
+def test_any_text_is_searched(text):
+    KnownKeys().read(text)

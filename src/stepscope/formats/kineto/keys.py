@@ -3,16 +3,23 @@
 DuckDB reads the keys it was told of and passes over the rest in silence. Asking it for every key of
 every event doubles the time of an import, so the text itself is searched: each `":` ends a key, the
 sixteen bytes before it tell one key from another, and a key whose bytes were seen before is known.
-What is new is handed to the caller, who finds out whether it is a key or part of some text.
+What is new is handed to the caller, who finds out whether it is a key or part of some text. What stands
+behind the colons tells in passing whether the text can have true or false where a number belongs.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from stepscope.formats.kineto import fields
+
 Words = np.ndarray[Any, np.dtype[np.uint64]]
+Letters = np.ndarray[Any, np.dtype[np.uint8]]
+Places = np.ndarray[Any, np.dtype[np.intp]]
 
 _TABLE_BITS = 20
 _MIX_LOW = np.uint64(0x9E3779B97F4A7C15)
@@ -21,6 +28,28 @@ _QUOTE, _COLON = 34, 58
 _QUOTES = np.uint64(0x0101010101010101 * _QUOTE)
 _TOPS = np.uint64(0x8080808080808080)
 _SEVENS = np.uint64(0x7F7F7F7F7F7F7F7F)
+_NUMBERS = (n for n, kind in (fields.EVENT | fields.ARGS).items() if kind in ("BIGINT", "DOUBLE"))
+_NUMBER_KEY = re.compile(
+    rb'"(?:%b)"\s*:\s*\Z' % "|".join(map(re.escape, _NUMBERS)).encode(), re.IGNORECASE
+)
+_BEFORE = 80
+"""Bytes before a value in which its key stands."""
+_BLANK, _BLANK_OR_QUOTE, _BLANK_OR_BOOLEAN = (
+    np.isin(np.arange(256), [*b" \t\r\n", *others]) for others in (b"", b'"', b"tf")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What the keys of a text tell.
+
+    Args:
+        new: whether it has a key that no text before it had.
+        booleans: whether true or false stands for a number, which DuckDB would take it for.
+    """
+
+    new: bool
+    booleans: bool
 
 
 class KnownKeys:
@@ -29,17 +58,21 @@ class KnownKeys:
     def __init__(self) -> None:
         self._known = np.zeros(1 << _TABLE_BITS, dtype=bool)
 
-    def has_new(self, text: bytes) -> bool:
-        """Whether a text has a key that no text before it had; from now on its keys are known.
+    def read(self, text: bytes) -> Keys:
+        """What the keys of a text tell; from now on they are known.
 
         Args:
             text: JSON text, damaged or not.
         """
-        if len(text) < 32:
-            return True
         letters = np.frombuffer(text, dtype=np.uint8)
         colons = np.flatnonzero(letters == _COLON)
-        colons = colons[colons >= 17]
+        booleans = _may_have_booleans(letters, colons) and _has_booleans(text)
+        return Keys(self._has_new(letters, colons), booleans)
+
+    def _has_new(self, letters: Letters, colons: Places) -> bool:
+        if len(letters) < 32:
+            return True
+        colons = colons[np.searchsorted(colons, 17) :]
         ends = colons[letters[colons - 1] == _QUOTE]
         if len(ends) == 0:
             return False
@@ -51,7 +84,28 @@ class KnownKeys:
         return True
 
 
-def _hashes(letters: np.ndarray[Any, np.dtype[np.uint8]], at: np.ndarray[Any, Any]) -> Words:
+def _may_have_booleans(letters: Letters, colons: Places) -> bool:
+    """Whether a value starts as true or false do, or behind more than one blank."""
+    colons = colons[: np.searchsorted(colons, len(letters) - len("true"))]
+    colons = colons[_BLANK_OR_QUOTE[letters[colons - 1]]]
+    first = letters[colons + 1]
+    second = np.where(_BLANK[first], letters[colons + 2], first)
+    return bool(_BLANK_OR_BOOLEAN[second].any())
+
+
+def _has_booleans(text: bytes) -> bool:
+    """Whether true or false stands for a number: from the words, which are rare, back to their keys."""
+    for word in (b"true", b"false"):
+        at = text.find(word)
+        while at >= 0:
+            behind_key = text[at - 1 : at] in b": \n\t\r"
+            if behind_key and _NUMBER_KEY.search(text, max(0, at - _BEFORE), at):
+                return True
+            at = text.find(word, at + 1)
+    return False
+
+
+def _hashes(letters: Letters, at: Places) -> Words:
     """A hash of the sixteen bytes from each index on, of which only those after a last quote count."""
     words = np.lib.stride_tricks.as_strided(
         letters[: len(letters) // 8 * 8].view(np.uint64), shape=(len(letters) - 7,), strides=(1,)

@@ -120,7 +120,8 @@ def _groups(slices: EventSlices) -> Iterator[list[Slice]]:
         group: list[Slice] = []
         size = 0
         for piece in islice(pieces, GROUP_SLICES):
-            group.append(replace(piece, new_keys=known.has_new(piece.text)))
+            keys = known.read(piece.text)
+            group.append(replace(piece, new_keys=keys.new, booleans=keys.booleans))
             size += len(piece.text)
             if size > LONGEST_EVENT_BYTES:
                 break

@@ -72,15 +72,12 @@ class EventRows:
         for phase, _, _, count, *_ in kinds:
             events[phase] = events.get(phase, 0) + count
         phases = set(events)
-        self._count_timeless(kinds)
+        endless = self._count_timeless(kinds)
         self._count_others(events)
         host, device = self._sides([kind for kind in kinds if kind[0] in ("X", "B", "E")])
         if "X" in phases:
-            self._take_events(
-                f"ph = 'X' AND ts_ns IS NOT NULL AND dur_ns IS DISTINCT FROM {fields.IMPOSSIBLE_NS}",
-                host,
-                device,
-            )
+            possible = f" AND dur_ns IS DISTINCT FROM {fields.IMPOSSIBLE_NS}" if endless else ""
+            self._take_events(f"ph = 'X' AND ts_ns IS NOT NULL{possible}", host, device)
         if phases & {"B", "E"}:
             self._take_begin_end()
         if phases & _FLOWS:
@@ -133,13 +130,14 @@ class EventRows:
             host += "".join(dict.fromkeys(frames))
         return host, f"coalesce({condition}, false)"
 
-    def _count_timeless(self, kinds: list[tuple[Any, ...]]) -> None:
+    def _count_timeless(self, kinds: list[tuple[Any, ...]]) -> int:
+        """Counts what has no time; gives how many events have a duration that is none."""
         timed = _FLOWS | _INSTANTS | {"X", "B", "E", "C"}
         lost = sum(count - times for phase, _, _, count, times, *_ in kinds if phase in timed)
         if lost:
             self.report.dropped += lost
             self.report.note("no_time", count=lost)
-        endless = sum(impossible for phase, *_, impossible in kinds if phase == "X")
+        endless: int = sum(impossible for phase, *_, impossible in kinds if phase == "X")
         if endless:
             self.report.dropped += endless
             self.report.note("impossible_duration", count=endless)
@@ -148,6 +146,7 @@ class EventRows:
         if nameless:
             self.report.dropped += nameless
             self.report.note("no_id", count=nameless)
+        return endless
 
     def _count_others(self, events: dict[Any, int]) -> None:
         for phase, count in events.items():

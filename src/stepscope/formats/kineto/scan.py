@@ -60,12 +60,6 @@ MOST_EXTRAS = 256
 _KEY = re.compile(rb'"([A-Za-z][A-Za-z0-9 _.%()/-]{0,63})"\s*:')
 _WRONG_TYPE = re.compile(r"transform error.*(?:Failed to cast|Expected ARRAY)", re.DOTALL)
 _LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)')
-_NUMBERS = (n for n, kind in (fields.EVENT | fields.ARGS).items() if kind in ("BIGINT", "DOUBLE"))
-_NUMBER_KEY = re.compile(
-    rb'"(?:%b)"\s*:\s*\Z' % "|".join(map(re.escape, _NUMBERS)).encode(), re.IGNORECASE
-)
-_BEFORE = 80
-"""Bytes before a value in which its key stands."""
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
@@ -207,7 +201,7 @@ class EventScanner:
         """
         self._side = "b" if self._side == "a" else "a"
         self._exact = self._exact or _has_long_decimals(group[0].text)
-        self._loose = self._loose or any(_has_boolean(piece.text) for piece in group)
+        self._loose = self._loose or any(piece.booleans for piece in group)
         self._look_up_keys([piece for piece in group if piece.new_keys])
         loaded = self._load_intact(group) or [self._load_whole(group)]
         self._files.texts.clear()
@@ -537,21 +531,6 @@ def _has_long_decimals(text: bytes) -> bool:
     return False
 
 
-def _has_boolean(text: bytes) -> bool:
-    """Whether true or false stands for a number, which DuckDB would take it for.
-
-    From the words back to their keys: both are rare, and keys would be looked at in every event.
-    """
-    for word in (b"true", b"false"):
-        at = text.find(word)
-        while at >= 0:
-            behind_key = text[at - 1 : at] in b": \n\t\r"
-            if behind_key and _NUMBER_KEY.search(text, max(0, at - _BEFORE), at):
-                return True
-            at = text.find(word, at + 1)
-    return False
-
-
 def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
     """SQL for a time in µs as integer ns, and for whether it is in whole µs.
 
@@ -588,11 +567,16 @@ def _kept_as(raw: str, extras: dict[str, None]) -> str:
 
 def _without_edges(text: bytes) -> memoryview:
     """The text without the commas and blanks around its events."""
-    end = len(text.rstrip(_EDGE))
-    return memoryview(text)[end - len(text[:end].lstrip(_EDGE)) : end]
+    # To strip copies what stays: only the end is stripped, unless nothing of it stays.
+    near = text[-_NEAR:].rstrip(_EDGE)
+    end = max(0, len(text) - _NEAR) + len(near) if near else len(text.rstrip(_EDGE))
+    begin = _NO_EDGE.search(text)
+    return memoryview(text)[begin.start() if begin else end : end]
 
 
 _EDGE = b" \t\r\n,\x00"
+_NO_EDGE = re.compile(rb"[^ \t\r\n,\x00]")
+_NEAR = 64
 
 
 def _column(key: str) -> str:

@@ -50,12 +50,14 @@ class Slice:
     Args:
         last: whether the file ends with it.
         new_keys: whether it has keys that no slice before it had.
+        booleans: whether true or false stands where a number belongs.
     """
 
     text: bytes
     offset: int
     last: bool = False
     new_keys: bool = True
+    booleans: bool = False
 
 
 class EventSlices:
