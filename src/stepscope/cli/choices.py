@@ -10,16 +10,10 @@ import click
 
 from stepscope.answers.part import parse_window
 from stepscope.answers.selection import parse_numbers
+from stepscope.floor.chosen_ranks import EXAMPLES, parse_ranks
 from stepscope.floor.errors import UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-ERRORS = {
-    "bad-ranks": (
-        "Ranks are written as numbers and ranges, `0,8` or `0-3`, as `local:0` for one rank of "
-        "every node, or as `all`."
-    ),
-}
 
 
 def read_numbers(
@@ -33,20 +27,23 @@ def read_numbers(
     return tuple(sorted(found)) if texts else None
 
 
-def check_recorded_ranks(ranks: str | None) -> None:
-    """Refuses what does not name ranks of a job, before the job runs with it.
+def recorded_ranks_option(words: str) -> Callable[[Command], Command]:
+    """`--ranks`, for the ranks of a job that are to record; `words` say what they do."""
+    return click.option(
+        "--ranks",
+        metavar="RANKS",
+        callback=_check_recorded_ranks,
+        help=f"{words}: {EXAMPLES} (default: all).",
+    )
 
-    Raises:
-        UsageError: it does not.
-    """
-    from stepscope.floor.ranks import chosen, this_process
 
-    try:
-        chosen(ranks, this_process())
-    except ValueError as error:
-        raise UsageError(
-            str(error), hint="ranks count from 0: --ranks 0,8", slug="bad-ranks"
-        ) from None
+def _check_recorded_ranks(
+    _ctx: click.Context, _param: click.Parameter, ranks: str | None
+) -> str | None:
+    """Refuses what cannot be read before the job runs with it."""
+    if ranks is not None:
+        parse_ranks(ranks)
+    return ranks
 
 
 def read_window(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepscope.cli.all_ranks import of_one_rank, wrote_phases
-from stepscope.cli.choices import check_recorded_ranks, typed_sources
+from stepscope.cli.choices import recorded_ranks_option, typed_sources
 from stepscope.cli.say import put, say
 from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
 from stepscope.cli.typed_name import typed_name
@@ -75,7 +75,7 @@ ERRORS = {
     type=click.IntRange(1),
     help="Record this many traces, one after another (default 1).",
 )
-@click.option("--ranks", metavar="RANKS", help='Trace only these ranks: "0,8", "0-3" or "local:0".')
+@recorded_ranks_option("Trace only these ranks")
 @click.option(
     "--stack", is_flag=True, default=None, help="Include call stacks: a larger trace, slower steps."
 )
@@ -117,7 +117,6 @@ def command(
     given = {name: value for name, value in options.items() if value is not None}
     ways = (plan is not None, phases, trace, on_demand is not None)
     _check_way(ways, given)
-    check_recorded_ranks(options["ranks"])
     command_line = list(script)
     module = command_line[:1] == ["-m"]
     if module:

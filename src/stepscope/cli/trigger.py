@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from stepscope.cli.choices import check_recorded_ranks
+from stepscope.cli.choices import recorded_ranks_option
 from stepscope.cli.say import put, say
 from stepscope.floor.errors import StepScopeError
 
@@ -30,9 +30,7 @@ ERRORS = {
     metavar="STEP",
     help="First recorded step (default: one that all ranks reach a few seconds from now).",
 )
-@click.option(
-    "--ranks", metavar="LIST", help='Ranks that record: "0,8", "0-3" or "local:0" (default: all).'
-)
+@recorded_ranks_option("Ranks that record")
 @click.option("--memory", is_flag=True, help="Include memory allocations.")
 @click.option("--stack", is_flag=True, help="Include call stacks: a larger trace, slower steps.")
 @click.option(
@@ -79,7 +77,6 @@ def command(
     from stepscope.record.on_demand.request import new_request
     from stepscope.record.on_demand.trigger import agree, wait_until_done
 
-    check_recorded_ranks(ranks)
     wanted = new_request(steps=steps, at_step=at, ranks=ranks, memory=memory, stack=stack)
     order = agree(job_dir, wanted, lead_seconds=lead, timeout_seconds=timeout)
     say(f"recording {steps} step{'s'[: steps != 1]} from step {order.at_step}")

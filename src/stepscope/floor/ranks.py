@@ -1,8 +1,13 @@
 """Which process of the job this is, from torch.distributed or from what the launcher left behind.
 
 Slurm comes late on purpose: inside an sbatch or salloc shell `SLURM_PROCID` is 0 for everybody, also
-when mpiexec starts the ranks. A bare `RANK` comes last, because scripts export it for other reasons;
-with `TORCHELASTIC_RUN_ID` beside it, it is torchrun's and comes first.
+when mpiexec starts the ranks, and srun starts mpiexec's daemons on other nodes. A bare `RANK` comes last,
+because scripts export it for other reasons; with `TORCHELASTIC_RUN_ID` beside it, it is torchrun's and
+comes first.
+
+Two launchers disagree where both started this process and give it different ranks, or worlds of
+different sizes. torchrun is always started by whatever else left its variables; srun is known to have
+started this very process where `SLURM_TASK_PID` is its number, and otherwise disagrees with nobody.
 """
 
 from __future__ import annotations
@@ -11,14 +16,24 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of the job; `rule` is how its rank was found."""
+    """A process of the job.
+
+    Args:
+        rank, world_size: among all processes; without a known size, as many as the rank needs.
+        local_rank: among the processes on its node; None where it is not known.
+        host, pid: where it runs.
+        rule: how its rank was found.
+        node: the node's number in the job, from 0; None where it is not known.
+        local_world_size: how many processes of the job run on its node; None where it is not known.
+        disagreement: in words, where two launchers say different ranks; else empty.
+    """
 
     rank: int
     local_rank: int | None
@@ -26,6 +41,9 @@ class Process:
     host: str
     pid: int
     rule: str
+    node: int | None = None
+    local_world_size: int | None = None
+    disagreement: str = ""
 
     def fields(self) -> dict[str, Any]:
         """Itself as the fields of a recorded file."""
@@ -41,38 +59,147 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class _Launcher:
+    """The variables in which a launcher says who a process is; of several the first that is set counts.
+
+    Args:
+        rule: the launcher's name.
+        tasks_per_node: holds the number of processes on each node, as Slurm writes it.
+        needs: without this variable the others are not the launcher's.
+    """
+
     rule: str
     rank: str
-    local_rank: tuple[str, ...]
-    world_size: tuple[str, ...]
+    local_rank: tuple[str, ...] = ()
+    world_size: tuple[str, ...] = ()
+    local_world_size: tuple[str, ...] = ()
+    node: tuple[str, ...] = ()
+    tasks_per_node: tuple[str, ...] = ()
     needs: str | None = None
 
+    def variables(self) -> tuple[str, ...]:
+        """The names of all its variables that say who a process is."""
+        numbers = (*self.local_rank, *self.world_size, *self.local_world_size, *self.node)
+        return (self.rank, *numbers, *self.tasks_per_node)
 
+
+_TORCHRUN = _Launcher(
+    "torchrun",
+    "RANK",
+    ("LOCAL_RANK",),
+    ("WORLD_SIZE",),
+    ("LOCAL_WORLD_SIZE",),
+    ("GROUP_RANK",),
+    needs="TORCHELASTIC_RUN_ID",
+)
+_SLURM = _Launcher(
+    "Slurm",
+    "SLURM_PROCID",
+    ("SLURM_LOCALID",),
+    ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
+    node=("SLURM_NODEID",),
+    tasks_per_node=("SLURM_STEP_TASKS_PER_NODE",),
+)
+_BARE_RANK = _Launcher("RANK", "RANK", ("LOCAL_RANK",), ("WORLD_SIZE",), ("LOCAL_WORLD_SIZE",))
 _LAUNCHERS = (
-    _Launcher("torchrun", "RANK", ("LOCAL_RANK",), ("WORLD_SIZE",), needs="TORCHELASTIC_RUN_ID"),
-    _Launcher("PALS", "PALS_RANKID", ("PALS_LOCAL_RANKID",), ("PALS_SIZE", "PMI_SIZE")),
+    _TORCHRUN,
+    _Launcher(
+        "PALS",
+        "PALS_RANKID",
+        ("PALS_LOCAL_RANKID",),
+        ("PALS_SIZE", "PMI_SIZE"),
+        ("PALS_LOCAL_SIZE",),
+        ("PALS_NODEID",),
+    ),
+    _Launcher(
+        "jsrun",
+        "JSM_NAMESPACE_RANK",
+        ("JSM_NAMESPACE_LOCAL_RANK",),
+        ("JSM_NAMESPACE_SIZE",),
+        ("JSM_NAMESPACE_LOCAL_SIZE",),
+    ),
+    # OMPI_COMM_WORLD_NODE_RANK is a rank on the node, not the node's number.
     _Launcher(
         "Open MPI",
         "OMPI_COMM_WORLD_RANK",
         ("OMPI_COMM_WORLD_LOCAL_RANK",),
         ("OMPI_COMM_WORLD_SIZE",),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE",),
     ),
     _Launcher("PMIx", "PMIX_RANK", (), ("PMIX_SIZE", "OMPI_COMM_WORLD_SIZE")),
-    _Launcher("PMI", "PMI_RANK", ("PMI_LOCAL_RANK", "MPI_LOCALRANKID"), ("PMI_SIZE",)),
     _Launcher(
-        "MVAPICH", "MV2_COMM_WORLD_RANK", ("MV2_COMM_WORLD_LOCAL_RANK",), ("MV2_COMM_WORLD_SIZE",)
+        "PMI",
+        "PMI_RANK",
+        ("PMI_LOCAL_RANK", "MPI_LOCALRANKID"),
+        ("PMI_SIZE",),
+        ("PMI_LOCAL_SIZE", "MPI_LOCALNRANKS"),
     ),
+    _Launcher(
+        "MVAPICH",
+        "MV2_COMM_WORLD_RANK",
+        ("MV2_COMM_WORLD_LOCAL_RANK",),
+        ("MV2_COMM_WORLD_SIZE",),
+        ("MV2_COMM_WORLD_LOCAL_SIZE",),
+    ),
+    _Launcher("ALPS", "ALPS_APP_PE"),
     _Launcher("Flux", "FLUX_TASK_RANK", ("FLUX_TASK_LOCAL_ID",), ("FLUX_JOB_SIZE",)),
-    _Launcher("Slurm", "SLURM_PROCID", ("SLURM_LOCALID",), ("SLURM_NTASKS",)),
-    _Launcher("RANK", "RANK", ("LOCAL_RANK",), ("WORLD_SIZE",)),
+    _SLURM,
+    _BARE_RANK,
 )
 
-RANK_VARIABLES = frozenset(
-    name
-    for launcher in _LAUNCHERS
-    for name in (launcher.rank, *launcher.local_rank, *launcher.world_size)
-)
+RANK_VARIABLES = frozenset(name for launcher in _LAUNCHERS for name in launcher.variables())
 """Variables in which launchers say which process this is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What one launcher says of a process; None for what it does not say."""
+
+    launcher: _Launcher
+    rank: int
+    world_size: int | None
+    local_rank: int | None
+    local_world_size: int | None
+    node: int | None
+
+    def differs(self, other: _Said) -> bool:
+        """Whether the two cannot both be right."""
+        sizes = {self.world_size, other.world_size} - {None}
+        return self.rank != other.rank or len(sizes) > 1
+
+    def words(self) -> str:
+        size = "" if self.world_size is None else f" of {self.world_size}"
+        return f"rank {self.rank}{size} by {self.launcher.rule}"
+
+
+def _said(launcher: _Launcher, environment: Mapping[str, str]) -> _Said | None:
+    rank = _integer(environment, launcher.rank)
+    if rank is None or (launcher.needs and launcher.needs not in environment):
+        return None
+    node = _integer(environment, *launcher.node)
+    local_world_size = _integer(environment, *launcher.local_world_size)
+    for name in launcher.tasks_per_node:
+        if local_world_size is None and node is not None:
+            local_world_size = _tasks_on(node, environment.get(name, ""))
+    return _Said(
+        launcher,
+        rank,
+        _integer(environment, *launcher.world_size),
+        _integer(environment, *launcher.local_rank),
+        local_world_size,
+        node,
+    )
+
+
+def _tasks_on(node: int, tasks_per_node: str) -> int | None:
+    """How many processes a node has, by Slurm's list: `2(x3),1` for three nodes with 2 and one with 1."""
+    for part in tasks_per_node.split(","):
+        match = re.fullmatch(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?", part.strip())
+        if match is None:
+            return None
+        node -= int(match[2] or 1)
+        if node < 0:
+            return int(match[1])
+    return None
 
 
 def _integer(environment: Mapping[str, str], *names: str) -> int | None:
@@ -105,19 +232,78 @@ def process_from(environment: Mapping[str, str]) -> Process:
     >>> process_from({"SLURM_PROCID": "3", "SLURM_NTASKS": "8"}).rank
     3
     """
-    for launcher in _LAUNCHERS:
-        rank = _integer(environment, launcher.rank)
-        if rank is None or (launcher.needs and launcher.needs not in environment):
-            continue
-        return Process(
-            rank=rank,
-            local_rank=_integer(environment, *launcher.local_rank),
-            world_size=max(_integer(environment, *launcher.world_size) or 1, rank + 1),
-            host=host_name(),
-            pid=os.getpid(),
-            rule=launcher.rule,
-        )
-    return Process(0, None, 1, host_name(), os.getpid(), "single")
+    everything = [said for one in _LAUNCHERS if (said := _said(one, environment)) is not None]
+    if not everything:
+        return Process(0, 0, 1, host_name(), os.getpid(), "single", node=0, local_world_size=1)
+    first, starters = everything[0], _starters(everything, environment)
+    other = next((one for one in starters if first in starters and one.differs(first)), None)
+    if other is not None:
+        words = f"it is {first.words()}, but {other.words()}"
+        return _process(first, first.world_size, disagreement=words)
+    # What the first launcher leaves out, another may say that started the same process.
+    agreed = starters if first in starters else [first]
+    world_size = _first(one.world_size for one in agreed)
+    local_rank = _first(one.local_rank for one in agreed)
+    local_world_size = _first(one.local_world_size for one in agreed)
+    node = _first(one.node for one in agreed)
+    if world_size == 1:
+        local_rank, local_world_size = 0, 1
+    if world_size is not None and world_size == local_world_size:
+        node = 0
+    return _process(
+        first, world_size, local_rank=local_rank, local_world_size=local_world_size, node=node
+    )
+
+
+def _process(
+    said: _Said,
+    world_size: int | None,
+    *,
+    local_rank: int | None = None,
+    local_world_size: int | None = None,
+    node: int | None = None,
+    disagreement: str = "",
+) -> Process:
+    return Process(
+        rank=said.rank,
+        local_rank=local_rank,
+        world_size=max(world_size or 1, said.rank + 1),
+        host=host_name(),
+        pid=os.getpid(),
+        rule=said.launcher.rule,
+        node=node,
+        local_world_size=local_world_size,
+        disagreement=disagreement,
+    )
+
+
+def _first(numbers: Iterable[int | None]) -> int | None:
+    """The first that is known."""
+    return next((number for number in numbers if number is not None), None)
+
+
+def _starters(everything: list[_Said], environment: Mapping[str, str]) -> list[_Said]:
+    """What those launchers say of which none is known to have started another."""
+    if everything[0].launcher is _TORCHRUN:
+        return everything[:1]
+    others = [one for one in everything if one.launcher not in (_SLURM, _BARE_RANK)]
+    own = _integer(environment, "SLURM_TASK_PID") == os.getpid()
+    slurms = [
+        one
+        for one in everything
+        if one.launcher is _SLURM and (own or _is_srun_with_pmi(one, others, environment))
+    ]
+    return others + slurms
+
+
+def _is_srun_with_pmi(slurm: _Said, others: list[_Said], environment: Mapping[str, str]) -> bool:
+    """Whether srun has left what the others say, too (with its PMI plug-ins), seen from a shell in between.
+
+    All give the same rank of as many, and no mpiexec, which says the local rank, is among them.
+    """
+    return "SLURM_STEP_NUM_TASKS" in environment and not any(
+        slurm.differs(one) or one.local_rank is not None for one in others
+    )
 
 
 def this_process() -> Process:
@@ -130,32 +316,24 @@ def this_process() -> Process:
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return process
-    return replace(
-        process,
-        rank=int(distributed.get_rank()),
-        world_size=int(distributed.get_world_size()),
-        rule="torch.distributed",
-    )
+    return in_process_group(process, int(distributed.get_rank()), int(distributed.get_world_size()))
 
 
-def chosen(ranks: str | None, process: Process) -> bool:
-    """Whether `process` is among `ranks`: `"all"`, `"0,8"`, `"0-3"`, `"local:0"`, or None for all.
+def in_process_group(process: Process, rank: int, world_size: int) -> Process:
+    """The process with the rank that torch.distributed gives it.
 
-    Raises:
-        ValueError: the text is none of these.
+    The place on the node that its launcher gave it is kept only where the launcher meant the same
+    rank of as many: a process that `torch.multiprocessing.spawn` made has its parent's variables.
     """
-    if ranks is None or ranks.strip() in ("", "all"):
-        return True
-    text = ranks.strip()
-    number: int | None = process.rank
-    if text.startswith("local:"):
-        text = text[len("local:") :]
-        number = process.local_rank if process.local_rank is not None else process.rank
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
-        if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise ValueError(f'ranks "{ranks}" are not like "0,8", "0-3", "local:0" or "all"')
-        first = int(match[1])
-        if number is not None and first <= number <= int(match[2] or first):
-            return True
-    return False
+    same = (rank, world_size) == (process.rank, process.world_size)
+    if not same or process.disagreement:
+        alone = world_size == 1
+        spawned = process.rule == "single" or process.disagreement
+        process = replace(
+            process,
+            local_rank=0 if alone else None,
+            local_world_size=1 if alone else None,
+            node=0 if alone else None if spawned else process.node,
+            disagreement="",
+        )
+    return replace(process, rank=rank, world_size=world_size, rule="torch.distributed")

@@ -32,6 +32,9 @@ from stepscope.record.on_demand.request import (
         {"state": None},
         {"files": [1]},
         {"files": 3},
+        {"local_rank": "0"},
+        {"node": 0.5},
+        {"disagreement": None},
         {"run": "rm"},
     ],
 )

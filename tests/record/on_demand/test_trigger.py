@@ -72,6 +72,41 @@ def test_ranks_that_the_job_does_not_have_are_told_before_anything_is_ordered(
     assert read_request(tmp_path).at_step is None
 
 
+def test_ranks_are_chosen_by_the_place_that_they_answer(
+    tmp_path: Path, sleeps: Callable[[Callable[[float], None]], None]
+) -> None:
+    request = new_request(ranks="local:1+node:1")
+    for rank, (node, local) in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)]):
+        write_answer(tmp_path, _answer(request, rank, of=4, local_rank=local, node=node))
+    sleeps(_never)
+    assert agree(tmp_path, request).at_step is not None
+    with pytest.raises(StepScopeError, match="no rank of the job is among"):
+        agree(tmp_path, replace(request, ranks="local:1+node:2"))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "unsure", "said"),
+    [
+        ("local:0", {}, "its local rank is not known"),
+        ("1", {"disagreement": "it is rank 1 by PMI, but rank 0 by Flux"}, "but rank 0 by Flux"),
+    ],
+)
+def test_a_rank_that_cannot_tell_whether_it_is_meant_keeps_the_order_from_being_given(
+    ranks: str,
+    unsure: dict[str, Any],
+    said: str,
+    tmp_path: Path,
+    sleeps: Callable[[Callable[[float], None]], None],
+) -> None:
+    request = new_request(ranks=ranks)
+    write_answer(tmp_path, _answer(request, 0, of=2, local_rank=0))
+    write_answer(tmp_path, _answer(request, 1, of=2, **unsure))
+    sleeps(_never)
+    with pytest.raises(StepScopeError, match=said):
+        agree(tmp_path, request)
+    assert read_request(tmp_path).at_step is None
+
+
 def test_of_two_calls_at_once_the_first_is_told_that_it_was_replaced(
     tmp_path: Path, sleeps: Callable[[Callable[[float], None]], None]
 ) -> None:

@@ -32,7 +32,7 @@ class Recordings:
         wait: steps before the trace and its warm-up.
         warmup: steps in which the profiler runs and nothing is kept.
         repeat: how often, one cycle after the other.
-        ranks: `"0,8"`, `"0-3"`, `"local:0"` or `"all"`: who records the trace.
+        ranks: who records the trace, as in `floor.chosen_ranks`: `"0,8"`, `"local:0"`.
         memory: whether the trace has allocations.
         stack: whether the trace has call stacks.
         name: of the trace; by default the script's.

@@ -33,8 +33,12 @@ _OF_MEMORY = 2
 
 
 def file_name(process: Process, kind: str) -> str:
-    """`<host>.<rank>.<kind>.json`: no two processes of a job write the same file."""
-    return f"{process.host}.{process.rank}.{kind}.json"
+    """`<host>.<rank>.<kind>.json`: no two processes of a job write the same file.
+
+    Where launchers disagree, two may have the same rank, and the process's number tells them apart.
+    """
+    host = f"{process.host}.pid{process.pid}" if process.disagreement else process.host
+    return f"{host}.{process.rank}.{kind}.json"
 
 
 def _statistics_ns(values: Sequence[int]) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.ranks import Process, this_process
+from stepscope.floor.ranks import Process
 from stepscope.record.inline.documents import file_name, inline_document, phases_document
 from stepscope.record.inline.events import Measured
 from stepscope.record.output import Background, keep_json
@@ -14,6 +14,7 @@ from stepscope.record.phases.communication import ddp_timing
 from stepscope.record.phases.phases import Phases
 from stepscope.record.targets.copies import Copied
 from stepscope.record.trouble import Guard, warn_once
+from stepscope.record.who import Who
 
 _PATIENCE_SECONDS = 30.0
 
@@ -31,14 +32,12 @@ class RankFiles:
         self.written: list[Path] = []
         self.background = Background("stepscope-writer", guard)
         self._started_epoch_ns = time.time_ns()
-        self._process: Process | None = None
+        self._who = Who()
         self._ddp: dict[str, Any] | None = None
 
     def process(self) -> Process:
         """This process; asked again until torch.distributed has set the rank."""
-        if self._process is None or self._process.rule != "torch.distributed":
-            self._process = this_process()
-        return self._process
+        return self._who.process()
 
     def settled(self) -> bool:
         """Waits for the background; False, with a warning, when it hangs, as writing more would."""
@@ -52,7 +51,7 @@ class RankFiles:
 
     def write_inline(self, measured: Measured) -> None:
         """Writes the events of a plan, in place of an earlier file of this process."""
-        process = self.process()
+        process = self._who.named()
         summary = inline_document(measured, process, self._started_epoch_ns)
         self._keep(file_name(process, "prof"), summary, "the inline profile")
 
@@ -87,7 +86,7 @@ class RankFiles:
 
     def write_phases(self, summary: dict[str, Any]) -> None:
         """Writes the phases, in place of an earlier file of this process."""
-        self._keep(file_name(self.process(), "phases"), summary, "the summary of phases")
+        self._keep(file_name(self._who.named(), "phases"), summary, "the summary of phases")
 
     def _keep(self, name: str, payload: dict[str, Any], what: str) -> None:
         path = keep_json(self.out, name, payload, what=what)

@@ -25,8 +25,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from stepscope.floor.chosen_ranks import chosen
 from stepscope.floor.errors import StepScopeError
-from stepscope.floor.ranks import chosen, this_process
+from stepscope.floor.ranks import this_process
 from stepscope.record.on_demand.request import (
     BUSY,
     FINAL,
@@ -239,7 +240,7 @@ class OnDemand(EveryStep):
         self._order = None
         try:
             mine = chosen(request.ranks, process)
-        except ValueError as error:
+        except StepScopeError as error:
             self._state = ("failed", str(error))
             return
         if request.at_step is None:
@@ -292,6 +293,9 @@ class OnDemand(EveryStep):
                 state,
                 why,
                 files,
+                process.local_rank,
+                process.node,
+                process.disagreement,
             ),
         )
 

@@ -44,7 +44,7 @@ class Request:
         id: distinguishes requests.
         steps: how many are recorded.
         at_step: the first recorded step; None until the ranks have answered.
-        ranks: who records, as in `ranks.chosen`; None for all.
+        ranks: who records, as in `floor.chosen_ranks`; None for all.
         memory: whether allocations are recorded.
         stack: whether call stacks are recorded.
 
@@ -84,6 +84,7 @@ class Answer:
         state: `here`, `armed`, `recording`, or one of `FINAL`.
         why: in words, where it is not what was asked for.
         files: what it has written.
+        local_rank, node, disagreement: of the process, as in `floor.ranks`; None where it is not known.
 
     Raises:
         ValueError: a field is not what it should be.
@@ -99,10 +100,14 @@ class Answer:
     state: str
     why: str = ""
     files: tuple[str, ...] = ()
+    local_rank: int | None = None
+    node: int | None = None
+    disagreement: str = ""
 
     def __post_init__(self) -> None:
-        texts = (self.id, self.host, self.state, self.why, *self.files)
-        numbers = (self.rank, self.world_size, self.pid, self.step)
+        texts = (self.id, self.host, self.state, self.why, self.disagreement, *self.files)
+        places = [place for place in (self.local_rank, self.node) if place is not None]
+        numbers = (self.rank, self.world_size, self.pid, self.step, *places)
         if not all(isinstance(text, str) for text in texts) or not all(map(_is_integer, numbers)):
             raise ValueError("an answer's texts are texts and its numbers are integers")
         if not 0 <= self.rank < self.world_size <= _MOST_RANKS:

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from stepscope.floor.chosen_ranks import chosen
 from stepscope.floor.errors import StepScopeError
-from stepscope.floor.ranks import Process, chosen, host_name, is_alive
+from stepscope.floor.ranks import Process, host_name, is_alive
 from stepscope.record.on_demand.request import (
     BUSY,
     FINAL,
@@ -54,8 +55,8 @@ def agree(
         The request with its step.
 
     Raises:
-        StepScopeError: ranks did not answer, record for another request, or are none of those that
-            are to record; or the step that was asked for is too near.
+        StepScopeError: ranks did not answer, record for another request, are none of those that
+            are to record, or do not know whether they are; or the step that was asked for is too near.
         OSError: the directory cannot be written.
     """
     if not directory.is_dir():
@@ -74,7 +75,9 @@ def agree(
             hint="ask again when that is done; nothing was recorded for this one",
             slug="no-answer",
         )
-    if not any(_may_record(request.ranks, answer) for answer in answers):
+    # All are asked, so that one that cannot tell is not passed over.
+    recording = [answer for answer in answers if chosen(request.ranks, _process(answer))]
+    if not recording:
         raise StepScopeError(
             f'no rank of the job is among --ranks "{request.ranks}"',
             hint=f"the job has the ranks 0 to {len(answers) - 1}",
@@ -119,13 +122,18 @@ def wait_until_done(directory: Path, request: Request, *, timeout_seconds: float
         time.sleep(0.2)
 
 
-def _may_record(ranks: str | None, answer: Answer) -> bool:
-    if ranks is None or ranks.strip().startswith("local:"):
-        return True
-    process = Process(
-        answer.rank, None, answer.world_size, answer.host, answer.pid, rule="its answer"
+def _process(answer: Answer) -> Process:
+    """The process that answered."""
+    return Process(
+        answer.rank,
+        answer.local_rank,
+        answer.world_size,
+        answer.host,
+        answer.pid,
+        rule="its launcher",
+        node=answer.node,
+        disagreement=answer.disagreement,
     )
-    return chosen(ranks, process)
 
 
 def _if_alive(answer: Answer) -> Answer:

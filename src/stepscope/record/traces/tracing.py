@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.ranks import Process, chosen, this_process
+from stepscope.floor.chosen_ranks import chosen, may_be_chosen
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.job.trained_model import ModelSearch
 from stepscope.record.output import Background
@@ -29,6 +29,7 @@ from stepscope.record.traces.file import trace_name, write_trace
 from stepscope.record.traces.one_profiler import OneProfiler
 from stepscope.record.traces.profiling import Profiling
 from stepscope.record.trouble import Guard, warn_once
+from stepscope.record.who import Who
 
 _MIB = 1 << 20
 
@@ -42,7 +43,7 @@ class Tracer(EveryStep):
         out: directory of the files `{name}-{rank}-of-{world_size}.json.gz`.
         name: of the trace; by default the script's.
         wait, warmup, active, repeat: see `Cycles`.
-        ranks: `"0,8"`, `"0-3"`, `"local:0"` or `"all"`; a rank that is not chosen does nothing.
+        ranks: who records, as in `chosen_ranks` (`"0,8"`, `"local:0"`); another rank does nothing.
         model: the outermost module, for module paths; None finds it in the first step.
         modules: whether module paths are recorded.
         shapes: whether operators' input shapes are recorded.
@@ -87,7 +88,7 @@ class Tracer(EveryStep):
         self._cycles = Cycles()
         self._ranks = ranks
         self._asked_rank = False
-        self._process: Process | None = None
+        self._who = Who()
         self._options = {
             "record_shapes": shapes,
             "profile_memory": memory,
@@ -120,7 +121,7 @@ class Tracer(EveryStep):
         try:
             self._cycles = Cycles(**self._settings)
             self._started_epoch_s = time.time()
-            if not chosen(self._ranks, self._who()):
+            if not may_be_chosen(self._ranks, self._who.process()):
                 self._over = True
                 return
             if os.environ.get("NSYS_PROFILING_SESSION_ID"):
@@ -172,12 +173,6 @@ class Tracer(EveryStep):
     def _recording(self) -> bool:
         return self._profiling is not None and self._profiling.recording
 
-    def _who(self) -> Process:
-        """This process; its process group may be made after start(), and be gone at the end."""
-        if self._process is None or self._process.rule != "torch.distributed":
-            self._process = this_process()
-        return self._process
-
     def _enter_step(self) -> None:
         cycles = self._cycles
         self._index += 1
@@ -201,7 +196,7 @@ class Tracer(EveryStep):
         if not self._asked_rank:
             # A process group that the job has made since start() knows better who this is.
             self._asked_rank = True
-            if not chosen(self._ranks, self._who()):
+            if not chosen(self._ranks, self._who.process()):
                 self._finish()
                 return
         if self._recording and action == "warmup":
@@ -220,7 +215,7 @@ class Tracer(EveryStep):
 
     def _about(self) -> dict[str, Any]:
         """What a file's name and its rows do not have."""
-        return {**self._who().fields(), "first_step": self._number}
+        return {**self._who.named().fields(), "first_step": self._number}
 
     def _leave_step(self) -> None:
         profiling = self._profiling
@@ -261,7 +256,9 @@ class Tracer(EveryStep):
         try:
             unfinished = self._number if profiling.quieten() else None
             first_step = recorded[0] if recorded else self._number
-            name = trace_name(self.name, self._who(), first_step if self._step_in_name else None)
+            name = trace_name(
+                self.name, self._who.named(), first_step if self._step_in_name else None
+            )
             if profiling.recording and self._history is not None:
                 snapshot = self._history.keep(self.out, name)
                 self._keep(snapshot)
