@@ -24,7 +24,7 @@ from stepscope.floor.path_names import path_names
 from stepscope.floor.quoting import printable
 from stepscope.questions import every, find, of_one_recording
 from stepscope.store.jobs import KeptJob, check_job, kept_jobs
-from stepscope.store.manifest import is_store
+from stepscope.store.manifest import given_path, is_store
 from stepscope.store.open import Store
 from stepscope.store.progress import Progress
 from stepscope.store.standard_input import is_standard_input
@@ -358,7 +358,7 @@ def open_trace(
             raise wrong_argument(
                 f"{one!r} is no path", "give a file's or a folder's, as in 'trace.json'"
             )
-    paths = [Path(one) for one in (path, *further)]
+    paths = [given_path(one) for one in (path, *further)]
     stores = [one for one in paths if is_store(one)]
     files = [one for one in paths if one not in stores]
     if stores and (window is not None or not python_stack):

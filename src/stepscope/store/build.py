@@ -37,6 +37,7 @@ from stepscope.store.manifest import (
     STORE_FILE,
     check_contents,
     check_name,
+    given_path,
     holds_only_a_store,
     is_store,
     listed_files,
@@ -159,23 +160,7 @@ def import_source(
 
 def _paths(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
     given = [source] if isinstance(source, str | os.PathLike) else source
-    return [_given(one) for one in given]
-
-
-def _given(source: str | os.PathLike[str]) -> Path:
-    """The path of a source that was named.
-
-    Raises:
-        SourceError: it was not; an empty name would mean the working directory.
-    """
-    name = os.fspath(source)
-    if not name or "\0" in name:
-        raise SourceError(
-            f"{name!r} is no name of a file or folder",
-            hint="name the recording; `.` is the working directory",
-            slug="no-such-file",
-        )
-    return Path(source)
+    return [given_path(one) for one in given]
 
 
 def _is_working_directory(target: Path) -> bool:

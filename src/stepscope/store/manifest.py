@@ -17,7 +17,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from stepscope.floor.errors import StoreError
+from stepscope.floor.errors import SourceError, StoreError
 from stepscope.floor.quoting import path_text
 from stepscope.schema.tables import STORE_VERSION
 
@@ -51,6 +51,22 @@ ERRORS = {
     ),
     "store-version": "The store was made by a StepScope with other tables. Import the recording again.",
 }
+
+
+def given_path(source: str | os.PathLike[str]) -> Path:
+    """The path of a source that was named.
+
+    Raises:
+        SourceError: it was not; an empty name would mean the working directory.
+    """
+    name = os.fspath(source)
+    if not name or "\0" in name:
+        raise SourceError(
+            f"{name!r} is no name of a file or folder",
+            hint="name the recording; `.` is the working directory",
+            slug="no-such-file",
+        )
+    return Path(source)
 
 
 def check_name(directory: Path) -> None:

@@ -15,7 +15,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from stepscope.floor.errors import SourceError
-from stepscope.formats.container import SPOOLED
 from stepscope.store.progress import Progress
 
 MOST_BYTES = 16 << 30
@@ -57,6 +56,9 @@ def _copied(progress: Progress) -> Iterator[Path]:
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.isatty():
         raise _refused("is a terminal, or closed", "pipe a recording into it, or give a path")
+    # Imported here: what asks a store must not wait for the readers.
+    from stepscope.formats.container import SPOOLED
+
     folder = Path(tempfile.mkdtemp(prefix=SPOOLED))
     try:
         path = folder / "recording"
