@@ -15,7 +15,7 @@ _RANKS = (
 )
 _DIGITS = re.compile(r"(\d+)")
 _ENDINGS = re.compile(
-    r"(?:\.(?:pt|trace|prof|phases|json|gz|zst|zip|tar|tgz|db|nvvp|nvprof|sql|sqlite))+$"
+    r"(?:\.(?:pt|trace|prof|phases|json|gz|zst|zip|tar|tgz|db|nvvp|nvprof|sql|sqlite|nsys-rep|qdrep))+$"
 )
 
 

@@ -30,7 +30,7 @@ MOST_BLANK_BYTES = 64 << 20
 
 ERRORS = {
     "not-a-trace": (
-        "The file is not a trace: an execution trace, an `.nsys-rep`, a picture, or JSON without "
+        "The file is not a trace: an execution trace, an `.ncu-rep`, a picture, or JSON without "
         "`traceEvents`. The message says what it looks like."
     ),
     "unknown-format": (
@@ -115,7 +115,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         name="nsys",
-        title="SQLite export of Nsight Systems (nsys export --type sqlite)",
+        title="report of Nsight Systems, or its SQLite export (nsys export --type sqlite)",
         sniff=nsys_reader.looks_like_nsys,
         peek=nsys_reader.peek,
         read=nsys_reader.read,

@@ -39,8 +39,8 @@ ERRORS = {
     "no-permission": "The file or folder may not be read by this user.",
     "no-recording": (
         "There is no recording in what was given. StepScope reads what `torch.profiler` exports "
-        "(`.json`, `.json.gz`), databases of nvprof, exports of Nsight Systems (`nsys export --type "
-        "sqlite`), what `stepscope record` writes, also in zip and tar archives, and folders of these."
+        "(`.json`, `.json.gz`), databases of nvprof, reports of Nsight Systems and their SQLite exports, "
+        "what `stepscope record` writes, also in zip and tar archives, and folders of these."
     ),
     "no-such-file": "There is no file or folder of this name.",
     "rank-of-many": "One rank was given for several recordings. It can be given for a single one.",

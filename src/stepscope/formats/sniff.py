@@ -40,7 +40,7 @@ _NOTEBOOK = re.compile(rb'"(?:nbformat|cell_type)"\s*:')
 _NSIGHT_SYSTEMS = re.compile(rb"(?i)quadd|nsight systems|nsys-rep|qdrep|qdstrm")
 _TEXT = bytes({7, 8, 9, 10, 12, 13, 27} | set(range(0x20, 0x100)) - {0x7F})
 
-_EXPORT = "nsys export --type sqlite -o report.sqlite FILE"
+EXPORT_A_REPORT = "nsys export --type sqlite -o report.sqlite FILE"
 _ADVICE: dict[str, str] = {
     "empty file": (
         "its writer was killed before it wrote anything, or the disk was full; record it again"
@@ -55,16 +55,16 @@ _ADVICE: dict[str, str] = {
         "pytorch.org/memory_viz shows it; give a trace of steps, as torch.profiler exports it"
     ),
     "pickle": "pickles can run code and are not opened; give the trace that torch.profiler exported",
-    "Nsight Systems report": f"convert it and give what comes out: {_EXPORT}",
+    "Nsight Systems report": f"convert it and give what comes out: {EXPORT_A_REPORT}",
     "unfinished Nsight Systems recording": (
         "Nsight Systems could not finish it; let QdstrmImporter of its version do that, then convert the "
-        f"report and give what comes out: {_EXPORT}"
+        f"report and give what comes out: {EXPORT_A_REPORT}"
     ),
     "SQLite database": (
         "give the database that nvprof wrote (nvprof -o FILE), what nsys export made of a report "
-        f"({_EXPORT}), or a trace of torch.profiler"
+        f"({EXPORT_A_REPORT}), or a trace of torch.profiler"
     ),
-    "Nsight Systems export": f"export the report again: {_EXPORT}",
+    "Nsight Systems export": f"export the report again: {EXPORT_A_REPORT}",
     "Nsight Compute report": "Nsight Compute is not read; give a trace of torch.profiler",
     "Perfetto trace": (
         "this is Perfetto's own format; export JSON instead, "

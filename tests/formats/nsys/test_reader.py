@@ -55,6 +55,12 @@ def test_names_may_be_texts_where_there_are_no_strings(tmp_path):
     assert host(tables, "name") == [("cudaLaunchKernel",)]
 
 
+def test_an_older_table_of_versions_is_read(tmp_path):
+    nsys = Nsys(tmp_path / "r.sqlite").launch(1, 1, "gemm", 5, 6)
+    nsys.connection.execute("ALTER TABLE META_DATA_EXPORT RENAME TO EXPORT_META_DATA")
+    assert nsys.read().facts.tool_version == "2024.5.1.113"
+
+
 def test_an_export_of_few_columns_is_read(nsys):
     nsys.insert("CUPTI_ACTIVITY_KIND_KERNEL", start=10, end=30, shortName=nsys.text("gemm"))
     (row,) = nsys.read().device_event.to_pylist()
@@ -250,7 +256,9 @@ def test_processes_of_two_files_are_ranks_in_the_order_of_files(tmp_path):
 def test_without_device_work_those_that_asked_for_it_are_ranks(nsys):
     nsys.insert("OSRT_API", start=1, end=2, globalTid=global_tid(7, 7), nameId=nsys.text("poll"))
     (member,) = members(nsys.path)
-    assert processes(member) == ["pid 7"]
+    nsys.insert("OSRT_API", start=1, end=2, globalTid=global_tid(9, 9), nameId=nsys.text("read"))
+    assert processes(member) == [""]
+    assert {row["pid"] for row in nsys.read().thread.to_pylist()} == {"7", "9"}
     nsys.insert("NVTX_EVENTS", start=1, end=2, globalTid=global_tid(8, 8), text="step")
     assert processes(member) == ["pid 8"]
 

@@ -33,24 +33,34 @@ _WORK = tuple((table, "globalPid") for table in (KERNELS, COPIES, FILLS, GRAPHS)
 _ASKING = tuple((table, "globalTid") for table in (*CALLS, *NVTX))
 _SYSTEM = ((SYSTEM_CALLS, "globalTid"),)
 
-_MARKS = (b"StringIds", b"TARGET_INFO_", b"META_DATA_EXPORT", b"ENUM_NSYS_", b"NVTX_EVENTS")
+_MARKS = (
+    b"StringIds",
+    b"TARGET_INFO_",
+    b"META_DATA_EXPORT",
+    b"EXPORT_META_DATA",
+    b"ENUM_NSYS_",
+    b"NVTX_EVENTS",
+)
 
 
-def looks_like_nsys(head: bytes) -> bool:
+def looks_like_export(head: bytes) -> bool:
     """Whether a file's first bytes could be an export of Nsight Systems."""
     return head.startswith(MAGIC) and any(mark in head for mark in _MARKS)
 
 
-NSYS = Layout("Nsight Systems", looks_like_nsys, strings=("StringIds", "id", "value"), always=False)
+NSYS = Layout(
+    "Nsight Systems", looks_like_export, strings=("StringIds", "id", "value"), always=False
+)
 
 
 def processes(database: Database) -> dict[str, int | None]:
     """The processes that are ranks, by a name of each, in order of process ids.
 
     Those whose work ran on a device; where there is none, those that made calls to CUDA or have
-    ranges, and else those whose system calls were recorded. A number of None is all rows.
+    ranges. System calls are made by every shell and helper, and do not tell ranks: where there is
+    nothing else, all rows are one rank's, with None for a number.
     """
-    for tables in (_WORK, _ASKING, _SYSTEM):
+    for tables in (_WORK, _ASKING):
         found: set[int] = set()
         for table, column in tables:
             found |= database.distinct(table, column, _BITS)
@@ -66,6 +76,8 @@ def processes(database: Database) -> dict[str, int | None]:
 
 def others(database: Database, ranks: dict[str, int | None]) -> list[int]:
     """Ids of processes that are no ranks and have events: data loaders, launchers."""
+    if None in ranks.values():
+        return []
     found: set[int] = set()
     for table, column in (*_ASKING, *_SYSTEM):
         found |= database.distinct(table, column, _BITS)
@@ -110,8 +122,12 @@ def epoch_of_zero_ns(database: Database) -> int | None:
 
 def exported(database: Database) -> dict[str, str]:
     """What the export says of itself: versions, options."""
-    rows = database.rows("META_DATA_EXPORT", ("name", "value"), name="text", value="text")
-    return {name: value for name, value in rows if name and value is not None}
+    return {
+        name: value
+        for table in ("EXPORT_META_DATA", "META_DATA_EXPORT")
+        for name, value in database.rows(table, ("name", "value"), name="text", value="text")
+        if name and value is not None
+    }
 
 
 def host(database: Database) -> str | None:

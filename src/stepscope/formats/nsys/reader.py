@@ -15,17 +15,20 @@ from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.nsys import export
 from stepscope.formats.nsys.device_rows import canonical, device_events, devices
-from stepscope.formats.nsys.export import NSYS, looks_like_nsys
 from stepscope.formats.nsys.host_rows import Threads, host_calls
 from stepscope.formats.nsys.nvtx_rows import instants, nvtx_ranges
+from stepscope.formats.nsys.report_file import looks_like_report, opened_export
 from stepscope.formats.nvtx.rows import RangeRows
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.sqlite import Database, opened
+from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import EPOCH_NS, READ, Facts, RankTables, ReadReport
 
-__all__ = ["looks_like_nsys", "peek", "processes", "read"]
-
 Row = dict[str, Any]
+
+
+def looks_like_nsys(head: bytes) -> bool:
+    """Whether a file's first bytes could be a report of Nsight Systems, or an export of one."""
+    return export.looks_like_export(head) or looks_like_report(head)
 
 
 def processes(member: Member) -> list[str]:
@@ -34,7 +37,7 @@ def processes(member: Member) -> list[str]:
     Raises:
         SourceError: it cannot be opened or is damaged.
     """
-    with opened(member, NSYS) as database:
+    with opened_export(member) as database:
         return list(export.processes(database))
 
 
@@ -46,7 +49,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     """
     options = options or ReadOptions()
     report = ReadReport()
-    with opened(member, NSYS) as database:
+    with opened_export(member) as database:
         if database.damage is not None:
             report.note(database.damage)
         ranks = export.processes(database)
@@ -101,7 +104,7 @@ def peek(member: Member) -> Facts | None:
     Raises:
         SourceError: it cannot be opened or is damaged.
     """
-    with opened(member, NSYS) as database:
+    with opened_export(member) as database:
         process = _number(member, export.processes(database))
         found: list[int] = []
         for table, column in (
