@@ -26,6 +26,12 @@ CAT = (
     [
         (ADD, "vectorized_elementwise_kernel<CUDAFunctor_add<float>>"),
         (GELU, "vectorized_elementwise_kernel<GeluCUDAKernelImpl>"),
+        (
+            "void at::native::elementwise_kernel<(int)128, (int)2, void at::native::gpu_kernel_impl<at::"
+            "native::fill_cuda(int) [lambda(int) (instance 1)]>(at::TensorIteratorBase &, const T1 &)"
+            "::[lambda(int) (instance 1)]>(int, T3)",
+            "elementwise_kernel<gpu_kernel_impl<fill_cuda>>",
+        ),
         (CAT.replace("{n}", "1"), "CatArrayBatchedCopy<float>"),
         (
             "void cutlass::Kernel2<cutlass_80_gemm>(cutlass_80_gemm::Params)",

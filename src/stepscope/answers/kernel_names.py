@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from stepscope.formats.demangle import demangled
 
 _NAMESPACES = re.compile(r"(?:\w+::)+(?=\w)")
-_LAMBDAS = re.compile(r"(?:(?:::)+(?:lambda|operator)(?: const)?)+(?![\w<])")
+_LAMBDAS = re.compile(r"(?:(?:::| ) ?(?:lambda|operator|const)(?![\w<]))+")
 """Of a lambda, the function that it is written in tells more."""
 _COLONS = re.compile(r"(?:::){2,}")
 _NOISE = re.compile(
@@ -22,9 +22,9 @@ _NOISE = re.compile(
     r"|LoadWith\w*|StoreWith\w*)\b.*"
 )
 """Template arguments that say how a kernel was compiled and not what it does."""
-_CLOSING = {"(": ")", "{": "}"}
+_CLOSING = {"(": ")", "{": "}", "[": "]"}
 _MIRRORED = str.maketrans("()", ")(")
-_LONGEST = 1 << 14
+_LONGEST = 1 << 12
 """Longer names stay as they are: they come from files."""
 
 
@@ -79,6 +79,7 @@ def _inside_brackets(name: str) -> str | None:
     do not match, or where it is longer than any compiler's."""
     if len(name) > _LONGEST:
         return None
+    name = " ".join(name.split())
     levels: list[list[str]] = [[""]]
     position, end = 0, len(name)
     while position < end:
@@ -87,7 +88,7 @@ def _inside_brackets(name: str) -> str | None:
             inside = _matching(name, position)
             if inside is None:
                 return None
-            if sign == "{":
+            if sign != "(":  # {lambda(int)#1}, and Nsight's [lambda(int) (instance 1)]
                 levels[-1][-1] += "lambda" if name.startswith("lambda", position + 1) else ""
             position = inside
         elif sign == "<":
