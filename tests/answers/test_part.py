@@ -79,7 +79,7 @@ def test_anything_else_is_no_window(window):
     assert "1.5s:" in caught.value.hint
 
 
-@pytest.mark.parametrize("pattern", ["", "/", "//", 3, ["aten::mm"]])
+@pytest.mark.parametrize("pattern", ["", "/", "//", "a\udcff", 3, ["aten::mm"]])
 def test_a_pattern_that_names_nothing_is_refused(pattern):
     for asked in ({"name": pattern}, {"under": pattern}):
         with pytest.raises(UsageError, match="names nothing"):

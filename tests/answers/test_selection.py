@@ -29,6 +29,17 @@ def test_anything_else_is_refused(text):
         parse_numbers(text)
 
 
+@pytest.mark.parametrize("text", ["0-999999999999", "0-999999,2000000-2000009"])
+def test_more_numbers_than_a_recording_can_have_are_refused_at_once(text):
+    with pytest.raises(UsageError, match="names more than 1000000 numbers"):
+        parse_numbers(text)
+
+
+def test_a_number_of_thousands_of_digits_is_none():
+    with pytest.raises(UsageError, match="is not a list of numbers"):
+        parse_numbers("9" * 5000)
+
+
 @examples(60)
 @given(st.sets(st.integers(0, 40), min_size=1))
 def test_what_is_written_is_read_back(numbers):

@@ -10,7 +10,7 @@ import pytest
 import stepscope
 from stepscope.api.methods import Asked
 from stepscope.api.trace import Trace
-from stepscope.floor.errors import DamagedSourceError, StoreError, UsageError
+from stepscope.floor.errors import DamagedSourceError, SourceError, StoreError, UsageError
 from stepscope.questions import every
 from stepscope.store.manifest import write_store_file
 from stepscope.store.open import Store
@@ -121,6 +121,26 @@ def test_an_argument_of_another_type_is_refused_in_our_words(store, given):
 def test_what_is_no_path_is_refused_in_our_words():
     with pytest.raises(UsageError, match="no path"):
         stepscope.open(7)
+
+
+@pytest.mark.parametrize("name", ["", "a\0b"])
+def test_an_empty_name_is_not_the_working_directory(name):
+    with pytest.raises(SourceError, match="is no name of a file or folder"):
+        stepscope.open(name)
+
+
+def test_what_is_no_sql_is_refused_in_our_words(store):
+    with pytest.raises(UsageError, match="3 is no SQL"):
+        Trace(store).sql(3)
+
+
+def test_what_is_no_recording_cannot_be_compared(store):
+    with pytest.raises(UsageError, match="3 is no recording"):
+        stepscope.diff(Trace(store), 3)
+
+
+def test_more_rows_than_a_machine_counts_are_all(store):
+    assert len(Trace(store).sources(top=10**30)) == len(Trace(store).sources())
 
 
 def test_people_can_ask_what_a_column_means(store):

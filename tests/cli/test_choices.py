@@ -42,6 +42,7 @@ def test_columns_may_have_spaces_around_them():
     assert column_names(None) is None
 
 
-def test_standard_input_is_not_advised_to_be_read_again():
+def test_sources_are_typed_again_so_that_they_can_be_pasted():
     assert typed_sources(["-"]) == "SRC"
+    assert typed_sources(["-dash.json"]) == "./-dash.json"
     assert typed_sources(["a b.json", "-"], "one") == "'a b.json' SRC --job one"

@@ -221,6 +221,27 @@ def test_a_folder_of_many_jobs_is_told_apart_without_comparing_each_with_all(tmp
     assert len(jobs(tmp_path)) == MOST_JOBS + 20
 
 
+def test_a_file_that_several_paths_lead_to_is_read_once(tmp_path, monkeypatch):
+    write(tmp_path / "a.json")
+    (tmp_path / "latest.json").symlink_to("a.json")
+    monkeypatch.chdir(tmp_path)
+    found = jobs(Path("a.json"), tmp_path / "a.json", tmp_path)
+    assert found == {"a": [("a.json", -1, 0, "single")]}
+
+
+def test_phases_and_inline_events_of_one_process_are_of_one_job(tmp_path):
+    process = {"host_name": "node1", "pid": 7, "rank": 0, "world_size": 1, "start_epoch_ns": 10**18}
+    for kind, more in (
+        ("inline", {"timeline": {}}),
+        ("phases", {"counted_steps": 9, "step": {"mean_ns": 5.0}}),
+    ):
+        document = {"format": f"stepscope.{kind}", "version": 1, **process, **more}
+        ending = "prof" if kind == "inline" else kind
+        (tmp_path / f"node1.0.{ending}.json").write_text(json.dumps(document))
+    (files,) = jobs(tmp_path).values()
+    assert [(rank, span) for _, rank, span, _ in files] == [(0, 0), (0, 1)]
+
+
 @pytest.mark.traces
 def test_shared_traces_are_told_apart_as_they_were_recorded(tmp_path, shared_traces):
     kineto = shared_traces / "kineto"

@@ -182,7 +182,7 @@ def _part(table: Table, top: int | None, columns: Sequence[str] | None, sort: st
     """The first rows and some columns of an answer, in the order that was asked for."""
     if sort is not None:
         table = table.sort(sort)
-    rows = table.arrow if top is None else table.arrow.slice(0, top)
+    rows = table.arrow if top is None else table.arrow.slice(0, min(top, len(table.arrow)))
     if columns is not None:
         for name in columns:
             if name not in rows.column_names:
@@ -257,7 +257,8 @@ def as_declared(question: Question, rows: pa.Table) -> pa.Table:
 
 def _check_columns(columns: Sequence[str], question: Question) -> None:
     known = [c.name for c in question.columns]
-    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+    several = isinstance(columns, Iterable) and not isinstance(columns, str)
+    if not several or not all(isinstance(name, str) for name in columns):
         raise wrong_argument(
             f"columns={columns!r} is no list of names", f"give some, as in columns=[{known[0]!r}]"
         )

@@ -149,7 +149,7 @@ def part(name: Any = None, under: Any = None, window: Any = None) -> Part:
         UsageError: a pattern or a window that is none.
     """
     for filter_name, pattern in (("name", name), ("under", under)):
-        if pattern is not None and (not isinstance(pattern, str) or pattern in ("", "/", "//")):
+        if pattern is not None and not _is_pattern(pattern):
             raise UsageError(
                 f"{filter_name}={pattern!r} names nothing",
                 hint="give a name, as in aten::mm, '*gemm*' or '/sgemm|hgemm/'",
@@ -160,6 +160,14 @@ def part(name: Any = None, under: Any = None, window: Any = None) -> Part:
     elif window is not None:
         window = _window(window)
     return Part(name, under, window)
+
+
+def _is_pattern(given: Any) -> bool:
+    """Whether it can be the pattern of a name: a text that is valid Unicode, and not empty."""
+    if not isinstance(given, str) or given in ("", "/", "//"):
+        return False
+    # A surrogate is a byte of the command line that was no UTF-8; no recorded name has one.
+    return not any("\ud800" <= letter <= "\udfff" for letter in given)
 
 
 def parse_window(text: str) -> tuple[int, int]:

@@ -34,20 +34,34 @@ ERRORS = {
 }
 
 
+MOST_NUMBERS = 1_000_000
+"""So many ranks or steps can be chosen at once; a recording has fewer."""
+_MOST_DIGITS = 18
+
+
 def parse_numbers(text: str) -> tuple[int, ...]:
     """`"0,2-5"` to `(0, 2, 3, 4, 5)`: numbers and ranges, both ends included, in order, once each.
 
     Raises:
-        UsageError: the text is not of that form, or a range runs backwards.
+        UsageError: the text is not of that form, a range runs backwards, or they are too many.
     """
     numbers: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise _bad_numbers(text)
-        if dash and int(last) < int(first):
+        if max(len(first), len(last)) > _MOST_DIGITS:
             raise _bad_numbers(text)
-        numbers.update(range(int(first), int(last or first) + 1))
+        start, end = int(first), int(last or first)
+        if end < start:
+            raise _bad_numbers(text)
+        if len(numbers) + end - start >= MOST_NUMBERS:
+            raise UsageError(
+                f"{text!r} names more than {MOST_NUMBERS} numbers",
+                hint="leave the option out to have all",
+                slug="bad-number-list",
+            )
+        numbers.update(range(start, end + 1))
     return tuple(sorted(numbers))
 
 
@@ -108,7 +122,8 @@ def check_known(
         UsageError: one of them is not known. Says which there are.
     """
     numbers = sorted(set(wanted))
-    missing = [number for number in numbers if number not in known]
+    held = set(known)
+    missing = [number for number in numbers if number not in held]
     if missing:
         raise UsageError(
             f"no {what} {numbers_text(missing)} in {of}",

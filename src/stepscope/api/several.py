@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from stepscope.answers.declare import Question
 from stepscope.answers.jobs import NAME_FILES, several_jobs
 from stepscope.answers.part import EVERYTHING, Part, part
 from stepscope.answers.scope import Recording
+from stepscope.answers.selection import wrong_argument
 from stepscope.answers.table import Table
 from stepscope.api.inline_profiles import trace_of_profiles
 from stepscope.api.trace import Trace, open_trace
@@ -81,6 +82,10 @@ def opened(source: Source, stack: ExitStack, **reading: Any) -> Trace:
     if isinstance(source, str | os.PathLike):
         source = stack.enter_context(open_trace(source, **reading))
     elif not isinstance(source, Trace):
+        if not isinstance(source, Iterable):
+            raise wrong_argument(
+                f"{source!r} is no recording", "give a path, as in 'trace.json', or an open trace"
+            )
         source = stack.enter_context(trace_of_profiles(source))
     check_one_job(source)
     return source

@@ -166,6 +166,8 @@ class Trace(QuestionMethods):
         Raises:
             UsageError: the text is no such statement, or it does not work.
         """
+        if not isinstance(text, str):
+            raise wrong_argument(f"{text!r} is no SQL", "give a text: 'SELECT * FROM step'")
         if "duckdb_" in text.lower():  # only DuckDB's own catalogue shows what columns mean
             self.store.comment()
         with (
@@ -359,7 +361,7 @@ def open_trace(
                 f"{one!r} is no path", "give a file's or a folder's, as in 'trace.json'"
             )
     paths = [given_path(one) for one in (path, *further)]
-    stores = [one for one in paths if is_store(one)]
+    stores = list(dict.fromkeys(one for one in paths if is_store(one)))
     files = [one for one in paths if one not in stores]
     if stores and (window is not None or not python_stack):
         raise UsageError(

@@ -85,8 +85,12 @@ def sources_argument(command: Command) -> Command:
 
 def typed_sources(sources: Sequence[str], job: str | None = None) -> str:
     """Files and folders, and the job, as they are typed again; standard input is gone, and `SRC` instead."""
-    named = ["SRC" if source == "-" else source for source in sources]
+    named = ["SRC" if source == "-" else _no_option(source) for source in sources]
     return shlex.join([*named, *(() if job is None else ("--job", job))])
+
+
+def _no_option(source: str) -> str:
+    return f"./{source}" if source.startswith("-") else source
 
 
 def form_options(command: Command) -> Command:

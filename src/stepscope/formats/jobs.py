@@ -157,7 +157,11 @@ class Job:
         timed, rank = one.format.timed, self._rank(one)
         of_rank = self._of_rank.get((rank, timed), [])
         if rank is not None and of_rank:
-            return not any(one.is_of_another_process(of) or one.overlaps(of) for of in of_rank)
+            # What a job timed itself comes in several kinds, one of each at the same time.
+            alike = [of for of in of_rank if timed or of.format is one.format]
+            return not any(map(one.is_of_another_process, of_rank)) and not any(
+                map(one.overlaps, alike)
+            )
         recorded = self._recorded.get(timed)
         if recorded is None or one.start_ns is None:
             return True

@@ -10,6 +10,7 @@ is kept with the rank.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -105,7 +106,7 @@ def find_run(*paths: Path, rank: int | None = None) -> Run:
     Raises:
         SourceError: there is no recording, or a path cannot be read.
     """
-    files = list(dict.fromkeys(file for path in paths for file in _files(path)))
+    files = _once(file for path in paths for file in _files(path))
     named = ", ".join(map(called, paths))
     found: list[tuple[Member, Format]] = []
     run = Run()
@@ -187,6 +188,14 @@ def _files(path: Path) -> list[Path]:
             f"{path}: the folder is empty", hint="give a folder with traces", slug="no-recording"
         )
     return files
+
+
+def _once(files: Iterable[Path]) -> list[Path]:
+    """The files, each once, however many paths and links lead to it."""
+    once: dict[str, Path] = {}
+    for file in files:
+        once.setdefault(os.path.realpath(file), file)
+    return list(once.values())
 
 
 def _among(skipped: int) -> str:

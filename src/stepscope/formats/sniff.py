@@ -37,6 +37,8 @@ _EXECUTION_TRACE = re.compile(
 )
 _MEMORY_SNAPSHOT = re.compile(rb"(?:segments|device_traces|allocator_settings)")
 _NOTEBOOK = re.compile(rb'"(?:nbformat|cell_type)"\s*:')
+_SECTION = re.compile(rb"\[(?!(?:null|true|false)\b)[A-Za-z][^\n\[\]{}]*\][ \t\r]*(?:\n|$)")
+"""The first line of a file of settings, as in `[Unit]`; an array of JSON has events or values instead."""
 _NSIGHT_SYSTEMS = re.compile(rb"(?i)quadd|nsight systems|nsys-rep|qdrep|qdstrm")
 _TEXT = bytes({7, 8, 9, 10, 12, 13, 27} | set(range(0x20, 0x100)) - {0x7F})
 
@@ -127,7 +129,7 @@ def what_is(head: bytes, name: str = "") -> str:
     if _PICKLE.match(head):
         return "CUDA memory snapshot" if _MEMORY_SNAPSHOT.search(head[:4096]) else "pickle"
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n\x00")
-    if start[:1] in (b"{", b"["):
+    if start[:1] in (b"{", b"[") and not _SECTION.match(start):
         return _kind_of_json(start)
     if _HTML.match(head[:4096]):
         return "HTML or XML page"
