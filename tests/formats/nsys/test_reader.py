@@ -292,6 +292,16 @@ def test_changes_that_lie_beside_the_export_are_named(nsys):
     assert nsys.read().report.damage == {"unfinished_database": 1}
 
 
+def test_more_processes_than_a_node_has_are_damage(nsys):
+    nsys.launch(1, 1, "gemm", 5, 6)
+    nsys.connection.execute(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) "
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL(start, end, globalPid) SELECT i, i + 1, i << 24 FROM n"
+    )
+    with pytest.raises(SourceError, match="5001 processes"):
+        processes(next(members(nsys.path)))
+
+
 def test_views_and_virtual_tables_are_not_read(nsys):
     nsys.launch(1, 1, "gemm", 5, 6)
     nsys.connection.execute("CREATE VIEW CUPTI_ACTIVITY_KIND_MEMSET AS SELECT 1 AS start, 2 AS end")

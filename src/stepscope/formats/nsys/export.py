@@ -13,12 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stepscope.floor.errors import SourceError
 from stepscope.formats.sqlite import MAGIC, Database, Layout, Only
 from stepscope.formats.tables import EPOCH_NS
 
 LATEST_NS = 1 << 62
 _BITS = 24
 _LOW = (1 << _BITS) - 1
+_MOST_PROCESSES = 4096
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -65,6 +67,12 @@ def processes(database: Database) -> dict[str, int | None]:
         for table, column in tables:
             found |= database.distinct(table, column, _BITS)
         if found:
+            if len(found) > _MOST_PROCESSES:
+                raise SourceError(
+                    f"an export of Nsight Systems with work of {len(found)} processes: no node has as many",
+                    hint="copy it again, or export the report again",
+                    slug="database-damaged",
+                )
             ordered = sorted(found, key=lambda number: (pid_of(number), number))
             twice = len({pid_of(number) for number in ordered}) < len(ordered)
             return {

@@ -84,6 +84,7 @@ def _read(
         elif kinds.get(kind) == "Category":
             categories[domain, category] = text or registered or ""
     parsed: dict[str, Marker] = {}
+    shared: dict[tuple[int, int], dict[str, str]] = {}
     numbers = threads.numbers(rows["globalTid"]).to_pylist()
     for (kind, start, end, text, registered, tid, domain, category), thread in zip(
         listed, numbers, strict=True
@@ -96,14 +97,10 @@ def _read(
             report.dropped += 1
             continue
         name = registered if text is None else text
-        others = {
-            key: value
-            for key, value in (
-                ("domain", domains.get(domain)),
-                ("category", categories.get((domain, category))),
-            )
-            if value
-        }
+        others = shared.get((domain, category))
+        if others is None:
+            named = {"domain": domains.get(domain), "category": categories.get((domain, category))}
+            others = shared[domain, category] = {key: word for key, word in named.items() if word}
         if word == "Mark":
             marks.append(_mark(start, name or _NAMELESS, tid, others))
             continue
