@@ -173,8 +173,9 @@ def grid_lines(
         cells = [[row[i] for i in kept] for row in cells]
     widths = _widths(shown, labels, cells, width)
     for i, column in enumerate(shown):
-        if column.kernels:
-            _replace(cells, i, cut_apart([row[i] for row in cells], widths[i]))
+        texts = [row[i] for row in cells]
+        if column.kernels or (not in_sentences and _look_alike(texts, widths[i])):
+            _replace(cells, i, cut_apart(texts, widths[i]))
     lines = [Line(_joined(labels, shown, widths), "head")]
     for row in cells:
         parts = _broken(row, shown, widths) if in_sentences else [row]
@@ -191,6 +192,12 @@ def _is_shown(column: Column, rows: Sequence[Row]) -> bool:
     if column.shown == "varying":
         return len({row[column.name] for row in rows}) > 1
     return column.shown
+
+
+def _look_alike(texts: Sequence[str], width: int) -> bool:
+    """Whether different texts would be the same when shortened."""
+    different = set(texts)
+    return len({shortened(text, width) for text in different}) < len(different)
 
 
 def _replace(cells: list[list[str]], position: int, texts: list[str]) -> None:
