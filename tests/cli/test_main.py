@@ -56,6 +56,14 @@ def test_a_shell_is_told_what_may_come_next(run, monkeypatch, words, offered):
     assert set(offered) <= {line.removeprefix("plain,") for line in run().out.splitlines()}
 
 
+def test_what_is_missing_is_told_without_a_tab(run):
+    """A tab would be shown as a character that cannot be printed."""
+    ran = run("completion")
+    assert ran.code == 2
+    assert "    bash" in ran.err
+    assert "\N{REPLACEMENT CHARACTER}" not in ran.err
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script_for_the_shell(run, shell):
     ran = run("completion", shell)

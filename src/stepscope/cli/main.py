@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         words = io.StringIO()
         error.show(words)
-        say(words.getvalue().rstrip("\n"))
+        say(words.getvalue().rstrip("\n").expandtabs(4))
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         say("stepscope: interrupted")

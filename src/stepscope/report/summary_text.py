@@ -231,13 +231,12 @@ def _top_lists(lists: list[tuple[str, list[Row]]], room: int, width: int) -> lis
         fair = (room - len(lines)) // (len(lists) - position) - 1
         if fair < 1:
             continue
-        lines.append(
-            Line(
-                _top_line(f"{title} by {rows[0]['text']}", "time", "share", "calls", width), "head"
-            )
-        )
+        of_kernels = title == _LISTS["kernels"]
+        times = "count" if of_kernels else "calls"  # as the questions call these
+        head = _top_line(f"{title} by {rows[0]['text']}", "time", "share", times, width)
+        lines.append(Line(head, "head"))
         names = [one_line(row["item"]) for row in rows[:fair]]
-        if title == _LISTS["kernels"]:
+        if of_kernels:
             names = cut_apart(short_names(names), _room(width) - 2)
         lines += [
             Line(
