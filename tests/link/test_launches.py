@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepscope.link.launches import _begun
+
 
 def test_kernel_belongs_to_the_launch_of_its_correlation(recording):
     operator = recording.operator("aten::mm", 0, 100)
@@ -148,3 +154,31 @@ def test_kernel_of_no_duration_was_launched_all_the_same(recording):
     recording.launch(10, 20, 5)
     recording.kernel(50, 50, 5)
     assert recording.link().host(operator)["device_ns"] == 0
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 10)), max_size=12),
+)
+def test_calls_of_a_number_that_have_started_are_those_that_counting_finds(calls, asked):
+    asked = [(group % len(calls), moment) for group, moment in asked]
+    calls = [sorted(starts) for starts in calls]
+    count = np.array([len(starts) for starts in calls])
+    begun = _begun(
+        np.cumsum(count) - count,
+        count,
+        np.concatenate(calls),
+        np.array([group for group, _ in asked], dtype=np.int64),
+        np.array([moment for _, moment in asked], dtype=np.int64),
+    )
+    assert begun.tolist() == [
+        sum(start <= moment for start in calls[group]) for group, moment in asked
+    ]
+
+
+def test_one_number_for_all_calls_takes_no_memory_for_each_pair():
+    many = 200_000  # compared each with each they were 320 GB
+    ones = np.zeros(many, dtype=np.int64)
+    times = np.arange(many)
+    begun = _begun(np.array([0]), np.array([many]), times, ones, times)
+    assert begun[-1] == many

@@ -88,12 +88,29 @@ def _by_correlation(host: Host, device: Device, position: Int32s, launch: Int32s
     )
     several = np.flatnonzero(best[group] > 1)
     if len(several):
-        count = best[group[several]]
-        before = np.cumsum(count) - count
-        candidate = np.arange(int(count.sum())) + np.repeat(first[group[several]] - before, count)
-        begun = host.start[place[candidate]] <= np.repeat(device.start[linked[several]], count)
-        ahead = np.add.reduceat(begun.astype(np.int64), before)
+        start = host.start[place]
+        ahead = _begun(first, best, start, group[several], device.start[linked[several]])
         launch[linked[several]] = place[first[group[several]] + np.maximum(ahead - 1, 0)]
+
+
+def _begun(first: Int64s, count: Int64s, start: Int64s, group: Int64s, moment: Int64s) -> Int64s:
+    """For each (group, moment), how many of the group's calls have started by then.
+
+    The calls of group `g` are `count[g]` from `first[g]` on, in order of `start`. Sorted together and not
+    compared each with each: a file may give all its calls one number.
+    """
+    groups = np.unique(group)
+    calls = count[groups]
+    before = np.cumsum(calls) - calls
+    of_call = np.repeat(groups, calls)
+    place = np.arange(len(of_call)) - np.repeat(before, calls) + first[of_call]
+    is_asked = np.arange(len(of_call) + len(group)) >= len(of_call)
+    moments = np.concatenate((start[place], moment))
+    order = np.lexsort((is_asked, moments, np.concatenate((of_call, group))))
+    begun = np.empty(len(order), dtype=np.int64)
+    begun[order] = np.cumsum(~is_asked[order])
+    result: Int64s = begun[len(of_call) :] - before[np.searchsorted(groups, group)]
+    return result
 
 
 _NUMBER = re.compile(r"-?\d+")
