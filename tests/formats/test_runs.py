@@ -146,3 +146,12 @@ def test_folder_without_recordings_says_so(tmp_path):
 def test_missing_path_says_so(tmp_path):
     with pytest.raises(SourceError, match="no such"):
         find_run(tmp_path / "nowhere")
+
+
+def test_a_list_without_events_is_no_rank_unless_it_says_so(tmp_path):
+    write(tmp_path / "a.json", rank=0)
+    (tmp_path / "b.json").write_text("[]")
+    (tmp_path / "c.json").write_text('{"traceEvents": [], "distributedInfo": {"rank": 1}}')
+    assert [(name, rank) for name, rank, *_ in ranks(tmp_path)] == [("a.json", 0), ("c.json", 1)]
+    ((skipped, reason),) = find_run(tmp_path).skipped
+    assert (skipped, reason) == (str(tmp_path / "b.json"), "no trace events")

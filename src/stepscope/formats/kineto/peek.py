@@ -23,7 +23,7 @@ _LONGEST_NS = 86_400 * 10**9
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of itself, or None when it holds no events.
+    """What the file says of itself, or None when it holds no events and does not say whose they were.
 
     Of `start_epoch_ns` only the base is known, to the first event's microsecond, which is enough to
     put several recordings of one rank in order; `end_epoch_ns` is known where the file had to be read
@@ -60,6 +60,8 @@ def _peeked(member: Member, *, through: bool) -> Facts | None:
                 last = piece
             metadata, _ = read_metadata(slices.head, slices.tail)
             found = facts(metadata, member.label)
+        if first is None and slices.closed and found.rank is None:
+            return None
     text = first.text if first else b""
     if found.rank is not None:
         found.rank_rule = "distributedInfo"
