@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -195,11 +196,9 @@ class _TreeSampler(threading.Thread):
 def _tree(root: int) -> list[int]:
     found = [root]
     for pid in found:
-        for children in Path(f"/proc/{pid}/task").glob("*/children"):
-            try:
+        with suppress(OSError):  # the process or the thread ended meanwhile
+            for children in Path(f"/proc/{pid}/task").glob("*/children"):
                 found += [int(child) for child in children.read_text().split()]
-            except OSError:
-                continue  # the thread ended meanwhile
     return found
 
 
