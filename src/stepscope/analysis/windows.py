@@ -2,11 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 
-from stepscope.analysis.recording import Array, Columns
+from stepscope.analysis.recording import (
+    Array,
+    Columns,
+    groups,
+    rank_batches,
+    recorded_times,
+    steps_of,
+)
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
 
 _MOST_BUCKETS = 100
+
+
+class DeviceWindows(NamedTuple):
+    """A device with its work, and the windows over which it is looked at.
+
+    Args:
+        key: rank and span.
+        device: index of the device in its process.
+        work: its device events.
+        numbers: of each window, the step; None for windows that are no step.
+        start: their starts (ns).
+        end: their ends (ns).
+    """
+
+    key: tuple[int, int]
+    device: int
+    work: Columns
+    numbers: list[int | None]
+    start: Array
+    end: Array
+
+
+def devices_in_windows(
+    scope: Scope,
+    whole: Scope,
+    by: str,
+    work_of: Callable[[Scope, str], dict[tuple[int, int], Columns]],
+) -> Iterator[DeviceWindows]:
+    """Each device of each rank and span that has steps, with the windows that were asked for.
+
+    Args:
+        scope: what was asked about.
+        whole: the same with all of its work (`every_step`).
+        by: as `windows` takes it.
+        work_of: reads the device events of some ranks, by rank and span.
+    """
+    everything = scope.steps is None and not scope.part
+    for ranks in rank_batches(scope.ranks):
+        chosen = steps_of(scope, ranks)
+        device = work_of(whole, ranks)
+        recorded = recorded_times(whole, device, ranks) if by == "time" and everything else {}
+        for key, work in device.items():
+            if key not in chosen:
+                continue
+            found = windows(by, chosen[key], recorded.get(key), all_steps=everything)
+            for (index,), own in groups(work, "device").items():
+                yield DeviceWindows(key, index, own, *found)
 
 
 def windows(

@@ -98,33 +98,18 @@ def queue(scope: Scope, by: str = "stream") -> pa.Table:
     """
     from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.gaps import launched_work
-    from stepscope.analysis.recording import (
-        every_step,
-        groups,
-        rank_batches,
-        recorded_times,
-        steps_of,
-    )
-    from stepscope.analysis.windows import windows
+    from stepscope.analysis.recording import every_step, groups
+    from stepscope.analysis.windows import devices_in_windows
 
     def rows(whole: Scope) -> Iterator[list[Any]]:
-        for ranks in rank_batches(scope.ranks):
-            chosen = steps_of(scope, ranks)
-            device = launched_work(whole, ranks)
-            everything = scope.steps is None and not scope.part
-            recorded = recorded_times(whole, device, ranks) if by == "time" and everything else {}
-            for key, work in device.items():
-                if key not in chosen:
-                    continue
-                numbers, start, end = windows(
-                    by, chosen[key], recorded.get(key), all_steps=everything
-                )
-                for (index,), own in groups(work, "device").items():
-                    streams: dict[int | None, Columns] = {None: own}
-                    streams |= {stream: part for (stream,), part in groups(own, "stream").items()}
-                    for stream, part in streams.items():
-                        for window in _figures(part, numbers, start, end, together=by == "stream"):
-                            yield [*key, index, stream, *(window[name] for name in figures)]
+        for one in devices_in_windows(scope, whole, by, launched_work):
+            streams: dict[int | None, Columns] = {None: one.work}
+            streams |= {stream: part for (stream,), part in groups(one.work, "stream").items()}
+            for stream, part in streams.items():
+                for window in _figures(
+                    part, one.numbers, one.start, one.end, together=by == "stream"
+                ):
+                    yield [*one.key, one.device, stream, *(window[name] for name in figures)]
 
     left_out = {"step", "start_ns"} - set(_OF_WINDOWS[by])
     names = [column.name for column in _COLUMNS if column.name not in left_out]

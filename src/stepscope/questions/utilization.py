@@ -90,38 +90,20 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
     """
     from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.kernel_use import use_of_kernels
-    from stepscope.analysis.recording import (
-        device_work,
-        every_step,
-        groups,
-        rank_batches,
-        recorded_times,
-        steps_of,
-    )
-    from stepscope.analysis.windows import windows
+    from stepscope.analysis.recording import device_work, every_step
+    from stepscope.analysis.windows import devices_in_windows
 
     def rows(whole: Scope) -> Iterator[list[Any]]:
-        for ranks in rank_batches(scope.ranks):
-            chosen = steps_of(scope, ranks)
-            device = device_work(whole, ranks)
-            everything = scope.steps is None and not scope.part
-            recorded = recorded_times(whole, device, ranks) if by == "time" and everything else {}
-            for key, work in device.items():
-                if key not in chosen:
-                    continue
-                numbers, start, end = windows(
-                    by, chosen[key], recorded.get(key), all_steps=everything
-                )
-                for (index,), own in groups(work, "device").items():
-                    use = use_of_kernels(own, start, end)
-                    if by == "device":
-                        use = use.total()
-                    lengths = zip(
-                        start[: len(use.window_ns)], use.window_ns, use.kernel_ns, strict=True
-                    )
-                    for number, times, ratios in zip(numbers, lengths, use.ratios(), strict=True):
-                        step = [number] if by == "step" else []
-                        yield [*key, index, *step, *map(int, times), *ratios]
+        for one in devices_in_windows(scope, whole, by, device_work):
+            use = use_of_kernels(one.work, one.start, one.end)
+            if by == "device":
+                use = use.total()
+            lengths = zip(
+                one.start[: len(use.window_ns)], use.window_ns, use.kernel_ns, strict=True
+            )
+            for number, times, ratios in zip(one.numbers, lengths, use.ratios(), strict=True):
+                step = [number] if by == "step" else []
+                yield [*one.key, one.device, *step, *map(int, times), *ratios]
 
     with every_step(scope) as whole:
         names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]
