@@ -88,6 +88,30 @@ class QuestionMethods(ABC):
         """
         return self.ask("device-time", by=by, **asked)
 
+    def gpu_summary(
+        self,
+        *,
+        by: Literal["name", "operation"] = "name",
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """How long did kernels, copies and fills take, in one table as nvprof and nsys stats have it?
+
+        Args:
+            by: what a row is: a name, or an operation.
+
+        Columns: name, operation, count, total_ns, share_ratio, mean_ns, median_ns, min_ns,
+        max_ns, std_ns.
+        """
+        return self.ask("gpu-summary", by=by, **asked)
+
+    def api_summary(self, **asked: Unpack[Asked]) -> Table:
+        """How long did each call to the device's runtime and driver take on the host?
+
+        Columns: name, api, count, total_ns, share_ratio, mean_ns, median_ns, min_ns, max_ns,
+        std_ns.
+        """
+        return self.ask("api-summary", **asked)
+
     def operators(
         self,
         *,
@@ -121,8 +145,8 @@ class QuestionMethods(ABC):
 
         Columns: name, kind, graph_id, graph_node_id, grid, block, registers_per_thread,
         shared_memory_bytes, priority, source_file, backend, launch_options, compiled_graph,
-        operator, frame, call_stack, count, total_ns, share_ratio, mean_ns, std_ns, min_ns,
-        median_ns, max_ns, blocks_per_sm, occupancy_ratio, occupancy_limit,
+        operator, frame, call_stack, count, total_ns, share_ratio, mean_ns, median_ns, min_ns,
+        max_ns, std_ns, blocks_per_sm, occupancy_ratio, occupancy_limit,
         tensor_core_eligible_ratio, tensor_core_used, library, fused_operators.
         """
         return self.ask("kernels", by=by, **asked)

@@ -20,6 +20,8 @@ ALL = (
     "summary",
     "steps",
     "device_time",
+    "gpu_summary",
+    "api_summary",
     "operators",
     "kernels",
     "short_kernels",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stepscope.analysis.attribution import LABELLED_WORK
 from stepscope.analysis.kernel_traits import ELIGIBLE, KERNELS, TRAITS
 from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.durations import STATISTICS, statistics
 from stepscope.formats.evidence import DEVICE_WORK
 
 if TYPE_CHECKING:
@@ -126,14 +127,7 @@ def _weighted(column: str) -> str:
         ),
         Column("frame", "text", "innermost frame of that operator's Python call stack"),
         Column("call_stack", "text", "that call stack, innermost frame first", shown=False),
-        Column("count", "int", "how often it ran", "count"),
-        Column("total_ns", "int", "summed duration", "ns", sums=True),
-        Column("share_ratio", "float", "its part of the summed duration of all kernels", "ratio"),
-        Column("mean_ns", "float", "mean duration", "ns"),
-        Column("std_ns", "float", "sample standard deviation of the duration", "ns", shown=False),
-        Column("min_ns", "int", "shortest duration", "ns"),
-        Column("median_ns", "float", "median duration", "ns", shown=False),
-        Column("max_ns", "int", "longest duration", "ns"),
+        *statistics("kernels", detailed=False),
         Column("blocks_per_sm", "float", "blocks per multiprocessor, mean weighted by duration"),
         Column(
             "occupancy_ratio",
@@ -212,14 +206,7 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
         WITH traits AS ({TRAITS})
         SELECT
             {shown},
-            count(*) AS count,
-            sum(dur_ns)::BIGINT AS total_ns,
-            sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio,
-            avg(dur_ns) AS mean_ns,
-            stddev_samp(dur_ns) AS std_ns,
-            min(dur_ns) AS min_ns,
-            median(dur_ns) AS median_ns,
-            max(dur_ns) AS max_ns,
+            {STATISTICS},
             {_weighted("blocks_per_sm")} AS blocks_per_sm,
             {_weighted("occupancy_ratio")} AS occupancy_ratio,
             string_agg(DISTINCT occupancy_limit, '; ' ORDER BY occupancy_limit) AS occupancy_limit,

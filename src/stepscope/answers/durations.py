@@ -1,0 +1,37 @@
+"""How long the events of a row took: columns and SQL that every table of such statistics shares."""
+
+from __future__ import annotations
+
+from stepscope.answers.declare import Column
+
+STATISTICS = """
+    count(*) AS count,
+    sum(dur_ns)::BIGINT AS total_ns,
+    sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio,
+    avg(dur_ns) AS mean_ns,
+    median(dur_ns) AS median_ns,
+    min(dur_ns) AS min_ns,
+    max(dur_ns) AS max_ns,
+    stddev_samp(dur_ns) AS std_ns
+"""
+"""What `statistics` declares, of grouped rows that have a `dur_ns`. The standard deviation is that of a
+sample (divided by n - 1), as in pandas and `nsys stats`, and NULL for one event."""
+
+
+def statistics(what: str, *, detailed: bool = True) -> tuple[Column, ...]:
+    """The columns of `STATISTICS`.
+
+    Args:
+        what: the events that are counted, in the plural.
+        detailed: whether a terminal shows the median and the standard deviation, too.
+    """
+    return (
+        Column("count", "int", f"number of {what}", "count"),
+        Column("total_ns", "int", "summed duration", "ns", sums=True),
+        Column("share_ratio", "float", f"its part of the summed duration of all {what}", "ratio"),
+        Column("mean_ns", "float", "mean duration", "ns"),
+        Column("median_ns", "float", "median duration", "ns", shown=detailed),
+        Column("min_ns", "int", "shortest duration", "ns"),
+        Column("max_ns", "int", "longest duration", "ns"),
+        Column("std_ns", "float", "sample standard deviation of the duration", "ns", detailed),
+    )

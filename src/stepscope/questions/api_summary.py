@@ -1,0 +1,46 @@
+"""`api-summary`: what calls to the device's runtime and driver cost the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.answers.declare import Column, question
+from stepscope.answers.durations import STATISTICS, statistics
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+
+
+@question(
+    "api-summary",
+    "How long did each call to the device's runtime and driver take on the host?",
+    (
+        Column("name", "text", "name of the call"),
+        Column("api", "text", "cuda_runtime, cuda_driver, ..., as Kineto spells it", shown=False),
+        *statistics("calls"),
+    ),
+    rests_on=("host-times",),
+    about="events",
+    fills="Record with nvprof, with nsys --trace=cuda, or with torch.profiler.ProfilerActivity.CUDA.",
+)
+def api_summary(scope: Scope) -> pa.Table:
+    """Every call to the runtime and the driver that the recording has, of all asked ranks and threads
+    together, the largest summed duration first. It is the part `API calls` of nvprof's summary, and
+    `cuda_api_sum` of `nsys stats` (`cudaapisum` until 2022); `share_ratio` is their `Time (%)`, a part of
+    the time of all calls listed.
+
+    A call's duration is the host's: one that launches work returns before the work is done, and one
+    that waits lasts as long as the device does. A driver call that a runtime call made, where both were
+    recorded, counts in both rows. How long launches take until their kernels are done is in `launches`.
+    Kineto records the calls that have to do with device work, and only where it recorded the device; nvprof
+    and Nsight Systems record all of them.
+    """
+    return scope.sql(
+        f"""
+        SELECT name, category AS api, {STATISTICS}
+        FROM host_event WHERE kind = 'runtime'
+        GROUP BY name, category ORDER BY total_ns DESC, name, api
+        """
+    )

@@ -1,0 +1,62 @@
+"""`gpu-summary`: what took the device's time, in one table of kernels, copies and fills."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.analysis.recording import WORK
+from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.durations import STATISTICS, statistics
+from stepscope.formats.evidence import DEVICE_WORK
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+
+_KEYS = {"name": "operation, name", "operation": "operation"}
+
+
+@question(
+    "gpu-summary",
+    "How long did kernels, copies and fills take, in one table as nvprof and nsys stats have it?",
+    (
+        Column(
+            "name", "text", "name of the kernel; Memcpy with its direction, Memset", kernels=True
+        ),
+        Column("operation", "text", "computation, communication, copy with its direction, or fill"),
+        *statistics("kernels, copies and fills"),
+    ),
+    rests_on=DEVICE_WORK,
+    about="events",
+    parameters=(by_form("what a row is: a name, or an operation", *_KEYS),),
+    needs="device",
+    fills="Record with nvprof, with nsys --trace=cuda, or with torch.profiler.ProfilerActivity.CUDA.",
+)
+def gpu_summary(scope: Scope, by: str = "name") -> pa.Table:
+    """Everything that the devices did, of all asked ranks together, the largest summed duration
+    first. It is the part `GPU activities` of nvprof's summary, and `cuda_gpu_sum` of `nsys stats`
+    (`gpusum` until 2022): their `Time (%)` is `share_ratio`, a part of the time of all rows and never of
+    wall time.
+
+    Kernels are told apart by their names with all parameters, copies by their direction. `kernels` has
+    more about kernels (operators, launch shapes, occupancy, tensor cores), `copies` about copies (sizes,
+    bandwidth, host memory), and `gpu-trace` each of them on its own. A CUDA graph that was recorded as
+    one event is one row here.
+    """
+    keys = _KEYS[by]
+    return scope.sql(
+        f"""
+        SELECT {keys}, {STATISTICS}
+        FROM (
+            SELECT
+                CASE kind WHEN 'copy' THEN 'copy ' || coalesce(copy_kind, 'unknown') ELSE kind END
+                    AS operation,
+                CASE kind WHEN 'copy' THEN 'Memcpy ' || coalesce(copy_kind, 'unknown')
+                    WHEN 'fill' THEN 'Memset' ELSE name END AS name,
+                dur_ns
+            FROM device_event WHERE {WORK}
+        )
+        GROUP BY {keys} ORDER BY total_ns DESC, {keys}
+        """
+    )
