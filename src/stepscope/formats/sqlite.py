@@ -118,20 +118,29 @@ class Database:
         Args:
             table: its name.
             columns: the columns to read.
-            types: by column, `text`, `blob` or `real` where it is not `integer`. A value of another
-                type is None: any column of a database may hold anything.
+            types: by column, `text`, `blob`, `real`, or `number` for a whole number or a real one
+                as a real one, where it is not `integer`. A value of another type is None: any column
+                of a database may hold anything.
+
+        Raises:
+            SourceError: the database is damaged.
+        """
+        return list(self.each(table, columns, **types))
+
+    def each(self, table: str, columns: Sequence[str], **types: str) -> Iterator[tuple[Any, ...]]:
+        """The same, one by one, for a table too long for a list.
 
         Raises:
             SourceError: the database is damaged.
         """
         known = self._columns.get(table)
         if not known:
-            return []
+            return
         asked = ", ".join(
             _of_type(sql_name(name), types.get(name, "integer")) if name in known else "NULL"
             for name in columns
         )
-        return list(self._fetch(f"SELECT {asked} FROM {sql_name(table)}"))
+        yield from self._fetch(f"SELECT {asked} FROM {sql_name(table)}")
 
     def columns(
         self, table: str, columns: Sequence[str], only: Only | None = None, **types: str
@@ -251,10 +260,18 @@ class Database:
             raise _damaged(self._label, self._layout, str(error)) from None
 
 
-_ARROW = {"integer": pa.int64(), "text": pa.string(), "real": pa.float64()}
+_ARROW = {
+    "integer": pa.int64(),
+    "text": pa.string(),
+    "real": pa.float64(),
+    "number": pa.float64(),
+    "blob": pa.binary(),
+}
 
 
 def _of_type(column: str, kind: str) -> str:
+    if kind == "number":
+        return f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN CAST({column} AS REAL) END"
     if kind == "name":
         return f"CASE WHEN typeof({column}) IN ('integer', 'text') THEN {column} END"
     return f"CASE WHEN typeof({column}) = '{kind}' THEN {column} END"

@@ -303,6 +303,55 @@ def memory_kind(name: str) -> str:
     return "device" if ends == {"device"} else "unknown"
 
 
+_COUNTER_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern, re.IGNORECASE))
+    for kind, pattern in (
+        ("sm_active", r"SMs? Active\b|sm__cycles_active\."),
+        ("sm_issue", r"SM Issue\b|sm__inst_executed_realtime\."),
+        (
+            "tensor_active",
+            r"Tensor Active\b|sm__(?:pipe|inst_executed_pipe)_(?:tensor|shared)_?\w*\.",
+        ),
+        ("compute_active", r"GR Active\b|gr__cycles_active\."),
+        ("compute_warps", r"Compute Warps in Flight\b|tpc__warps_active_shader_cs_realtime\."),
+        ("dram_read", r"DRAM Read (?:Bandwidth|Throughput)|dram__read_throughput\."),
+        ("dram_write", r"DRAM Write (?:Bandwidth|Throughput)|dram__write_throughput\."),
+        ("pcie_receive", r"PCIe (?:RX|Read) (?:Throughput|Bandwidth)|pcie__read_bytes\."),
+        ("pcie_send", r"PCIe (?:TX|Write) (?:Throughput|Bandwidth)|pcie__write_bytes\."),
+        ("nvlink_receive", r"NVLink (?:RX\b|bytes received)|nvlrx__bytes\."),
+        ("nvlink_send", r"NVLink (?:TX\b|bytes transmitted)|nvltx__bytes\."),
+        ("clock", r"GPC Clock Frequency|gpc__cycles_elapsed\.avg\.per_second"),
+        ("network_receive", r"(?:IB|Eth): Bytes received"),
+        ("network_send", r"(?:IB|Eth): Bytes sent"),
+    )
+)
+"""Metrics that are sampled over time, by their names in Nsight Systems and in CUPTI (PerfWorks)."""
+_COUNTER_UNIT = re.compile(r" \[([^\]]*)\]\Z|\.(pct)_of_peak_\w+\Z|\.(per_second)\Z")
+
+
+def counter_kind(series: str) -> tuple[str | None, str | None]:
+    """What a sampled metric measures and in what unit; None where its name does not say so.
+
+    A series of the same metric in another unit (cycles, requests, GB/s) has no kind, so that values
+    of one kind can be compared.
+
+    >>> counter_kind("Tensor Active [Throughput %]"), counter_kind("GPC Clock Frequency [MHz]")
+    (('tensor_active', '%'), ('clock', 'Hz'))
+    """
+    found = next((kind for kind, name in _COUNTER_KINDS if name.match(series)), None)
+    stated = _COUNTER_UNIT.search(series)
+    word = next((word for word in stated.groups() if word is not None), "") if stated else None
+    if found in ("network_receive", "network_send"):
+        return found, None
+    if found == "clock" or "Clock Frequency" in series:
+        return found, "Hz"
+    # Until 2022 Nsight's names had no units, and were of shares but for warps and clocks.
+    bare = word is None and found not in (None, "compute_warps") and "__" not in series
+    if bare or (word is not None and (word.endswith("%") or word == "pct")):
+        return found, "%"
+    return None, None
+
+
 DEVICE_TYPES = {
     0: "cpu",
     1: "cuda",

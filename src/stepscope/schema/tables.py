@@ -13,7 +13,7 @@ from __future__ import annotations
 from stepscope.schema.declare import BIGINT, DOUBLE, INTEGER, SMALLINT, By, Role, table
 from stepscope.schema.declare import SchemaColumn as Column
 
-STORE_VERSION = 9
+STORE_VERSION = 10
 """Version of the tables. A store of another version is made anew from its source."""
 
 EVENT, ROW, KEY, STEP, NUMBER = Role.EVENT, Role.ROW, Role.KEY, Role.STEP, Role.NUMBER
@@ -232,7 +232,7 @@ DECLARED = (
         Column("values", TEXT, "JSON list: value of each scalar input, as text", nullable=True),
     ),
     table(
-        "call_stack", "One row is a distinct Python call stack of operators and runtime calls.",
+        "call_stack", "One row is a distinct call stack: of operators and runtime calls in Python, or of a sample.",
         _rank("rank it was seen on"),
         _span(),
         Column("stack_id", ROW, "number of the stack within rank and span"),
@@ -320,11 +320,22 @@ DECLARED = (
         "counter", "One row is a value at a time.",
         _rank("rank it was seen on"),
         _span(),
-        Column("track", TEXT, "what is counted"),
-        Column("series", TEXT, "which of the track's values it is"),
-        Column("pid", TEXT, "process id as the file spells it; of a device's counters the index of the device", nullable=True),
+        Column("track", WORD, "what is counted"),
+        Column("series", WORD, "which of the track's values it is, as the recorder spells it"),
+        Column("kind", WORD, "of a device or network card, what is measured where the series says so: sm_active, sm_issue, tensor_active, compute_active, compute_warps, dram_read, dram_write, pcie_receive, pcie_send, nvlink_receive, nvlink_send, clock, network_receive or network_send", nullable=True),
+        Column("unit", WORD, "unit of the value, where it is known: % of what is possible, Hz, or as the recorder spells it", nullable=True),
+        Column("pid", WORD, "process id as the file spells it; of a device's counters the index of the device, of a network card's its name and port", nullable=True),
         Column("time_ns", MOMENT, "when (ns)"),
         Column("value", VALUE, "value; NULL where the file gives no number", nullable=True),
+    ),
+    table(
+        "stack_sample", "One row is a call stack that was sampled while a thread ran.",
+        _rank("rank it was sampled on"),
+        _span(),
+        Column("time_ns", MOMENT, "when (ns)"),
+        Column("thread", ROW, "host thread that was sampled (see table thread)", of="thread"),
+        Column("stack_id", ROW, "its call stack (see table call_stack); NULL where none was recorded", nullable=True, of="call_stack"),
+        Column("weight", COUNT, "samples that it stands for"),
     ),
     table(
         "attribution", "One row is how much of the device time a kind of link reaches.",

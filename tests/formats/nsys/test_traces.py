@@ -69,6 +69,16 @@ def test_after_the_optimisation(folder):
         assert rows(trace, WORK) == [(3587, 488_835_406, 33_742_101)]
 
 
+def test_sampled_stacks_are_those_of_the_export(folder):
+    with stepscope.open(folder / "a100_cloverleaf.sqlite.gz", cache=False) as trace:
+        assert rows(
+            trace,
+            "SELECT count(*) AS n, count(DISTINCT thread) AS threads, sum(weight) AS w, "
+            "sum(len(string_split(frames, ';'))) AS frames FROM stack_sample "
+            "JOIN call_stack USING (rank, span, stack_id)",
+        ) == [(1531, 3, 1531, 7527)]
+
+
 def test_device_events_and_calls_are_those_of_nsights_tables(folder):
     with stepscope.open(folder / "a100_cloverleaf.sqlite.gz", cache=False) as trace:
         (zero,) = rows(

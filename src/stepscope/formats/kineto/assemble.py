@@ -318,7 +318,14 @@ def _small_tables(
     instants = [dict(zip(names, (at - origin, *rest), strict=True)) for at, *rest in rows.instants]
     tables.instant = pa.Table.from_pylist(instants, schema=READ["instant"])
     counters = [
-        {"track": name or "", "series": series, "pid": pid, "time_ns": at - origin, "value": value}
+        {
+            "track": name or "",
+            "series": series,
+            **dict(zip(("kind", "unit"), vocabulary.counter_kind(series), strict=True)),
+            "pid": pid,
+            "time_ns": at - origin,
+            "value": value,
+        }
         for at, name, pid, args in rows.counters
         for series, value in _series(args)
     ]

@@ -30,6 +30,8 @@ WAITS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
 NVTX = ("NVTX_EVENTS", "NVTX_EVENTS_V2", "NVTX_EVENTS_V3")
 SYSTEM_CALLS = "OSRT_API"
+STACKS = "COMPOSITE_EVENTS"
+METRICS, CARDS, GENERIC = "GPU_METRICS", "NET_NIC_METRIC", "GENERIC_EVENTS"
 
 _WORK = tuple((table, "globalPid") for table in (KERNELS, COPIES, FILLS, GRAPHS))
 _ASKING = tuple((table, "globalTid") for table in (*CALLS, *NVTX))
@@ -100,6 +102,18 @@ def pid_of(process: int) -> int:
 def of_process(column: str, process: int | None) -> Only | None:
     """The rows of a process."""
     return None if process is None else Only(column, _BITS, process)
+
+
+def sampled(process: int | None) -> tuple[tuple[str, str, Only | None], ...]:
+    """Tables of samples with the columns of their times, and the rows that a process has."""
+    return (
+        (STACKS, "start", of_process("globalTid", process)),
+        (METRICS, "timestamp", None),
+        (METRICS, "rawTimestamp", None),
+        (GENERIC, "timestamp", None),
+        (GENERIC, "rawTimestamp", None),
+        (CARDS, "start", None),
+    )
 
 
 def thread_ids(numbers: pa.Array) -> list[tuple[int | None, int | None]]:

@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.nsys import export
+from stepscope.formats.nsys.counter_rows import counters
 from stepscope.formats.nsys.device_rows import canonical, device_events, devices
 from stepscope.formats.nsys.host_rows import Threads, host_calls
 from stepscope.formats.nsys.nvtx_rows import instants, nvtx_ranges
 from stepscope.formats.nsys.report_file import looks_like_report, opened_export
+from stepscope.formats.nsys.sample_rows import stack_samples
 from stepscope.formats.nvtx.rows import RangeRows
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sqlite import Database
@@ -63,22 +65,38 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             *host_calls(database, process, threads, report),
         ]
         host_event = pa.concat_tables(parts, promote_options="permissive")
+        shared = meaning.tables()
+        stack_sample, sampled = stack_samples(
+            database, process, threads, shared["call_stack"].num_rows, report
+        )
+        shared["call_stack"] = pa.concat_tables([shared["call_stack"], sampled])
+        used = set(pc.unique(device_event["device"]).to_pylist())
+        first = process == next(iter(ranks.values()))
+        counter = counters(database, process, used, report, first=first)
         thread = _table(threads.rows(database), "thread")
         known = devices(database, process)
         facts = _facts(database, process)
         facts.metadata = _metadata(database, ranks)
         if database.unnamed:
             report.note("missing_string", count=database.unnamed)
-    if not device_event.num_rows and not host_event.num_rows:
+    # What was only sampled gives way to events: they say when the program ran.
+    begun = _starts((device_event, host_event), "start_ns") or _starts(
+        (stack_sample, counter), "time_ns"
+    )
+    if not begun:
         raise SourceError(
             f"{member.label}: this export of Nsight Systems holds no activity",
             hint="record with nsys profile --trace=cuda,nvtx, and let the capture range start",
             slug="no-recording",
         )
-    origin = min(
-        pc.min(table["start_ns"]).as_py() for table in (device_event, host_event) if table.num_rows
+    origin = min(begun)
+    report.kept = (
+        device_event.num_rows
+        + host_event.num_rows
+        + len(marks)
+        + stack_sample.num_rows
+        + counter.num_rows
     )
-    report.kept = device_event.num_rows + host_event.num_rows + len(marks)
     if facts.start_epoch_ns is not None:
         facts.start_epoch_ns = _unix(origin, facts.start_epoch_ns)
     elif origin >= EPOCH_NS:
@@ -90,11 +108,13 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         report=report,
         host_event=_from(host_event, origin),
         device_event=_from(device_event, origin),
+        stack_sample=_from(stack_sample, origin, "time_ns"),
+        counter=_from(counter, origin, "time_ns"),
         thread=thread,
         stream=_streams(device_event),
         device=_devices(known, device_event),
         instant=instants(marks, origin),
-        **meaning.tables(),
+        **shared,
     )
 
 
@@ -117,6 +137,9 @@ def peek(member: Member) -> Facts | None:
                 extent = database.extent(table, moment, export.LATEST_NS, only)
                 if extent is not None:
                     found += extent
+        for table, column, only in () if found else export.sampled(process):
+            extent = database.extent(table, column, export.LATEST_NS, only)
+            found += extent or ()
         if not found:
             return None
         facts = _facts(database, process)
@@ -170,10 +193,14 @@ def _metadata(database: Database, ranks: dict[str, int | None]) -> Row:
     return made
 
 
-def _from(table: pa.Table, origin: int) -> pa.Table:
+def _starts(tables: tuple[pa.Table, ...], name: str) -> list[int]:
+    return [pc.min(table[name]).as_py() for table in tables if table.num_rows]
+
+
+def _from(table: pa.Table, origin: int, name: str = "start_ns") -> pa.Table:
     """The rows, with times counted from the recording's first event."""
-    place = table.schema.get_field_index("start_ns")
-    moved = pc.subtract(table["start_ns"], origin)
+    place = table.schema.get_field_index(name)
+    moved = pc.subtract(table[name], origin)
     return table.set_column(place, table.schema.field(place), moved)
 
 
