@@ -127,7 +127,7 @@ def test_metrics_of_kernels_and_samples_over_time(read_events):
     }  # fmt: skip
     sampled = {
         "ph": "C", "cat": "hardware_counters", "name": "CUPTI PM Sampling", "pid": 1, "tid": 0,
-        "ts": 6, "args": {"sm__throughput.avg.pct": 71.5},
+        "ts": 6, "args": {"sm__cycles_active.avg.pct_of_peak_sustained_elapsed": 71.5},
     }  # fmt: skip
     tables = read_events([kernel("relu", 1, 2), measured, sampled])
     assert tables.kernel_metric.to_pylist() == [
@@ -136,8 +136,9 @@ def test_metrics_of_kernels_and_samples_over_time(read_events):
         for metric, value in measured["args"].items()
     ]  # fmt: skip
     assert tables.counter.to_pylist() == [
-        {"track": "CUPTI PM Sampling", "series": "sm__throughput.avg.pct", "pid": "1",
-         "time_ns": 5000, "value": 71.5}
+        {"track": "CUPTI PM Sampling",
+         "series": "sm__cycles_active.avg.pct_of_peak_sustained_elapsed", "kind": "sm_active",
+         "unit": "%", "pid": "1", "time_ns": 5000, "value": 71.5}
     ]  # fmt: skip
 
 
