@@ -39,63 +39,64 @@ def _compiled(*rows: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]
 _CLASSES = _compiled(
     (
         "communication",
-        r"(?i)nccl|rccl|hccl|msccl|nvshmem|cross_device_reduce|multimem_all_|(one|two)_shot_all|"
+        r"nccl|rccl|hccl|msccl|nvshmem|cross_device_reduce|multimem_all_|(one|two)_shot_all|"
         r"all_?reduce_kernel|all_?gather_kernel|reduce_?scatter_kernel|all_?to_?all|oneccl|"
         r"allreduce|lamport",
     ),
-    ("copy", r"^Mem(cpy|set)|^hipMem(cpy|set)"),
+    ("copy", r"^(hip)?mem(cpy|set)"),
     (
         "optimizer",
-        r"(?i)adam|adagrad|lamb(functor|stage)|fused_?sgd|sgdfunctor|rmsprop|novograd|"
-        r"multi_tensor_apply_kernel<.*(Addcdiv|Addcmul|Lerp)Functor",
+        r"adam|adagrad|lamb(functor|stage)|fused_?sgd|sgdfunctor|rmsprop|novograd|"
+        r"multi_tensor_apply_kernel<.*(addcdiv|addcmul|lerp)functor",
     ),
     (
         "attention",
-        r"(?i)flash_?(fwd|bwd|attn)|fmha|attn_(fwd|bwd)|attention|\bmha_|_mha_|sdpa|"
+        r"flash_?(fwd|bwd|attn)|fmha|attn_(fwd|bwd)|attention|\bmha_|_mha_|sdpa|"
         r"bwd_kernel_d[kq]",
     ),
     (
         "normalisation",
-        r"(?i)batch_?norm|layer_?norm|rms_?norm|group_?norm|instance_?norm|cudnn::bn_|"
-        r"bnfw|bnbw|\bbn_(fw|bw)|RowwiseMoments|GammaBeta|ComputeInternalGradients|"
-        r"ComputeGradientFusedParams|ComputeFusedParams|MIOpenBatchNorm|cuComputeGrad|"
-        r"cuApplyLayerNorm|weight_norm|_native_batch_norm",
+        r"batch_?norm|layer_?norm|rms_?norm|group_?norm|instance_?norm|cudnn::bn_|"
+        r"bnfw|bnbw|\bbn_(fw|bw)|rowwisemoments|gammabeta|computeinternalgradients|"
+        r"computegradientfusedparams|computefusedparams|miopenbatchnorm|cucomputegrad|"
+        r"cuapplylayernorm|weight_norm|_native_batch_norm",
     ),
-    ("softmax", r"(?i)softmax(?!_?xentropy)"),
+    ("softmax", r"softmax(?!_?xentropy)"),
     (
         "convolution",
-        r"(?i)[sh]\d*cudnn_|implicit_convolve|explicit_convolve|convolution|dgrad|wgrad|fprop|"
+        r"[sh]\d*cudnn_|implicit_convolve|explicit_convolve|convolution|dgrad|wgrad|fprop|"
         r"winograd|igemm_(fwd|bwd|wrw)|\bconv_?\d?d|conv_depthwise|im2col|col2im|implicit_gemm|"
-        r"ImplicitGemmConv|computeOffsets|computeB?Offsets|computeWgrad|miopen(Sp3AsmConv|GcnAsmConv)|"
-        r"gcnAsmConv|naive_conv|reduce_wgrad",
+        r"implicitgemmconv|computeoffsets|computeb?offsets|computewgrad|miopen(sp3asmconv|gcnasmconv)|"
+        r"gcnasmconv|naive_conv|reduce_wgrad",
     ),
     (
         "GEMM",
-        r"(?i)(?<!fb)gemm|nvjet_|^Cijk_|gemv|splitkreduce|matmul|^bmm_|triton_tem_fused_\w*(mm|linear)|"
+        r"(?<!fb)gemm|nvjet_|^cijk_|gemv|splitkreduce|matmul|^bmm_|triton_tem_fused_\w*(mm|linear)|"
         r"cutlass.*(tensorop|device_kernel)|xmma|dot_kernel|fused_moe_kernel|cublas|_scaled_mm|"
         r"mma_kernel",
     ),
     (
         "copy",
-        r"(?i)direct_copy|copy_device_to_device|copy_kernel|CatArray|nchwToNhwc|nhwcToNchw|"
-        r"transpose|FillFunctor|(?<!masked_)fill_kernel|index|gather|scatter|(?<!rotary_)embedding|permute|"
+        r"direct_copy|copy_device_to_device|copy_kernel|catarray|nchwtonhwc|nhwctonchw|"
+        r"transpose|fillfunctor|(?<!masked_)fill_kernel|index|gather|scatter|(?<!rotary_)embedding|permute|"
         r"reshape_and_cache|bfloat16_copy|float16_copy|recat_copy|repeat|roll_cuda|flip_|"
-        r"triu_tril|pad_\w*kernel|masked_select|to_dense|SubTensorOpWithCast|scalePackedTensor|"
-        r"SubTensorOpWithScalar|bucketize_sparse|fused_moe_align|memset|memcpy",
+        r"triu_tril|pad_\w*kernel|masked_select|to_dense|subtensoropwithcast|scalepackedtensor|"
+        r"subtensoropwithscalar|bucketize_sparse|fused_moe_align|memset|memcpy",
     ),
     (
         "reduction",
-        r"(?i)reduce|softmax_?xentropy|reduction|cub::.*(Scan|Histogram|Select)|cumsum|cumprod|scan_|"
-        r"nll_?loss|ClassNLL|topk|sort|pool|arg(max|min)|norm_kernel|MeanOps|triton_(red|per)_|"
+        r"reduce|softmax_?xentropy|reduction|cub::.*(scan|histogram|select)|cumsum|cumprod|scan_|"
+        r"nll_?loss|classnll|topk|sort|pool|arg(max|min)|norm_kernel|meanops|triton_(red|per)_|"
         r"segment|cross_entropy|searchsorted|unique|upsample",
     ),
     (
         "element-wise",
-        r"(?i)elementwise|pointwise|triton_poi_|dropout|distribution_|multi_tensor_apply|"
+        r"elementwise|pointwise|triton_poi_|dropout|distribution_|multi_tensor_apply|"
         r"masked_scale|swiglu|silu|gelu|relu|rotary|rope|quant|threshold|"
         r"arange|_act_|activation|cast|bias_add|masked_fill",
     ),
 )
+"""In order, of names in lower case: a pattern that ignores case takes four times as long."""
 
 _GRADIENTS = _compiled(
     (
@@ -182,7 +183,7 @@ def kernel_class(kernel: str) -> str:
     >>> kernel_class("ampere_sgemm_128x64_nn"), kernel_class("Memcpy DtoH (Device -> Pinned)")
     ('GEMM', 'copy')
     """
-    name = kernel[:_LONGEST_NAME]
+    name = kernel[:_LONGEST_NAME].lower()
     return next((label for pattern, label in _CLASSES if pattern.search(name)), "other")
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from stepscope.costs.call import parse_call
 from stepscope.costs.dtype import size_of
@@ -45,191 +46,119 @@ class TensorCoreUse:
     rule: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(NamedTuple):
     rule: str
     pattern: re.Pattern[str]
-    used: bool | None
     generation: str | None = None
     dtype: str | None = None
 
 
-def _rule(
-    rule: str,
-    pattern: str,
-    *,
-    used: bool | None,
-    generation: str | None = None,
-    dtype: str | None = None,
-) -> _Rule:
-    return _Rule(rule, re.compile(pattern), used, generation, dtype)
+def _rules(*rows: tuple[str, ...]) -> tuple[_Rule, ...]:
+    return tuple(_Rule(rule, re.compile(pattern), *told) for rule, pattern, *told in rows)
 
 
-_NOT = (
-    _rule("xmma without tensor cores", r"xmma_.*(_ffma|_simt)|f32f32_f32f32_f32", used=False),
-    _rule(
+_NOT = _rules(
+    ("xmma without tensor cores", r"xmma_.*(_ffma|_simt)|f32f32_f32f32_f32"),
+    (
         "helpers that multiply nothing",
         r"compute\w*Offsets|im2col|reduce_wgrad|nchwToNhwc|nhwcToNchw|epilogue::impl::globalKernel|"
         r"_finalize_matmul|scalePackedTensor",
-        used=False,
     ),
-    _rule("CUTLASS without tensor cores", r"_simt_|OpClassSimt|MmaSimt", used=False),
-    _rule(
+    ("CUTLASS without tensor cores", r"_simt_|OpClassSimt|MmaSimt"),
+    (
         "cuBLAS in plain arithmetic",
         r"(^|_)(maxwell|pascal|volta|turing|ampere|sm\d\d)_(s|h|c|z|fp16_s)gemm_(?!.*(884|1688|16816))",
-        used=False,
     ),
-    _rule(
-        "cuBLAS in plain double precision",
-        r"(^|_)(maxwell|pascal|volta|turing)_dgemm",
-        used=False,
-    ),
-    _rule("cuDNN in plain arithmetic", r"_[sh]cudnn_(?!.*(884|1688|16816))", used=False),
-    _rule(
+    ("cuBLAS in plain double precision", r"(^|_)(maxwell|pascal|volta|turing)_dgemm"),
+    ("cuDNN in plain arithmetic", r"_[sh]cudnn_(?!.*(884|1688|16816))"),
+    (
         "cuDNN's first convolutions",
         r"implicit_convolve_[sdh]gemm|explicit_convolve_[sdh]gemm|wgrad_alg\d_engine|dgrad_engine|"
         r"dgrad2d_|wgrad2d_|conv2d_grouped_direct|fft2d_|winograd_nonfused|winograd::generate",
-        used=False,
     ),
-    _rule(
+    (
         "matrix times vector and other small products",
         r"gemv|gemmk1_kernel|gemmSN_|dot_kernel|splitK[rR]educe|(?:^|\W)reduce_1Block|"
         r"magma_[sdcz]gemm|conv_depthwise|ReduceSplitK|gemm_kernel2x2_core",
-        used=False,
     ),
-    _rule(
-        "memory-efficient attention before Volta", r"fmha_cutlass[FB]_f(16|32)\w*_sm50", used=False
-    ),
-    _rule("memory-efficient attention in float32", r"fmha_cutlass[FB]_f32\w*_sm7\d", used=False),
-    _rule("Tensile without matrix instructions", r"^Cijk_(?!.*_MI\d+x\d+x)", used=False),
-    _rule(
-        "Composable Kernel without matrix instructions", r"\bck::.*_dl_|DeviceGemmDl", used=False
-    ),
+    ("memory-efficient attention before Volta", r"fmha_cutlass[FB]_f(16|32)\w*_sm50"),
+    ("memory-efficient attention in float32", r"fmha_cutlass[FB]_f32\w*_sm7\d"),
+    ("Tensile without matrix instructions", r"^Cijk_(?!.*_MI\d+x\d+x)"),
+    ("Composable Kernel without matrix instructions", r"\bck::.*_dl_|DeviceGemmDl"),
 )
 
-_USED = (
-    _rule("nvjet", r"\bnvjet_(sm1\d\d_|\w*2cta)", used=True, generation="Blackwell"),
-    _rule("nvjet", r"\bnvjet_sm90_", used=True, generation="Hopper"),
-    _rule("nvjet", r"\bnvjet_", used=True),
-    _rule("tcgen05", r"tcgen05|umma|Umma|UMMA", used=True, generation="Blackwell"),
-    _rule("gmma", r"wgmma|gmma|Gmma|GMMA|QGMMA|HGMMA", used=True, generation="Hopper"),
-    _rule(
-        "TensorRT-LLM batched product",
-        r"^(bmm|gemm)_[A-Z]\w*_sm10\d",
-        used=True,
-        generation="Blackwell",
-    ),
-    _rule("TensorRT-LLM batched product", r"^(bmm|gemm)_[A-Z]\w*_sm90", used=True),
-    _rule("fused attention", r"fmhaSm10\d|fmha_\w*sm10\d", used=True, generation="Blackwell"),
-    _rule(
-        "fused attention",
-        r"FlashAttn(Fwd|Bwd)Sm90|fmhaSm90|fmha_v2\w*sm90|sdpa_sm90",
-        used=True,
-        generation="Hopper",
-    ),
-    _rule("fused attention", r"FlashAttn(Fwd|Bwd)Sm80", used=True, generation="Ampere"),
-    _rule(
+_USED = _rules(
+    ("nvjet", r"\bnvjet_(sm1\d\d_|\w*2cta)", "Blackwell"),
+    ("nvjet", r"\bnvjet_sm90_", "Hopper"),
+    ("nvjet", r"\bnvjet_"),
+    ("tcgen05", r"tcgen05|umma|Umma|UMMA", "Blackwell"),
+    ("gmma", r"wgmma|gmma|Gmma|GMMA|QGMMA|HGMMA", "Hopper"),
+    ("TensorRT-LLM batched product", r"^(bmm|gemm)_[A-Z]\w*_sm10\d", "Blackwell"),
+    ("TensorRT-LLM batched product", r"^(bmm|gemm)_[A-Z]\w*_sm90"),
+    ("fused attention", r"fmhaSm10\d|fmha_\w*sm10\d", "Blackwell"),
+    ("fused attention", r"FlashAttn(Fwd|Bwd)Sm90|fmhaSm90|fmha_v2\w*sm90|sdpa_sm90", "Hopper"),
+    ("fused attention", r"FlashAttn(Fwd|Bwd)Sm80", "Ampere"),
+    (
         "memory-efficient attention",
         r"fmha_cutlass[FB]_(bf16|f16|f32)\w*_sm80|PyTorchMemEffAttention|AttentionKernel<.*Sm80",
-        used=True,
-        generation="Ampere",
+        "Ampere",
     ),
-    _rule(
-        "memory-efficient attention",
-        r"fmha_cutlass[FB]_f16\w*_sm75",
-        used=True,
-        generation="Turing",
-    ),
-    _rule(
-        "memory-efficient attention", r"fmha_cutlass[FB]_f16\w*_sm70", used=True, generation="Volta"
-    ),
-    _rule(
+    ("memory-efficient attention", r"fmha_cutlass[FB]_f16\w*_sm75", "Turing"),
+    ("memory-efficient attention", r"fmha_cutlass[FB]_f16\w*_sm70", "Volta"),
+    (
         "flash attention 2",
         r"flash_(fwd|bwd)_\w*kernel|flash_fwd_splitkv|Flash_(fwd|bwd)_kernel_traits",
-        used=True,
-        generation="Ampere",
+        "Ampere",
     ),
-    _rule("cuDNN attention", r"cudnn_generated\w*sdpa\w*|cudnn\w*flash_(fprop|bprop)", used=True),
-    _rule(
-        "CUTLASS 3", r"cutlass3x_sm1[02]\d|sm1[02]\d_\w*tensorop", used=True, generation="Blackwell"
-    ),
-    _rule("CUTLASS 3", r"cutlass3x_sm90|MainloopSm90", used=True, generation="Hopper"),
-    _rule("CUTLASS 3", r"MainloopSm1[02]0", used=True, generation="Blackwell"),
-    _rule(
-        "double-precision tensor cores",
-        r"d884(gemm|conv)|tensorop_d884",
-        used=True,
-        generation="Ampere",
-        dtype="float64",
-    ),
-    _rule("CUTLASS for Turing", r"cutlass_75_\w*tensorop", used=True, generation="Turing"),
-    _rule("CUTLASS for Volta", r"cutlass_70_\w*tensorop", used=True, generation="Volta"),
-    _rule("CUTLASS for Ada", r"cutlass_89_\w*tensorop", used=True, generation="Ada"),
-    _rule(
+    ("cuDNN attention", r"cudnn_generated\w*sdpa\w*|cudnn\w*flash_(fprop|bprop)"),
+    ("CUTLASS 3", r"cutlass3x_sm1[02]\d|sm1[02]\d_\w*tensorop", "Blackwell"),
+    ("CUTLASS 3", r"cutlass3x_sm90|MainloopSm90", "Hopper"),
+    ("CUTLASS 3", r"MainloopSm1[02]0", "Blackwell"),
+    ("double-precision tensor cores", r"d884(gemm|conv)|tensorop_d884", "Ampere", "float64"),
+    ("CUTLASS for Turing", r"cutlass_75_\w*tensorop", "Turing"),
+    ("CUTLASS for Volta", r"cutlass_70_\w*tensorop", "Volta"),
+    ("CUTLASS for Ada", r"cutlass_89_\w*tensorop", "Ada"),
+    (
         "TF32 on tensor cores",
         r"tensorop_\w*tf32|tf32f32_tf32f32|f32f32_tf32f32|tfloat32_t",
-        used=True,
-        generation="Ampere",
-        dtype="tf32",
+        "Ampere",
+        "tf32",
     ),
-    _rule(
-        "CUTLASS for Ampere",
-        r"cutlass_8[06]_\w*tensorop_s1688gemm_(?!f16|bf16)",
-        used=True,
-        generation="Ampere",
-        dtype="tf32",
-    ),
-    _rule("CUTLASS for Ampere", r"cutlass_8[06]_\w*tensorop", used=True, generation="Ampere"),
-    _rule("xmma for Hopper", r"sm90_xmma", used=True, generation="Hopper"),
-    _rule("xmma for Ampere", r"sm8[06]_xmma", used=True, generation="Ampere"),
-    _rule("xmma for Ada", r"sm89_xmma", used=True, generation="Ada"),
-    _rule("xmma for Turing", r"sm75_xmma", used=True, generation="Turing"),
-    _rule("xmma for Volta", r"sm7[02]_xmma", used=True, generation="Volta"),
-    _rule("xmma for Blackwell", r"sm1[02]\d_xmma", used=True, generation="Blackwell"),
-    _rule(
+    ("CUTLASS for Ampere", r"cutlass_8[06]_\w*tensorop_s1688gemm_(?!f16|bf16)", "Ampere", "tf32"),
+    ("CUTLASS for Ampere", r"cutlass_8[06]_\w*tensorop", "Ampere"),
+    ("xmma for Hopper", r"sm90_xmma", "Hopper"),
+    ("xmma for Ampere", r"sm8[06]_xmma", "Ampere"),
+    ("xmma for Ada", r"sm89_xmma", "Ada"),
+    ("xmma for Turing", r"sm75_xmma", "Turing"),
+    ("xmma for Volta", r"sm7[02]_xmma", "Volta"),
+    ("xmma for Blackwell", r"sm1[02]\d_xmma", "Blackwell"),
+    (
         "xmma",
         r"xmma_(gemm|implicit_gemm|sparse_gemm|sparse_conv|warp_specialized|fprop|dgrad|wgrad)",
-        used=True,
     ),
-    _rule(
-        "Volta's instruction in the name",
-        r"[hs]884",
-        used=True,
-        generation="Volta",
-        dtype="float16",
-    ),
-    _rule(
-        "Ampere's instruction in the name",
-        r"(?<!\d)(16816|161616|16832|16864)(?!\d)",
-        used=True,
-        generation="Ampere",
-    ),
-    _rule(
-        "Turing's instruction in the name",
-        r"turing_\w*[hsci]1688|[hc]1688|i8816",
-        used=True,
-        generation="Turing",
-    ),
-    _rule("instruction in the name", r"s1688", used=True),
-    _rule("instruction in the name", r"\b\w*([hiqd]mma|HMMA|IMMA|wmma|WMMA)", used=True),
-    _rule("CUTLASS", r"tensorop|MmaTensorOp|OpClassTensorOp", used=True),
-    _rule(
+    ("Volta's instruction in the name", r"[hs]884", "Volta", "float16"),
+    ("Ampere's instruction in the name", r"(?<!\d)(16816|161616|16832|16864)(?!\d)", "Ampere"),
+    ("Turing's instruction in the name", r"turing_\w*[hsci]1688|[hc]1688|i8816", "Turing"),
+    ("instruction in the name", r"s1688"),
+    ("instruction in the name", r"\b\w*([hiqd]mma|HMMA|IMMA|wmma|WMMA)"),
+    ("CUTLASS", r"tensorop|MmaTensorOp|OpClassTensorOp"),
+    (
         "cuDNN kernels on the makers' list",
         r"dgrad_1x1_stride_2x2|first_layer_wgrad_kernel|conv1x1|conv2d_c1_k1|direct_group",
-        used=True,
     ),
-    _rule("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA950)", used=True, generation="CDNA4"),
-    _rule("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA94\d)", used=True, generation="CDNA3"),
-    _rule("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA90a)", used=True, generation="CDNA2"),
-    _rule("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA908)", used=True, generation="CDNA"),
-    _rule("Tensile", r"^Cijk_.*_MI\d+x\d+x", used=True),
-    _rule("MIOpen implicit product", r"igemm_\w+_gtcx3", used=True, generation="CDNA3"),
-    _rule("MIOpen implicit product", r"igemm_\w+_gtcx2", used=True, generation="CDNA2"),
-    _rule("MIOpen implicit product", r"igemm_\w+_gtcx", used=True, generation="CDNA"),
-    _rule("matrix instructions of AMD", r"xdlops|_xdl|Xdl|mfma|MFMA", used=True),
-    _rule("Composable Kernel", r"ck_tile.*(Fmha|Gemm)", used=True),
+    ("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA950)", "CDNA4"),
+    ("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA94\d)", "CDNA3"),
+    ("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA90a)", "CDNA2"),
+    ("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA908)", "CDNA"),
+    ("Tensile", r"^Cijk_.*_MI\d+x\d+x"),
+    ("MIOpen implicit product", r"igemm_\w+_gtcx3", "CDNA3"),
+    ("MIOpen implicit product", r"igemm_\w+_gtcx2", "CDNA2"),
+    ("MIOpen implicit product", r"igemm_\w+_gtcx", "CDNA"),
+    ("matrix instructions of AMD", r"xdlops|_xdl|Xdl|mfma|MFMA"),
+    ("Composable Kernel", r"ck_tile.*(Fmha|Gemm)"),
 )
-"""In order: what is special stands before what is general."""
+"""In order: what is special stands before what is general. Behind a pattern stand the generation and the
+element type, where the rule tells them."""
 
 _TRITON_PRODUCT = re.compile(
     r"triton_tem_fused_|_matmul_ogs|(^|_)matmul_kernel|fused_moe_kernel|_w8a8_block_\w*matmul|"
@@ -238,7 +167,7 @@ _TRITON_PRODUCT = re.compile(
 )
 """Products in Triton: on tensor cores for 16 bits and less, by a switch for float32."""
 
-_DTYPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+_DTYPES = tuple(
     (re.compile(pattern), dtype)
     for pattern, dtype in (
         (r"nvjet_(sm\d+_)?o[a-z]*_|MxE2m1|[eE]2m1|mxfp4|nvfp4|xf4_|fp4", "float4_e2m1fn_x2"),
@@ -285,9 +214,8 @@ def tensor_core_use(kernel: str, dtype: str | None = None) -> TensorCoreUse:
             return TensorCoreUse(False, rule=rule.rule)
     for rule in _USED:
         if rule.pattern.search(name):
-            return TensorCoreUse(
-                rule.used, rule.generation, rule.dtype or _dtype(name) or dtype, rule.rule
-            )
+            told = rule.dtype or _dtype(name) or dtype
+            return TensorCoreUse(True, rule.generation, told, rule.rule)
     if _TRITON_PRODUCT.search(name):
         told = _dtype(name) or dtype
         narrow = told is not None and (told == "tf32" or (size_of(told) or 8) <= 2)
