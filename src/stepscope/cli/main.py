@@ -31,6 +31,7 @@ COMMANDS = {
     "import": "import_source",
     "demo": "demo",
     "record": "record",
+    "launch": "launch",
     "plan": "plan",
     "trigger": "trigger",
     "timeline-chart": "timeline_chart",

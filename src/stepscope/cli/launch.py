@@ -1,0 +1,143 @@
+"""`stepscope launch`: puts a profiler before a command, on some ranks of a job."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from stepscope.cli.choices import recorded_ranks_option
+from stepscope.cli.say import put
+from stepscope.floor.errors import UsageError
+from stepscope.launch.run import Asked, dry_line, launch
+from stepscope.launch.tool import Capture
+from stepscope.launch.tools import TOOLS
+
+ERRORS = {
+    "no-command": "There is nothing to run: the command stands last, behind `--`.",
+}
+
+_STEPS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+
+
+def read_steps(
+    ctx: click.Context, param: click.Parameter, text: str | None
+) -> tuple[int, int] | None:
+    """The first and last step of `100-102`; None where none were given."""
+    if text is None:
+        return None
+    found = _STEPS.fullmatch(text.strip())
+    first = last = int(found[1]) if found else -1
+    if found and found[2]:
+        last = int(found[2])
+    if found is None or last < first:
+        raise click.BadParameter(f"{text!r} is no step and no range of steps: 100-102", ctx, param)
+    return first, last
+
+
+@click.command(
+    name="launch",
+    short_help="Puts a profiler before a command, on some ranks of a job.",
+    context_settings={"allow_interspersed_args": False},
+)
+@click.argument(
+    "words", metavar="-- [TOOL OPTIONS --] COMMAND...", nargs=-1, type=click.UNPROCESSED
+)
+@click.option("--tool", "tool", type=click.Choice(list(TOOLS)), required=True, help="The profiler.")
+@recorded_ranks_option("Profile only these ranks")
+@click.option(
+    "-o",
+    "--out",
+    default="stepscope-out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the files (default stepscope-out).",
+)
+@click.option("--set", "wanted", metavar="SET", help="What to record: a set of the tool's.")
+@click.option(
+    "--steps",
+    metavar="A-B",
+    callback=read_steps,
+    help="Record only these steps of a Python script.",
+)
+@click.option(
+    "--capture",
+    type=click.Choice(get_args(Capture)),
+    help="How the script starts and stops the tool (default: what the tool knows best).",
+)
+@click.option("--nvtx", is_flag=True, help="Mark steps, modules and operators as NVTX ranges.")
+@click.option(
+    "--delay",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Start so long after the command.",
+)
+@click.option(
+    "--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="Record for so long."
+)
+@click.option("--dry-run", is_flag=True, help="Print what this process would run, and run nothing.")
+def command(
+    words: tuple[str, ...],
+    tool: str,
+    ranks: str | None,
+    out: Path,
+    wanted: str | None,
+    steps: tuple[int, int] | None,
+    capture: Capture | None,
+    nvtx: bool,
+    delay: float | None,
+    duration: float | None,
+    dry_run: bool,
+) -> None:
+    """Runs COMMAND under a profiler, in the processes of a job that --ranks chooses; in the others it becomes
+    COMMAND, untouched.
+
+    It stands between the job's launcher and the program: mpiexec -n 8 stepscope launch --tool nsys --ranks
+    local:0 -- python train.py. Options of the profiler itself stand between two --. The exit code is the
+    command's own.
+    """
+    options, to_run = _apart(words)
+    asked = Asked(
+        tool=TOOLS[tool],
+        command=to_run,
+        folder=out.absolute(),
+        ranks=ranks,
+        steps=steps,
+        capture=capture,
+        delay_s=delay,
+        duration_s=duration,
+        wanted=wanted,
+        options=options,
+        nvtx=nvtx,
+    )
+    # Refused in all processes alike, before any of them runs.
+    asked.tool.check(asked.request(asked.folder / "rank"))
+    if dry_run:
+        put(f"{dry_line(asked)}\n")
+        return
+    if code := launch(asked):
+        raise click.exceptions.Exit(code)
+
+
+def _apart(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The tool's options and the command: `-- OPTIONS -- COMMAND`, or `-- COMMAND`, which starts with no `-`."""
+    if words and words[0].startswith("-"):
+        if "--" not in words:
+            raise UsageError(
+                f"{words[0]} stands where the command does",
+                hint="options of the tool itself stand between two --: "
+                f"stepscope launch --tool nsys -- {shlex.join(words)} -- python train.py",
+                slug="no-command",
+            )
+        at = words.index("--")
+        return words[:at], words[at + 1 :]
+    if not words:
+        raise UsageError(
+            "no command was given",
+            hint="stepscope launch --tool nsys --ranks local:0 -- python train.py",
+            slug="no-command",
+        )
+    return (), words

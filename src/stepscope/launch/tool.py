@@ -1,0 +1,173 @@
+"""What a tool is: how its command line is made, what it writes, and how one knows that this is complete.
+
+To add one: a file in `launch/tools/` that declares a `Tool`, and its name in `launch/tools/__init__.py`.
+Nothing else asks for a tool's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from stepscope.floor.errors import UsageError
+
+ERRORS = {
+    "tool-option": (
+        "The tool does not do what was asked, in the version that was found; the message says what. Options of the tool "
+        "itself stand between two `--`: `stepscope launch --tool nsys -- --cuda-memory-usage=true -- python train.py`."
+    ),
+}
+
+CAPTURE_RANGE = "stepscope.capture"
+"""The NVTX range that recording with `--capture nvtx` puts around the steps that matter."""
+
+Capture = Literal["cuda-profiler", "nvtx", "itt", "roctx"]
+"""How a running script starts and stops a tool."""
+
+Way = Literal["around", "beside", "inside", "record"]
+
+Need = Literal["gpu-counters", "perf-events", "temporary-space", "one-cupti"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one process was asked to record, and with which version of the tool.
+
+    Args:
+        stem: the path of its output, absolute and without an ending; no other process has it. What a tool
+            writes is the stem and something after it.
+        version: of the tool that was found, as (2022, 4, 2); empty where it is not known, and then taken for a
+            new one.
+        steps: the first and the last step that matter; None: all.
+        capture: how the script itself starts and stops the tool around these steps; None: it does not.
+        delay_s, duration_s: when to start after the command, and for how long, in seconds; None: not limited.
+        wanted: the value of `--set`; None: what the tool does by itself.
+        options: given on, to the tool itself.
+        nvtx: the script writes NVTX ranges that are to be kept.
+    """
+
+    stem: Path
+    version: tuple[int, ...] = ()
+    steps: tuple[int, int] | None = None
+    capture: Capture | None = None
+    delay_s: float | None = None
+    duration_s: float | None = None
+    wanted: str | None = None
+    options: tuple[str, ...] = ()
+    nvtx: bool = False
+
+    def is_older(self, *than: int) -> bool:
+        """Whether the tool is known to be older than this version."""
+        return bool(self.version) and self.version < than
+
+    def merged(self, own: Sequence[str], short: Mapping[str, str] | None = None) -> list[str]:
+        """Our options, each one word (`--trace=cuda`), and then the user's, which replace those of ours.
+
+        Args:
+            own: our options.
+            short: the long names of the tool's short options: {"-t": "--trace"}.
+
+        >>> Request(Path("a"), options=("-t", "osrt")).merged(["--trace=cuda"], {"-t": "--trace"})
+        ['-t', 'osrt']
+        """
+        given = {_flag(word, short or {}) for word in self.options if word.startswith("-")}
+        return [*(word for word in own if _flag(word, {}) not in given), *self.options]
+
+
+def _flag(word: str, short: Mapping[str, str]) -> str:
+    return word.partition("=")[0] if word.startswith("--") else short.get(word[:2], word)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One kind of file, or folder, that a tool writes.
+
+    Args:
+        patterns: its name, as globs, one a version; `{stem}` is the name of the request's stem.
+        lacks: gives what is missing in such a file, in words; empty where it is complete. It gets the file and
+            the tool's executable.
+        required: a run without any is reported.
+    """
+
+    patterns: tuple[str, ...]
+    lacks: Callable[[Path, str], str]
+    required: bool = True
+
+    def found(self, stem: Path) -> list[Path]:
+        """The files of this kind that belong to a stem, by name."""
+        globs = [pattern.replace("{stem}", _literal(stem.name)) for pattern in self.patterns]
+        return sorted({path for glob in globs for path in stem.parent.glob(glob)})
+
+
+def _literal(text: str) -> str:
+    """A text that means itself in a glob."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in text)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A profiler that `stepscope launch` can start.
+
+    Args:
+        name: what `--tool` takes.
+        about: what it records, in one line.
+        way: what starts what. `around`: the tool starts the command, its last argument. `beside`: the command
+            starts by itself and the tool is given its process (`{pid}` in an argument). `inside`: variables of the
+            environment switch it on in the command, which writes lines that start with one of `prefixes` to its output.
+            `record`: it is `stepscope record`, which runs the command's script.
+        executables: its names on the PATH, the first that is found counts.
+        arguments: its arguments for a request, up to the command; raises UsageError for what it cannot do.
+        environment: variables that are set for it and the command.
+        written: what it writes.
+        sets: what `--set` takes, for people; empty where it takes none.
+        captures: how a script can start and stop it, the best first; empty where it cannot.
+        delays: whether it knows `--delay` and `--duration`.
+        needs: what has to be allowed or there, for the preflight.
+        version_arguments: print its version, which the first number with a dot in the output is.
+        oldest: the first version of which the options here are known; older ones get a warning.
+        query_metrics: arguments that list the metrics it can record; empty where it cannot.
+        finalize: gives arguments that finish a raw result later, on another machine; None where a result is
+            finished by the run.
+        prefixes: for `inside`, with what a line of its output starts; such lines go into `{stem}.{name}.txt`.
+        reads: the name of the format by which StepScope reads it; empty where it reads none of it.
+    """
+
+    name: str
+    about: str
+    way: Way
+    arguments: Callable[[Request], list[str]] = lambda _: []
+    executables: tuple[str, ...] = ()
+    environment: Callable[[Request], dict[str, str]] = lambda _: {}
+    written: tuple[Written, ...] = ()
+    sets: tuple[str, ...] = ()
+    captures: tuple[Capture, ...] = ()
+    delays: bool = False
+    needs: frozenset[Need] = field(default_factory=frozenset)
+    version_arguments: tuple[str, ...] = ("--version",)
+    oldest: tuple[int, ...] = ()
+    query_metrics: tuple[str, ...] = ()
+    finalize: Callable[[Path], list[str]] | None = None
+    prefixes: tuple[bytes, ...] = ()
+    reads: str = ""
+
+    def check(self, request: Request) -> None:
+        """Refuses what the tool cannot do, before anything runs.
+
+        Raises:
+            UsageError: a set, delay or duration that it does not know.
+        """
+        if request.wanted is not None and not self.sets:
+            raise self.refusal(
+                "has no --set", "leave it out, or give options of its own between two --"
+            )
+        timed = request.delay_s is not None or request.duration_s is not None
+        if timed and not self.delays:
+            raise self.refusal(
+                "has no --delay and --duration", "name steps with --steps, or leave them out"
+            )
+
+    def refusal(self, what: str, hint: str) -> UsageError:
+        """The error for something that the tool cannot do."""
+        return UsageError(f"{self.name} {what}", hint=hint, slug="tool-option")

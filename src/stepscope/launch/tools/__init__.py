@@ -1,0 +1,15 @@
+"""The tools that `stepscope launch` knows, one file each; the one list of them."""
+
+from __future__ import annotations
+
+from stepscope.launch.tool import Tool
+from stepscope.launch.tools.ncu import NCU
+from stepscope.launch.tools.nsys import NSYS
+from stepscope.launch.tools.nvprof import NVPROF
+from stepscope.launch.tools.onednn import ONEDNN
+from stepscope.launch.tools.recorders import INLINE, PHASES, TORCH
+
+TOOLS: dict[str, Tool] = {
+    tool.name: tool for tool in (NSYS, NCU, NVPROF, ONEDNN, TORCH, PHASES, INLINE)
+}
+"""By name, in the order in which they are listed."""

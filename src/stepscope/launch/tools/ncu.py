@@ -1,0 +1,58 @@
+"""Nsight Compute: hardware counters of single kernels, each run again as often as they need.
+
+A kernel of NCCL that is run again alone waits for the other ranks for ever, so those are left out. Running
+kernels again takes seconds each, so only so many are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stepscope.launch.tool import CAPTURE_RANGE, Request, Tool, Written
+
+_SHORT = {
+    "-k": "--kernel-name",
+    "-c": "--launch-count",
+    "-s": "--launch-skip",
+    "-o": "--export",
+    "-f": "--force-overwrite",
+}
+_SETS = ("basic", "detailed", "full", "roofline")
+MOST_KERNELS = 200
+"""That are recorded where the user does not say how many."""
+
+
+def _arguments(request: Request) -> list[str]:
+    own = [
+        "--target-processes=all",
+        f"--launch-count={MOST_KERNELS}",
+        "--kernel-name=regex:^(?!nccl).*",
+    ]
+    if request.wanted is not None:
+        if request.wanted not in _SETS:
+            raise NCU.refusal(f"has no set {request.wanted}", f"name one of: {', '.join(_SETS)}")
+        own.append(f"--set={request.wanted}")
+    if request.capture == "cuda-profiler":
+        own.append("--profile-from-start=off")
+    elif request.capture == "nvtx":
+        own += ["--nvtx", f"--nvtx-include={CAPTURE_RANGE}/"]
+    return [*request.merged(own, _SHORT), f"--export={request.stem}"]
+
+
+def _lacks(report: Path, _ncu: str) -> str:
+    return "" if report.stat().st_size else "it is empty"
+
+
+NCU = Tool(
+    name="ncu",
+    about="Nsight Compute: hardware counters of single kernels",
+    way="around",
+    executables=("ncu",),
+    arguments=_arguments,
+    written=(Written(("{stem}.ncu-rep",), _lacks),),
+    sets=_SETS,
+    captures=("cuda-profiler", "nvtx"),
+    needs=frozenset({"gpu-counters", "temporary-space", "one-cupti"}),
+    oldest=(2020, 1),
+    query_metrics=("--query-metrics",),
+)

@@ -1,0 +1,85 @@
+"""Nsight Systems: a timeline of CUDA, NVTX, cuBLAS and cuDNN.
+
+Without sampling and context switches, which cost most and need permissions. `--kill=none`, because nsys
+otherwise ends the command with the collection; `--wait=primary`, because it otherwise waits for what the
+command leaves running.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from stepscope.launch.tool import CAPTURE_RANGE, Request, Tool, Written
+
+_SHORT = {
+    "-t": "--trace",
+    "-s": "--sample",
+    "-c": "--capture-range",
+    "-p": "--nvtx-capture",
+    "-o": "--output",
+    "-f": "--force-overwrite",
+    "-y": "--delay",
+    "-d": "--duration",
+    "-x": "--stop-on-exit",
+}
+_LONGEST_CHECK_S = 120
+
+
+def _arguments(request: Request) -> list[str]:
+    own = ["--trace=cuda,nvtx,cublas,cudnn", "--sample=none"]
+    if not request.is_older(2021, 2):
+        own.append("--cpuctxsw=none")
+    if not request.is_older(2022, 1):
+        # Else the kernels of a graph are one block from driver 11.7 on.
+        own.append("--cuda-graph-trace=node")
+    own += ["--kill=none", "--wait=primary"]
+    if request.capture is not None:
+        by_nvtx = request.capture == "nvtx"
+        own.append(f"--capture-range={'nvtx' if by_nvtx else 'cudaProfilerApi'}")
+        if by_nvtx:
+            own += [
+                f"--nvtx-capture={CAPTURE_RANGE}",
+                "--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0",
+            ]
+        own.append(
+            "--stop-on-range-end=true" if request.is_older(2021, 3) else "--capture-range-end=stop"
+        )
+    if request.delay_s is not None:
+        own.append(f"--delay={request.delay_s:g}")
+    if request.duration_s is not None:
+        own.append(f"--duration={request.duration_s:g}")
+    return ["profile", *request.merged(own, _SHORT), f"--output={request.stem}"]
+
+
+def _lacks(report: Path, nsys: str) -> str:
+    """What `nsys export` misses in a report; for `info` it reads the table of its sections and no events."""
+    with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
+        try:
+            done = subprocess.run(  # noqa: S603 - the user's own nsys
+                [nsys, "export", "--type", "info", "--output", f"{folder}/info", report],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=_LONGEST_CHECK_S,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"nsys export could not be asked: {error}"
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return "" if not done.returncode else f"nsys export: {lines[-1] if lines else done.returncode}"
+
+
+NSYS = Tool(
+    name="nsys",
+    about="Nsight Systems: CUDA, NVTX, cuBLAS and cuDNN on a timeline",
+    way="around",
+    executables=("nsys",),
+    arguments=_arguments,
+    written=(Written(("{stem}.nsys-rep", "{stem}.[0-9]*.nsys-rep", "{stem}.qdrep"), _lacks),),
+    captures=("cuda-profiler", "nvtx"),
+    delays=True,
+    needs=frozenset({"temporary-space", "one-cupti"}),
+    oldest=(2020, 1),
+    reads="nsys",
+)

@@ -1,0 +1,57 @@
+"""Recording by StepScope itself: the command's script runs under `stepscope record`, on the chosen ranks."""
+
+from __future__ import annotations
+
+from stepscope.launch.tool import Request, Tool
+
+
+def _torch(request: Request) -> list[str]:
+    if request.steps is None:
+        return []
+    first, last = request.steps
+    warmup = min(first, 1)
+    schedule = {"wait": first - warmup, "warmup": warmup, "active": last - first + 1}
+    return [f"--{name}={steps}" for name, steps in schedule.items()]
+
+
+def _phases(request: Request) -> list[str]:
+    _without_steps(PHASES, request)
+    return ["--phases"]
+
+
+def _inline(request: Request) -> list[str]:
+    _without_steps(INLINE, request)
+    if request.wanted is None:
+        raise INLINE.refusal(
+            "needs a plan", "give --set PLAN, which `stepscope plan -o PLAN -- train.py` writes"
+        )
+    return [f"--inline={request.wanted}"]
+
+
+def _without_steps(tool: Tool, request: Request) -> None:
+    if request.steps is not None:
+        raise tool.refusal("measures every step", "leave --steps out")
+
+
+TORCH = Tool(
+    name="torch",
+    about="stepscope record: a trace of torch.profiler of a few steps",
+    way="record",
+    arguments=_torch,
+    reads="kineto",
+)
+PHASES = Tool(
+    name="phases",
+    about="stepscope record: the phases of every step",
+    way="record",
+    arguments=_phases,
+    reads="inline",
+)
+INLINE = Tool(
+    name="inline",
+    about="stepscope record: the events of a plan (--set PLAN), one per iteration",
+    way="record",
+    arguments=_inline,
+    sets=("PLAN",),
+    reads="inline",
+)

@@ -1,0 +1,72 @@
+"""`stepscope launch` as it is typed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+LAUNCHER = {"PMI_RANK": "3", "PMI_SIZE": "8"}
+
+
+@pytest.fixture
+def rank3(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in LAUNCHER.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("rank3")
+def test_dry_run_prints_what_this_process_would_run(run, tmp_path: Path) -> None:
+    asked = ("launch", "--tool", "onednn", "-o", str(tmp_path), "--dry-run", "--ranks")
+    assert run(*asked, "3", "--", "./a b", "-x").out == (
+        "env ONEDNN_VERBOSE=1 DNNL_VERBOSE=1 MKLDNN_VERBOSE=1 './a b' -x\n"
+    )
+    assert run(*asked, "0", "--", "./a b", "-x").out == "'./a b' -x\n"
+
+
+@pytest.mark.usefixtures("rank3")
+def test_options_of_the_tool_stand_between_two_dashes(run, tmp_path: Path) -> None:
+    words = (
+        "-o",
+        str(tmp_path),
+        "--dry-run",
+        "--",
+        "--gpu-metrics-device=0",
+        "--",
+        "./app",
+        "--",
+        "a",
+    )
+    out = run("launch", "--tool", "nsys", *words).out
+    assert " --gpu-metrics-device=0 --output=" in out
+    assert out.endswith(" ./app -- a\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--tool", "nsys"), "no command was given"),
+        (("--tool", "nsys", "--", "-t", "cuda"), "-t stands where the command does"),
+        (("--tool", "nsys", "--steps", "4-3", "--", "a"), "'4-3' is no step and no range"),
+        (("--tool", "nsys", "--ranks", "x", "--", "a"), 'ranks "x" cannot be read'),
+        (("--tool", "nsys", "--set", "full", "--", "a"), "nsys has no --set"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_runs(run, words, expected) -> None:
+    ran = run("launch", *words)
+    assert ran.code == 2
+    assert expected in ran.err
+
+
+def test_a_process_that_is_not_chosen_becomes_the_command(spawn) -> None:
+    ran = spawn(
+        *("launch", "--tool", "nsys", "--ranks", "0", "--"),
+        *(
+            sys.executable,
+            "-c",
+            "import os, signal, sys; print(signal.getsignal(signal.SIGPIPE)); sys.exit(7)",
+        ),
+        **LAUNCHER,
+    )
+    assert (ran.code, ran.err) == (7, "")

@@ -1,0 +1,146 @@
+"""The command line of each tool, and what it refuses."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from stepscope.floor.errors import UsageError
+from stepscope.launch.line import capture_of, recorded_command, script_line, tool_line
+from stepscope.launch.tool import Request, Written
+from stepscope.launch.tools import TOOLS
+
+STEM = Path("/runs/rank3.node07")
+
+
+def typed(name: str, command: str = "./app", **asked) -> str:
+    tool, request = TOOLS[name], Request(STEM, **asked)
+    return tool_line(tool, name, request, command.split()).typed()
+
+
+def test_nsys_traces_what_deep_learning_needs_and_leaves_the_command_alone() -> None:
+    assert typed("nsys", version=(2024, 5)) == (
+        "nsys profile --trace=cuda,nvtx,cublas,cudnn --sample=none --cpuctxsw=none --cuda-graph-trace=node "
+        "--kill=none --wait=primary --output=/runs/rank3.node07 ./app"
+    )
+
+
+def test_an_old_nsys_gets_only_what_it_knows() -> None:
+    assert typed(
+        "nsys", version=(2020, 3), capture="cuda-profiler", delay_s=60, duration_s=2.5
+    ) == (
+        "nsys profile --trace=cuda,nvtx,cublas,cudnn --sample=none --kill=none --wait=primary "
+        "--capture-range=cudaProfilerApi --stop-on-range-end=true --delay=60 --duration=2.5 "
+        "--output=/runs/rank3.node07 ./app"
+    )
+
+
+def test_nsys_captures_an_nvtx_range_whose_name_is_no_registered_string() -> None:
+    line = typed("nsys", version=(2022, 4, 2), capture="nvtx")
+    assert (
+        "--capture-range=nvtx --nvtx-capture=stepscope.capture --env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0 "
+        "--capture-range-end=stop" in line
+    )
+
+
+@pytest.mark.parametrize("given", [("-t", "osrt"), ("--trace=osrt",), ("-tosrt",)])
+def test_an_option_of_the_users_replaces_ours(given: tuple[str, ...]) -> None:
+    line = typed("nsys", options=given)
+    assert "cublas" not in line
+    assert f" {' '.join(given)} --output=" in line
+
+
+def test_nvprof_takes_values_as_words_of_their_own() -> None:
+    assert typed("nvprof", capture="cuda-profiler", options=("--metrics=all",)) == (
+        "nvprof --profile-child-processes --profile-from-start off --metrics all "
+        "--export-profile /runs/rank3.node07.%p.nvprof ./app"
+    )
+
+
+def test_ncu_leaves_nccl_out_and_ends_at_some_kernel() -> None:
+    assert typed("ncu", wanted="roofline", capture="cuda-profiler") == (
+        "ncu --target-processes=all --launch-count=200 '--kernel-name=regex:^(?!nccl).*' --set=roofline "
+        "--profile-from-start=off --export=/runs/rank3.node07 ./app"
+    )
+
+
+def test_onednn_is_a_variable_under_all_its_names() -> None:
+    assert typed("onednn") == "env ONEDNN_VERBOSE=1 DNNL_VERBOSE=1 MKLDNN_VERBOSE=1 ./app"
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "words"),
+    [
+        ("nsys", {"wanted": "full"}, "nsys has no --set"),
+        ("ncu", {"delay_s": 1.0}, "ncu has no --delay and --duration"),
+        ("ncu", {"wanted": "all"}, "ncu has no set all"),
+        ("onednn", {"wanted": "3"}, "onednn has no level 3"),
+    ],
+)
+def test_what_a_tool_cannot_do_is_refused(name: str, asked: dict, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        typed(name, **asked)
+
+
+def recorded(name: str, *command: str, **asked) -> list[str]:
+    """What runs in place of the command, without the Python that runs StepScope."""
+    request = Request(STEM, **asked)
+    return recorded_command(TOOLS[name], request, (sys.executable, *command), Path("/runs"))[1:]
+
+
+def test_steps_that_matter_run_the_script_under_record() -> None:
+    assert recorded("nsys", "-u", "-X", "dev", "train.py", "--lr=1", steps=(3, 4), capture="nvtx", nvtx=True) == [
+        *("-u", "-X", "dev", "-m", "stepscope", "record", "--capture", "nvtx", "--steps", "3-4", "--nvtx"),
+        *("--", "train.py", "--lr=1"),
+    ]  # fmt: skip
+
+
+def test_a_module_runs_under_record_too() -> None:
+    assert recorded("torch", "-m", "package.train", steps=(10, 12)) == [
+        *("-m", "stepscope", "record", "--wait=9", "--warmup=1", "--active=3", "--out", "/runs"),
+        *("--", "-m", "package.train"),
+    ]
+
+
+def test_the_first_step_has_none_before_it() -> None:
+    assert "--wait=0 --warmup=0 --active=1" in " ".join(recorded("torch", "a.py", steps=(0, 0)))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("./a.out",), ("bash", "run.sh"), ("/usr/bin/env", "python", "a.py"), ("torchrun", "a.py")],
+)
+def test_what_is_no_python_script_cannot_be_run_under_record(command: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="is not the Python that runs StepScope"):
+        script_line(command, [])
+
+
+@pytest.mark.parametrize("words", [("-c", "pass"), ("-",), (), ("-um", "train"), ("-i",)])
+def test_a_python_without_a_script_cannot_either(words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="starts no script and no module"):
+        script_line((sys.executable, *words), [])
+
+
+def test_without_a_driver_steps_are_marked_by_nvtx() -> None:
+    assert capture_of(TOOLS["nsys"], None, has_nvidia=True) == "cuda-profiler"
+    assert capture_of(TOOLS["nsys"], None, has_nvidia=False) == "nvtx"
+    assert capture_of(TOOLS["nsys"], "cuda-profiler", has_nvidia=False) == "cuda-profiler"
+    with pytest.raises(UsageError, match="is not started and stopped by nvtx"):
+        capture_of(TOOLS["nvprof"], "nvtx", has_nvidia=True)
+    with pytest.raises(UsageError, match="cannot be started and stopped by a script"):
+        capture_of(TOOLS["onednn"], None, has_nvidia=True)
+
+
+def test_files_of_one_stem_are_not_those_of_another(tmp_path: Path) -> None:
+    kind = Written(("{stem}.nsys-rep", "{stem}.qdrep"), lambda _path, _tool: "")
+    for name in (
+        "rank1.a[b].nsys-rep",
+        "rank1.ab.nsys-rep",
+        "rank11.a[b].qdrep",
+        "rank1.a[b].qdrep",
+    ):
+        (tmp_path / name).touch()
+    found = [path.name for path in kind.found(tmp_path / "rank1.a[b]")]
+    assert found == ["rank1.a[b].nsys-rep", "rank1.a[b].qdrep"]
