@@ -21,7 +21,9 @@ from typing import Literal
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import accumulate_type
-from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored, total
+from stepscope.costs.work import Conventions, Models, Work, dense, sized, stored, total
+
+MODELS = Models()
 
 Corner = Literal["top", "bottom"]
 
@@ -235,6 +237,12 @@ def _mask(call: Call, layout: _Layout) -> Tensor | None:
     return None if layout.mask is None else call.tensor(layout.mask)
 
 
+@MODELS.add(
+    "attention.forward",
+    tuple(_FORWARD),
+    composites="scaled_dot_product_attention _scaled_dot_product_attention_math "
+    "_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention",
+)
 def forward(call: Call, conventions: Conventions) -> Work | None:
     """Attention's forward: (2·d + 2·d_v) for each visible pair of each query head.
 
@@ -265,6 +273,12 @@ def forward(call: Call, conventions: Conventions) -> Work | None:
     )
 
 
+@MODELS.add(
+    "attention.backward",
+    tuple(_BACKWARD),
+    composites="_scaled_dot_product_flash_attention_backward "
+    "_scaled_dot_product_efficient_attention_backward",
+)
 def backward(call: Call, conventions: Conventions) -> Work | None:
     """Attention's backward: (6·d + 4·d_v) for each visible pair of each query head.
 
@@ -288,25 +302,3 @@ def backward(call: Call, conventions: Conventions) -> Work | None:
         bound="exact" if note is None else "lower",
         notes=() if note is None else (note,),
     )
-
-
-MODELS: tuple[Model, ...] = (
-    Model(
-        "attention.forward",
-        tuple(_FORWARD),
-        forward,
-        composites=aten(
-            "scaled_dot_product_attention _scaled_dot_product_attention_math "
-            "_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention"
-        ),
-    ),
-    Model(
-        "attention.backward",
-        tuple(_BACKWARD),
-        backward,
-        composites=aten(
-            "_scaled_dot_product_flash_attention_backward "
-            "_scaled_dot_product_efficient_attention_backward"
-        ),
-    ),
-)

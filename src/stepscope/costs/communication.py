@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from stepscope.costs.call import Call
 from stepscope.costs.dtype import is_float, size_of
-from stepscope.costs.work import Conventions, Model, Work
+from stepscope.costs.work import Conventions, Models, Work
+
+MODELS = Models()
 
 _OPERATIONS: dict[str, str] = {
     "allreduce": "all_reduce",
@@ -100,6 +102,14 @@ def collective(
     )
 
 
+@MODELS.add(
+    "communication.from_operator",
+    "c10d::allreduce_ c10d::allreduce_coalesced_ c10d::allgather_ c10d::_allgather_base_ "
+    "c10d::allgather_into_tensor_coalesced_ c10d::reduce_scatter_ "
+    "c10d::_reduce_scatter_base_ c10d::reduce_scatter_tensor_coalesced_ c10d::alltoall_ "
+    "c10d::alltoall_base_ c10d::broadcast_ c10d::reduce_ c10d::send c10d::recv_ "
+    "symm_mem::multimem_all_reduce_",
+)
 def from_operator(call: Call, _: Conventions) -> Work | None:
     """A collective as its operator is called, `c10d::allreduce_(tensors, ...)`: bytes of its tensors.
 
@@ -131,31 +141,3 @@ def _dtype(call: Call, position: int) -> str | None:
         return tensor.dtype
     tensors = call.tensors(position)
     return tensors[0].dtype if tensors else None
-
-
-_C10D = (
-    "allreduce_",
-    "allreduce_coalesced_",
-    "allgather_",
-    "_allgather_base_",
-    "allgather_into_tensor_coalesced_",
-    "reduce_scatter_",
-    "_reduce_scatter_base_",
-    "reduce_scatter_tensor_coalesced_",
-    "alltoall_",
-    "alltoall_base_",
-    "broadcast_",
-    "reduce_",
-    "send",
-    "recv_",
-)
-MODELS: tuple[Model, ...] = (
-    Model(
-        "communication.from_operator",
-        (
-            *(f"c10d::{name}" for name in _C10D),
-            "symm_mem::multimem_all_reduce_",
-        ),
-        from_operator,
-    ),
-)

@@ -20,7 +20,9 @@ from dataclasses import dataclass
 
 from stepscope.costs.call import Call, Scalar, Tensor, spread
 from stepscope.costs.dtype import is_complex, real_of
-from stepscope.costs.work import Conventions, Model, Work, aten, sized, stored, summed
+from stepscope.costs.work import Conventions, Model, Models, Work, sized, stored, summed
+
+MODELS = Models()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,27 @@ def _related_output(call: Call, x: Tensor, w: Tensor) -> tuple[int, ...] | None:
     return None
 
 
+def _channels(call: Call) -> tuple[Tensor, dict[str, int]] | None:
+    """Channels in and out, by the last tensor of input, output gradient and weight."""
+    tensors = [call.tensor(position) for position in range(3)]
+    shaped = [tensor for tensor in tensors if tensor is not None and len(tensor.shape) >= 3]
+    if len(shaped) < 2:
+        return None
+    weight = shaped[-1]
+    out, into = weight.shape[:2]
+    if call.name in _WEIGHT_GRADIENT:
+        out, into = shaped[0].shape[1], shaped[1].shape[1]
+    return weight, {"channels out": out, "channels in": into}
+
+
+@MODELS.add(
+    "convolution.forward",
+    (*_LAYOUTS, *_CUDNN),
+    composites="convolution _convolution _convolution_mode conv1d conv2d conv3d conv_transpose1d "
+    "conv_transpose2d conv_transpose3d thnn_conv2d slow_conv3d",
+    aligned_sizes=_channels,
+    asks_related=True,
+)
 def forward(call: Call, _: Conventions) -> Work | None:
     """Convolution of x [N, C, ...] with w [K, C/g, ...]: 2·N·(positions)·K·(C/g)·(kernel size).
 
@@ -216,6 +239,7 @@ def _products(x: Tensor, multiply_adds: int) -> int:
     return 2 * multiply_adds * (4 if is_complex(x.dtype) else 1)
 
 
+@MODELS.add("convolution.conv_tbc", "conv_tbc", aligned_sizes=_channels)
 def conv_tbc(call: Call, _: Conventions) -> Work | None:
     """Convolution over time of x [T, B, C] with w [S, C, K]: 2·B·(T + 2·pad - S + 1)·S·C·K."""
     (x, w), pad = call.given(0, 1), call.integer(3)
@@ -316,6 +340,15 @@ def _backward_transposed(call: Call, grad: Tensor, x: Tensor, w: Tensor) -> bool
     return False if all(out <= inner for out, inner in pairs) else None
 
 
+@MODELS.add(
+    "convolution.backward",
+    tuple(_BACKWARD),
+    composites="cudnn_convolution_backward cudnn_convolution_transpose_backward "
+    "miopen_convolution_backward miopen_depthwise_convolution_backward "
+    "miopen_convolution_transpose_backward mkldnn_convolution_backward",
+    aligned_sizes=_channels,
+    tells_forward=True,
+)
 def backward(call: Call, _: Conventions) -> Work | None:
     """Gradients of a convolution that its output mask asks for, each a part of its own.
 
@@ -368,6 +401,9 @@ def _mask(call: Call) -> tuple[bool, ...] | None:
     return None
 
 
+@MODELS.add(
+    "convolution.input_gradient", tuple(_INPUT_GRADIENT), aligned_sizes=_channels, asks_related=True
+)
 def input_gradient(call: Call, _: Conventions) -> Work | None:
     """Gradient of a convolution's input from output gradient and weight.
 
@@ -388,6 +424,12 @@ def input_gradient(call: Call, _: Conventions) -> Work | None:
     return _input_part(grad, w, shape, positions)
 
 
+@MODELS.add(
+    "convolution.weight_gradient",
+    tuple(_WEIGHT_GRADIENT),
+    aligned_sizes=_channels,
+    asks_related=True,
+)
 def weight_gradient(call: Call, _: Conventions) -> Work | None:
     """Gradient of a convolution's weight from output gradient and input.
 
@@ -433,73 +475,16 @@ def _related_shape(
     return None
 
 
+@MODELS.add(
+    "convolution.bias_gradient",
+    "miopen_convolution_backward_bias cudnn_convolution_backward_bias",
+    tensor_cores=False,
+)
 def bias_gradient(call: Call, _: Conventions) -> Work | None:
     """Gradient of a convolution's bias: one addition for each element of the output gradient."""
     (grad,) = call.given(0)
     return None if len(grad.shape) < 2 else _bias_part(grad)
 
 
-def _channels(call: Call) -> tuple[Tensor, dict[str, int]] | None:
-    """Channels in and out, by the last tensor of input, output gradient and weight."""
-    tensors = [call.tensor(position) for position in range(3)]
-    shaped = [tensor for tensor in tensors if tensor is not None and len(tensor.shape) >= 3]
-    if len(shaped) < 2:
-        return None
-    weight = shaped[-1]
-    out, into = weight.shape[:2]
-    if call.name in _WEIGHT_GRADIENT:
-        out, into = shaped[0].shape[1], shaped[1].shape[1]
-    return weight, {"channels out": out, "channels in": into}
-
-
-MODELS: tuple[Model, ...] = (
-    Model(
-        "convolution.forward",
-        (*_LAYOUTS, *_CUDNN),
-        forward,
-        composites=aten(
-            "convolution _convolution _convolution_mode conv1d conv2d conv3d conv_transpose1d "
-            "conv_transpose2d conv_transpose3d thnn_conv2d slow_conv3d"
-        ),
-        aligned_sizes=_channels,
-        asks_related=True,
-    ),
-    Model("convolution.conv_tbc", aten("conv_tbc"), conv_tbc, aligned_sizes=_channels),
-    Model(
-        "convolution.backward",
-        tuple(_BACKWARD),
-        backward,
-        composites=aten(
-            "cudnn_convolution_backward cudnn_convolution_transpose_backward "
-            "miopen_convolution_backward miopen_depthwise_convolution_backward "
-            "miopen_convolution_transpose_backward mkldnn_convolution_backward"
-        ),
-        aligned_sizes=_channels,
-        tells_forward=True,
-    ),
-    Model(
-        "convolution.input_gradient",
-        tuple(_INPUT_GRADIENT),
-        input_gradient,
-        aligned_sizes=_channels,
-        asks_related=True,
-    ),
-    Model(
-        "convolution.weight_gradient",
-        tuple(_WEIGHT_GRADIENT),
-        weight_gradient,
-        aligned_sizes=_channels,
-        asks_related=True,
-    ),
-    Model(
-        "convolution.bias_gradient",
-        aten("miopen_convolution_backward_bias cudnn_convolution_backward_bias"),
-        bias_gradient,
-        tensor_cores=False,
-    ),
-    Model(
-        "convolution.uncounted",
-        ("CudnnConvolutionBackward", "CudnnConvolutionTransposeBackward"),
-        None,
-    ),
-)
+_NODES = ("CudnnConvolutionBackward", "CudnnConvolutionTransposeBackward")
+MODELS.append(Model("convolution.uncounted", _NODES, None))

@@ -6,9 +6,12 @@ import math
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import scalar_type
-from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored
+from stepscope.costs.work import Conventions, Model, Models, Work, dense, sized, stored
+
+MODELS = Models()
 
 
+@MODELS.add("copy.copy", "copy_")
 def copy(call: Call, _: Conventions) -> Work | None:
     """Copy into a tensor, `copy_(to, from)`: reads the source once as stored, writes the target.
 
@@ -19,10 +22,11 @@ def copy(call: Call, _: Conventions) -> Work | None:
     return Work("copy.copy", 0, stored(source), dense(to), to.dtype)
 
 
-_CASTS = aten("to _to_copy clone contiguous lift_fresh_copy")
+_CASTS = "to _to_copy clone contiguous lift_fresh_copy"
 _CAST_TYPE: dict[str, int] = {"aten::_to_copy": 1, "aten::to": 1}
 
 
+@MODELS.add("copy.cast", _CASTS, composites=_CASTS)
 def cast(call: Call, _: Conventions) -> Work | None:
     """New tensor with the same elements, `clone`, `contiguous`, `to`, `_to_copy`: reads and writes n.
 
@@ -43,12 +47,14 @@ def cast(call: Call, _: Conventions) -> Work | None:
     return Work("copy.cast", 0, stored(x), sized(x.elements, out), out)
 
 
+@MODELS.add("copy.to_host", "_local_scalar_dense item", composites="item")
 def to_host(call: Call, _: Conventions) -> Work | None:
     """One element to the host, `_local_scalar_dense(x)`, what `.item()` does."""
     (x,) = call.given(0)
     return Work("copy.to_host", 0, dense(x), dense(x), x.dtype) if x.elements == 1 else None
 
 
+@MODELS.add("fill.fill", "fill_ zero_")
 def fill(call: Call, _: Conventions) -> Work | None:
     """Fill in place, `fill_(x, value)` and `zero_(x)`: writes x."""
     (x,) = call.given(0)
@@ -104,6 +110,15 @@ def filled(call: Call, _: Conventions) -> Work | None:
     return Work(f"{_family(call.name)}.sized", 0, 0, written, out)
 
 
+MODELS += (
+    Model(f"{family}.{what}", names, count, composites=names)
+    for family in ("fill", "random")
+    for what, count, rows in (("like", filled_like, _LIKE), ("sized", filled, _SIZED))
+    for names in [tuple(name for name in rows if _family(name) == family)]
+)
+
+
+@MODELS.add("fill.sequence", "arange")
 def sequence(call: Call, _: Conventions) -> Work | None:
     """Numbers in equal steps, `arange(start, end, step)` into a tensor: writes it.
 
@@ -129,34 +144,18 @@ def sequence(call: Call, _: Conventions) -> Work | None:
     return Work("fill.sequence", 0, 0, sized(count, out), out)
 
 
+@MODELS.add(
+    "random.in_place",
+    "normal_ uniform_ bernoulli_ random_ exponential_ geometric_ cauchy_ log_normal_",
+)
 def random_in_place(call: Call, _: Conventions) -> Work | None:
     """Random numbers in place, `normal_(x, ...)`: writes x. Making the numbers is not counted."""
     (x,) = call.given(0)
     return Work("random.in_place", 0, stored(call.tensor(1)), dense(x), x.dtype)
 
 
+@MODELS.add("random.from_rates", "bernoulli poisson")
 def random_from(call: Call, _: Conventions) -> Work | None:
     """Random numbers with given rates, `bernoulli(p)`: reads the rates, writes as many."""
     (x,) = call.given(0)
     return Work("random.from_rates", 0, stored(x), dense(x), x.dtype)
-
-
-MODELS: tuple[Model, ...] = (
-    Model("copy.copy", aten("copy_"), copy),
-    Model("copy.cast", _CASTS, cast, composites=_CASTS),
-    Model("copy.to_host", aten("_local_scalar_dense item"), to_host, composites=aten("item")),
-    Model("fill.fill", aten("fill_ zero_"), fill),
-    *(
-        Model(f"{family}.{what}", names, count, composites=names)
-        for family in ("fill", "random")
-        for what, count, rows in (("like", filled_like, _LIKE), ("sized", filled, _SIZED))
-        for names in [tuple(name for name in rows if _family(name) == family)]
-    ),
-    Model("fill.sequence", aten("arange"), sequence),
-    Model(
-        "random.in_place",
-        aten("normal_ uniform_ bernoulli_ random_ exponential_ geometric_ cauchy_ log_normal_"),
-        random_in_place,
-    ),
-    Model("random.from_rates", aten("bernoulli poisson"), random_from),
-)

@@ -7,9 +7,16 @@ counted. Source: Srivastava et al. (2014).
 from __future__ import annotations
 
 from stepscope.costs.call import Call
-from stepscope.costs.work import Conventions, Model, Work, aten, dense, stored, total
+from stepscope.costs.work import Conventions, Models, Work, dense, stored, total
+
+MODELS = Models()
 
 
+@MODELS.add(
+    "dropout.forward",
+    "native_dropout _fused_dropout dropout dropout_",
+    composites="dropout dropout_",
+)
 def forward(call: Call, _: Conventions) -> Work | None:
     """Dropout, `native_dropout(x, p, train)`: 2n; reads x, writes the result and a one-byte mask.
 
@@ -22,19 +29,9 @@ def forward(call: Call, _: Conventions) -> Work | None:
     return Work("dropout.forward", 0 if idle else 2 * x.elements, stored(x), written, x.dtype)
 
 
+@MODELS.add("dropout.backward", "native_dropout_backward _masked_scale")
 def backward(call: Call, _: Conventions) -> Work | None:
     """Gradient through a dropout, `native_dropout_backward(grad, mask, scale)`: 2n; reads both."""
     grad, mask = call.given(0, 1)
     read = stored(grad, mask)
     return Work("dropout.backward", 2 * grad.elements, read, dense(grad), grad.dtype)
-
-
-MODELS: tuple[Model, ...] = (
-    Model(
-        "dropout.forward",
-        aten("native_dropout _fused_dropout dropout dropout_"),
-        forward,
-        composites=aten("dropout dropout_"),
-    ),
-    Model("dropout.backward", aten("native_dropout_backward _masked_scale"), backward),
-)

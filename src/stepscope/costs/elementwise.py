@@ -12,7 +12,9 @@ import math
 from stepscope.costs.call import Argument, Call, Scalar, Tensor, broadcast
 from stepscope.costs.dtype import is_complex, is_float, promote, real_of
 from stepscope.costs.pointwise import POINTWISE, Pointwise, entry
-from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored
+from stepscope.costs.work import Conventions, Models, Work, dense, sized, stored
+
+MODELS = Models()
 
 _UNTOLD = "type of a number not recorded: taken not to change the result's"
 
@@ -78,6 +80,26 @@ def operations(row: Pointwise, arithmetic: str | None, call: Call) -> int | None
     return count
 
 
+_NAMES = tuple(
+    f"aten::{name}{form}"
+    for name in POINTWISE
+    for form in ("", "_")
+    if not (form and name.endswith("__"))
+)
+
+
+@MODELS.add(
+    "elementwise.pointwise",
+    _NAMES,
+    composites="multiply multiply_ divide divide_ true_divide true_divide_ subtract subtract_ "
+    "negative negative_ absolute absolute_ square square_ clip clip_ greater greater_ "
+    "greater_equal greater_equal_ less less_ less_equal less_equal_ not_equal not_equal_ "
+    "arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan_ "
+    "arctan2 arctan2_ arctanh arctanh_ fix fix_ __and__ __or__ __xor__ __iand__ __ior__ "
+    "__ixor__ rsub float_power float_power_ ldexp ldexp_ conj_physical "
+    # activations and questions made of others
+    "relu relu_ relu6 relu6_ selu selu_ prelu log_sigmoid mish_backward isreal isfinite",
+)
 def elementwise(call: Call, _: Conventions) -> Work | None:
     """Element-wise operator: (operations of its row)·(elements of the result).
 
@@ -117,6 +139,7 @@ def elementwise(call: Call, _: Conventions) -> Work | None:
     )
 
 
+@MODELS.add("elementwise.gated", "glu")
 def gated(call: Call, _: Conventions) -> Work | None:
     """Gated linear unit, `glu(x)`: 5 operations for each of the n/2 elements of the result.
 
@@ -129,6 +152,7 @@ def gated(call: Call, _: Conventions) -> Work | None:
     return Work("elementwise.gated", 5 * half, stored(x), sized(half, x.dtype), x.dtype)
 
 
+@MODELS.add("elementwise.gated_backward", "glu_backward")
 def gated_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of a gated linear unit: 9 operations for each element of the gradient.
 
@@ -139,32 +163,3 @@ def gated_backward(call: Call, _: Conventions) -> Work | None:
         return None
     flops = 9 * grad.elements
     return Work("elementwise.gated_backward", flops, stored(grad, x), dense(x), x.dtype)
-
-
-_NAMES = tuple(
-    f"aten::{name}{form}"
-    for name in POINTWISE
-    for form in ("", "_")
-    if not (form and name.endswith("__"))
-)
-
-MODELS: tuple[Model, ...] = (
-    Model(
-        "elementwise.pointwise",
-        _NAMES,
-        elementwise,
-        composites=aten(
-            # other names of the same thing
-            "multiply multiply_ divide divide_ true_divide true_divide_ subtract subtract_ "
-            "negative negative_ absolute absolute_ square square_ clip clip_ greater greater_ "
-            "greater_equal greater_equal_ less less_ less_equal less_equal_ not_equal not_equal_ "
-            "arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan_ "
-            "arctan2 arctan2_ arctanh arctanh_ fix fix_ __and__ __or__ __xor__ __iand__ __ior__ "
-            "__ixor__ rsub float_power float_power_ ldexp ldexp_ conj_physical "
-            # activations and questions made of others
-            "relu relu_ relu6 relu6_ selu selu_ prelu log_sigmoid mish_backward isreal isfinite"
-        ),
-    ),
-    Model("elementwise.gated", aten("glu"), gated),
-    Model("elementwise.gated_backward", aten("glu_backward"), gated_backward),
-)

@@ -7,9 +7,12 @@ indices repeat is data that no recording holds.
 from __future__ import annotations
 
 from stepscope.costs.call import Call
-from stepscope.costs.work import Conventions, Model, Work, aten, sized, stored, total
+from stepscope.costs.work import Conventions, Models, Work, sized, stored, total
+
+MODELS = Models()
 
 
+@MODELS.add("embedding.lookup", "embedding", composites="embedding")
 def lookup(call: Call, _: Conventions) -> Work | None:
     """Look-up, `embedding(table [V, d], indices)`: reads indices and a row for each, writes the rows."""
     table, indices = call.given(0, 1)
@@ -19,6 +22,11 @@ def lookup(call: Call, _: Conventions) -> Work | None:
     return Work("embedding.lookup", 0, total(stored(indices), rows), rows, table.dtype)
 
 
+@MODELS.add(
+    "embedding.gradient",
+    "embedding_dense_backward embedding_backward",
+    composites="embedding_backward",
+)
 def gradient(call: Call, _: Conventions) -> Work | None:
     """Gradient of a table, `embedding_dense_backward(grad, indices, V)`: one addition an element.
 
@@ -37,6 +45,11 @@ def gradient(call: Call, _: Conventions) -> Work | None:
     )
 
 
+@MODELS.add(
+    "embedding.bag",
+    "embedding_bag _embedding_bag _embedding_bag_forward_only",
+    composites="embedding_bag",
+)
 def bag(call: Call, _: Conventions) -> Work | None:
     """Sums of bags of rows, `_embedding_bag(table, indices, offsets, ..., mode, ...)`.
 
@@ -55,6 +68,7 @@ def bag(call: Call, _: Conventions) -> Work | None:
     return Work("embedding.bag", flops, read, sized(outs, table.dtype), table.dtype)
 
 
+@MODELS.add("embedding.bag_gradient", "_embedding_bag_dense_backward")
 def bag_gradient(call: Call, _: Conventions) -> Work | None:
     """Gradient of a table from bags: one addition for each element looked up; writes the table.
 
@@ -66,21 +80,3 @@ def bag_gradient(call: Call, _: Conventions) -> Work | None:
     width, read = grad.shape[1], stored(grad, indices, call.tensor(2))
     written = None if rows is None else sized(rows * width, grad.dtype)
     return Work("embedding.bag_gradient", indices.elements * width, read, written, grad.dtype)
-
-
-MODELS: tuple[Model, ...] = (
-    Model("embedding.lookup", aten("embedding"), lookup, composites=aten("embedding")),
-    Model(
-        "embedding.gradient",
-        aten("embedding_dense_backward embedding_backward"),
-        gradient,
-        composites=aten("embedding_backward"),
-    ),
-    Model(
-        "embedding.bag",
-        aten("embedding_bag _embedding_bag _embedding_bag_forward_only"),
-        bag,
-        composites=aten("embedding_bag"),
-    ),
-    Model("embedding.bag_gradient", aten("_embedding_bag_dense_backward"), bag_gradient),
-)

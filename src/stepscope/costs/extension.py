@@ -7,9 +7,12 @@ does not say how many experts or keys it met, and has no model.
 from __future__ import annotations
 
 from stepscope.costs.call import Call
-from stepscope.costs.work import Conventions, Model, Work, dense, sized, stored, total
+from stepscope.costs.work import Conventions, Models, Work, dense, sized, stored, total
+
+MODELS = Models()
 
 
+@MODELS.add("normalisation.vllm_rms_norm", "_C::rms_norm")
 def rms_norm(call: Call, _: Conventions) -> Work | None:
     """vLLM's `rms_norm(out, x, weight, eps)`: 4n + 3 for each row; reads x and weight, writes out."""
     out, x, weight = call.given(0, 1, 2)
@@ -19,6 +22,7 @@ def rms_norm(call: Call, _: Conventions) -> Work | None:
     return Work("normalisation.vllm_rms_norm", flops, stored(x, weight), dense(out), x.dtype)
 
 
+@MODELS.add("normalisation.vllm_fused_add_rms_norm", "_C::fused_add_rms_norm")
 def fused_add_rms_norm(call: Call, _: Conventions) -> Work | None:
     """vLLM's `fused_add_rms_norm(x, residual, weight, eps)`: 5n + 3 for each row.
 
@@ -32,6 +36,7 @@ def fused_add_rms_norm(call: Call, _: Conventions) -> Work | None:
     return Work(name, flops, stored(x, residual, weight), dense(x, residual), x.dtype)
 
 
+@MODELS.add("elementwise.rotary_embedding", "_C::rotary_embedding")
 def rotary_embedding(call: Call, _: Conventions) -> Work | None:
     """vLLM's `rotary_embedding(positions, query, key, head_size, cache, ...)`: 3 for each element.
 
@@ -52,6 +57,7 @@ def rotary_embedding(call: Call, _: Conventions) -> Work | None:
     )
 
 
+@MODELS.add("elementwise.quantise", "_C::static_scaled_fp8_quant _C::dynamic_scaled_fp8_quant")
 def quantise(call: Call, _: Conventions) -> Work | None:
     """vLLM's `static_scaled_fp8_quant(out, x, scale)`: 3n (scale and two clamps).
 
@@ -65,12 +71,14 @@ def quantise(call: Call, _: Conventions) -> Work | None:
     return Work("elementwise.quantise", (5 if dynamic else 3) * x.elements, read, written, x.dtype)
 
 
+@MODELS.add("elementwise.silu_and_mul", "_C::silu_and_mul")
 def silu_and_mul(call: Call, _: Conventions) -> Work | None:
     """vLLM's `silu_and_mul(out, x)`: 6 for each result (silu 5, product 1); x is twice as wide."""
     out, x = call.given(0, 1)
     return Work("elementwise.silu_and_mul", 6 * out.elements, stored(x), dense(out), x.dtype)
 
 
+@MODELS.add("indexing.cache_write", "_C_cache_ops::reshape_and_cache_flash")
 def cache_write(call: Call, _: Conventions) -> Work | None:
     """vLLM's `reshape_and_cache_flash(key, value, key_cache, value_cache, slots, ...)`: a copy.
 
@@ -82,12 +90,24 @@ def cache_write(call: Call, _: Conventions) -> Work | None:
     return Work("indexing.cache_write", 0, read, written, cache.dtype)
 
 
+@MODELS.add(
+    "indexing.permute_pooled",
+    (
+        "fbgemm::permute_pooled_embs",
+        "fbgemm::permute_pooled_embs_auto_grad",
+        "torch::autograd::CppNode<fbgemm_gpu::PermutePooledEmbsFunction"
+        "<&fbgemm_gpu::permute_pooled_embs_gpu> >",
+    ),
+)
 def permute_pooled(call: Call, _: Conventions) -> Work | None:
     """FBGEMM's `permute_pooled_embs(pooled, ...)`: columns in another order; reads and writes all."""
     (pooled,) = call.given(0)
     return Work("indexing.permute_pooled", 0, stored(pooled), dense(pooled), pooled.dtype)
 
 
+@MODELS.add(
+    "scan.complete_sum", "fbgemm::asynchronous_complete_cumsum fb::asynchronous_complete_cumsum"
+)
 def complete_sum(call: Call, _: Conventions) -> Work | None:
     """FBGEMM's `asynchronous_complete_cumsum(lengths)`: n + 1 running sums of integers."""
     (lengths,) = call.given(0)
@@ -95,6 +115,9 @@ def complete_sum(call: Call, _: Conventions) -> Work | None:
     return Work("scan.complete_sum", 0, stored(lengths), written, lengths.dtype)
 
 
+@MODELS.add(
+    "convolution.causal_conv1d", "DaoAILab::_causal_conv1d_fwd_cpp causal_conv1d::causal_conv1d_fwd"
+)
 def causal_conv1d(call: Call, _: Conventions) -> Work | None:
     """Depthwise causal convolution, x [B, D, L] with w [D, W]: 2·B·D·L·W; reads both, writes x's size."""
     x, w = call.given(0, 1)
@@ -102,37 +125,3 @@ def causal_conv1d(call: Call, _: Conventions) -> Work | None:
         return None
     flops, read = 2 * x.elements * w.shape[1], stored(x, w, call.tensor(2))
     return Work("convolution.causal_conv1d", flops, read, dense(x), x.dtype)
-
-
-MODELS: tuple[Model, ...] = (
-    Model("normalisation.vllm_rms_norm", ("_C::rms_norm",), rms_norm),
-    Model("normalisation.vllm_fused_add_rms_norm", ("_C::fused_add_rms_norm",), fused_add_rms_norm),
-    Model("elementwise.rotary_embedding", ("_C::rotary_embedding",), rotary_embedding),
-    Model(
-        "elementwise.quantise",
-        ("_C::static_scaled_fp8_quant", "_C::dynamic_scaled_fp8_quant"),
-        quantise,
-    ),
-    Model("elementwise.silu_and_mul", ("_C::silu_and_mul",), silu_and_mul),
-    Model("indexing.cache_write", ("_C_cache_ops::reshape_and_cache_flash",), cache_write),
-    Model(
-        "indexing.permute_pooled",
-        (
-            "fbgemm::permute_pooled_embs",
-            "fbgemm::permute_pooled_embs_auto_grad",
-            "torch::autograd::CppNode<fbgemm_gpu::PermutePooledEmbsFunction"
-            "<&fbgemm_gpu::permute_pooled_embs_gpu> >",
-        ),
-        permute_pooled,
-    ),
-    Model(
-        "scan.complete_sum",
-        ("fbgemm::asynchronous_complete_cumsum", "fb::asynchronous_complete_cumsum"),
-        complete_sum,
-    ),
-    Model(
-        "convolution.causal_conv1d",
-        ("DaoAILab::_causal_conv1d_fwd_cpp", "causal_conv1d::causal_conv1d_fwd"),
-        causal_conv1d,
-    ),
-)

@@ -14,21 +14,23 @@ from stepscope.costs.call import Call, Tensor, TensorList, broadcast
 from stepscope.costs.dtype import real_of
 from stepscope.costs.elementwise import operations, result_type
 from stepscope.costs.pointwise import POINTWISE, entry
-from stepscope.costs.work import (
-    Conventions,
-    Model,
-    Work,
-    aten,
-    dense,
-    of_lists,
-    sized,
-    stored,
-    total,
-)
+from stepscope.costs.work import Conventions, Models, Work, dense, of_lists, sized, stored, total
+
+MODELS = Models()
 
 _PREFIX = "aten::_foreach_"
 
 
+_SPECIAL = ("copy", "clone", "zero", "norm", "max", "powsum", "mm")
+_NAMES = tuple(
+    f"{_PREFIX}{name}{form}"
+    for name in POINTWISE
+    for form in ("", "_")
+    if not name.startswith("__") and name not in _SPECIAL
+)
+
+
+@MODELS.add("elementwise.foreach", _NAMES, over_lists=True)
 def foreach(call: Call, _: Conventions) -> Work | None:
     """Element-wise operator on each tensor of the lists: (operations of its row)·(elements).
 
@@ -67,6 +69,7 @@ def foreach(call: Call, _: Conventions) -> Work | None:
     return replace(work, dtype=real_of(work.dtype))
 
 
+@MODELS.add("copy.foreach", "_foreach_copy_ _foreach_copy _foreach_clone", over_lists=True)
 def foreach_copy(call: Call, _: Conventions) -> Work | None:
     """Copies of lists, `_foreach_copy_(to, from)` and `_foreach_clone(from)`: no operations."""
     lists = [argument for argument in call.arguments if isinstance(argument, TensorList)]
@@ -76,12 +79,14 @@ def foreach_copy(call: Call, _: Conventions) -> Work | None:
     return of_lists("copy.foreach", target, 0, stored(*source), dense(*target))
 
 
+@MODELS.add("fill.foreach", "_foreach_zero_ _foreach_zero", over_lists=True)
 def foreach_zero(call: Call, _: Conventions) -> Work | None:
     """Zeros into each tensor of a list: no operations, writes all."""
     (tensors,) = call.listed(0)
     return of_lists("fill.foreach", tensors, 0, 0, dense(*tensors))
 
 
+@MODELS.add("reduction.foreach", "_foreach_norm _foreach_max _foreach_powsum", over_lists=True)
 def foreach_reduce(call: Call, _: Conventions) -> Work | None:
     """A norm, maximum or sum of powers of each tensor: 2n for a norm (n for its infinite one), else n.
 
@@ -95,6 +100,11 @@ def foreach_reduce(call: Call, _: Conventions) -> Work | None:
     return of_lists("reduction.foreach", tensors, flops, stored(*tensors), written)
 
 
+@MODELS.add(
+    "optimizer.unscale",
+    "_amp_foreach_non_finite_check_and_unscale_ _amp_foreach_non_finite_check_and_unscale",
+    over_lists=True,
+)
 def unscale(call: Call, _: Conventions) -> Work | None:
     """Unscaling of gradients under loss scaling, `_amp_foreach_non_finite_check_and_unscale_`: 2n.
 
@@ -105,6 +115,7 @@ def unscale(call: Call, _: Conventions) -> Work | None:
     return of_lists("optimizer.unscale", tensors, flops, stored(*tensors), dense(*tensors))
 
 
+@MODELS.add("gemm.foreach", "_foreach_mm", over_lists=True)
 def matrix_products(call: Call, _: Conventions) -> Work | None:
     """Products of pairs of matrices in two lists, `_foreach_mm(a, b)`: the sum of 2·M·N·K."""
     left, right = call.listed(0, 1)
@@ -119,35 +130,3 @@ def matrix_products(call: Call, _: Conventions) -> Work | None:
         outs.append(Tensor((a.shape[0], b.shape[1]), a.dtype))
     read = stored(*left, *right)
     return of_lists("gemm.foreach", left, flops, read, dense(*outs), "matrix")
-
-
-_SPECIAL = ("copy", "clone", "zero", "norm", "max", "powsum", "mm")
-_NAMES = tuple(
-    f"{_PREFIX}{name}{form}"
-    for name in POINTWISE
-    for form in ("", "_")
-    if not name.startswith("__") and name not in _SPECIAL
-)
-
-MODELS: tuple[Model, ...] = tuple(
-    Model(formula, names, count, over_lists=True)
-    for formula, names, count in (
-        ("elementwise.foreach", _NAMES, foreach),
-        ("copy.foreach", aten("_foreach_copy_ _foreach_copy _foreach_clone"), foreach_copy),
-        ("fill.foreach", aten("_foreach_zero_ _foreach_zero"), foreach_zero),
-        (
-            "reduction.foreach",
-            aten("_foreach_norm _foreach_max _foreach_powsum"),
-            foreach_reduce,
-        ),
-        (
-            "optimizer.unscale",
-            aten(
-                "_amp_foreach_non_finite_check_and_unscale_ "
-                "_amp_foreach_non_finite_check_and_unscale"
-            ),
-            unscale,
-        ),
-        ("gemm.foreach", aten("_foreach_mm"), matrix_products),
-    )
-)

@@ -12,7 +12,9 @@ from collections.abc import Callable
 
 from stepscope.costs.call import Call, Scalar, Tensor, Untold, broadcast
 from stepscope.costs.dtype import is_complex, real_of, scalar_type
-from stepscope.costs.work import Conventions, Model, Work, aten, sized, stored, total
+from stepscope.costs.work import Conventions, Model, Models, Work, aten, sized, stored, total
+
+MODELS = Models()
 
 
 def _product(
@@ -51,6 +53,36 @@ def _mkn(a: Tensor, b: Tensor) -> tuple[int, int, int]:
     return a.shape[0], a.shape[1] * _packed(a), b.shape[1]
 
 
+def _sizes_of(a_at: int, b_at: int) -> Callable[[Call], tuple[Tensor, dict[str, int]] | None]:
+    """Sizes that are contiguous in memory in `a @ b`, where these are the positions of a and b."""
+
+    def sizes(call: Call) -> tuple[Tensor, dict[str, int]] | None:
+        a, b = call.tensor(a_at), call.tensor(b_at)
+        if a is None or b is None or len(a.shape) < 2 or len(b.shape) < 2:
+            return None
+        m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+        # The dimension that is contiguous in memory must be the multiple: K or M of a, N or K of b.
+        found: dict[str, int] = {}
+        for tensor, names in ((a, ("M", "K")), (b, ("K", "N"))):
+            steps = tensor.strides
+            column = steps is not None and steps[-2] == 1 and steps[-1] != 1
+            name = names[0] if column else names[1]
+            found[name] = {"M": m, "K": k, "N": n}[name]
+        found["N"] = n
+        return a, found
+
+    return sizes
+
+
+def _sizes_of_layer(call: Call) -> tuple[Tensor, dict[str, int]] | None:
+    """N and K of a fully connected layer, by its weight."""
+    x, w = call.tensor(0), call.tensor(1)
+    if x is None or w is None or len(w.shape) != 2:
+        return None
+    return w, {"N": w.shape[0], "K": w.shape[1]}
+
+
+@MODELS.add("gemm.mm", "mm _int_mm", aligned_sizes=_sizes_of(0, 1), joins=True)
 def mm(call: Call, _: Conventions) -> Work | None:
     """Plain product, `mm(a, b)`: 2·M·N·K; reads both matrices, writes M·N of their type.
 
@@ -63,6 +95,9 @@ def mm(call: Call, _: Conventions) -> Work | None:
     return _product("gemm.mm", a, m * k * n, stored(a, b), m * n, asked or out)
 
 
+@MODELS.add(
+    "gemm.addmm", "addmm addmm_ _addmm_activation", aligned_sizes=_sizes_of(1, 2), joins=True
+)
 def addmm(call: Call, _: Conventions) -> Work | None:
     """Product with an addend, `addmm(c, a, b, beta, alpha)`: 2·M·N·K.
 
@@ -75,11 +110,15 @@ def addmm(call: Call, _: Conventions) -> Work | None:
     return _product("gemm.addmm", a, m * k * n, stored(a, b, addend), m * n, a.dtype)
 
 
+@MODELS.add("gemm.bmm", "bmm", aligned_sizes=_sizes_of(0, 1))
 def bmm(call: Call, _: Conventions) -> Work | None:
     """Batched product, `bmm(a, b)`: 2·B·M·N·K. A result type that the call asks for is honoured."""
     return _batched(call, "gemm.bmm", 0, None, scalar_type(call.integer(2)))
 
 
+@MODELS.add(
+    "gemm.baddbmm", "baddbmm baddbmm_ _baddbmm_mkl_ addbmm addbmm_", aligned_sizes=_sizes_of(1, 2)
+)
 def baddbmm(call: Call, _: Conventions) -> Work | None:
     """Batched product with an addend, `baddbmm(c, a, b, beta, alpha)`: 2·B·M·N·K, reads c.
 
@@ -102,6 +141,7 @@ def _batched(
     return _product(formula, a, batch * m * k * n, stored(a, b, c), written, out or a.dtype)
 
 
+@MODELS.add("gemm.mv", "mv addmv addmv_")
 def mv(call: Call, _: Conventions) -> Work | None:
     """Matrix times vector, `mv(a, x)` and `addmv(c, a, x)`: 2·M·K."""
     first = 1 if call.name.startswith("aten::addmv") else 0
@@ -113,6 +153,7 @@ def mv(call: Call, _: Conventions) -> Work | None:
     return _product("gemm.mv", a, m * k, stored(a, x, c), m, a.dtype)
 
 
+@MODELS.add("gemm.dot", "dot vdot")
 def dot(call: Call, _: Conventions) -> Work | None:
     """Inner product of two vectors: 2·K."""
     a, b = call.given(0, 1)
@@ -121,6 +162,7 @@ def dot(call: Call, _: Conventions) -> Work | None:
     return _product("gemm.dot", a, a.elements, stored(a, b), 1, a.dtype)
 
 
+@MODELS.add("gemm.addr", "addr addr_")
 def addr(call: Call, _: Conventions) -> Work | None:
     """Outer product added to a matrix, `addr(c, x, y)`: 2·M·N."""
     x, y = call.given(1, 2)
@@ -130,6 +172,13 @@ def addr(call: Call, _: Conventions) -> Work | None:
     return _product("gemm.addr", x, elements, read, elements, x.dtype)
 
 
+@MODELS.add(
+    "gemm.linear",
+    "linear mkldnn_linear mkldnn::_linear_pointwise mkl::_mkl_linear",
+    composites="linear",
+    aligned_sizes=_sizes_of_layer,
+    joins=True,
+)
 def linear(call: Call, _: Conventions) -> Work | None:
     """Fully connected layer, `linear(x, w, bias)` with w of N x K: 2·(rows of x)·N·K.
 
@@ -144,6 +193,13 @@ def linear(call: Call, _: Conventions) -> Work | None:
     return _product("gemm.linear", x, rows * n * k, stored(x, w, bias), rows * n, x.dtype)
 
 
+@MODELS.add(
+    "gemm.matmul",
+    "matmul linalg_matmul",
+    composites="matmul linalg_matmul",
+    aligned_sizes=_sizes_of(0, 1),
+    joins=True,
+)
 def matmul(call: Call, _: Conventions) -> Work | None:
     """Product of tensors of any rank, `matmul(a, b)`: 2·(product of batch sizes)·M·N·K.
 
@@ -172,6 +228,7 @@ def _scales(call: Call) -> tuple[int | None, int]:
     return stored(*(call.tensor(position) for position in range(2, 6))), 6
 
 
+@MODELS.add("gemm.scaled_mm", "_scaled_mm _scaled_mm_v2", aligned_sizes=_sizes_of(0, 1))
 def scaled_mm(call: Call, _: Conventions) -> Work | None:
     """Product of scaled 8- or 4-bit matrices, `_scaled_mm(a, b, scale_a, scale_b, bias, ...)`.
 
@@ -189,6 +246,7 @@ def scaled_mm(call: Call, _: Conventions) -> Work | None:
     return _product("gemm.scaled_mm", a, m * k * n, read, m * n, out, *notes)
 
 
+@MODELS.add("gemm.grouped_mm", "_grouped_mm _scaled_grouped_mm")
 def grouped_mm(call: Call, _: Conventions) -> Work | None:
     """Grouped product, `_grouped_mm(a, b, offsets)`: every row meets one group's matrix.
 
@@ -225,6 +283,7 @@ def grouped_mm(call: Call, _: Conventions) -> Work | None:
     return _product("gemm.grouped_mm", a, products, read, outs, out)
 
 
+@MODELS.add("gemm.packed_mm", "_weight_int8pack_mm _weight_int4pack_mm")
 def packed_mm(call: Call, _: Conventions) -> Work | None:
     """Product with weights packed to 8 or 4 bits: 2·M·N·K, the weights read as they are packed.
 
@@ -240,6 +299,7 @@ def packed_mm(call: Call, _: Conventions) -> Work | None:
     return _product("gemm.packed_mm", x, m * n * k, stored(x, w, scales), m * n, x.dtype)
 
 
+@MODELS.add("gemm.pairwise_distance", "_cdist_forward", tensor_cores=False)
 def pairwise_distance(call: Call, _: Conventions) -> Work | None:
     """Distances of all pairs, `_cdist_forward(x[B, P, M], y[B, R, M])`: 3·B·P·R·M.
 
@@ -256,84 +316,6 @@ def pairwise_distance(call: Call, _: Conventions) -> Work | None:
     return Work("gemm.pairwise_distance", flops, stored(x, y), written, x.dtype)
 
 
-def _sizes_of(a_at: int, b_at: int) -> Callable[[Call], tuple[Tensor, dict[str, int]] | None]:
-    """Sizes that are contiguous in memory in `a @ b`, where these are the positions of a and b."""
-
-    def sizes(call: Call) -> tuple[Tensor, dict[str, int]] | None:
-        a, b = call.tensor(a_at), call.tensor(b_at)
-        if a is None or b is None or len(a.shape) < 2 or len(b.shape) < 2:
-            return None
-        m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-        # The dimension that is contiguous in memory must be the multiple: K or M of a, N or K of b.
-        found: dict[str, int] = {}
-        for tensor, names in ((a, ("M", "K")), (b, ("K", "N"))):
-            steps = tensor.strides
-            column = steps is not None and steps[-2] == 1 and steps[-1] != 1
-            name = names[0] if column else names[1]
-            found[name] = {"M": m, "K": k, "N": n}[name]
-        found["N"] = n
-        return a, found
-
-    return sizes
-
-
-def _sizes_of_layer(call: Call) -> tuple[Tensor, dict[str, int]] | None:
-    """N and K of a fully connected layer, by its weight."""
-    x, w = call.tensor(0), call.tensor(1)
-    if x is None or w is None or len(w.shape) != 2:
-        return None
-    return w, {"N": w.shape[0], "K": w.shape[1]}
-
-
-MODELS: tuple[Model, ...] = (
-    Model("gemm.mm", aten("mm _int_mm"), mm, aligned_sizes=_sizes_of(0, 1), joins=True),
-    Model(
-        "gemm.addmm",
-        aten("addmm addmm_ _addmm_activation"),
-        addmm,
-        aligned_sizes=_sizes_of(1, 2),
-        joins=True,
-    ),
-    Model("gemm.bmm", aten("bmm"), bmm, aligned_sizes=_sizes_of(0, 1)),
-    Model(
-        "gemm.baddbmm",
-        aten("baddbmm baddbmm_ _baddbmm_mkl_ addbmm addbmm_"),
-        baddbmm,
-        aligned_sizes=_sizes_of(1, 2),
-    ),
-    Model("gemm.mv", aten("mv addmv addmv_"), mv),
-    Model("gemm.dot", aten("dot vdot"), dot),
-    Model("gemm.addr", aten("addr addr_"), addr),
-    Model(
-        "gemm.linear",
-        (*aten("linear mkldnn_linear"), "mkldnn::_linear_pointwise", "mkl::_mkl_linear"),
-        linear,
-        composites=aten("linear"),
-        aligned_sizes=_sizes_of_layer,
-        joins=True,
-    ),
-    Model(
-        "gemm.matmul",
-        aten("matmul linalg_matmul"),
-        matmul,
-        composites=aten("matmul linalg_matmul"),
-        aligned_sizes=_sizes_of(0, 1),
-        joins=True,
-    ),
-    Model(
-        "gemm.scaled_mm", aten("_scaled_mm _scaled_mm_v2"), scaled_mm, aligned_sizes=_sizes_of(0, 1)
-    ),
-    Model("gemm.grouped_mm", aten("_grouped_mm _scaled_grouped_mm"), grouped_mm),
-    Model("gemm.packed_mm", aten("_weight_int8pack_mm _weight_int4pack_mm"), packed_mm),
-    Model("gemm.pairwise_distance", aten("_cdist_forward"), pairwise_distance, tensor_cores=False),
-    Model(
-        "gemm.uncounted",
-        (
-            *aten("chain_matmul linalg_multi_dot einsum"),
-            *("MmBackward", "BmmBackward0", "MvBackward", "AddmmBackward", "AddmvBackward"),
-            "AddbmmBackward",
-        ),
-        None,
-        composites=aten("chain_matmul linalg_multi_dot einsum"),
-    ),
-)
+_KNOWN = aten("chain_matmul linalg_multi_dot einsum")
+_NODES = "MmBackward BmmBackward0 MvBackward AddmmBackward AddmvBackward AddbmmBackward"
+MODELS.append(Model("gemm.uncounted", (*_KNOWN, *_NODES.split()), None, _KNOWN))

@@ -17,7 +17,9 @@ import re
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import is_float
 from stepscope.costs.pointwise import POINTWISE
-from stepscope.costs.work import Conventions, Model, Work, stored
+from stepscope.costs.work import Conventions, Models, Work, stored
+
+MODELS = Models()
 
 _NAME = re.compile(r"triton_(?P<kind>poi|red|per|for|tem|mix|spl)_fused_(?P<fused>.*?)(_\d+)?\Z")
 
@@ -113,6 +115,7 @@ def _operations(name: str) -> int:
     return row.operations if row is not None else _REDUCTIONS[name]
 
 
+@MODELS.add("generated.inductor", (), form=_NAME)
 def generated(call: Call, _: Conventions) -> Work | None:
     """Generated kernel: (operations of its fused operators)·(points of its loops), a lower bound.
 
@@ -162,6 +165,3 @@ def _points(call: Call, loops: int) -> int | None:
     if not extents:
         return None
     return math.prod(extents[-loops:])
-
-
-MODELS: tuple[Model, ...] = (Model("generated.inductor", (), generated, form=_NAME),)

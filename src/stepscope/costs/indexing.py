@@ -11,21 +11,14 @@ import math
 
 from stepscope.costs.call import Call, Tensor
 from stepscope.costs.dtype import is_float
-from stepscope.costs.work import (
-    Conventions,
-    Model,
-    Work,
-    aten,
-    dense,
-    of_lists,
-    sized,
-    stored,
-    total,
-)
+from stepscope.costs.work import Conventions, Models, Work, dense, of_lists, sized, stored, total
+
+MODELS = Models()
 
 _DATA = ("extent of the result is data",)
 
 
+@MODELS.add("indexing.gather", "gather take take_along_dim", composites="take_along_dim")
 def gather(call: Call, _: Conventions) -> Work | None:
     """One element for each index, `gather(x, dim, index)` and `take(x, index)`.
 
@@ -36,6 +29,7 @@ def gather(call: Call, _: Conventions) -> Work | None:
     return Work("indexing.gather", 0, total(stored(index), moved), moved, x.dtype)
 
 
+@MODELS.add("indexing.index_select", "index_select")
 def index_select(call: Call, _: Conventions) -> Work | None:
     """Slices along a dimension, `index_select(x, dim, index)`: a slice for each index.
 
@@ -67,6 +61,9 @@ def _slices(x: Tensor, dim: int | None, count: int) -> int | None:
 _SCATTER_ADD = ("aten::scatter_add", "aten::scatter_reduce", "aten::scatter_reduce_two")
 
 
+@MODELS.add(
+    "indexing.scatter", "scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_"
+)
 def scatter(call: Call, _: Conventions) -> Work | None:
     """One element to each index, `scatter_(x, dim, index, source)`.
 
@@ -91,6 +88,11 @@ def _written(
     return Work(formula, flops, read, written, x.dtype)
 
 
+@MODELS.add(
+    "indexing.index_write",
+    "index_copy index_copy_ index_add index_add_ index_fill index_fill_",
+    composites="index_copy index_add index_fill",
+)
 def index_write(call: Call, _: Conventions) -> Work | None:
     """Slices of a source to places along a dimension, `index_copy_`, `index_add_`, `index_fill_`.
 
@@ -113,12 +115,16 @@ def index_write(call: Call, _: Conventions) -> Work | None:
     return _written("indexing.index_write", call, x, flops, read, moved)
 
 
+@MODELS.add("indexing.masked_select", "masked_select")
 def masked_select(call: Call, _: Conventions) -> Work | None:
     """Elements where a mask holds: reads tensor and mask; how many it writes is data, not recorded."""
     x, mask = call.given(0, 1)
     return Work("indexing.masked_select", 0, stored(x, mask), None, x.dtype, notes=_DATA)
 
 
+@MODELS.add(
+    "indexing.masked_scatter", "masked_scatter masked_scatter_", composites="masked_scatter"
+)
 def masked_scatter(call: Call, _: Conventions) -> Work | None:
     """Elements of a source where a mask holds: reads tensor and mask, writes the tensor.
 
@@ -130,12 +136,18 @@ def masked_scatter(call: Call, _: Conventions) -> Work | None:
     return Work("indexing.masked_scatter", 0, stored(x, mask), dense(x), x.dtype, notes=notes)
 
 
+@MODELS.add("indexing.nonzero", "nonzero argwhere", composites="argwhere")
 def nonzero(call: Call, _: Conventions) -> Work | None:
     """Places of the non-zero elements: reads x; how many it writes is data, not recorded."""
     (x,) = call.given(0)
     return Work("indexing.nonzero", 0, stored(x), None, x.dtype, notes=_DATA)
 
 
+@MODELS.add(
+    "indexing.join",
+    "cat _cat stack _stack concat concatenate",
+    composites="stack concat concatenate",
+)
 def join(call: Call, _: Conventions) -> Work | None:
     """Joining tensors, `cat(tensors)` and `stack(tensors)`: reads all, writes as much.
 
@@ -145,12 +157,19 @@ def join(call: Call, _: Conventions) -> Work | None:
     return of_lists("indexing.join", tensors, 0, stored(*tensors), dense(*tensors))
 
 
+@MODELS.add(
+    "indexing.rearrange",
+    "roll flip tril triu tril_ triu_ pixel_shuffle pixel_unshuffle channel_shuffle "
+    "native_channel_shuffle rot90",
+    composites="channel_shuffle native_channel_shuffle rot90",
+)
 def rearrange(call: Call, _: Conventions) -> Work | None:
     """Every element to another place, `roll`, `flip`, `tril`, `pixel_shuffle`: reads x, writes it."""
     (x,) = call.given(0)
     return Work("indexing.rearrange", 0, stored(x), dense(x), x.dtype)
 
 
+@MODELS.add("indexing.repeat", "repeat tile", composites="repeat tile")
 def repeat(call: Call, _: Conventions) -> Work | None:
     """A tensor laid out several times, `repeat(x, repeats)`: reads x, writes the product of repeats."""
     (x,), repeats = call.given(0), call.integers(1)
@@ -160,6 +179,12 @@ def repeat(call: Call, _: Conventions) -> Work | None:
     return Work("indexing.repeat", 0, stored(x), written, x.dtype)
 
 
+@MODELS.add(
+    "indexing.pad",
+    "constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
+    "replication_pad2d replication_pad3d",
+    composites="constant_pad_nd",
+)
 def pad(call: Call, _: Conventions) -> Work | None:
     """Padding, `constant_pad_nd(x, pads)` and its reflecting kin: reads x, writes the larger result.
 
@@ -176,12 +201,22 @@ def pad(call: Call, _: Conventions) -> Work | None:
     return Work("indexing.pad", 0, stored(x), sized(math.prod(shape), x.dtype), x.dtype)
 
 
+@MODELS.add(
+    "indexing.pad_backward",
+    "reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward "
+    "replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward",
+)
 def pad_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of a reflecting or replicating padding: one addition an element of the gradient."""
     grad, x = call.given(0, 1)
     return Work("indexing.pad_backward", grad.elements, stored(grad), dense(x), x.dtype)
 
 
+@MODELS.add(
+    "indexing.into_zeros",
+    "slice_backward select_backward diagonal_backward",
+    composites="slice_backward select_backward diagonal_backward",
+)
 def into_zeros(call: Call, _: Conventions) -> Work | None:
     """Gradient of a slice, `slice_backward(grad, input_sizes, ...)`: writes zeros and the gradient.
 
@@ -193,72 +228,3 @@ def into_zeros(call: Call, _: Conventions) -> Work | None:
         return None
     written = sized(math.prod(sizes), grad.dtype)
     return Work("indexing.into_zeros", 0, stored(grad), written, grad.dtype)
-
-
-MODELS: tuple[Model, ...] = (
-    Model(
-        "indexing.gather",
-        aten("gather take take_along_dim"),
-        gather,
-        composites=aten("take_along_dim"),
-    ),
-    Model("indexing.index_select", aten("index_select"), index_select),
-    Model(
-        "indexing.scatter",
-        aten("scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_"),
-        scatter,
-    ),
-    Model(
-        "indexing.index_write",
-        aten("index_copy index_copy_ index_add index_add_ index_fill index_fill_"),
-        index_write,
-        composites=aten("index_copy index_add index_fill"),
-    ),
-    Model("indexing.masked_select", aten("masked_select"), masked_select),
-    Model(
-        "indexing.masked_scatter",
-        aten("masked_scatter masked_scatter_"),
-        masked_scatter,
-        composites=aten("masked_scatter"),
-    ),
-    Model("indexing.nonzero", aten("nonzero argwhere"), nonzero, composites=aten("argwhere")),
-    Model(
-        "indexing.join",
-        aten("cat _cat stack _stack concat concatenate"),
-        join,
-        composites=aten("stack concat concatenate"),
-    ),
-    Model(
-        "indexing.rearrange",
-        aten(
-            "roll flip tril triu tril_ triu_ pixel_shuffle pixel_unshuffle channel_shuffle "
-            "native_channel_shuffle rot90"
-        ),
-        rearrange,
-        composites=aten("channel_shuffle native_channel_shuffle rot90"),
-    ),
-    Model("indexing.repeat", aten("repeat tile"), repeat, composites=aten("repeat tile")),
-    Model(
-        "indexing.pad",
-        aten(
-            "constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
-            "replication_pad2d replication_pad3d"
-        ),
-        pad,
-        composites=aten("constant_pad_nd"),
-    ),
-    Model(
-        "indexing.pad_backward",
-        aten(
-            "reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward "
-            "replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward"
-        ),
-        pad_backward,
-    ),
-    Model(
-        "indexing.into_zeros",
-        aten("slice_backward select_backward diagonal_backward"),
-        into_zeros,
-        composites=aten("slice_backward select_backward diagonal_backward"),
-    ),
-)

@@ -10,9 +10,16 @@ import math
 
 from stepscope.costs.call import Call, broadcast
 from stepscope.costs.dtype import promote
-from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored, total
+from stepscope.costs.work import Conventions, Models, Work, dense, sized, stored, total
+
+MODELS = Models()
 
 
+@MODELS.add(
+    "loss.nll_forward",
+    "nll_loss nll_loss2d nll_loss_nd nll_loss_forward nll_loss2d_forward",
+    composites="nll_loss nll_loss2d nll_loss_nd",
+)
 def nll_forward(call: Call, _: Conventions) -> Work | None:
     """Negative log-likelihood, `nll_loss(x, target, weight, reduction)`: 1 for each target, 2 weighted.
 
@@ -31,6 +38,7 @@ def nll_forward(call: Call, _: Conventions) -> Work | None:
     )
 
 
+@MODELS.add("loss.nll_backward", "nll_loss_backward nll_loss2d_backward")
 def nll_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of the negative log-likelihood: 1 for each target; writes as much as the input was."""
     x, target = call.given(1, 2)
@@ -38,6 +46,7 @@ def nll_backward(call: Call, _: Conventions) -> Work | None:
     return Work("loss.nll_backward", target.elements, read, dense(x), x.dtype)
 
 
+@MODELS.add("loss.cross_entropy", "cross_entropy_loss", composites="cross_entropy_loss")
 def cross_entropy(call: Call, _: Conventions) -> Work | None:
     """Cross-entropy, `cross_entropy_loss(x, target, weight, reduction)`: log-softmax and likelihood.
 
@@ -70,6 +79,11 @@ _ELEMENTWISE: dict[str, int] = {
 (1 - t)·log(1 - x)) with its two clamps."""
 
 
+@MODELS.add(
+    "loss.elementwise",
+    tuple(_ELEMENTWISE),
+    composites="l1_loss kl_div binary_cross_entropy_with_logits soft_margin_loss",
+)
 def elementwise(call: Call, _: Conventions) -> Work | None:
     """Element-wise loss of prediction and target, before its mean: a few operations an element.
 
@@ -100,6 +114,11 @@ _ELEMENTWISE_BACKWARD: dict[str, int] = {
 }
 
 
+@MODELS.add(
+    "loss.elementwise_backward",
+    tuple(_ELEMENTWISE_BACKWARD),
+    composites="soft_margin_loss_backward",
+)
 def elementwise_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of an element-wise loss to the prediction.
 
@@ -110,32 +129,3 @@ def elementwise_backward(call: Call, _: Conventions) -> Work | None:
     flops = x.elements * (_ELEMENTWISE_BACKWARD[call.name] + (weight is not None))
     read = stored(call.tensor(0), x, target, weight)
     return Work("loss.elementwise_backward", flops, read, dense(x), x.dtype)
-
-
-MODELS: tuple[Model, ...] = (
-    Model(
-        "loss.nll_forward",
-        aten("nll_loss nll_loss2d nll_loss_nd nll_loss_forward nll_loss2d_forward"),
-        nll_forward,
-        composites=aten("nll_loss nll_loss2d nll_loss_nd"),
-    ),
-    Model("loss.nll_backward", aten("nll_loss_backward nll_loss2d_backward"), nll_backward),
-    Model(
-        "loss.cross_entropy",
-        aten("cross_entropy_loss"),
-        cross_entropy,
-        composites=aten("cross_entropy_loss"),
-    ),
-    Model(
-        "loss.elementwise",
-        tuple(_ELEMENTWISE),
-        elementwise,
-        composites=aten("l1_loss kl_div binary_cross_entropy_with_logits soft_margin_loss"),
-    ),
-    Model(
-        "loss.elementwise_backward",
-        tuple(_ELEMENTWISE_BACKWARD),
-        elementwise_backward,
-        composites=aten("soft_margin_loss_backward"),
-    ),
-)

@@ -25,7 +25,9 @@ from dataclasses import replace
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import accumulate_type
-from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored, total
+from stepscope.costs.work import Conventions, Models, Work, dense, sized, stored, total
+
+MODELS = Models()
 
 
 def _statistics(x: Tensor, values: int) -> int | None:
@@ -52,6 +54,11 @@ _BATCH_NORM: dict[str, int | bool] = {
 """Position of the training flag, or its value where the operator fixes it."""
 
 
+@MODELS.add(
+    "normalisation.batch_norm",
+    tuple(_BATCH_NORM),
+    composites="batch_norm _batch_norm_impl_index instance_norm",
+)
 def batch_norm(call: Call, _: Conventions) -> Work | None:
     """Batch norm's forward over x [N, C, ...]; channels share statistics.
 
@@ -102,6 +109,11 @@ _BATCH_NORM_BACKWARD: dict[str, tuple[int, int, int, int | None, int | None]] = 
 """Positions of gradient, input, weight, the training flag and the output mask."""
 
 
+@MODELS.add(
+    "normalisation.batch_norm_backward",
+    tuple(_BATCH_NORM_BACKWARD),
+    composites="_batch_norm_impl_index_backward",
+)
 def batch_norm_backward(call: Call, _: Conventions) -> Work | None:
     """Batch norm's backward: 9n for the input, whose two sums are the weight's and bias's gradients.
 
@@ -133,6 +145,7 @@ def batch_norm_backward(call: Call, _: Conventions) -> Work | None:
     return Work("normalisation.batch_norm_backward", flops, read, written, x.dtype, notes=notes)
 
 
+@MODELS.add("normalisation.layer_norm", "layer_norm native_layer_norm", composites="layer_norm")
 def layer_norm(call: Call, _: Conventions) -> Work | None:
     """Layer norm's forward, `layer_norm(x, shape, weight, bias)`: 5n + 4 for each row.
 
@@ -163,6 +176,7 @@ def _row(shape: tuple[int, ...] | None, weight: Tensor | None) -> int | None:
     return weight.elements if weight is not None else None
 
 
+@MODELS.add("normalisation.layer_norm_backward", "native_layer_norm_backward")
 def layer_norm_backward(call: Call, _: Conventions) -> Work | None:
     """Layer norm's backward: 9n for the input, n more with a weight; 2n for weight's gradient, n bias's.
 
@@ -209,6 +223,7 @@ def _asked(
     return (True, weight is not None, weight is not None), (_ALL,)
 
 
+@MODELS.add("normalisation.group_norm", "group_norm native_group_norm", composites="group_norm")
 def group_norm(call: Call, _: Conventions) -> Work | None:
     """Group norm's forward, `native_group_norm(x, weight, bias, N, C, HW, groups)`: 5n + 4 per group.
 
@@ -224,6 +239,7 @@ def group_norm(call: Call, _: Conventions) -> Work | None:
     return _normalised("normalisation.group_norm", x, weight, bias, rows, kept=kept)
 
 
+@MODELS.add("normalisation.group_norm_backward", "native_group_norm_backward")
 def group_norm_backward(call: Call, _: Conventions) -> Work | None:
     """Group norm's backward: as layer norm's, with C elements in the gradients of weight and bias."""
     (grad, x), weight, mask = call.given(0, 1), call.tensor(4), call.flags(9)
@@ -233,6 +249,9 @@ def group_norm_backward(call: Call, _: Conventions) -> Work | None:
     return _gradients(name, grad, x, weight, kept, x.shape[1], weight or x, mask)
 
 
+@MODELS.add(
+    "normalisation.rms_norm", "rms_norm _fused_rms_norm", composites="rms_norm _fused_rms_norm"
+)
 def rms_norm(call: Call, _: Conventions) -> Work | None:
     """RMS norm's forward, `rms_norm(x, shape, weight)`: 3n + 3 for each row, n more with a weight.
 
@@ -248,6 +267,7 @@ def rms_norm(call: Call, _: Conventions) -> Work | None:
     return Work("normalisation.rms_norm", flops, stored(x, weight), written, x.dtype)
 
 
+@MODELS.add("normalisation.rms_norm_backward", "aten::_fused_rms_norm_backward")
 def rms_norm_backward(call: Call, _: Conventions) -> Work | None:
     """RMS norm's backward: 6n for the input (7n with a weight), 2n for the weight's gradient.
 
@@ -274,6 +294,7 @@ def rms_norm_backward(call: Call, _: Conventions) -> Work | None:
     )
 
 
+@MODELS.add("normalisation.statistics", "batch_norm_stats")
 def statistics(call: Call, _: Conventions) -> Work | None:
     """Statistics of a synchronised batch norm, `batch_norm_stats(x, eps)`: 4n + 4C.
 
@@ -286,6 +307,7 @@ def statistics(call: Call, _: Conventions) -> Work | None:
     return Work("normalisation.statistics", flops, stored(x), written, x.dtype)
 
 
+@MODELS.add("normalisation.elementwise", "batch_norm_elemt")
 def elementwise_norm(call: Call, _: Conventions) -> Work | None:
     """Normalising by given statistics, `batch_norm_elemt(x, weight, bias, mean, invstd)`: 2n.
 
@@ -297,6 +319,7 @@ def elementwise_norm(call: Call, _: Conventions) -> Work | None:
     return Work("normalisation.elementwise", flops, read, dense(x), x.dtype)
 
 
+@MODELS.add("normalisation.backward_reduce", "batch_norm_backward_reduce")
 def backward_reduce(call: Call, _: Conventions) -> Work | None:
     """The two sums of a synchronised batch norm's backward: 5n.
 
@@ -311,6 +334,7 @@ def backward_reduce(call: Call, _: Conventions) -> Work | None:
     return Work("normalisation.backward_reduce", 5 * x.elements, read, written, x.dtype)
 
 
+@MODELS.add("normalisation.backward_elementwise", "batch_norm_backward_elemt")
 def backward_elementwise(call: Call, _: Conventions) -> Work | None:
     """The element-wise part of a synchronised batch norm's backward: 6n.
 
@@ -321,58 +345,3 @@ def backward_elementwise(call: Call, _: Conventions) -> Work | None:
     read = stored(grad, x, *(call.tensor(place) for place in range(2, 8)))
     name = "normalisation.backward_elementwise"
     return Work(name, 6 * x.elements, read, dense(x), x.dtype)
-
-
-MODELS: tuple[Model, ...] = (
-    Model(
-        "normalisation.batch_norm",
-        tuple(_BATCH_NORM),
-        batch_norm,
-        composites=aten("batch_norm _batch_norm_impl_index instance_norm"),
-    ),
-    Model(
-        "normalisation.batch_norm_backward",
-        tuple(_BATCH_NORM_BACKWARD),
-        batch_norm_backward,
-        composites=aten("_batch_norm_impl_index_backward"),
-    ),
-    Model(
-        "normalisation.layer_norm",
-        aten("layer_norm native_layer_norm"),
-        layer_norm,
-        composites=aten("layer_norm"),
-    ),
-    Model(
-        "normalisation.layer_norm_backward",
-        aten("native_layer_norm_backward"),
-        layer_norm_backward,
-    ),
-    Model(
-        "normalisation.group_norm",
-        aten("group_norm native_group_norm"),
-        group_norm,
-        composites=aten("group_norm"),
-    ),
-    Model(
-        "normalisation.group_norm_backward",
-        aten("native_group_norm_backward"),
-        group_norm_backward,
-    ),
-    Model(
-        "normalisation.rms_norm",
-        aten("rms_norm _fused_rms_norm"),
-        rms_norm,
-        composites=aten("rms_norm _fused_rms_norm"),
-    ),
-    Model(
-        "normalisation.rms_norm_backward", ("aten::_fused_rms_norm_backward",), rms_norm_backward
-    ),
-    Model("normalisation.statistics", aten("batch_norm_stats"), statistics),
-    Model("normalisation.elementwise", aten("batch_norm_elemt"), elementwise_norm),
-    Model("normalisation.backward_reduce", aten("batch_norm_backward_reduce"), backward_reduce),
-    Model(
-        "normalisation.backward_elementwise",
-        aten("batch_norm_backward_elemt"),
-        backward_elementwise,
-    ),
-)

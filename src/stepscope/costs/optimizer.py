@@ -15,7 +15,9 @@ Maximising and unscaling gradients add 1 each. Sources: Kingma and Ba (2015), Lo
 from __future__ import annotations
 
 from stepscope.costs.call import Call, Tensor
-from stepscope.costs.work import Conventions, Model, Work, aten, of_lists, stored, total
+from stepscope.costs.work import Conventions, Models, Work, of_lists, stored, total
+
+MODELS = Models()
 
 
 def _times(size: int | None, count: int) -> int | None:
@@ -34,6 +36,9 @@ def _scaled(call: Call, position: int) -> bool:
     return call.tensor(position) is not None
 
 
+@MODELS.add(
+    "optimizer.adam", "_fused_adam_ _fused_adamw_ _fused_adam _fused_adamw", over_lists=True
+)
 def adam(call: Call, _: Conventions) -> Work | None:
     """Fused Adam or AdamW: 13 operations a parameter, more by its options.
 
@@ -53,6 +58,7 @@ def adam(call: Call, _: Conventions) -> Work | None:
     return _work("optimizer.adam", parameters, each, read, written)
 
 
+@MODELS.add("optimizer.sgd", "_fused_sgd_ _fused_sgd", over_lists=True)
 def sgd(call: Call, _: Conventions) -> Work | None:
     """Fused SGD: 2 operations a parameter, more by its options.
 
@@ -75,6 +81,7 @@ def sgd(call: Call, _: Conventions) -> Work | None:
     return _work("optimizer.sgd", parameters, each, read, written)
 
 
+@MODELS.add("optimizer.adagrad", "_fused_adagrad_ _fused_adagrad", over_lists=True)
 def adagrad(call: Call, _: Conventions) -> Work | None:
     """Fused Adagrad: 7 operations a parameter, 2 more with weight decay.
 
@@ -86,20 +93,3 @@ def adagrad(call: Call, _: Conventions) -> Work | None:
     read = total(_times(size, 2), grads)
     written = total(_times(size, 2), grads if _scaled(call, 9) else 0)
     return _work("optimizer.adagrad", parameters, each, read, written)
-
-
-MODELS: tuple[Model, ...] = (
-    Model(
-        "optimizer.adam",
-        aten("_fused_adam_ _fused_adamw_ _fused_adam _fused_adamw"),
-        adam,
-        over_lists=True,
-    ),
-    Model("optimizer.sgd", aten("_fused_sgd_ _fused_sgd"), sgd, over_lists=True),
-    Model(
-        "optimizer.adagrad",
-        aten("_fused_adagrad_ _fused_adagrad"),
-        adagrad,
-        over_lists=True,
-    ),
-)

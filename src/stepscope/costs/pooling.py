@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 
 from stepscope.costs.call import Call, Tensor, spread
-from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored, total
+from stepscope.costs.work import Conventions, Models, Work, dense, sized, stored, total
+
+MODELS = Models()
 
 _POOLS: dict[str, tuple[int, bool, bool]] = {
     "aten::max_pool1d": (1, True, False),
@@ -61,6 +63,12 @@ def _related_output(call: Call, x: Tensor) -> int | None:
     return None
 
 
+@MODELS.add(
+    "pooling.pool",
+    tuple(_POOLS),
+    composites="max_pool1d max_pool2d max_pool3d max_pool1d_with_indices avg_pool1d",
+    asks_related=True,
+)
 def pool(call: Call, _: Conventions) -> Work | None:
     """Pooling over windows of k elements: k operations a result, one more for an average.
 
@@ -103,6 +111,7 @@ _BACKWARD: dict[str, tuple[bool, int | None]] = {
 """Whether it was a maximum, and the position of its indices."""
 
 
+@MODELS.add("pooling.pool_backward", tuple(_BACKWARD), tells_forward=True)
 def pool_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of a pooling: one addition for each gradient (maximum) or window element (average).
 
@@ -140,6 +149,11 @@ _ADAPTIVE: dict[str, tuple[int, bool]] = {
 }
 
 
+@MODELS.add(
+    "pooling.adaptive",
+    tuple(_ADAPTIVE),
+    composites="adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d",
+)
 def adaptive(call: Call, _: Conventions) -> Work | None:
     """Pooling to a given extent: one operation for each element of x, one division a result.
 
@@ -155,6 +169,11 @@ def adaptive(call: Call, _: Conventions) -> Work | None:
     return Work("pooling.adaptive", flops, stored(x), _results(x, outs, maximum), x.dtype)
 
 
+@MODELS.add(
+    "pooling.adaptive_backward",
+    "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward "
+    "adaptive_max_pool2d_backward adaptive_max_pool3d_backward",
+)
 def adaptive_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of adaptive pooling: one operation for each element of the input."""
     grad, x = call.given(0, 1)
@@ -177,6 +196,7 @@ _NEIGHBOURS: dict[str, tuple[int, int]] = {
 """Dimensions, and neighbours that make one result."""
 
 
+@MODELS.add("pooling.resample", tuple(_NEIGHBOURS))
 def resample(call: Call, _: Conventions) -> Work | None:
     """Resampling to a given extent: two operations for each neighbour of a result, none for nearest."""
     rank, neighbours = _NEIGHBOURS[call.name]
@@ -188,6 +208,7 @@ def resample(call: Call, _: Conventions) -> Work | None:
     return Work("pooling.resample", flops, stored(x), sized(outs, x.dtype), x.dtype)
 
 
+@MODELS.add("pooling.resample_backward", tuple(f"{name}_backward" for name in _NEIGHBOURS))
 def resample_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of resampling: two operations for each neighbour of a result; one sum for nearest.
 
@@ -200,37 +221,3 @@ def resample_backward(call: Call, _: Conventions) -> Work | None:
     flops = grad.elements * (2 * neighbours if neighbours > 1 else 1)
     written = None if sizes is None else sized(math.prod(sizes), grad.dtype)
     return Work("pooling.resample_backward", flops, stored(grad), written, grad.dtype)
-
-
-MODELS: tuple[Model, ...] = (
-    Model(
-        "pooling.pool",
-        tuple(_POOLS),
-        pool,
-        composites=aten("max_pool1d max_pool2d max_pool3d max_pool1d_with_indices avg_pool1d"),
-        asks_related=True,
-    ),
-    Model("pooling.pool_backward", tuple(_BACKWARD), pool_backward, tells_forward=True),
-    Model(
-        "pooling.adaptive",
-        tuple(_ADAPTIVE),
-        adaptive,
-        composites=aten(
-            "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d"
-        ),
-    ),
-    Model(
-        "pooling.adaptive_backward",
-        aten(
-            "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward "
-            "adaptive_max_pool2d_backward adaptive_max_pool3d_backward"
-        ),
-        adaptive_backward,
-    ),
-    Model("pooling.resample", tuple(_NEIGHBOURS), resample),
-    Model(
-        "pooling.resample_backward",
-        tuple(f"{name}_backward" for name in _NEIGHBOURS),
-        resample_backward,
-    ),
-)

@@ -16,7 +16,9 @@ from typing import Literal
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import is_float, real_of, scalar_type
-from stepscope.costs.work import Conventions, Model, Work, aten, sized, stored, total
+from stepscope.costs.work import Conventions, Models, Work, sized, stored, total
+
+MODELS = Models()
 
 Result = Literal["same", "sum", "bool", "index", "real"]
 
@@ -99,6 +101,7 @@ def _dtype(row: _Reduction, x: Tensor, asked: str | None) -> str | None:
     return x.dtype
 
 
+@MODELS.add("reduction.reduce", tuple(_REDUCTIONS), composites="nanmean")
 def reduction(call: Call, _: Conventions) -> Work | None:
     """Reduction of its row: reads the n elements, writes the m results (and indices of extremes)."""
     row, (x,) = _REDUCTIONS[call.name], call.given(0)
@@ -127,6 +130,11 @@ def reduction(call: Call, _: Conventions) -> Work | None:
     )
 
 
+@MODELS.add(
+    "reduction.norm",
+    "norm linalg_vector_norm linalg_norm frobenius_norm",
+    composites="norm linalg_norm frobenius_norm",
+)
 def norm(call: Call, _: Conventions) -> Work | None:
     """Norm of some order, `linalg_vector_norm(x, order, dim)`: 2n + m; 3n + m but for orders 1, 2, inf.
 
@@ -147,19 +155,8 @@ def norm(call: Call, _: Conventions) -> Work | None:
     )
 
 
+@MODELS.add("reduction.equal", "equal")
 def compare_all(call: Call, _: Conventions) -> Work | None:
     """Whether two tensors are equal, `equal(a, b)`: n comparisons; writes one boolean."""
     a, b = call.given(0, 1)
     return Work("reduction.equal", a.elements * is_float(a.dtype), stored(a, b), 1, a.dtype)
-
-
-MODELS: tuple[Model, ...] = (
-    Model("reduction.reduce", tuple(_REDUCTIONS), reduction, composites=aten("nanmean")),
-    Model(
-        "reduction.norm",
-        aten("norm linalg_vector_norm linalg_norm frobenius_norm"),
-        norm,
-        composites=aten("norm linalg_norm frobenius_norm"),
-    ),
-    Model("reduction.equal", aten("equal"), compare_all),
-)

@@ -14,7 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepscope.costs.call import Call
-from stepscope.costs.work import Conventions, Model, Work, aten, dense, sized, stored, total
+from stepscope.costs.work import Conventions, Models, Work, dense, sized, stored, total
+
+MODELS = Models()
 
 _GATES_OF_MODE = {0: 1, 1: 1, 2: 4, 3: 3}
 """cuDNN's and MIOpen's modes: plain with ReLU, plain with tanh, LSTM, GRU."""
@@ -51,6 +53,8 @@ def _steps(gates: int, rows: int, inputs: int, state: int, hidden: int, projecti
     return rows * (2 * gates * hidden * (inputs + state) + 2 * hidden * projection)
 
 
+@MODELS.add("rnn.network_backward", "_cudnn_rnn_backward miopen_rnn_backward")
+@MODELS.add("rnn.network", "_cudnn_rnn miopen_rnn")
 def network(call: Call, _: Conventions) -> Work | None:
     """A recurrent network of L layers: the sum over layers and directions; backward twice as much.
 
@@ -95,6 +99,7 @@ def network(call: Call, _: Conventions) -> Work | None:
     )
 
 
+@MODELS.add("rnn.one_layer", "mkldnn_rnn_layer")
 def one_layer(call: Call, _: Conventions) -> Work | None:
     """One layer in one direction as oneDNN runs it, `mkldnn_rnn_layer(x, w_in, w_state, ...)`.
 
@@ -118,6 +123,7 @@ def one_layer(call: Call, _: Conventions) -> Work | None:
     )
 
 
+@MODELS.add("rnn.one_layer_backward", "mkldnn_rnn_layer_backward")
 def one_layer_backward(call: Call, _: Conventions) -> Work | None:
     """Backward of one layer in one direction as oneDNN runs it: twice the forward's operations.
 
@@ -140,6 +146,9 @@ def one_layer_backward(call: Call, _: Conventions) -> Work | None:
     )
 
 
+@MODELS.add(
+    "rnn.layers_of_torch", "lstm gru rnn_tanh rnn_relu", composites="lstm gru rnn_tanh rnn_relu"
+)
 def layers_of_torch(call: Call, _: Conventions) -> Work | None:
     """A network as torch's `lstm`, `gru`, `rnn_tanh`, `rnn_relu` are called: 2·rows·(elements of weights).
 
@@ -155,6 +164,11 @@ def layers_of_torch(call: Call, _: Conventions) -> Work | None:
     return Work("rnn.layers_of_torch", 2 * rows * matrices, read, None, x.dtype, "matrix")
 
 
+@MODELS.add(
+    "rnn.cell",
+    "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
+    composites="lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
+)
 def cell(call: Call, _: Conventions) -> Work | None:
     """One step of a cell, `lstm_cell(x, states, w_ih, w_hh, ...)`: 2·(samples)·(elements of weights)."""
     x, w_input, w_state = call.given(0, 2, 3)
@@ -173,6 +187,7 @@ def cell(call: Call, _: Conventions) -> Work | None:
     )
 
 
+@MODELS.add("rnn.fused_gates", "_thnn_fused_lstm_cell _thnn_fused_gru_cell")
 def fused_gates(call: Call, _: Conventions) -> Work | None:
     """The element-wise part of a cell, `_thnn_fused_lstm_cell(input_gates, hidden_gates, state, ...)`.
 
@@ -193,28 +208,3 @@ def fused_gates(call: Call, _: Conventions) -> Work | None:
         bytes_written=total(dense(*[state] * (2 if lstm else 1)), kept),
         dtype=gates.dtype,
     )
-
-
-MODELS: tuple[Model, ...] = (
-    Model("rnn.network", aten("_cudnn_rnn miopen_rnn"), network),
-    Model("rnn.network_backward", aten("_cudnn_rnn_backward miopen_rnn_backward"), network),
-    Model("rnn.one_layer", aten("mkldnn_rnn_layer"), one_layer),
-    Model("rnn.one_layer_backward", aten("mkldnn_rnn_layer_backward"), one_layer_backward),
-    Model(
-        "rnn.layers_of_torch",
-        aten("lstm gru rnn_tanh rnn_relu"),
-        layers_of_torch,
-        composites=aten("lstm gru rnn_tanh rnn_relu"),
-    ),
-    Model(
-        "rnn.cell",
-        aten("lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"),
-        cell,
-        composites=aten("lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"),
-    ),
-    Model(
-        "rnn.fused_gates",
-        aten("_thnn_fused_lstm_cell _thnn_fused_gru_cell"),
-        fused_gates,
-    ),
-)

@@ -10,7 +10,9 @@ from __future__ import annotations
 from stepscope.costs.call import Call
 from stepscope.costs.dtype import is_float, scalar_type
 from stepscope.costs.reduction import reduced_extent
-from stepscope.costs.work import Conventions, Model, Work, aten, sized, stored, total
+from stepscope.costs.work import Conventions, Models, Work, sized, stored, total
+
+MODELS = Models()
 
 _INDEX = 8
 """Bytes of an int64, which indices are."""
@@ -30,6 +32,7 @@ _RUNNING: dict[str, tuple[int, bool]] = {
 """Operations for each element, and whether indices are returned too."""
 
 
+@MODELS.add("scan.running", tuple(_RUNNING))
 def running(call: Call, _: Conventions) -> Work | None:
     """Running sum, product or extreme along a dimension: n operations (4n for exponentials).
 
@@ -47,6 +50,7 @@ def running(call: Call, _: Conventions) -> Work | None:
     return Work("scan.running", flops, stored(x), written, x.dtype)
 
 
+@MODELS.add("scan.sort", "sort argsort msort", composites="argsort msort")
 def sort(call: Call, _: Conventions) -> Work | None:
     """Sort, `sort(x, ...)`: no operations counted; reads x, writes values and int64 indices."""
     (x,) = call.given(0)
@@ -56,6 +60,7 @@ def sort(call: Call, _: Conventions) -> Work | None:
     return Work("scan.sort", 0, stored(x), written, x.dtype, notes=notes)
 
 
+@MODELS.add("scan.topk", "topk")
 def topk(call: Call, _: Conventions) -> Work | None:
     """The k largest of each row, `topk(x, k, dim)`: reads x, writes k values and indices a row."""
     (x,), k, dim = call.given(0), call.integer(1), call.integer(2)
@@ -69,6 +74,7 @@ def topk(call: Call, _: Conventions) -> Work | None:
 _SELECTIONS = {"aten::median": 1, "aten::nanmedian": 1, "aten::mode": 1, "aten::kthvalue": 2}
 
 
+@MODELS.add("scan.select", tuple(_SELECTIONS))
 def select(call: Call, _: Conventions) -> Work | None:
     """Median, mode or k-th value of each row: reads x, writes a value (and an index) a row."""
     (x,) = call.given(0)
@@ -81,6 +87,7 @@ def select(call: Call, _: Conventions) -> Work | None:
     return Work("scan.select", 0, stored(x), written, x.dtype, notes=_SELECTED)
 
 
+@MODELS.add("scan.search", "bucketize searchsorted")
 def search(call: Call, _: Conventions) -> Work | None:
     """Search in sorted bounds, `bucketize(x, bounds)`: ceil(log2(bounds + 1)) comparisons a value.
 
@@ -95,12 +102,3 @@ def search(call: Call, _: Conventions) -> Work | None:
     flops = bounds.shape[-1].bit_length() * x.elements if is_float(x.dtype) else 0
     written = x.elements * (4 if call.flag(2) else _INDEX)
     return Work("scan.search", flops, stored(x, bounds), written, x.dtype)
-
-
-MODELS: tuple[Model, ...] = (
-    Model("scan.running", tuple(_RUNNING), running),
-    Model("scan.sort", aten("sort argsort msort"), sort, composites=aten("argsort msort")),
-    Model("scan.topk", aten("topk"), topk),
-    Model("scan.select", tuple(_SELECTIONS), select),
-    Model("scan.search", aten("bucketize searchsorted"), search),
-)

@@ -11,9 +11,17 @@ from __future__ import annotations
 
 from stepscope.costs.call import Call, Scalar
 from stepscope.costs.dtype import scalar_type
-from stepscope.costs.work import Conventions, Model, Work, aten, sized, stored
+from stepscope.costs.work import Conventions, Models, Work, sized, stored
+
+MODELS = Models()
 
 
+@MODELS.add(
+    "softmax.forward",
+    "softmax log_softmax special_softmax special_log_softmax _softmax _log_softmax "
+    "_safe_softmax _masked_softmax",
+    composites="softmax log_softmax special_softmax special_log_softmax _safe_softmax",
+)
 def forward(call: Call, _: Conventions) -> Work | None:
     """Softmax or log-softmax, `softmax(x, dim, ...)`: 5n; reads x, writes as much.
 
@@ -30,6 +38,9 @@ def forward(call: Call, _: Conventions) -> Work | None:
     return Work("softmax.forward", 5 * x.elements, read, written, x.dtype)
 
 
+@MODELS.add(
+    "softmax.backward", "_softmax_backward_data _log_softmax_backward_data _masked_softmax_backward"
+)
 def backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of softmax or log-softmax from the output: 4n; reads gradient and output.
 
@@ -42,21 +53,3 @@ def backward(call: Call, _: Conventions) -> Work | None:
     written = sized(grad.elements, scalar_type(call.integer(3)) or grad.dtype)
     read = stored(grad, out, mask)
     return Work("softmax.backward", 4 * grad.elements, read, written, grad.dtype)
-
-
-MODELS: tuple[Model, ...] = (
-    Model(
-        "softmax.forward",
-        aten(
-            "softmax log_softmax special_softmax special_log_softmax _softmax _log_softmax "
-            "_safe_softmax _masked_softmax"
-        ),
-        forward,
-        composites=aten("softmax log_softmax special_softmax special_log_softmax _safe_softmax"),
-    ),
-    Model(
-        "softmax.backward",
-        aten("_softmax_backward_data _log_softmax_backward_data _masked_softmax_backward"),
-        backward,
-    ),
-)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from stepscope.costs.call import Call
-from stepscope.costs.work import Conventions, Model, Work, aten
+from stepscope.costs.work import Conventions, Models, Work, aten
+
+MODELS = Models()
 
 _VIEWS = aten(
     "_conj _make_dual _neg_view _nested_view_from_buffer _reshape_alias "
@@ -35,20 +37,14 @@ _QUESTIONS = aten(
 """What asks about a tensor, or marks it, without looking at its elements."""
 
 
+_AUTOGRAD = ("detach", "detach_")
+"""Spelt without `aten::` where autograd records them."""
+
+
+@MODELS.add(
+    "view.nothing", (*_VIEWS, *_ALLOCATIONS, *_QUESTIONS, *_AUTOGRAD), composites="positive"
+)
 def nothing(call: Call, _: Conventions) -> Work | None:
     """View, allocation or question about a tensor: no operations, no bytes."""
     tensor = call.tensor(0)
     return Work("view.nothing", 0, 0, 0, None if tensor is None else tensor.dtype)
-
-
-_AUTOGRAD = ("detach", "detach_")
-"""Spelt without `aten::` where autograd records them."""
-
-MODELS: tuple[Model, ...] = (
-    Model(
-        "view.nothing",
-        (*_VIEWS, *_ALLOCATIONS, *_QUESTIONS, *_AUTOGRAD),
-        nothing,
-        composites=aten("positive"),
-    ),
-)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from stepscope.costs.call import Call, Tensor
 from stepscope.costs.dtype import size_of
@@ -131,6 +131,9 @@ class Work:
         return replace(self, notes=self.notes + notes)
 
 
+Count = Callable[[Call, Conventions], "Work | None"]
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """What some operators are, and how their work is counted: all that StepScope knows of them.
@@ -163,7 +166,7 @@ class Model:
 
     formula: str
     names: tuple[str, ...]
-    count: Callable[[Call, Conventions], Work | None] | None
+    count: Count | None
     composites: tuple[str, ...] = ()
     tensor_cores: bool | None = None
     aligned_sizes: Callable[[Call], tuple[Tensor, dict[str, int]] | None] | None = None
@@ -187,12 +190,40 @@ class Model:
 
 
 def aten(words: str) -> tuple[str, ...]:
-    """Names of torch's own operators.
+    """Names of operators, those without a namespace torch's own.
 
-    >>> aten("mm addmm")
-    ('aten::mm', 'aten::addmm')
+    >>> aten("mm fbgemm::permute_pooled_embs")
+    ('aten::mm', 'fbgemm::permute_pooled_embs')
     """
-    return tuple(f"aten::{word}" for word in words.split())
+    return tuple(word if "::" in word else f"aten::{word}" for word in words.split())
+
+
+class Models(list[Model]):
+    """The models of a family, each declared beside its formula."""
+
+    def add(
+        self,
+        formula: str,
+        names: str | tuple[str, ...],
+        *,
+        composites: str = "",
+        **more: Any,
+    ) -> Callable[[Count], Count]:
+        """Declares the decorated function as the formula of some operators.
+
+        Args:
+            formula: name of the formula.
+            names: the operators, as `aten` takes them, or their full names.
+            composites: those of them that hand their work on, as `aten` takes them.
+            **more: the rest of `Model`.
+        """
+
+        def declare(count: Count) -> Count:
+            known = aten(names) if isinstance(names, str) else names
+            self.append(Model(formula, known, count, aten(composites), **more))
+            return count
+
+        return declare
 
 
 def total(*sizes: int | None) -> int | None:
