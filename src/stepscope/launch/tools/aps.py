@@ -1,0 +1,39 @@
+"""Intel Application Performance Snapshot: a short account of CPU, memory, MPI and OpenMP use.
+
+From Intel's user guide (2025).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stepscope.launch.tool import Request, Tool, Written
+
+_SETS = ("all", "hwc", "mpi", "omp")
+
+
+def _arguments(request: Request) -> list[str]:
+    own = []
+    if request.wanted is not None:
+        if request.wanted not in _SETS:
+            raise APS.refusal(f"has no set {request.wanted}", f"name one of: {', '.join(_SETS)}")
+        own.append(f"--collection-mode={request.wanted}")
+    if request.capture is not None:
+        own.append("--start-paused")
+    return [*request.merged(own, {"-c": "--collection-mode"}), f"--result-dir={request.stem}.aps"]
+
+
+def _lacks(result: Path, _aps: str) -> str:
+    return "" if any(result.iterdir()) else "it is empty"
+
+
+APS = Tool(
+    name="aps",
+    about="Intel Application Performance Snapshot: CPU, memory, MPI and OpenMP in short",
+    way="around",
+    executables=("aps",),
+    arguments=_arguments,
+    written=(Written(("{stem}.aps",), _lacks),),
+    sets=_SETS,
+    captures=("itt",),
+)

@@ -1,0 +1,67 @@
+"""Intel VTune: where the CPU's time goes, with call stacks of Python and native code, or hardware events.
+
+A result is only collected on the compute node; to resolve its symbols takes minutes and no job
+(`stepscope launch --finalize`). ldconfig, which Python's ctypes starts, is linked statically and cannot be traced.
+
+From Intel's user guide (2025) and the examples of centres; up to 2020 the command was `amplxe-cl`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stepscope.launch.tool import Request, Tool, Written
+
+_SETS = ("hotspots", "uarch-exploration", "memory-access", "memory-consumption")
+
+
+def _arguments(request: Request) -> list[str]:
+    wanted = request.wanted or _SETS[0]
+    if wanted not in _SETS:
+        raise VTUNE.refusal(f"has no set {wanted}", f"name one of: {', '.join(_SETS)}")
+    if request.duration_s is not None:
+        raise VTUNE.refusal(
+            "ends the command when --duration is over", "leave it out, or name steps with --steps"
+        )
+    own = [f"-collect={wanted}", "-finalization-mode=none", "-strategy=ldconfig:notrace:notrace"]
+    if request.capture is not None or request.delay_s is not None:
+        own.append("-start-paused")
+    if request.delay_s is not None:
+        own.append(f"-resume-after={request.delay_s:g}")
+    given = {_name(word) for word in request.options if word.startswith("-")}
+    ours = [word for word in own if _name(word) not in given]
+    return [*ours, *request.options, f"-result-dir={request.stem}.vtune", "--"]
+
+
+def _name(word: str) -> str:
+    """The name of an option, which may have one dash or two, or be the short one of -collect."""
+    name = word.lstrip("-").partition("=")[0]
+    return "collect" if name == "c" else name
+
+
+def _lacks(result: Path, _vtune: str) -> str:
+    if not any(result.glob("*.vtune")):
+        return "it has no .vtune file, by which vtune knows a result"
+    raw = (path for data in result.glob("data.*") for path in data.iterdir())
+    return "" if any(path.stat().st_size for path in raw) else "nothing was collected"
+
+
+def _finalize(result: Path) -> list[str]:
+    return ["-finalize", f"-result-dir={result}", "-search-dir=/"]
+
+
+VTUNE = Tool(
+    name="vtune",
+    about="Intel VTune: CPU hot spots with call stacks, microarchitecture, memory",
+    way="around",
+    executables=("vtune", "amplxe-cl"),
+    arguments=_arguments,
+    # Under MPI it adds the node's name or the rank.
+    written=(Written(("{stem}.vtune*",), _lacks),),
+    sets=_SETS,
+    captures=("itt",),
+    delays=True,
+    needs=frozenset({"temporary-space"}),
+    oldest=(2019,),
+    finalize=_finalize,
+)

@@ -1,0 +1,111 @@
+"""Tools of Intel and AMD: their exact command lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepscope.floor.errors import UsageError
+from stepscope.launch.line import tool_line
+from stepscope.launch.tool import Request
+from stepscope.launch.tools import TOOLS
+
+STEM = Path("/runs/rank3.node07")
+
+
+def typed(name: str, **asked) -> str:
+    tool = TOOLS[name]
+    return tool_line(tool, name, Request(STEM, **asked), ("./app", "-x")).typed()
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "line"),
+    [
+        (
+            "vtune",
+            {},
+            "vtune -collect=hotspots -finalization-mode=none -strategy=ldconfig:notrace:notrace "
+            "-result-dir=/runs/rank3.node07.vtune -- ./app -x",
+        ),
+        (
+            "vtune",
+            {
+                "wanted": "uarch-exploration",
+                "delay_s": 60.5,
+                "options": ("-knob", "sampling-interval=100"),
+            },
+            "vtune -collect=uarch-exploration -finalization-mode=none "
+            "-strategy=ldconfig:notrace:notrace -start-paused -resume-after=60.5 "
+            "-knob sampling-interval=100 -result-dir=/runs/rank3.node07.vtune -- ./app -x",
+        ),
+        (
+            "vtune",
+            {"wanted": "memory-access", "capture": "itt", "options": ("--finalization-mode=full",)},
+            "vtune -collect=memory-access -strategy=ldconfig:notrace:notrace -start-paused "
+            "--finalization-mode=full -result-dir=/runs/rank3.node07.vtune -- ./app -x",
+        ),
+        ("aps", {}, "aps --result-dir=/runs/rank3.node07.aps ./app -x"),
+        (
+            "aps",
+            {"wanted": "mpi", "capture": "itt"},
+            "aps --collection-mode=mpi --start-paused --result-dir=/runs/rank3.node07.aps ./app -x",
+        ),
+        (
+            "rocprofv3",
+            {"version": (1, 1, 0)},
+            "rocprofv3 --runtime-trace --output-format=rocpd --output-directory=/runs "
+            "--output-file=rank3.node07.%pid% -- ./app -x",
+        ),
+        (
+            "rocprofv3",
+            {"version": (), "wanted": "hip", "delay_s": 60.0, "duration_s": 2.5},
+            "rocprofv3 --hip-trace --kernel-trace --memory-copy-trace --output-format=pftrace "
+            "--collection-period=60:2.5:1 --output-directory=/runs "
+            "--output-file=rank3.node07.%pid% -- ./app -x",
+        ),
+        (
+            "rocprofv3",
+            {
+                "version": (1, 0, 0),
+                "wanted": "kernel",
+                "capture": "roctx",
+                "options": ("-f", "json", "--stats"),
+            },
+            "rocprofv3 --kernel-trace --memory-copy-trace --selected-regions -f json --stats "
+            "--output-directory=/runs --output-file=rank3.node07.%pid% -- ./app -x",
+        ),
+        (
+            "rocprofv3",
+            {"version": (1, 0, 0), "wanted": "marker", "delay_s": 1.0},
+            "rocprofv3 --marker-trace --kernel-trace --output-format=rocpd "
+            "--collection-period=1:10000000:1 --output-directory=/runs "
+            "--output-file=rank3.node07.%pid% -- ./app -x",
+        ),
+    ],
+)
+def test_command_line(name: str, asked: dict, line: str) -> None:
+    assert typed(name, **asked) == line
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "words"),
+    [
+        ("vtune", {"wanted": "gpu-hotspots"}, "vtune has no set gpu-hotspots"),
+        ("vtune", {"duration_s": 10.0}, "vtune ends the command when --duration is over"),
+        ("aps", {"wanted": "io"}, "aps has no set io"),
+        ("aps", {"delay_s": 1.0}, "aps has no --delay"),
+        ("rocprofv3", {"wanted": "pc"}, "rocprofv3 has no set pc"),
+        ("rocprofv3", {"capture": "roctx", "version": (0, 6)}, "before 1.0"),
+        ("rocprofv3", {"capture": "roctx"}, "before 1.0"),
+    ],
+)
+def test_what_a_tool_cannot_do_is_refused(name: str, asked: dict, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        typed(name, **asked)
+
+
+def test_a_raw_result_of_vtune_is_finished_later() -> None:
+    finalize = TOOLS["vtune"].finalize
+    assert finalize is not None
+    assert finalize(STEM) == ["-finalize", f"-result-dir={STEM}", "-search-dir=/"]
