@@ -45,3 +45,38 @@ def test_a_result_in_which_nothing_was_collected_is_reported(spawn, tmp_path: Pa
     )
     assert ran.code == 0
     assert "is incomplete: nothing was collected" in ran.err
+
+
+def test_raw_results_are_finished_on_another_node(spawn, tmp_path: Path) -> None:
+    stand_in(tmp_path / "bin", "vtune", VTUNE)
+    there = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    out = tmp_path / "out"
+    for _ in range(2):
+        spawn("launch", "--tool", "vtune", "-o", str(out), "--", "true", **there)
+    results = sorted(out.iterdir())
+    ran = spawn("launch", "--finalize", str(out), **there)
+    assert ran.code == 0
+    assert ran.err.splitlines() == [
+        f"{tmp_path}/bin/vtune -finalize -result-dir={result} -search-dir=/" for result in results
+    ]
+    assert all((result / "sqlite-db").is_dir() for result in results)
+    again = spawn("launch", "--finalize", str(out), **there)
+    assert again.code == 1
+    assert "[nothing-to-finalize]" in again.err
+
+
+def test_a_result_that_its_tool_cannot_finish_is_an_error(spawn, tmp_path: Path) -> None:
+    stand_in(tmp_path / "bin", "vtune", "sys.exit(4)")
+    (tmp_path / "out/rank0.here.vtune/data.0").mkdir(parents=True)
+    there = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    ran = spawn("launch", "--finalize", str(tmp_path / "out"), **there)
+    assert (ran.code, "vtune ended with exit code 4 [not-finalized]" in ran.err) == (1, True)
+
+
+def test_metrics_are_listed_by_the_tool_that_records_them(spawn, tmp_path: Path) -> None:
+    stand_in(tmp_path / "bin", "ncu", "print(*words)")
+    there = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    ran = spawn("launch", "--tool", "ncu", "--query-metrics", "--", "--chips", "ga100", **there)
+    assert (ran.code, ran.out) == (0, "--query-metrics --chips ga100\n")
+    ran = spawn("launch", "--tool", "nsys", "--query-metrics", **there)
+    assert (ran.code, "nsys lists no metrics" in ran.err) == (2, True)

@@ -105,7 +105,11 @@ def test_what_a_tool_cannot_do_is_refused(name: str, asked: dict, words: str) ->
         typed(name, **asked)
 
 
-def test_a_raw_result_of_vtune_is_finished_later() -> None:
+def test_a_raw_result_of_vtune_is_finished_once(tmp_path: Path) -> None:
     finalize = TOOLS["vtune"].finalize
     assert finalize is not None
-    assert finalize(STEM) == ["-finalize", f"-result-dir={STEM}", "-search-dir=/"]
+    assert finalize(tmp_path) == []
+    (tmp_path / "data.0").mkdir()
+    assert finalize(tmp_path) == ["-finalize", f"-result-dir={tmp_path}", "-search-dir=/"]
+    (tmp_path / "sqlite-db").mkdir()
+    assert finalize(tmp_path) == []

@@ -10,9 +10,10 @@ from typing import get_args
 import click
 
 from stepscope.cli.choices import recorded_ranks_option
-from stepscope.cli.say import put
+from stepscope.cli.say import put, say
 from stepscope.floor.errors import UsageError
-from stepscope.launch.run import Asked, dry_line, launch
+from stepscope.launch.finish import raw_results
+from stepscope.launch.run import Asked, become, dry_line, executable_of, launch
 from stepscope.launch.tool import Capture
 from stepscope.launch.tools import TOOLS
 
@@ -46,7 +47,7 @@ def read_steps(
 @click.argument(
     "words", metavar="-- [TOOL OPTIONS --] COMMAND...", nargs=-1, type=click.UNPROCESSED
 )
-@click.option("--tool", "tool", type=click.Choice(list(TOOLS)), required=True, help="The profiler.")
+@click.option("--tool", "name", type=click.Choice(list(TOOLS)), help="The profiler.")
 @recorded_ranks_option("Profile only these ranks")
 @click.option(
     "-o",
@@ -79,9 +80,20 @@ def read_steps(
     "--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="Record for so long."
 )
 @click.option("--dry-run", is_flag=True, help="Print what this process would run, and run nothing.")
+@click.option(
+    "--query-metrics",
+    is_flag=True,
+    help="Have the tool list the metrics that it can record; what stands behind -- are its options.",
+)
+@click.option(
+    "--finalize",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Finish the raw results in this folder (vtune), on a login node say, and run nothing else.",
+)
 def command(
     words: tuple[str, ...],
-    tool: str,
+    name: str | None,
     ranks: str | None,
     out: Path,
     wanted: str | None,
@@ -91,6 +103,8 @@ def command(
     delay: float | None,
     duration: float | None,
     dry_run: bool,
+    query_metrics: bool,
+    finalize: Path | None,
 ) -> None:
     """Runs COMMAND under a profiler, in the processes of a job that --ranks chooses; in the others it becomes
     COMMAND, untouched.
@@ -99,9 +113,19 @@ def command(
     local:0 -- python train.py. Options of the profiler itself stand between two --. The exit code is the
     command's own.
     """
+    if finalize is not None:
+        _finalize(finalize)
+        return
+    if name is None:
+        raise click.UsageError("Missing option '--tool'.")
+    tool = TOOLS[name]
+    if query_metrics:
+        if not tool.query_metrics:
+            raise tool.refusal("lists no metrics", "ask ncu, nvprof or rocprofv3")
+        become([executable_of(tool), *tool.query_metrics, *words])
     options, to_run = _apart(words)
     asked = Asked(
-        tool=TOOLS[tool],
+        tool=tool,
         command=to_run,
         folder=out.absolute(),
         ranks=ranks,
@@ -120,6 +144,12 @@ def command(
         return
     if code := launch(asked):
         raise click.exceptions.Exit(code)
+
+
+def _finalize(folder: Path) -> None:
+    for result in raw_results(folder):
+        say(shlex.join(result.words))
+        result.finish()
 
 
 def _apart(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

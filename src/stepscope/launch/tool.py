@@ -97,8 +97,15 @@ class Written:
 
     def found(self, stem: Path) -> list[Path]:
         """The files of this kind that belong to a stem, by name."""
-        globs = [pattern.replace("{stem}", _literal(stem.name)) for pattern in self.patterns]
-        return sorted({path for glob in globs for path in stem.parent.glob(glob)})
+        return self._glob(stem.parent, _literal(stem.name))
+
+    def found_in(self, folder: Path) -> list[Path]:
+        """The files of this kind in a folder, of whatever stem, by name."""
+        return self._glob(folder, "*")
+
+    def _glob(self, folder: Path, stem: str) -> list[Path]:
+        globs = [pattern.replace("{stem}", stem) for pattern in self.patterns]
+        return sorted({path for glob in globs for path in folder.glob(glob)})
 
 
 def _literal(text: str) -> str:
@@ -128,8 +135,8 @@ class Tool:
         version_arguments: print its version, which the first number with a dot in the output is.
         oldest: the first version of which the options here are known; older ones get a warning.
         query_metrics: arguments that list the metrics it can record; empty where it cannot.
-        finalize: gives arguments that finish a raw result later, on another machine; None where a result is
-            finished by the run.
+        finalize: gives arguments that finish a raw result later, on another machine, and none for one that is
+            finished; None where the run finishes results.
         prefixes: for `inside`, with what a line of its output starts; such lines go into `{stem}.{name}.txt`.
         reads: the name of the format by which StepScope reads it; empty where it reads none of it.
     """

@@ -47,6 +47,8 @@ def _lacks(result: Path, _vtune: str) -> str:
 
 
 def _finalize(result: Path) -> list[str]:
+    if not any(result.glob("data.*")) or (result / "sqlite-db").exists():
+        return []
     return ["-finalize", f"-result-dir={result}", "-search-dir=/"]
 
 

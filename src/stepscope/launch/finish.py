@@ -1,0 +1,71 @@
+"""Raw results that a tool left on a compute node, finished where that takes nobody's time."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepscope.floor.errors import StepScopeError
+from stepscope.launch.run import executable_of
+from stepscope.launch.tools import TOOLS
+
+ERRORS = {
+    "nothing-to-finalize": (
+        "In this folder is no raw result of a tool whose results are finished after the run (`vtune`), or all of "
+        "them are finished."
+    ),
+    "not-finalized": (
+        "The tool could not finish one of its raw results; what it says stands above the error. The result is as it was."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RawResult:
+    """A result that its tool has not finished.
+
+    Args:
+        path: the file or folder.
+        words: the command line that finishes it.
+    """
+
+    path: Path
+    words: Sequence[str]
+
+    def finish(self) -> None:
+        """Runs the tool, whose output goes where ours does.
+
+        Raises:
+            StepScopeError: the tool failed.
+        """
+        code = subprocess.run(self.words, stdin=subprocess.DEVNULL, check=False).returncode  # noqa: S603
+        if code:
+            raise StepScopeError(
+                f"{self.path}: {self.words[0]} ended with exit code {code}",
+                hint="see what it says above; run this command again once that is cured",
+                slug="not-finalized",
+            )
+
+
+def raw_results(folder: Path) -> Iterator[RawResult]:
+    """The raw results in a folder, by name, with what finishes each.
+
+    Raises:
+        StepScopeError: there are none, or their tool is not on the PATH.
+    """
+    found = False
+    for tool in TOOLS.values():
+        if tool.finalize is None:
+            continue
+        for path in sorted({path for kind in tool.written for path in kind.found_in(folder)}):
+            if arguments := tool.finalize(path.absolute()):
+                found = True
+                yield RawResult(path, [executable_of(tool), *arguments])
+    if not found:
+        raise StepScopeError(
+            f"{folder}: no raw result of a profiler",
+            hint="name the folder that `stepscope launch -o` was given",
+            slug="nothing-to-finalize",
+        )
