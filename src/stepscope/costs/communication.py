@@ -15,30 +15,18 @@ from stepscope.costs.work import Conventions, Models, Work
 
 MODELS = Models()
 
-_OPERATIONS: dict[str, str] = {
-    "allreduce": "all_reduce",
-    "allreducecoalesced": "all_reduce",
-    "multimemallreduce": "all_reduce",
-    "allgather": "all_gather",
-    "allgatherbase": "all_gather",
-    "allgatherintotensor": "all_gather",
-    "allgatherintotensorcoalesced": "all_gather",
-    "reducescatter": "reduce_scatter",
-    "reducescatterbase": "reduce_scatter",
-    "reducescattertensor": "reduce_scatter",
-    "reducescattertensorcoalesced": "reduce_scatter",
-    "alltoall": "all_to_all",
-    "alltoallv": "all_to_all",
-    "alltoallbase": "all_to_all",
-    "alltoallsingle": "all_to_all",
+_SPELLINGS = {
+    "all_reduce": "allreduce allreducecoalesced multimemallreduce",
+    "all_gather": "allgather allgatherbase allgatherintotensor allgatherintotensorcoalesced",
+    "reduce_scatter": "reducescatter reducescatterbase reducescattertensor reducescattertensorcoalesced",
+    "all_to_all": "alltoall alltoallv alltoallbase alltoallsingle",
     "broadcast": "broadcast",
     "reduce": "reduce",
-    "send": "send_recv",
-    "recv": "send_recv",
-    "sendrecv": "send_recv",
+    "send_recv": "send recv sendrecv",
     "gather": "gather",
     "scatter": "scatter",
 }
+_OPERATIONS = {word: name for name, words in _SPELLINGS.items() for word in words.split()}
 
 
 def collective_name(name: str) -> str | None:
@@ -71,7 +59,7 @@ def collective(
     Returns:
         The work (`link_bytes` by nccl-tests' bus factors), or None for an operation not known.
     """
-    known = operation if operation in set(_OPERATIONS.values()) else collective_name(operation)
+    known = operation if operation in _SPELLINGS else collective_name(operation)
     if known is None or elements_in < 0 or elements_out < 0:
         return None
     size = size_of(dtype)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from stepscope.costs.call import Call, Scalar, Tensor, spread
 from stepscope.costs.dtype import is_complex, real_of
-from stepscope.costs.work import Conventions, Model, Models, Work, sized, stored, summed
+from stepscope.costs.work import Conventions, Model, Models, Work, by_name, sized, stored, summed
 
 MODELS = Models()
 
@@ -43,38 +43,29 @@ _PLAIN = _Layout(2, 3, 4, 5)
 _PLAIN_TRANSPOSED = _Layout(2, 3, 4, 7, output_padding=5, transposed=True)
 _SLOW = _Layout(3, 4, 5, 6)
 
-_LAYOUTS: dict[str, _Layout] = {
-    "aten::convolution": _GENERAL,
-    "aten::_convolution": _GENERAL,
-    "aten::convolution_overrideable": _GENERAL,
-    "aten::conv1d": _PLAIN,
-    "aten::conv2d": _PLAIN,
-    "aten::conv3d": _PLAIN,
-    "aten::_convolution_mode": _PLAIN,
-    "aten::conv_transpose1d": _PLAIN_TRANSPOSED,
-    "aten::conv_transpose2d": _PLAIN_TRANSPOSED,
-    "aten::conv_transpose3d": _PLAIN_TRANSPOSED,
-    "aten::miopen_convolution": _Layout(2, 4, 3, 5),
-    "aten::miopen_depthwise_convolution": _Layout(2, 4, 3, 5),
-    "aten::mkldnn_convolution": _Layout(2, 4, 3, 5),
-    "mkldnn::_convolution_pointwise": _Layout(2, 4, 3, 5),
-    "aten::miopen_convolution_transpose": _Layout(2, 5, 3, 6, output_padding=4, transposed=True),
-    "aten::cudnn_convolution_relu": _PLAIN,
-    "aten::miopen_convolution_relu": _PLAIN,
-    "aten::cudnn_convolution_add_relu": _Layout(4, 5, 6, 7, addend=2),
-    "aten::miopen_convolution_add_relu": _Layout(4, 5, 6, 7, addend=2),
-    "aten::thnn_conv2d": _Layout(3, 4, 5, None),
-    "aten::_slow_conv2d_forward": _Layout(3, 4, 5, None),
-    "aten::slow_conv3d": _Layout(3, 4, 5, None),
-    "aten::slow_conv3d_forward": _Layout(3, 4, 5, None),
-    "aten::slow_conv_dilated2d": _SLOW,
-    "aten::slow_conv_dilated3d": _SLOW,
-    "aten::_conv_depthwise2d": _SLOW,
-    "aten::thnn_conv_depthwise2d_forward": _SLOW,
-    "aten::conv_depthwise3d": _SLOW,
-    "aten::slow_conv_transpose2d": _Layout(3, 4, 5, 7, output_padding=6, transposed=True),
-    "aten::slow_conv_transpose3d": _Layout(3, 4, 5, 7, output_padding=6, transposed=True),
-}
+_LAYOUTS = by_name(
+    ("convolution _convolution convolution_overrideable", _GENERAL),
+    ("conv1d conv2d conv3d _convolution_mode", _PLAIN),
+    ("conv_transpose1d conv_transpose2d conv_transpose3d", _PLAIN_TRANSPOSED),
+    (
+        "miopen_convolution miopen_depthwise_convolution mkldnn_convolution "
+        "mkldnn::_convolution_pointwise",
+        _Layout(2, 4, 3, 5),
+    ),
+    ("miopen_convolution_transpose", _Layout(2, 5, 3, 6, output_padding=4, transposed=True)),
+    ("cudnn_convolution_relu miopen_convolution_relu", _PLAIN),
+    ("cudnn_convolution_add_relu miopen_convolution_add_relu", _Layout(4, 5, 6, 7, addend=2)),
+    ("thnn_conv2d _slow_conv2d_forward slow_conv3d slow_conv3d_forward", _Layout(3, 4, 5, None)),
+    (
+        "slow_conv_dilated2d slow_conv_dilated3d _conv_depthwise2d "
+        "thnn_conv_depthwise2d_forward conv_depthwise3d",
+        _SLOW,
+    ),
+    (
+        "slow_conv_transpose2d slow_conv_transpose3d",
+        _Layout(3, 4, 5, 7, output_padding=6, transposed=True),
+    ),
+)
 _CUDNN = ("aten::cudnn_convolution", "aten::cudnn_convolution_transpose")
 
 
@@ -253,46 +244,46 @@ def conv_tbc(call: Call, _: Conventions) -> Work | None:
     return Work("convolution.conv_tbc", flops, read, written, x.dtype, "matrix")
 
 
-_BACKWARD: dict[str, tuple[int, int, int]] = {
-    "aten::convolution_backward": (0, 1, 2),
-    "aten::convolution_backward_overrideable": (0, 1, 2),
-    "aten::_slow_conv2d_backward": (0, 1, 2),
-    "aten::thnn_conv2d_backward": (0, 1, 2),
-    "aten::slow_conv3d_backward": (0, 1, 2),
-    "aten::slow_conv_dilated2d_backward": (0, 1, 2),
-    "aten::slow_conv_dilated3d_backward": (0, 1, 2),
-    "aten::thnn_conv_depthwise2d_backward": (0, 1, 2),
-    "aten::_conv_depthwise2d_backward": (0, 1, 2),
-    "aten::conv_depthwise3d_backward": (0, 1, 2),
-    "aten::slow_conv_transpose2d_backward": (0, 1, 2),
-    "aten::slow_conv_transpose3d_backward": (0, 1, 2),
-    "aten::cudnn_convolution_backward": (1, 0, 2),
-    "aten::cudnn_convolution_transpose_backward": (1, 0, 2),
-    "aten::miopen_convolution_backward": (1, 0, 2),
-    "aten::miopen_depthwise_convolution_backward": (1, 0, 2),
-    "aten::miopen_convolution_transpose_backward": (1, 0, 2),
-    "aten::mkldnn_convolution_backward": (1, 0, 2),
-}
+_BACKWARD = by_name(
+    (
+        "convolution_backward convolution_backward_overrideable _slow_conv2d_backward "
+        "thnn_conv2d_backward slow_conv3d_backward slow_conv_dilated2d_backward "
+        "slow_conv_dilated3d_backward thnn_conv_depthwise2d_backward "
+        "_conv_depthwise2d_backward conv_depthwise3d_backward "
+        "slow_conv_transpose2d_backward slow_conv_transpose3d_backward",
+        (0, 1, 2),
+    ),
+    (
+        "cudnn_convolution_backward cudnn_convolution_transpose_backward "
+        "miopen_convolution_backward miopen_depthwise_convolution_backward "
+        "miopen_convolution_transpose_backward mkldnn_convolution_backward",
+        (1, 0, 2),
+    ),
+)
 """Positions of the output's gradient, the input and the weight in operators for both gradients."""
 
-_INPUT_GRADIENT: dict[str, tuple[int, int]] = {
-    "aten::cudnn_convolution_backward_input": (1, 2),
-    "aten::miopen_convolution_backward_input": (1, 2),
-    "aten::miopen_depthwise_convolution_backward_input": (1, 2),
-    "aten::mkldnn_convolution_backward_input": (1, 2),
-    "aten::cudnn_convolution_transpose_backward_input": (0, 1),
-    "aten::miopen_convolution_transpose_backward_input": (0, 1),
-}
+_INPUT_GRADIENT = by_name(
+    (
+        "cudnn_convolution_backward_input miopen_convolution_backward_input "
+        "miopen_depthwise_convolution_backward_input mkldnn_convolution_backward_input",
+        (1, 2),
+    ),
+    (
+        "cudnn_convolution_transpose_backward_input miopen_convolution_transpose_backward_input",
+        (0, 1),
+    ),
+)
 """Positions of the output's gradient and the weight."""
 
-_WEIGHT_GRADIENT: dict[str, tuple[int, int]] = {
-    "aten::cudnn_convolution_backward_weight": (1, 2),
-    "aten::miopen_convolution_backward_weight": (1, 2),
-    "aten::miopen_depthwise_convolution_backward_weight": (1, 2),
-    "aten::mkldnn_convolution_backward_weights": (1, 2),
-    "aten::cudnn_convolution_transpose_backward_weight": (1, 2),
-    "aten::miopen_convolution_transpose_backward_weight": (1, 2),
-}
+_WEIGHT_GRADIENT = by_name(
+    (
+        "cudnn_convolution_backward_weight miopen_convolution_backward_weight "
+        "miopen_depthwise_convolution_backward_weight mkldnn_convolution_backward_weights "
+        "cudnn_convolution_transpose_backward_weight "
+        "miopen_convolution_transpose_backward_weight",
+        (1, 2),
+    ),
+)
 """Positions of the output's gradient and the input; the weight's shape is argument 0."""
 
 

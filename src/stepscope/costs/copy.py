@@ -6,7 +6,7 @@ import math
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import scalar_type
-from stepscope.costs.work import Conventions, Model, Models, Work, dense, sized, stored
+from stepscope.costs.work import Conventions, Model, Models, Work, by_name, dense, sized, stored
 
 MODELS = Models()
 
@@ -61,24 +61,17 @@ def fill(call: Call, _: Conventions) -> Work | None:
     return Work("fill.fill", 0, 0, dense(x), x.dtype)
 
 
-_LIKE: dict[str, int] = {
-    "aten::full_like": 2,
-    "aten::zeros_like": 1,
-    "aten::ones_like": 1,
-    "aten::rand_like": 1,
-    "aten::randn_like": 1,
-    "aten::randint_like": 2,
-}
-_SIZED: dict[str, tuple[int, int, str]] = {
-    "aten::full": (0, 2, "float32"),
-    "aten::zeros": (0, 1, "float32"),
-    "aten::ones": (0, 1, "float32"),
-    "aten::rand": (0, 1, "float32"),
-    "aten::randn": (0, 1, "float32"),
-    "aten::new_zeros": (1, 2, ""),
-    "aten::new_ones": (1, 2, ""),
-    "aten::new_full": (1, 3, ""),
-}
+_LIKE = by_name(
+    ("full_like", 2),
+    ("zeros_like ones_like rand_like randn_like", 1),
+    ("randint_like", 2),
+)
+_SIZED = by_name(
+    ("full", (0, 2, "float32")),
+    ("zeros ones rand randn", (0, 1, "float32")),
+    ("new_zeros new_ones", (1, 2, "")),
+    ("new_full", (1, 3, "")),
+)
 
 
 def _family(name: str) -> str:

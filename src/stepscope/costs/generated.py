@@ -23,37 +23,20 @@ MODELS = Models()
 
 _NAME = re.compile(r"triton_(?P<kind>poi|red|per|for|tem|mix|spl)_fused_(?P<fused>.*?)(_\d+)?\Z")
 
-_REDUCTIONS: dict[str, int] = {
-    "sum": 1,
-    "mean": 1,
-    "prod": 1,
-    "amax": 1,
-    "amin": 1,
-    "max": 1,
-    "min": 1,
-    "argmax": 1,
-    "argmin": 1,
-    "var": 4,
-    "var_mean": 4,
-    "std": 4,
-    "norm": 2,
-    "linalg_vector_norm": 2,
-    "_softmax": 5,
-    "_log_softmax": 5,
-    "_softmax_backward_data": 4,
-    "_log_softmax_backward_data": 4,
-    "native_layer_norm": 7,
-    "native_layer_norm_backward": 13,
-    "_native_batch_norm_legit_functional": 7,
-    "_native_batch_norm_legit": 7,
-    "_native_batch_norm_legit_no_training": 4,
-    "native_batch_norm_backward": 9,
-    "native_group_norm": 7,
-    "native_group_norm_backward": 13,
-    "_fused_rms_norm": 4,
-    "native_dropout": 2,
-    "native_dropout_backward": 2,
-    "cumsum": 1,
+_REDUCTIONS = {
+    name: operations
+    for operations, names in (
+        (1, "sum mean prod amax amin max min argmax argmin cumsum"),
+        (2, "norm linalg_vector_norm native_dropout native_dropout_backward"),
+        (4, "var var_mean std _softmax_backward_data _log_softmax_backward_data _fused_rms_norm"),
+        (4, "_native_batch_norm_legit_no_training"),
+        (5, "_softmax _log_softmax"),
+        (7, "native_layer_norm native_group_norm"),
+        (7, "_native_batch_norm_legit _native_batch_norm_legit_functional"),
+        (9, "native_batch_norm_backward"),
+        (13, "native_layer_norm_backward native_group_norm_backward"),
+    )
+    for name in names.split()
 }
 """Operations for each element of operators that are not element-wise, by the formulas of their own
 families with weight and bias."""

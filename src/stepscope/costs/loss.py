@@ -10,7 +10,7 @@ import math
 
 from stepscope.costs.call import Call, broadcast
 from stepscope.costs.dtype import promote
-from stepscope.costs.work import Conventions, Models, Work, dense, sized, stored, total
+from stepscope.costs.work import Conventions, Models, Work, by_name, dense, sized, stored, total
 
 MODELS = Models()
 
@@ -65,16 +65,13 @@ def cross_entropy(call: Call, _: Conventions) -> Work | None:
     )
 
 
-_ELEMENTWISE: dict[str, int] = {
-    "aten::mse_loss": 2,
-    "aten::l1_loss": 2,
-    "aten::smooth_l1_loss": 5,
-    "aten::huber_loss": 5,
-    "aten::binary_cross_entropy": 9,
-    "aten::binary_cross_entropy_with_logits": 9,
-    "aten::soft_margin_loss": 4,
-    "aten::kl_div": 3,
-}
+_ELEMENTWISE = by_name(
+    ("mse_loss l1_loss", 2),
+    ("smooth_l1_loss huber_loss", 5),
+    ("binary_cross_entropy binary_cross_entropy_with_logits", 9),
+    ("soft_margin_loss", 4),
+    ("kl_div", 3),
+)
 """Operations for each element: the difference and what is made of it; nine for -(t·log(x) +
 (1 - t)·log(1 - x)) with its two clamps."""
 
@@ -105,13 +102,12 @@ def elementwise(call: Call, _: Conventions) -> Work | None:
     )
 
 
-_ELEMENTWISE_BACKWARD: dict[str, int] = {
-    "aten::mse_loss_backward": 3,
-    "aten::smooth_l1_loss_backward": 4,
-    "aten::huber_loss_backward": 4,
-    "aten::binary_cross_entropy_backward": 6,
-    "aten::soft_margin_loss_backward": 5,
-}
+_ELEMENTWISE_BACKWARD = by_name(
+    ("mse_loss_backward", 3),
+    ("smooth_l1_loss_backward huber_loss_backward", 4),
+    ("binary_cross_entropy_backward", 6),
+    ("soft_margin_loss_backward", 5),
+)
 
 
 @MODELS.add(

@@ -25,7 +25,7 @@ from dataclasses import replace
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import accumulate_type
-from stepscope.costs.work import Conventions, Models, Work, dense, sized, stored, total
+from stepscope.costs.work import Conventions, Models, Work, by_name, dense, sized, stored, total
 
 MODELS = Models()
 
@@ -37,20 +37,17 @@ def _statistics(x: Tensor, values: int) -> int | None:
 
 _ALL = "which gradients were computed is not recorded: counted as all"
 
-_BATCH_NORM: dict[str, int | bool] = {
-    "aten::batch_norm": 5,
-    "aten::_batch_norm_impl_index": 5,
-    "aten::native_batch_norm": 5,
-    "aten::cudnn_batch_norm": 5,
-    "aten::miopen_batch_norm": 5,
-    "aten::instance_norm": 5,
-    "aten::_native_batch_norm_legit": 5,
-    "aten::_native_batch_norm_legit_functional": 5,
-    "aten::_native_batch_norm_legit_no_training": False,
-    "aten::_batch_norm_with_update": True,
-    "aten::_batch_norm_with_update_functional": True,
-    "aten::_batch_norm_no_update": False,
-}
+_BATCH_NORM = by_name(
+    (
+        "batch_norm _batch_norm_impl_index native_batch_norm cudnn_batch_norm "
+        "miopen_batch_norm instance_norm _native_batch_norm_legit "
+        "_native_batch_norm_legit_functional",
+        5,
+    ),
+    ("_native_batch_norm_legit_no_training", False),
+    ("_batch_norm_with_update _batch_norm_with_update_functional", True),
+    ("_batch_norm_no_update", False),
+)
 """Position of the training flag, or its value where the operator fixes it."""
 
 

@@ -10,23 +10,42 @@ from __future__ import annotations
 import math
 
 from stepscope.costs.call import Call, Tensor, spread
-from stepscope.costs.work import Conventions, Models, Work, dense, sized, stored, total
+from stepscope.costs.work import (
+    Conventions,
+    Models,
+    Work,
+    aten,
+    by_name,
+    dense,
+    sized,
+    stored,
+    total,
+)
 
 MODELS = Models()
 
-_POOLS: dict[str, tuple[int, bool, bool]] = {
-    "aten::max_pool1d": (1, True, False),
-    "aten::max_pool2d": (2, True, False),
-    "aten::max_pool3d": (3, True, False),
-    "aten::max_pool1d_with_indices": (1, True, True),
-    "aten::max_pool2d_with_indices": (2, True, True),
-    "aten::max_pool3d_with_indices": (3, True, True),
-    "aten::mkldnn_max_pool2d": (2, True, False),
-    "aten::avg_pool1d": (1, False, False),
-    "aten::avg_pool2d": (2, False, False),
-    "aten::avg_pool3d": (3, False, False),
-}
-"""Dimensions of the window, whether it takes the maximum, and whether indices are returned."""
+_BACKWARD = aten(
+    "max_pool2d_with_indices_backward max_pool3d_with_indices_backward avg_pool2d_backward "
+    "avg_pool3d_backward"
+)
+_NEIGHBOURS = by_name(
+    ("upsample_nearest1d upsample_nearest2d upsample_nearest3d", 1),
+    ("_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d", 1),
+    ("upsample_linear1d", 2),
+    ("upsample_bilinear2d", 4),
+    ("upsample_trilinear3d", 8),
+    ("upsample_bicubic2d", 16),
+)
+"""Neighbours that make one result."""
+
+
+def _rank(call: Call) -> int:
+    """Dimensions of the window or image, which the operator's name states: `avg_pool2d`."""
+    return next(rank for rank in (1, 2, 3) if f"{rank}d" in call.name)
+
+
+def _takes_maximum(call: Call) -> bool:
+    return "max_pool" in call.name
 
 
 def _pooled(call: Call, x: Tensor, rank: int, *, maximum: bool) -> tuple[int, int] | None:
@@ -65,7 +84,8 @@ def _related_output(call: Call, x: Tensor) -> int | None:
 
 @MODELS.add(
     "pooling.pool",
-    tuple(_POOLS),
+    "max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices "
+    "max_pool3d_with_indices mkldnn_max_pool2d avg_pool1d avg_pool2d avg_pool3d",
     composites="max_pool1d max_pool2d max_pool3d max_pool1d_with_indices avg_pool1d",
     asks_related=True,
 )
@@ -77,8 +97,8 @@ def pool(call: Call, _: Conventions) -> Work | None:
     taken to tile the input, a lower bound.
     """
     (x,) = call.given(0)
-    rank, maximum, indexed = _POOLS[call.name]
-    extent = _pooled(call, x, rank, maximum=maximum)
+    maximum, indexed = _takes_maximum(call), call.name.endswith("_with_indices")
+    extent = _pooled(call, x, _rank(call), maximum=maximum)
     if extent is not None:
         outs, window = extent
         flops = outs * (window + (not maximum))
@@ -102,16 +122,7 @@ def _results(x: Tensor, count: int, indexed: int) -> int | None:
     return total(sized(count, x.dtype), 8 * count * indexed)
 
 
-_BACKWARD: dict[str, tuple[bool, int | None]] = {
-    "aten::max_pool2d_with_indices_backward": (True, 7),
-    "aten::max_pool3d_with_indices_backward": (True, 7),
-    "aten::avg_pool2d_backward": (False, None),
-    "aten::avg_pool3d_backward": (False, None),
-}
-"""Whether it was a maximum, and the position of its indices."""
-
-
-@MODELS.add("pooling.pool_backward", tuple(_BACKWARD), tells_forward=True)
+@MODELS.add("pooling.pool_backward", _BACKWARD, tells_forward=True)
 def pool_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of a pooling: one addition for each gradient (maximum) or window element (average).
 
@@ -119,16 +130,16 @@ def pool_backward(call: Call, _: Conventions) -> Work | None:
     recorded counts one addition for each element of the input, a lower bound.
     """
     grad, x = call.given(0, 1)
-    maximum, position = _BACKWARD[call.name]
+    maximum = _takes_maximum(call)
     flops, known = grad.elements, True
     if not maximum:
-        kernel = spread(call.integers(2), 3 if "3d" in call.name else 2)
+        kernel = spread(call.integers(2), _rank(call))
         known = kernel is not None
         flops = x.elements if kernel is None else grad.elements * (math.prod(kernel) + 1)
     return Work(
         "pooling.pool_backward",
         flops=flops,
-        bytes_read=stored(grad, None if position is None else call.tensor(position)),
+        bytes_read=stored(grad, call.tensor(7) if maximum else None),
         bytes_written=dense(x),
         dtype=x.dtype,
         bound="exact" if known else "lower",
@@ -136,22 +147,11 @@ def pool_backward(call: Call, _: Conventions) -> Work | None:
     )
 
 
-_ADAPTIVE: dict[str, tuple[int, bool]] = {
-    "aten::_adaptive_avg_pool2d": (2, False),
-    "aten::_adaptive_avg_pool3d": (3, False),
-    "aten::adaptive_avg_pool1d": (1, False),
-    "aten::adaptive_avg_pool2d": (2, False),
-    "aten::adaptive_avg_pool3d": (3, False),
-    "aten::mkldnn_adaptive_avg_pool2d": (2, False),
-    "aten::adaptive_max_pool1d": (1, True),
-    "aten::adaptive_max_pool2d": (2, True),
-    "aten::adaptive_max_pool3d": (3, True),
-}
-
-
 @MODELS.add(
     "pooling.adaptive",
-    tuple(_ADAPTIVE),
+    "_adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
+    "adaptive_avg_pool3d mkldnn_adaptive_avg_pool2d adaptive_max_pool1d adaptive_max_pool2d "
+    "adaptive_max_pool3d",
     composites="adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d",
 )
 def adaptive(call: Call, _: Conventions) -> Work | None:
@@ -160,7 +160,7 @@ def adaptive(call: Call, _: Conventions) -> Work | None:
     Windows that overlap where the extents do not divide are not counted twice. The maximum writes
     int64 indices too and divides nothing.
     """
-    (x,), (rank, maximum) = call.given(0), _ADAPTIVE[call.name]
+    (x,), rank, maximum = call.given(0), _rank(call), _takes_maximum(call)
     extent = spread(call.integers(1), rank)
     if len(x.shape) < rank or extent is None or min(extent) < 0:
         return None
@@ -181,25 +181,10 @@ def adaptive_backward(call: Call, _: Conventions) -> Work | None:
     return Work("pooling.adaptive_backward", x.elements, read, dense(x), x.dtype)
 
 
-_NEIGHBOURS: dict[str, tuple[int, int]] = {
-    "aten::upsample_nearest1d": (1, 1),
-    "aten::upsample_nearest2d": (2, 1),
-    "aten::upsample_nearest3d": (3, 1),
-    "aten::_upsample_nearest_exact1d": (1, 1),
-    "aten::_upsample_nearest_exact2d": (2, 1),
-    "aten::_upsample_nearest_exact3d": (3, 1),
-    "aten::upsample_linear1d": (1, 2),
-    "aten::upsample_bilinear2d": (2, 4),
-    "aten::upsample_trilinear3d": (3, 8),
-    "aten::upsample_bicubic2d": (2, 16),
-}
-"""Dimensions, and neighbours that make one result."""
-
-
 @MODELS.add("pooling.resample", tuple(_NEIGHBOURS))
 def resample(call: Call, _: Conventions) -> Work | None:
     """Resampling to a given extent: two operations for each neighbour of a result, none for nearest."""
-    rank, neighbours = _NEIGHBOURS[call.name]
+    rank, neighbours = _rank(call), _NEIGHBOURS[call.name]
     (x,), extent = call.given(0), spread(call.integers(1), rank)
     if extent is None or len(x.shape) != rank + 2 or min(extent) < 0:
         return None
@@ -214,7 +199,7 @@ def resample_backward(call: Call, _: Conventions) -> Work | None:
 
     Reads the gradient, writes the input's size, which the call names.
     """
-    rank, neighbours = _NEIGHBOURS[call.name.removesuffix("_backward")]
+    rank, neighbours = _rank(call), _NEIGHBOURS[call.name.removesuffix("_backward")]
     (grad,), sizes = call.given(0), call.integers(2)
     if sizes is not None and (len(sizes) != rank + 2 or min(sizes) < 0):
         return None

@@ -16,7 +16,7 @@ from typing import Literal
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import is_float, real_of, scalar_type
-from stepscope.costs.work import Conventions, Models, Work, sized, stored, total
+from stepscope.costs.work import Conventions, Models, Work, by_name, sized, stored, total
 
 MODELS = Models()
 
@@ -38,29 +38,21 @@ class _Reduction:
 
 _UNTOLD = "reduced dimensions not recorded"
 
-_REDUCTIONS: dict[str, _Reduction] = {
-    "aten::sum": _Reduction(1, result="sum", dtype=3),
-    "aten::nansum": _Reduction(1, result="sum", dtype=3),
-    "aten::prod": _Reduction(1, result="sum", dtype=3),
-    "aten::mean": _Reduction(1, 1, dtype=3),
-    "aten::nanmean": _Reduction(1, 1, dtype=3),
-    "aten::max": _Reduction(1, indexed=True),
-    "aten::min": _Reduction(1, indexed=True),
-    "aten::amax": _Reduction(1),
-    "aten::amin": _Reduction(1),
-    "aten::aminmax": _Reduction(2, results=2),
-    "aten::_aminmax": _Reduction(2, results=2),
-    "aten::all": _Reduction(0, result="bool"),
-    "aten::any": _Reduction(0, result="bool"),
-    "aten::count_nonzero": _Reduction(0, result="index"),
-    "aten::argmax": _Reduction(1, result="index"),
-    "aten::argmin": _Reduction(1, result="index"),
-    "aten::var": _Reduction(4, 2, result="real"),
-    "aten::std": _Reduction(4, 3, result="real"),
-    "aten::var_mean": _Reduction(4, 2, result="real", results=2),
-    "aten::std_mean": _Reduction(4, 3, result="real", results=2),
-    "aten::logsumexp": _Reduction(4, 2),
-}
+_REDUCTIONS = by_name(
+    ("sum nansum prod", _Reduction(1, result="sum", dtype=3)),
+    ("mean nanmean", _Reduction(1, 1, dtype=3)),
+    ("max min", _Reduction(1, indexed=True)),
+    ("amax amin", _Reduction(1)),
+    ("aminmax _aminmax", _Reduction(2, results=2)),
+    ("all any", _Reduction(0, result="bool")),
+    ("count_nonzero", _Reduction(0, result="index")),
+    ("argmax argmin", _Reduction(1, result="index")),
+    ("var", _Reduction(4, 2, result="real")),
+    ("std", _Reduction(4, 3, result="real")),
+    ("var_mean", _Reduction(4, 2, result="real", results=2)),
+    ("std_mean", _Reduction(4, 3, result="real", results=2)),
+    ("logsumexp", _Reduction(4, 2)),
+)
 
 
 def reduced_extent(call: Call, position: int, shape: tuple[int, ...]) -> tuple[int, int] | None:

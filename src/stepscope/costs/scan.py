@@ -10,7 +10,7 @@ from __future__ import annotations
 from stepscope.costs.call import Call
 from stepscope.costs.dtype import is_float, scalar_type
 from stepscope.costs.reduction import reduced_extent
-from stepscope.costs.work import Conventions, Models, Work, sized, stored, total
+from stepscope.costs.work import Conventions, Models, Work, by_name, sized, stored, total
 
 MODELS = Models()
 
@@ -19,16 +19,11 @@ _INDEX = 8
 
 _SELECTED = ("comparisons of a selection are not counted",)
 
-_RUNNING: dict[str, tuple[int, bool]] = {
-    "aten::cumsum": (1, False),
-    "aten::cumprod": (1, False),
-    "aten::cummax": (1, True),
-    "aten::cummin": (1, True),
-    "aten::_cummax_helper": (1, True),
-    "aten::_cummin_helper": (1, True),
-    "aten::logcumsumexp": (4, False),
-    "aten::_logcumsumexp": (4, False),
-}
+_RUNNING = by_name(
+    ("cumsum cumprod", (1, False)),
+    ("cummax cummin _cummax_helper _cummin_helper", (1, True)),
+    ("logcumsumexp _logcumsumexp", (4, False)),
+)
 """Operations for each element, and whether indices are returned too."""
 
 

@@ -20,10 +20,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from stepscope.costs.call import Call, Tensor
 from stepscope.costs.dtype import size_of
+
+T = TypeVar("T")
 
 PRODUCTS = frozenset({"GEMM", "convolution", "attention"})
 """Classes of work that multiply matrices."""
@@ -196,6 +198,15 @@ def aten(words: str) -> tuple[str, ...]:
     ('aten::mm', 'fbgemm::permute_pooled_embs')
     """
     return tuple(word if "::" in word else f"aten::{word}" for word in words.split())
+
+
+def by_name(*rows: tuple[str, T]) -> dict[str, T]:
+    """A table by operator of rows of several operators each, which `aten` takes, and what they share.
+
+    >>> by_name(("mm bmm", 2), ("dot", 1))
+    {'aten::mm': 2, 'aten::bmm': 2, 'aten::dot': 1}
+    """
+    return {name: shared for names, shared in rows for name in aten(names)}
 
 
 class Models(list[Model]):
