@@ -90,7 +90,7 @@ ABOUT = {
     "events": {
         "operators", "kernels", "modules", "copies", "launches", "classes", "roofline", "tensor-cores",
         "priorities", "prof", "annotations", "short-kernels", "synchronizations",
-        "gpu-summary", "api-summary",
+        "gpu-summary", "api-summary", "gpu-trace",
     },
     "time": {"steps", "device-time", "idle", "queue", "utilization", "counters"},
     "recording": {"summary", "findings", "phases", "inline", "checks", "sources", "scaling"},

@@ -113,6 +113,20 @@ def test_copies_have_direction_and_memory(name, direction, memory):
     assert vocabulary.memory_kind(name) == memory
 
 
+@pytest.mark.parametrize(
+    ("name", "source", "destination"),
+    [
+        ("Memcpy HtoD (Pinned -> Device)", "pinned", "device"),
+        ("Memcpy DtoD (Device Static -> Device)", "device static", "device"),
+        ("Memset (Device)", None, "device"),
+        ("CopyHostToDevice", None, None),
+    ],
+)
+def test_the_memory_at_both_ends_is_named(name, source, destination):
+    assert vocabulary.source_memory(name) == source
+    assert vocabulary.destination_memory(name) == destination
+
+
 def test_step_number_is_read_from_the_range():
     assert vocabulary.step_number("ProfilerStep#12") == 12
     assert vocabulary.step_number("ProfilerStep*") is None

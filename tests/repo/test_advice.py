@@ -48,7 +48,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 OTHERS = {
     "--nproc_per_node", "--no-python", "--nproc-per-node", "--standalone", "--nnodes", "--epochs",
     "--query-gpu", "--help", "--user", "--no-deps", "--steps-per-epoch", "--profile-from-start",
-    "--type", "--trace", "--ts-shift", "--ts-normalize", "--cuda-memory-usage",
+    "--type", "--trace", "--ts-shift", "--ts-normalize", "--cuda-memory-usage", "--print-gpu-trace",
 }  # fmt: skip
 """Options of torchrun, pip, nvidia-smi, nvprof, nsys and of people's scripts."""
 OF_THE_EXAMPLE = {"waits"}

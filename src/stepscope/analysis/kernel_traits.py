@@ -1,4 +1,4 @@
-"""What the names of kernels tell of them, as lists that a query can join with."""
+"""What the names of kernels tell of them, as lists that a query can join with, and how they are shown."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 KERNELS = "kind IN ('computation', 'communication')"
+GRID, BLOCK = (
+    f"{name}_x || coalesce(',' || {name}_y, '') || coalesce(',' || {name}_z, '') AS {name}"
+    for name in ("grid", "block")
+)
+"""The launch shape as a text: x,y,z."""
 
 TRAITS = """
     SELECT unnest($kernel_names::VARCHAR[]) AS name, unnest($libraries::VARCHAR[]) AS library,

@@ -74,6 +74,7 @@ class Column:
             in it.
         sums: whether it is what the others explain: where not all columns fit, it is shown first.
         advises: whether its texts are ours and may name commands to type next.
+        moment: whether its times are points in time, which people tell apart by later digits than durations.
         kernels: whether its texts are names of kernels, which a terminal shows without their noise.
     """
 
@@ -84,6 +85,7 @@ class Column:
     shown: bool | Literal["varying"] = True
     sums: bool = False
     advises: bool = False
+    moment: bool = False
     kernels: bool = False
 
 

@@ -24,6 +24,7 @@ from stepscope.floor.units import (
     bytes_text,
     count_text,
     flops_text,
+    moment_text,
     ratio_text,
     time_text,
 )
@@ -65,6 +66,8 @@ def value_text(value: Any, column: Column) -> str:
         return NOT_MEASURED
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if column.moment:
+        return moment_text(value)
     if column.unit in _UNIT_TEXT:
         return _UNIT_TEXT[column.unit](value)
     if isinstance(value, float):

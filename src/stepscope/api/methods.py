@@ -112,6 +112,16 @@ class QuestionMethods(ABC):
         """
         return self.ask("api-summary", **asked)
 
+    def gpu_trace(self, **asked: Unpack[Asked]) -> Table:
+        """What ran on the devices, one kernel, copy or fill after the other, and with which launch shape?
+
+        Columns: rank, start_ns, dur_ns, name, kind, grid, block, registers_per_thread,
+        shared_memory_bytes, static_shared_memory_bytes, dynamic_shared_memory_bytes, bytes,
+        bandwidth_bytes_per_s, source_memory, destination_memory, device, device_name, context,
+        stream, correlation, operator, step.
+        """
+        return self.ask("gpu-trace", **asked)
+
     def operators(
         self,
         *,

@@ -22,6 +22,11 @@ def time_text(ns: float | None) -> str:
     return f"{ns:.0f} ns"
 
 
+def moment_text(ns: int) -> str:
+    """A point in time in seconds, to the microsecond: `2315021334` → `2.315021 s`."""
+    return f"{ns / 1e9:.6f} s"
+
+
 def bytes_text(size: float | None) -> str:
     """A size in bytes with a binary unit: `1536` → `1.500 KiB`."""
     if size is None or math.isnan(size):

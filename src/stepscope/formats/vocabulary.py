@@ -153,7 +153,7 @@ _COPY_WORDS = (
     (re.compile(r"hosttohost", re.IGNORECASE), "HtoH"),
 )
 _COPY_SHORT = {"M2D": "HtoD", "H2D": "HtoD", "D2M": "DtoH", "D2H": "DtoH", "D2D": "DtoD"}
-_MEMORY_ENDS = re.compile(r"\(\s*(\w+)\s*->\s*(\w+)")
+_MEMORY_ENDS = re.compile(r"\(\s*(?:([\w ]+?)\s*->\s*)?(\w[\w ]*)")
 
 
 def category(raw: str | None, pid: str | None = None) -> Category | None:
@@ -291,12 +291,29 @@ def copy_kind(name: str) -> str:
     return "unknown"
 
 
+def source_memory(name: str) -> str | None:
+    """The memory that a copy reads, by its name; None where the name does not say.
+
+    >>> source_memory("Memcpy HtoD (Pinned -> Device)")
+    'pinned'
+    """
+    found = _MEMORY_ENDS.search(name)
+    return found[1].lower() if found and found[1] else None
+
+
+def destination_memory(name: str) -> str | None:
+    """The memory that a copy or fill writes, by its name; None where the name does not say.
+
+    >>> destination_memory("Memset (Device)")
+    'device'
+    """
+    found = _MEMORY_ENDS.search(name)
+    return found[2].strip().lower() if found else None
+
+
 def memory_kind(name: str) -> str:
     """The host memory of a copy by its name: pinned, pageable, device (no host memory) or unknown."""
-    found = _MEMORY_ENDS.search(name)
-    if not found:
-        return "unknown"
-    ends = {found.group(1).lower(), found.group(2).lower()}
+    ends = {source_memory(name), destination_memory(name)}
     for kind in ("pageable", "pinned"):
         if kind in ends:
             return kind

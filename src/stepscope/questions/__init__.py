@@ -22,6 +22,7 @@ ALL = (
     "device_time",
     "gpu_summary",
     "api_summary",
+    "gpu_trace",
     "operators",
     "kernels",
     "short_kernels",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.attribution import LABELLED_WORK
-from stepscope.analysis.kernel_traits import ELIGIBLE, KERNELS, TRAITS
+from stepscope.analysis.kernel_traits import BLOCK, ELIGIBLE, GRID, KERNELS, TRAITS
 from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.durations import STATISTICS, statistics
 from stepscope.formats.evidence import DEVICE_WORK
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _OUTSIDE = "(outside CUDA graphs)"
-
-
-def _three(name: str) -> str:
-    return f"{name}_x || coalesce(',' || {name}_y, '') || coalesce(',' || {name}_z, '') AS {name}"
 
 
 _BY_PROPERTIES = (
@@ -34,7 +30,7 @@ _FORMS = {
     ),
     "properties": (
         _BY_PROPERTIES,
-        f"name, kind, {_three('grid')}, {_three('block')}, registers_per_thread, "
+        f"name, kind, {GRID}, {BLOCK}, registers_per_thread, "
         "shared_memory_bytes, priority, operator",
         f"SELECT *, charged_to AS operator FROM ({LABELLED_WORK}) WHERE {KERNELS}",
     ),

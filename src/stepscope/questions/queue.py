@@ -20,7 +20,7 @@ _COLUMNS = (
     Column("device", "int", "index of the device in its process"),
     Column("stream", "int", "stream; empty for all streams of the device together"),
     Column("step", "int", "number of the step, as the program counts"),
-    Column("start_ns", "int", "start of the window, since the run's start", "ns"),
+    Column("start_ns", "int", "start of the window, since the run's start", "ns", moment=True),
     Column("window_ns", "int", "length of the window", "ns"),
     Column("started", "int", "kernels, copies and fills that started in the window", "count"),
     Column("unlinked", "int", "those whose launch is not known", "count", shown=False),

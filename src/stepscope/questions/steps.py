@@ -46,7 +46,7 @@ _COLUMNS = (
     Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
     Column("step", "int", "number of the step, as the program counts"),
     Column("steps", "int", "steps that the mean is of", "count"),
-    Column("start_ns", "int", "start, since the run's start", "ns", shown=False),
+    Column("start_ns", "int", "start, since the run's start", "ns", shown=False, moment=True),
     *_PARTS,
     Column(
         "complete",

@@ -18,7 +18,7 @@ _COLUMNS = (
     Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
     Column("device", "int", "index of the device in its process"),
     Column("step", "int", "number of the step, as the program counts"),
-    Column("start_ns", "int", "start of the window, since the run's start", "ns"),
+    Column("start_ns", "int", "start of the window, since the run's start", "ns", moment=True),
     Column("window_ns", "int", "length of the window", "ns"),
     Column("kernel_ns", "int", "at least one kernel was running", "ns"),
     Column(

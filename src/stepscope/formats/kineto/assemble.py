@@ -220,10 +220,12 @@ def _device_table(
     words = Words(columns)
     if "occupancy_limit" in columns:
         columns["occupancy_limit"] = _limits(columns["occupancy_limit"])
-    kind, copy_kind, memory_kind = words.each(
+    kind, copy_kind, memory_kind, source_memory, destination_memory = words.each(
         vocabulary.device_kind,
         lambda kind, name: _of_copy(vocabulary.copy_kind, kind, name),
         lambda kind, name: _of_copy(vocabulary.memory_kind, kind, name),
+        lambda kind, name: _of_copy(vocabulary.source_memory, kind, name),
+        lambda kind, name: _of_copy(vocabulary.destination_memory, kind, name, "fill"),
     )
     if len(lost):
         # Work whose time was lost keeps its launch but takes no part in any sum over time.
@@ -239,6 +241,8 @@ def _device_table(
         dur_ns=duration,
         copy_kind=copy_kind,
         memory_kind=memory_kind,
+        source_memory=source_memory,
+        destination_memory=destination_memory,
         collective_id=place_of(columns.pop("collective_id"), rows.sets["collective_id"]),
     )
     return as_table(columns, READ["device_event"])
@@ -273,8 +277,10 @@ def _kernel_metrics(events: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=READ["kernel_metric"])
 
 
-def _of_copy(of_name: Callable[[str], str], kind: str, name: str) -> str | None:
-    return of_name(name) if vocabulary.device_kind(kind, name) == "copy" else None
+def _of_copy(
+    of_name: Callable[[str], str | None], kind: str, name: str, *others: str
+) -> str | None:
+    return of_name(name) if vocabulary.device_kind(kind, name) in ("copy", *others) else None
 
 
 def _devices(metadata: dict[str, Any], events: pa.Table) -> pa.Table:

@@ -200,6 +200,7 @@ def _kernels(database: Database, process: int | None, known: dict[int, Row]) -> 
     made["shared_memory_bytes"] = pc.add(
         rows["staticSharedMemory"].fill_null(0), rows["dynamicSharedMemory"].fill_null(0)
     )
+    made["dynamic_shared_memory_bytes"] = rows["dynamicSharedMemory"]
     graph = rows["graphId"]
     made["graph_id"] = pc.if_else(pc.equal(graph, 0), pa.scalar(None, pa.int64()), graph)
     made |= _per_processor(made, known)
@@ -262,6 +263,8 @@ def _copies(database: Database, process: int | None) -> pa.Table:
     made["bytes"] = rows["bytes"]
     made["copy_kind"] = mapped(packed, lambda one: one.partition("\0")[0])
     made["memory_kind"] = mapped(packed, lambda one: vocabulary.memory_kind(_copy_name(one)))
+    made["source_memory"] = mapped(packed, lambda one: one.split("\0")[1].lower())
+    made["destination_memory"] = mapped(packed, lambda one: one.split("\0")[2].lower())
     return pa.table(made)
 
 
@@ -282,6 +285,9 @@ def _fills(database: Database, process: int | None) -> pa.Table:
     made["name"] = mapped(
         rows["memKind"].fill_null(-1),
         lambda one: f"Memset ({memories[one]})" if one in memories else "Memset",
+    )
+    made["destination_memory"] = mapped(
+        rows["memKind"], lambda one: memories.get(one, "unknown").lower()
     )
     made["bytes"] = rows["bytes"]
     return pa.table(made)

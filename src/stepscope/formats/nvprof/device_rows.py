@@ -20,7 +20,10 @@ _COPY_KINDS = {
     1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
     9: "HtoH", 10: "PtoP",
 }  # fmt: skip
-_MEMORY_KINDS = {1: "Pageable", 2: "Pinned", 3: "Device", 4: "Array", 5: "Managed"}
+_MEMORY_KINDS = {
+    1: "Pageable", 2: "Pinned", 3: "Device", 4: "Array", 5: "Managed", 6: "Device Static",
+    7: "Managed Static",
+}  # fmt: skip
 _WAITS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 
 LATEST_NS = 1 << 62
@@ -129,6 +132,7 @@ def _kernels(database: Database, table: str, processors: dict[int, Row]) -> Iter
             "registers_per_thread": _small(registers),
             "shared_memory_bytes": None if fixed is None and dynamic is None
             else (fixed or 0) + (dynamic or 0),
+            "dynamic_shared_memory_bytes": dynamic,
         }  # fmt: skip
         for axis, blocks, threads in zip("xyz", grid, block, strict=True):
             row[f"grid_{axis}"], row[f"block_{axis}"] = blocks, threads
@@ -148,14 +152,24 @@ def _copies(database: Database, table: str) -> Iterator[Row]:
         direction = _COPY_KINDS.get(kind, "unknown")
         source, target = (_MEMORY_KINDS.get(memory, "Unknown") for memory in ends)
         name = f"Memcpy {direction} ({source} -> {target})"
-        memory_kind = vocabulary.memory_kind(name)
-        row |= {"name": name, "bytes": size, "copy_kind": direction, "memory_kind": memory_kind}
-        yield row
+        yield row | {
+            "name": name,
+            "bytes": size,
+            "copy_kind": direction,
+            "memory_kind": vocabulary.memory_kind(name),
+            "source_memory": source.lower(),
+            "destination_memory": target.lower(),
+        }
 
 
 def _fills(database: Database) -> Iterator[Row]:
-    for row, (size,) in _events(database, "CUPTI_ACTIVITY_KIND_MEMSET", "gpu_memset", ("bytes",)):
-        yield row | {"name": "Memset (Device)", "bytes": size}
+    columns = ("bytes", "memoryKind")
+    for row, (size, memory) in _events(
+        database, "CUPTI_ACTIVITY_KIND_MEMSET", "gpu_memset", columns
+    ):
+        target = _MEMORY_KINDS.get(memory, "Device")
+        name = f"Memset ({target})"
+        yield row | {"name": name, "bytes": size, "destination_memory": target.lower()}
 
 
 def _waits(database: Database) -> Iterator[Row]:

@@ -1,0 +1,87 @@
+"""`gpu-trace`: each kernel, copy and fill on its own, in order of time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.analysis.kernel_traits import BLOCK, GRID
+from stepscope.analysis.recording import WORK
+from stepscope.answers.declare import Column, question
+from stepscope.formats.evidence import DEVICE_WORK
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+
+
+@question(
+    "gpu-trace",
+    "What ran on the devices, one kernel, copy or fill after the other, and with which launch shape?",
+    (
+        Column("rank", "int", "rank of the process", shown="varying"),
+        Column(
+            "start_ns", "int", "start, since the start of the run", "ns", sums=True, moment=True
+        ),
+        Column("dur_ns", "int", "duration", "ns", sums=True),
+        Column("name", "text", "name of the kernel, copy or fill", kernels=True, sums=True),
+        Column("kind", "text", "computation, communication, copy or fill", shown=False),
+        Column("grid", "text", "blocks of the grid: x,y,z"),
+        Column("block", "text", "threads of a block: x,y,z"),
+        Column("registers_per_thread", "int", "registers of a thread"),
+        Column("shared_memory_bytes", "int", "shared memory of a block", "bytes"),
+        Column(
+            "static_shared_memory_bytes", "int", "the part that the kernel declares", "bytes", False
+        ),
+        Column(
+            "dynamic_shared_memory_bytes",
+            "int",
+            "the part that the launch asked for",
+            "bytes",
+            False,
+        ),
+        Column("bytes", "int", "size of a copy or fill", "bytes"),
+        Column("bandwidth_bytes_per_s", "float", "size over duration", "bytes/s"),
+        Column("source_memory", "text", "memory that a copy reads", shown=False),
+        Column("destination_memory", "text", "memory that a copy or fill writes", shown=False),
+        Column("device", "int", "index of the device in its process", shown="varying"),
+        Column("device_name", "text", "product name of the device", shown=False),
+        Column("context", "int", "context id", shown=False),
+        Column("stream", "int", "stream id; -1 when the recording names none", shown="varying"),
+        Column("correlation", "int", "number that its launch call has, too", shown=False),
+        Column("operator", "text", "innermost operator that launched it", shown=False),
+        Column("step", "int", "training step that launched it", shown=False),
+    ),
+    rests_on=DEVICE_WORK,
+    about="events",
+    needs="device",
+    fills="Record with nvprof, with nsys --trace=cuda, or with torch.profiler.ProfilerActivity.CUDA.",
+)
+def gpu_trace(scope: Scope) -> pa.Table:
+    """One row for each kernel, copy and fill of all asked ranks, by start. It is the table of
+    `nvprof --print-gpu-trace` and `cuda_gpu_trace` of `nsys stats` (`gputrace` until 2022), with the
+    operator and the step beside them. A terminal shows the first rows; `--top`, `--sort dur_ns` and the
+    filters choose others, and `--csv`, `--json` and `--parquet FILE` give all.
+
+    Times count from the start of the run, that is from the first event of the rank that started
+    first; nvprof counts from the first event on a device, Nsight Systems from the start of its session. The
+    memory that a fill writes stands under `destination_memory` (Nsight Systems has it as the source).
+    nvprof and Nsight Systems record both parts of a kernel's shared memory, Kineto only the sum. nvprof's
+    `GB/s` are 2³⁰ bytes.
+
+    What a recording does not say is empty. With `--window` an event that runs over an edge is cut there,
+    and a copy's bytes are shared out by time.
+    """
+    return scope.sql(
+        f"""
+        SELECT work.rank, start_ns, dur_ns, work.name, work.kind, {GRID}, {BLOCK},
+            registers_per_thread, shared_memory_bytes,
+            shared_memory_bytes - dynamic_shared_memory_bytes AS static_shared_memory_bytes,
+            dynamic_shared_memory_bytes, bytes, bytes * 1e9 / nullif(dur_ns, 0) AS bandwidth_bytes_per_s,
+            source_memory, destination_memory, work.device, device.name AS device_name, context,
+            stream, correlation, operator_name AS operator, step
+        FROM (SELECT * FROM device_event WHERE {WORK}) AS work
+        LEFT JOIN device ON (device.rank, device.device) = (work.rank, work.device)
+        ORDER BY start_ns, work.rank, work.device, stream, id
+        """
+    )

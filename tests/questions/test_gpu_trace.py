@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.questions import vendor_tools
+
+import stepscope
+from stepscope.questions import affected
+
+KERNEL = {
+    "kind": "computation", "name": "gemm", "grid_x": 8, "grid_y": 2, "grid_z": 1, "block_x": 128,
+    "block_y": 1, "block_z": 1, "registers_per_thread": 32, "shared_memory_bytes": 48,
+}  # fmt: skip
+
+
+def test_each_piece_of_work_is_a_row_in_order_of_time(diff):
+    diff(
+        "gpu-trace",
+        {
+            "device": [{"device": 0, "name": "NVIDIA H100"}],
+            "device_event": [
+                {"kind": "fill", "name": "Memset (Device)", "start_ns": 30, "dur_ns": 0,
+                 "bytes": 64, "destination_memory": "device"},
+                {**KERNEL, "start_ns": 10, "dur_ns": 5, "dynamic_shared_memory_bytes": 32,
+                 "stream": 7, "context": 1, "correlation": 99},
+                {"kind": "copy", "name": "Memcpy HtoD (Pinned -> Device)", "start_ns": 20,
+                 "dur_ns": 4, "bytes": 64, "source_memory": "pinned",
+                 "destination_memory": "device", "device": 1},
+                {"kind": "sync", "name": "Stream Sync", "start_ns": 11, "dur_ns": 1},
+            ],
+        },
+        """
+        start_ns,dur_ns,name,grid,block,registers_per_thread,static_shared_memory_bytes,dynamic_shared_memory_bytes,bytes,bandwidth_bytes_per_s,source_memory,destination_memory,device,device_name,context,stream,correlation
+        10,5,gemm,"8,2,1","128,1,1",32,16,32,,,,,0,NVIDIA H100,1,7,99
+        20,4,Memcpy HtoD (Pinned -> Device),,,,,,64,16000000000.0,pinned,device,1,,,0,
+        30,0,Memset (Device),,,,,,64,,,device,0,NVIDIA H100,,0,
+        """,
+    )  # fmt: skip
+
+
+def test_a_recording_that_has_only_the_sum_of_shared_memory_has_no_parts_of_it(diff):
+    diff(
+        "gpu-trace",
+        {"device_event": [{**KERNEL, "dur_ns": 5}]},
+        """
+        shared_memory_bytes,static_shared_memory_bytes,dynamic_shared_memory_bytes
+        48,,
+        """,
+    )
+
+
+def test_a_long_trace_is_cut_in_a_terminal_and_complete_as_data(answer):
+    rows = [{**KERNEL, "start_ns": 2_315_021_334 + i, "dur_ns": 5} for i in range(1000)]
+    table = answer("gpu-trace", {"device_event": rows})
+    lines = [line.text for line in table.lines(width=80, most=30)]
+    assert lines[3].startswith("2.315021 s")
+    assert any("970 more rows" in line for line in lines)
+    assert table.to_csv().count("\n") == 1001
+
+
+def test_it_rests_on_device_work_and_not_on_launches():
+    assert "gpu-trace" in affected("device-work")
+    assert "gpu-trace" not in affected("launches")
+
+
+SHAPE = ("grid", "block", "registers_per_thread")
+
+
+def _moved(rows):
+    """The rows with the first start as zero: a tool's times count from where it started."""
+    first = rows[0][0]
+    return sorted((start - first, *rest) for start, *rest in rows)
+
+
+@pytest.mark.traces
+@pytest.mark.usefixtures("own_cache")
+def test_nvprof_prints_the_same_trace(tmp_path):
+    recording = vendor_tools.unpacked(vendor_tools.NVPROF, tmp_path, "x.db")
+    theirs = [
+        (
+            round(row["Start"]),
+            round(row["Duration"]),
+            row["Grid X"] and ",".join(row[f"Grid {axis}"] for axis in "XYZ"),
+            row["Block X"] and ",".join(row[f"Block {axis}"] for axis in "XYZ"),
+            row["Registers Per Thread"],
+            row["Device"],
+            row["Context"],
+            row["Stream"],
+            row["Correlation_ID"],
+            vendor_tools.plain(row["Name"]),
+            *(pytest.approx(row[c] or 0, abs=1) for c in ("Static SMem", "Dynamic SMem", "Size")),
+            pytest.approx(row["Throughput"] or 0, rel=1e-5, abs=2048),
+            row["SrcMemType"].lower(),
+            row["DstMemType"].lower(),
+        )
+        for row in vendor_tools.nvprof(recording, "--print-gpu-trace")
+    ]
+    assert len(theirs) == 189
+    with stepscope.open(vendor_tools.NVPROF) as trace:
+        ours = [
+            (
+                row["start_ns"],
+                row["dur_ns"],
+                *("" if row[name] is None else str(row[name]) for name in SHAPE),
+                f"{row['device_name']} ({row['device']})",
+                *(str(row[name]) for name in ("context", "stream", "correlation")),
+                vendor_tools.plain(row["name"].partition(" (")[0] if row["bytes"] else row["name"]),
+                row["static_shared_memory_bytes"] or 0,
+                row["dynamic_shared_memory_bytes"] or 0,
+                row["bytes"] or 0,
+                row["bandwidth_bytes_per_s"] or 0,
+                # nvprof has the memory that a fill writes as its source
+                *(
+                    (row["destination_memory"], "")
+                    if row["kind"] == "fill"
+                    else (row["source_memory"] or "", row["destination_memory"] or "")
+                ),
+            )
+            for row in trace.gpu_trace().rows()
+        ]
+    assert _moved(ours) == _moved(theirs)
+
+
+NSYS = (
+    "Duration (ns)", "GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ", "Reg/Trd", "Ctx", "Strm",
+    "CorrId", "Device",
+)  # fmt: skip
+
+
+@pytest.mark.traces
+@pytest.mark.usefixtures("own_cache")
+def test_nsys_stats_prints_the_same_trace(tmp_path):
+    export = vendor_tools.unpacked(vendor_tools.CLOVERLEAF, tmp_path, "x.sqlite")
+    theirs = [
+        (
+            int(row["Start (ns)"]),
+            *(row[name].replace("None", "") for name in NSYS),
+            vendor_tools.plain(row["Name"]),
+            *(row[name].replace("None", "").lower() for name in ("SrcMemKd", "DstMemKd")),
+        )
+        for row in vendor_tools.nsys_stats(export, "gputrace")
+    ]
+    assert len(theirs) == 1591
+    with stepscope.open(vendor_tools.CLOVERLEAF) as trace:
+        ours = [
+            (
+                row["start_ns"],
+                str(row["dur_ns"]),
+                *(row["grid"] or ",,").split(","),
+                *(row["block"] or ",,").split(","),
+                str(row["registers_per_thread"] or ""),
+                *(str(row[name]) for name in ("context", "stream", "correlation")),
+                f"{row['device_name']} ({row['device']})",
+                vendor_tools.plain(row["name"].partition(" (")[0] if row["bytes"] else row["name"]),
+                row["source_memory"] or "",
+                row["destination_memory"] or "",
+            )
+            for row in trace.gpu_trace().rows()
+        ]
+    assert _moved(ours) == _moved(theirs)
+
+
+@pytest.mark.traces
+@pytest.mark.usefixtures("own_cache")
+def test_a_trace_of_cloverleaf_starts_as_nsights_own_table():
+    with stepscope.open(vendor_tools.CLOVERLEAF) as trace:
+        first, second, *_ = trace.gpu_trace().rows()
+    assert second["start_ns"] - first["start_ns"] == 534_720_380 - 533_338_240
+    named = ("dur_ns", "grid", "block", "registers_per_thread", "context", "stream", "correlation")
+    assert [first[name] for name in named] == [1_367_644, "115426,1,1", "256,1,1", 32, 1, 7, 452]
+    assert re.match(r"void clover::par_ranged2d_kernel<build_field", first["name"])
