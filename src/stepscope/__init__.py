@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stepscope.floor.errors import StepScopeError
     from stepscope.record import inline
     from stepscope.record.annotate import region, traced
+    from stepscope.record.capture.region import capture
     from stepscope.record.on_demand.listener import on_demand
     from stepscope.record.planning.listing import measurable, plan_text
     from stepscope.record.traces.tracing import trace
@@ -36,6 +37,7 @@ __all__ = [
     "Table",
     "Trace",
     "__version__",
+    "capture",
     "diff",
     "import_source",
     "inline",
@@ -57,6 +59,7 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "StepScopeError": ("stepscope.floor.errors", "StepScopeError"),
     "Table": ("stepscope.answers.table", "Table"),
     "Trace": ("stepscope.api.trace", "Trace"),
+    "capture": ("stepscope.record.capture.region", "capture"),
     "diff": ("stepscope.api.comparisons", "diff"),
     "import_source": ("stepscope.store.build", "import_source"),
     "inline": ("stepscope.record.inline", None),

@@ -198,3 +198,20 @@ def test_a_script_that_nobody_asks_says_nothing(fork, job):
     asked = str(job / "asked")
     done = _recorded(fork, job, "--on-demand", asked, "--", str(job / "train.py"))
     assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--capture", "nvtx"), "--capture needs --steps"),
+        (("--steps", "3"), "--steps needs --capture"),
+        (("--capture", "nvtx", "--steps", "4-3"), 'steps "4-3" cannot be read'),
+        (("--capture", "nvtx", "--steps", "3", "--phases"), "cannot be combined"),
+        (("--capture", "nvtx", "--steps", "3", "--active", "2"), "--active cannot be given"),
+        (("--phases", "--active", "2"), "--active cannot be given with --phases"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(fork, job, arguments, why):
+    done = _recorded(fork, job, *arguments, "--", str(job / "train.py"))
+    assert done.code == 2
+    assert why in done.err

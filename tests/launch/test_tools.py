@@ -40,7 +40,7 @@ def test_an_old_nsys_gets_only_what_it_knows() -> None:
 def test_nsys_captures_an_nvtx_range_whose_name_is_no_registered_string() -> None:
     line = typed("nsys", version=(2022, 4, 2), capture="nvtx")
     assert (
-        "--capture-range=nvtx --nvtx-capture=stepscope.capture --env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0 "
+        "--capture-range=nvtx --nvtx-capture=stepscope_capture --env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0 "
         "--capture-range-end=stop" in line
     )
 

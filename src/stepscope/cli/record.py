@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,13 @@ from stepscope.cli.choices import recorded_ranks_option, typed_sources
 from stepscope.cli.say import put, say
 from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
 from stepscope.cli.typed_name import typed_name
+from stepscope.floor.captured_steps import SIGNALS, parse_steps
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.plugins import stay_out
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepscope.record.on_demand.listener import OnDemand
     from stepscope.record.recording import Recording
     from stepscope.record.traces.tracing import Tracer
@@ -27,10 +31,11 @@ _TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
 
 ERRORS = {
     "two-ways-to-record": (
-        "`--inline`, `--phases`, `--trace` and `--on-demand` cannot be combined: a run records a "
-        "plan's events and phases, phases alone, a trace, or traces when `stepscope trigger` asks for "
-        "them. Options such as `--active` and `--stack` are for traces; with `--on-demand` they are "
-        "given to `stepscope trigger`."
+        "`--inline`, `--phases`, `--trace`, `--on-demand` and `--capture` cannot be combined: a run records a "
+        "plan's events and phases, phases alone, a trace, traces when `stepscope trigger` asks for "
+        "them, or has another profiler record. Options such as `--active` and `--stack` are for traces; with "
+        "`--on-demand` they are given to `stepscope trigger`. `--capture` needs `--steps`, and `--steps` is for it "
+        "alone."
     ),
 }
 
@@ -56,6 +61,13 @@ ERRORS = {
     type=click.Path(file_okay=False, path_type=Path),
     help="Record traces when `stepscope trigger DIR` asks for them.",
 )
+@click.option(
+    "--capture",
+    metavar=f"[{'|'.join(SIGNALS)}]",
+    type=click.Choice(SIGNALS),
+    help="Have the profiler that this runs under record --steps, by this signal to it.",
+)
+@click.option("--steps", metavar="STEPS", help="Steps to capture: 100 or 100-102.")
 @click.option(
     "-o",
     "--out",
@@ -98,6 +110,8 @@ def command(
     phases: bool,
     trace: bool,
     on_demand: Path | None,
+    capture: str | None,
+    steps: str | None,
     out: Path,
     no_summary: bool,
     **options: Any,
@@ -115,8 +129,15 @@ def command(
     from stepscope.record.script import run
 
     given = {name: value for name, value in options.items() if value is not None}
-    ways = (plan is not None, phases, trace, on_demand is not None)
-    _check_way(ways, given)
+    ways = {
+        "inline": plan is not None,
+        "phases": phases,
+        "trace": trace,
+        "on-demand": on_demand is not None,
+        "capture": capture is not None,
+    }
+    _check_way([way for way, chosen in ways.items() if chosen], given)
+    captures = _captures(capture, steps, given)
     command_line = list(script)
     module = command_line[:1] == ["-m"]
     if module:
@@ -124,13 +145,15 @@ def command(
     # The script may change its directory.
     out = out.absolute()
     tracer: Tracer | OnDemand | None = None
-    if plan is None and not phases:
+    if plan is None and not phases and captures is None:
         if command_line:
             given.setdefault("name", _name(command_line[0], module=module))
         tracer = _tracer(out, on_demand, given)
     read = read_plan(plan) if plan is not None else None
 
     def record() -> Recording:
+        if captures is not None:
+            return captures()
         return inline.begin(read, out=out) if tracer is None else tracer
 
     stay_out()
@@ -152,7 +175,11 @@ def command(
         show_traceback(error)
         code = 1
     # Nobody may have asked for a trace, which is no failure.
-    if not no_summary and (on_demand is None or (tracer is not None and tracer.written)):
+    if (
+        not no_summary
+        and captures is None
+        and (on_demand is None or (tracer is not None and tracer.written))
+    ):
         scripts, sys.path[:] = sys.path[:], path
         try:
             _tell(out, before, written, tracer)
@@ -162,34 +189,47 @@ def command(
         raise click.exceptions.Exit(code)
 
 
-def _check_way(ways: tuple[bool, bool, bool, bool], given: dict[str, Any]) -> None:
+def _check_way(ways: list[str], given: dict[str, Any]) -> None:
     """Refuses options that do not go together.
 
     Args:
-        ways: whether `--inline`, `--phases`, `--trace` and `--on-demand` were given.
+        ways: those that were chosen, as their options are called.
         given: the options of traces that were given.
     """
-    inline, phases, _trace, on_demand = ways
-    if sum(ways) > 1:
+    if len(ways) > 1:
         raise UsageError(
-            "--inline, --phases, --trace and --on-demand cannot be combined",
+            f"--{ways[0]} and --{ways[1]} cannot be combined",
             hint="choose one of them; without any of them a trace is recorded",
             slug="two-ways-to-record",
         )
-    if (inline or phases) and given:
-        flag = next(iter(given)).replace("_", "-")
+    (way,) = ways or ["trace"]
+    takes = {"trace": set(given), "on-demand": {"name", "start_step"}, "capture": {"start_step"}}
+    refused = set(given) - takes.get(way, set())
+    if refused:
+        instead = {"on-demand": "give it to stepscope trigger, when you ask for a trace"}
         raise UsageError(
-            f"--{flag} is an option for traces",
-            hint="leave it out, or record a trace: without --inline and --phases",
+            f"--{min(refused).replace('_', '-')} cannot be given with --{way}",
+            hint=instead.get(way, f"leave it out, or record a trace: without --{way}"),
             slug="two-ways-to-record",
         )
-    for_trigger = set(given) - {"name", "start_step"}
-    if on_demand and for_trigger:
+
+
+def _captures(
+    capture: str | None, steps: str | None, given: dict[str, Any]
+) -> Callable[[], Recording] | None:
+    """Makes the recording that has another profiler record; None where none is asked for."""
+    if (capture is None) != (steps is None):
         raise UsageError(
-            f"--{min(for_trigger).replace('_', '-')} cannot be given with --on-demand",
-            hint="give it to stepscope trigger, when you ask for a trace",
+            f"--{'capture' if steps is None else 'steps'} needs --{'steps' if steps is None else 'capture'}",
+            hint="write for example --capture cuda-profiler --steps 100-102",
             slug="two-ways-to-record",
         )
+    if capture is None or steps is None:
+        return None
+    from stepscope.record.capture.signals import signal_called
+    from stepscope.record.capture.steps import CapturedSteps
+
+    return partial(CapturedSteps, parse_steps(steps), signal_called(capture), **given)
 
 
 def _tracer(out: Path, on_demand: Path | None, given: dict[str, Any]) -> Tracer | OnDemand:

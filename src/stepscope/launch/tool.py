@@ -20,9 +20,6 @@ ERRORS = {
     ),
 }
 
-CAPTURE_RANGE = "stepscope.capture"
-"""The NVTX range that recording with `--capture nvtx` puts around the steps that matter."""
-
 Capture = Literal["cuda-profiler", "nvtx", "itt", "roctx"]
 """How a running script starts and stops a tool."""
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepscope.launch.tool import CAPTURE_RANGE, Request, Tool, Written
+from stepscope.floor.captured_steps import CAPTURE_RANGE
+from stepscope.launch.tool import Request, Tool, Written
 
 _SHORT = {
     "-k": "--kernel-name",
@@ -35,7 +36,7 @@ def _arguments(request: Request) -> list[str]:
     if request.capture == "cuda-profiler":
         own.append("--profile-from-start=off")
     elif request.capture == "nvtx":
-        own += ["--nvtx", f"--nvtx-include={CAPTURE_RANGE}/"]
+        own += ["--nvtx", f"--nvtx-include={CAPTURE_RANGE}"]
     return [*request.merged(own, _SHORT), f"--export={request.stem}"]
 
 

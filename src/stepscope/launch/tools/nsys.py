@@ -11,7 +11,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from stepscope.launch.tool import CAPTURE_RANGE, Request, Tool, Written
+from stepscope.floor.captured_steps import CAPTURE_RANGE
+from stepscope.launch.tool import Request, Tool, Written
 
 _SHORT = {
     "-t": "--trace",

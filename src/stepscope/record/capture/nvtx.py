@@ -1,0 +1,133 @@
+"""NVTX from Python: marks, and ranges of two sorts.
+
+A pushed range is on its thread's stack, so its pop must come in the same call as its push: a job that annotates
+itself would otherwise pop ours. What starts and ends in different places is a range with a number.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stepscope.record.capture.libraries import load
+
+_NAMES = ("libnvToolsExt.so.1", "libnvToolsExt.so")
+
+
+class Nvtx(NamedTuple):
+    """The functions. Texts are ASCII; a range's number is what `start` returned.
+
+    `start_registered` gives NVTX the text once and then its handle, as a capture by `nsys`
+    wants it by default; where only torch's own functions are there, it is `start`.
+    """
+
+    push: Callable[[bytes], Any]
+    pop: Callable[[], Any]
+    start: Callable[[bytes], int]
+    end: Callable[[int], Any]
+    mark: Callable[[bytes], Any]
+    start_registered: Callable[[bytes], int]
+
+
+@cache
+def nvtx() -> Nvtx:
+    """NVTX's own library, or what torch has compiled in.
+
+    Raises:
+        OSError: there is neither.
+    """
+    try:
+        return _of_library(load("libnvToolsExt", (*_installed(), *_NAMES)))
+    except OSError:
+        if not _compiled_into_torch():
+            raise
+    return _of_torch()
+
+
+def _installed() -> list[str]:
+    """The library of NVIDIA's Python package."""
+    try:
+        found = importlib.util.find_spec("nvidia.nvtx")
+    except (ImportError, ValueError):
+        return []
+    folders = [] if found is None else list(found.submodule_search_locations or ())
+    return [str(path) for folder in folders for path in Path(folder).glob("lib/libnvToolsExt.so*")]
+
+
+class _Attributes(ctypes.Structure):
+    """`nvtxEventAttributes_v2` of nvToolsExt.h."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint16),
+        ("size", ctypes.c_uint16),
+        ("category", ctypes.c_uint32),
+        ("color_type", ctypes.c_int32),
+        ("color", ctypes.c_uint32),
+        ("payload_type", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+        ("payload", ctypes.c_uint64),
+        ("message_type", ctypes.c_int32),
+        ("message", ctypes.c_void_p),
+    )
+
+
+_VERSION, _REGISTERED = 2, 3
+
+
+def _of_library(library: Any) -> Nvtx:
+    library.nvtxRangePushA.argtypes = (ctypes.c_char_p,)
+    library.nvtxMarkA.argtypes = (ctypes.c_char_p,)
+    library.nvtxMarkA.restype = None
+    library.nvtxRangeStartA.argtypes = (ctypes.c_char_p,)
+    library.nvtxRangeEnd.argtypes = (ctypes.c_uint64,)
+    library.nvtxRangeEnd.restype = None
+    library.nvtxRangeStartA.restype = library.nvtxRangeStartEx.restype = ctypes.c_uint64
+    library.nvtxDomainRegisterStringA.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
+    library.nvtxDomainRegisterStringA.restype = ctypes.c_void_p
+
+    def start_registered(text: bytes) -> int:
+        handle = library.nvtxDomainRegisterStringA(None, text)
+        if not handle:  # no tool listens, or one that takes no registered texts
+            return int(library.nvtxRangeStartA(text))
+        attributes = _Attributes(
+            version=_VERSION,
+            size=ctypes.sizeof(_Attributes),
+            message_type=_REGISTERED,
+            message=handle,
+        )
+        return int(library.nvtxRangeStartEx(ctypes.byref(attributes)))
+
+    return Nvtx(
+        library.nvtxRangePushA,
+        library.nvtxRangePop,
+        library.nvtxRangeStartA,
+        library.nvtxRangeEnd,
+        library.nvtxMarkA,
+        start_registered,
+    )
+
+
+def _compiled_into_torch() -> bool:
+    torch: Any = sys.modules.get("torch")
+    return hasattr(getattr(torch, "_C", None), "_nvtx")
+
+
+def _of_torch() -> Nvtx:
+    functions = sys.modules["torch"]._C._nvtx
+
+    def start(text: bytes) -> int:
+        return int(functions.rangeStartA(text.decode()))
+
+    return Nvtx(
+        lambda text: functions.rangePushA(text.decode()),
+        functions.rangePop,
+        start,
+        functions.rangeEnd,
+        lambda text: functions.markA(text.decode()),
+        start,
+    )

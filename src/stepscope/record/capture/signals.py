@@ -1,0 +1,151 @@
+"""What starts and stops the profiler that watches this process.
+
+What the device still works on when a capture stops would be missing from it, so the job waits for its
+device once, after the last captured step.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from stepscope.floor.captured_steps import CAPTURE_RANGE
+from stepscope.record.capture.libraries import load
+from stepscope.record.capture.nvtx import nvtx
+from stepscope.record.compiling import capturing_check
+
+
+class Signal(ABC):
+    """A signal, sent in pairs from one thread. Both calls raise where it cannot be sent."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """The profiler is to record from now on."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """The profiler is to record nothing more."""
+
+
+class CudaProfiler(Signal):
+    """`cudaProfilerStart` and `cudaProfilerStop`."""
+
+    def start(self) -> None:
+        """Calls `cudaProfilerStart`."""
+        self._call("cudaProfilerStart")
+
+    def stop(self) -> None:
+        """Calls `cudaProfilerStop`."""
+        self._call("cudaProfilerStop")
+
+    def _call(self, name: str) -> None:
+        functions = _torch_cuda()
+        library: Any = functions.cudart() if functions is not None else _cudart()
+        code = int(getattr(library, name)())
+        if code:
+            raise RuntimeError(f"{name} returned CUDA error {code}")
+
+
+def _cudart() -> ctypes.CDLL:
+    return load("libcudart", [f"libcudart.so{end}" for end in (".13", ".12", ".11.0", "")])
+
+
+class NvtxRange(Signal):
+    """An NVTX range around the steps."""
+
+    def __init__(self) -> None:
+        self._number: int | None = None
+
+    def start(self) -> None:
+        """Starts the range."""
+        self._number = nvtx().start_registered(CAPTURE_RANGE.encode())
+
+    def stop(self) -> None:
+        """Ends it."""
+        number, self._number = self._number, None
+        if number is not None:
+            nvtx().end(number)
+
+
+class Itt(Signal):
+    """`__itt_resume` and `__itt_pause`, through the copy of ITT that is in torch.
+
+    A copy takes its functions from the collector that VTune names in the environment; without one they do nothing,
+    and do not say so.
+    """
+
+    def start(self) -> None:
+        """Calls `__itt_resume`."""
+        self._call("__itt_resume")
+
+    def stop(self) -> None:
+        """Calls `__itt_pause`."""
+        self._call("__itt_pause")
+
+    def _call(self, name: str) -> None:
+        try:
+            place = ctypes.c_void_p.in_dll(load("libtorch_cpu.", ()), f"{name}_ptr__3_0")
+        except ValueError:
+            raise OSError("this torch has no ITT") from None
+        if not place.value or not os.environ.get("INTEL_LIBITTNOTIFY64"):
+            raise OSError("no collector of ITT's, such as VTune's, watches this process")
+        ctypes.CFUNCTYPE(None)(place.value)()
+
+
+class Roctx(Signal):
+    """`roctxProfilerResume` and `roctxProfilerPause`, for all threads."""
+
+    def start(self) -> None:
+        """Calls `roctxProfilerResume`."""
+        self._call("roctxProfilerResume")
+
+    def stop(self) -> None:
+        """Calls `roctxProfilerPause`."""
+        self._call("roctxProfilerPause")
+
+    def _call(self, name: str) -> None:
+        stem = "librocprofiler-sdk-roctx"
+        names = (f"{stem}.so.1", f"{stem}.so", f"/opt/rocm/lib/{stem}.so")
+        code = getattr(load(stem, names), name)(ctypes.c_uint64(0))
+        if code:
+            raise RuntimeError(f"{name} returned {code}")
+
+
+_MAKE: dict[str, Callable[[], Signal]] = {
+    "cuda-profiler": CudaProfiler,
+    "nvtx": NvtxRange,
+    "itt": Itt,
+    "roctx": Roctx,
+}
+
+
+def signal_called(word: str) -> Signal:
+    """The signal of one of the words in `floor.captured_steps.SIGNALS`.
+
+    Raises:
+        KeyError: there is no such signal.
+    """
+    return _MAKE[word]()
+
+
+def stop_after_device(signal: Signal) -> None:
+    """Waits until the device has done what it was given, where the job uses one, and stops the profiler.
+
+    Within the capture of a CUDA graph nothing may be waited for.
+    """
+    functions = _torch_cuda()
+    try:
+        if functions is not None and not capturing_check()():
+            functions.synchronize()
+    finally:
+        signal.stop()
+
+
+def _torch_cuda() -> Any:
+    """torch.cuda where the job uses it; asking for anything else would start CUDA in a job without it."""
+    functions = getattr(sys.modules.get("torch"), "cuda", None)
+    return functions if functions is not None and functions.is_initialized() else None
