@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.answers.selection import check_known, check_name, numbers_text, parse_numbers
+from stepscope.answers.selection import check_known, numbers_text, parse_numbers
 from stepscope.floor.errors import UsageError
 
 
@@ -62,11 +62,3 @@ def test_where_there_is_none_it_says_so():
     with pytest.raises(UsageError) as caught:
         check_known([1], [], "step")
     assert caught.value.hint == "it has no steps"
-
-
-def test_an_unknown_name_gets_the_nearest():
-    with pytest.raises(UsageError, match="no column 'totl_ns' of kernels") as caught:
-        check_name("totl_ns", ["name", "total_ns"], "column", of="kernels")
-    assert caught.value.hint == "did you mean total_ns? there is: name, total_ns"
-    assert caught.value.slug == "unknown-column"
-    assert caught.value.exit_code == 2

@@ -87,9 +87,9 @@ def test_what_takes_one_job_names_them(unlike):
 
 
 def test_an_unknown_job_is_told_which_there_are(unlike):
-    with pytest.raises(UsageError, match="no job 'c' in these files") as caught:
+    with pytest.raises(UsageError, match="no job 'c' of these files") as caught:
         stepscope.open(unlike, job="c")
-    assert caught.value.hint == "it has: a, b"
+    assert caught.value.hint == "there is: a, b"
 
 
 def test_filters_are_each_job_s_own(unlike):

@@ -48,7 +48,7 @@ def test_job_picks_one(run):
     ran = run("summary", "runs", "--job", "d")
     assert (ran.code, ran.err.splitlines()[0]) == (
         2,
-        "stepscope: no job 'd' in these files [unknown-job]",
+        "stepscope: no job 'd' of these files [unknown-job]",
     )
 
 

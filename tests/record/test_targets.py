@@ -475,7 +475,7 @@ def test_a_collective_that_does_not_exist_is_told_the_nearest() -> None:
     (entry,) = plan_from({"events": ["collective.all_reduec"]}).entries
     why = Finder(make_model(), (), None).not_measurable(entry)
     assert why is not None
-    assert why.startswith("torch.distributed has no all_reduec (nearest: all_reduce")
+    assert why.startswith("torch.distributed has no all_reduec (did you mean all_reduce")
 
 
 def test_paths_are_the_authors_without_wrappers() -> None:

@@ -13,9 +13,10 @@ from stepscope.answers.declare import Parameter, Question
 from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.rows import note_of, rests_on_of
 from stepscope.answers.scope import Recording, Scope
-from stepscope.answers.selection import check_name, wrong_argument
+from stepscope.answers.selection import wrong_argument
 from stepscope.answers.table import Table, sort_key
 from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.floor.known_names import check_name
 from stepscope.floor.plugins import named
 from stepscope.formats.evidence import bears_on
 from stepscope.store.manifest import damaged_store

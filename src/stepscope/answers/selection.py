@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from operator import index
 
@@ -10,23 +9,8 @@ from stepscope.floor.errors import UsageError
 
 ERRORS = {
     "bad-number-list": "Ranks and steps are written as numbers and ranges: `3`, `0,2-5`.",
-    "unknown-answer": (
-        "The SQL names `answer.NAME`, and there is no question of that name. `stepscope "
-        "questions` lists them; `-` is written `_`, as in `answer.device_time`."
-    ),
-    "unknown-choice": "An option has a value that is not one of its choices; the hint lists them.",
-    "unknown-column": (
-        "The question has no such column, or not in the form that was asked for (`--by`). "
-        "`stepscope questions` lists every column."
-    ),
-    "unknown-parameter": "The question has no such parameter; the hint lists those it has.",
-    "unknown-question": "There is no such question. `stepscope questions` lists them.",
     "unknown-rank": "The recording has no such rank; the hint lists those it has.",
-    "unknown-rule": (
-        "`findings --id` names a rule that does not exist; [findings](findings.md) lists them."
-    ),
     "unknown-step": "The recording has no such step; the hint lists those it has.",
-    "unknown-table": "There is no such table. `stepscope schema` lists them.",
     "wrong-argument": (
         "Something was given to a function of Python that is not of the type that it takes; the hint "
         "has an example."
@@ -131,20 +115,3 @@ def check_known(
             slug=f"unknown-{what}",
         )
     return tuple(numbers)
-
-
-def check_name(name: str, known: Sequence[str], what: str, *, of: str = "") -> str:
-    """The name, when it is one of those known; `what` says what it names, `of` adds whose it is.
-
-    Raises:
-        UsageError: it is not. Suggests the nearest and lists the rest.
-    """
-    if name in known:
-        return name
-    near = difflib.get_close_matches(name, known, n=3)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise UsageError(
-        f"no {what} {name!r}{of and f' of {of}'}",
-        hint=f"{hint}there is: {', '.join(known)}",
-        slug=f"unknown-{what}",
-    )

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from stepscope.answers.declare import Column, Question
-from stepscope.answers.selection import check_name, wrong_argument
+from stepscope.answers.selection import wrong_argument
 from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.floor.known_names import check_name
 
 if TYPE_CHECKING:
     import pandas

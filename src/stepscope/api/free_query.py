@@ -15,8 +15,8 @@ import duckdb
 from stepscope.answers.ask import SOURCES, failed_checks, rows_by_default
 from stepscope.answers.declare import Column, Question, Type, Unit
 from stepscope.answers.scope import Scope
-from stepscope.answers.selection import check_name
 from stepscope.answers.table import Table
+from stepscope.floor.known_names import check_name
 from stepscope.questions import OURS, every, find, of_one_recording
 from stepscope.store.query import sql_error
 

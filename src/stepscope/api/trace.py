@@ -20,10 +20,11 @@ from stepscope.answers.table import Table
 from stepscope.api.free_query import answer_query
 from stepscope.api.methods import QuestionMethods
 from stepscope.floor.errors import UsageError
+from stepscope.floor.known_names import check_name
 from stepscope.floor.path_names import path_names
 from stepscope.floor.quoting import printable
 from stepscope.questions import every, find, of_one_recording
-from stepscope.store.jobs import KeptJob, check_job, kept_jobs
+from stepscope.store.jobs import KeptJob, kept_jobs
 from stepscope.store.manifest import given_path, is_store
 from stepscope.store.open import Store
 from stepscope.store.progress import Progress
@@ -409,7 +410,7 @@ def _of_jobs(
         names = path_names([one.directory.absolute() / one.job.name for one in found])
     chosen = dict(zip(names, found, strict=True))
     if job is not None:
-        chosen = {job: chosen[check_job(job, names, "these files")]}
+        chosen = {job: chosen[check_name(job, names, "job", of="these files")]}
     if len(chosen) == 1:
         return _trace(next(iter(chosen.values())).open(), scratch=scratch, **narrowed)
     traces: dict[str, Trace] = {}

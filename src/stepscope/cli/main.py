@@ -6,7 +6,6 @@ interrupted. stdout carries the answer and nothing else.
 
 from __future__ import annotations
 
-import difflib
 import io
 import os
 import shlex
@@ -23,6 +22,7 @@ from stepscope.cli.say import put, say
 from stepscope.cli.streams import open_closed_streams
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError, out_of_memory
+from stepscope.floor.known_names import nearest
 from stepscope.questions import OURS
 from stepscope.questions import names as question_names
 from stepscope.store.without_pandas import leave_out_pandas
@@ -83,7 +83,7 @@ class Commands(click.Group):
         typed = args[0]
         ours = typed in OURS or typed in COMMANDS or typed.startswith("-")
         if not ours and typed not in (known := self.list_commands(ctx)):
-            near = difflib.get_close_matches(typed, known, n=2, cutoff=0.5)
+            near = nearest(typed, known)
             suggestion = f" Did you mean {' or '.join(near)}?" if near else ""
             if Path(typed).exists():
                 words = f"{typed_name()} {shlex.join(['summary', *args])}"

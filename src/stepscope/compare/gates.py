@@ -7,7 +7,6 @@ where there is no interval, nobody can tell.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Literal
 
 from stepscope.compare.sides import ANSWERED_LIKE
 from stepscope.floor.errors import UsageError
+from stepscope.floor.known_names import did_you_mean
 
 STEP_TIME = "step_time"
 """Names the whole step or iteration, whatever the table is about."""
@@ -172,9 +172,8 @@ def _row_of(gate: Gate, compare: Compare, by: str | None) -> Row:
             if row["name"] == gate.name:
                 return row
     names = [STEP_TIME, *(row["name"] for row in rows)]
-    near = difflib.get_close_matches(gate.name, names, n=3, cutoff=0.4) or names[:5]
     raise UsageError(
         f"gate {gate.text!r}: neither recording has {gate.name!r}",
-        hint=f"there is: {', '.join(near)}",
+        hint=did_you_mean(gate.name, names),
         slug="unknown-gate",
     )

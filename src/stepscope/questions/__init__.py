@@ -87,7 +87,7 @@ def find(name: str) -> Question:
         UsageError: there is no such question.
     """
     from stepscope.answers.declare import Question
-    from stepscope.answers.selection import check_name
+    from stepscope.floor.known_names import check_name
 
     wanted = name.replace("_", "-")
     if wanted not in OURS:

@@ -15,18 +15,18 @@ Layers may also stand at the top, as HugeCTR's schedules have them: `{"BottomMLP
 from __future__ import annotations
 
 import bisect
-import difflib
 import importlib
 import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from stepscope.floor.errors import UsageError
+from stepscope.floor.known_names import did_you_mean
 from stepscope.record.labels import Direction, Label, label_in_layer, parse_label
 
 _DIRECTIONS: tuple[tuple[str, Direction], ...] = (
@@ -166,7 +166,7 @@ class _Reader:
             else:
                 raise PlanError(
                     f'{self.where(self.line_of(str(key)))}: a plan has no "{key}"',
-                    hint=nearest(str(key), ("events", "layers", *_OPTIONS)),
+                    hint=did_you_mean(str(key), ("events", "layers", *_OPTIONS)),
                 )
         if not self.entries:
             raise PlanError(
@@ -183,13 +183,6 @@ _OPTIONS: dict[str, tuple[type, str, Any]] = {
     "stop_when_done": (bool, "true or false", lambda _: True),
     "stop_after": (int, "a number of iterations, 1 or more", lambda value: value >= 1),
 }
-
-
-def nearest(text: str, known: Iterable[str], *, count: int = 3) -> str:
-    """A hint that lists the nearest of some known names; empty when there are none."""
-    names = sorted(set(known))
-    close = difflib.get_close_matches(text, names, n=count, cutoff=0.4) or names[:count]
-    return f"nearest: {', '.join(close)}" if close else ""
 
 
 def plan_from(mapping: Mapping[str, object], *, source: str = "plan", text: str = "") -> Plan:

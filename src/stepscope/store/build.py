@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.floor import errors
 from stepscope.floor.errors import SourceError, StepScopeError, StoreError
+from stepscope.floor.known_names import check_name
 from stepscope.floor.plugins import versions
 from stepscope.floor.quoting import printable
 from stepscope.store.cache import (
@@ -32,11 +33,11 @@ from stepscope.store.cache import (
     trim,
     unfinished_beside,
 )
-from stepscope.store.jobs import KeptJob, check_job, folders_for, kept_jobs, write_jobs
+from stepscope.store.jobs import KeptJob, folders_for, kept_jobs, write_jobs
 from stepscope.store.manifest import (
     STORE_FILE,
     check_contents,
-    check_name,
+    check_directory_name,
     given_path,
     holds_only_a_store,
     is_store,
@@ -129,7 +130,7 @@ def import_source(
     """
     # The store that a link leads to is replaced, and not the link.
     target = Path(os.path.realpath(output))
-    check_name(target)
+    check_directory_name(target)
     sources = _paths(source)
     for path in sources:
         if is_store(path):
@@ -438,7 +439,7 @@ def _chosen(run: runs.Run, options: ImportOptions, source: str) -> list[runs.Job
     """
     jobs = run.jobs
     if options.job is not None:
-        name = check_job(options.job, [job.name for job in jobs], source)
+        name = check_name(options.job, [job.name for job in jobs], "job", of=source)
         jobs = [job for job in jobs if job.name == name]
     ranks = options.ranks
     if ranks is None or any(one.rank < 0 for job in jobs for one in job.recordings):

@@ -6,22 +6,14 @@ in a folder of its own, which can be asked by itself, and a `store.json` beside 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.errors import StoreError, UsageError
+from stepscope.floor.errors import StoreError
 from stepscope.store.manifest import damaged_store, read_store_file, write_store_file
-
-ERRORS = {
-    "unknown-job": (
-        "`--job` names a job that the files do not hold. The hint lists those they hold; a file or "
-        "folder that is of one job has one."
-    ),
-}
 
 _UNPLAIN = re.compile(r"[^\w.-]+")
 
@@ -95,20 +87,3 @@ def folders_for(names: Sequence[str]) -> list[str]:
             folder = f"{plain}-{number}"
         folders.append(folder)
     return folders
-
-
-def check_job(name: str, known: Sequence[str], source: str) -> str:
-    """The name of a job, when it is one of those known.
-
-    Raises:
-        UsageError: it is not. Suggests the nearest and lists the rest.
-    """
-    if name in known:
-        return name
-    near = difflib.get_close_matches(name, known, n=3)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise UsageError(
-        f"no job {name!r} in {source}",
-        hint=f"{hint}it has: {', '.join(known)}",
-        slug="unknown-job",
-    )

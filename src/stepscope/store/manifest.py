@@ -69,7 +69,7 @@ def given_path(source: str | os.PathLike[str]) -> Path:
     return Path(source)
 
 
-def check_name(directory: Path) -> None:
+def check_directory_name(directory: Path) -> None:
     """Refuses a place for a store that DuckDB cannot open.
 
     Raises:

@@ -27,7 +27,7 @@ from stepscope.store.manifest import (
     LARGE_BYTES,
     StoredFile,
     check_contents,
-    check_name,
+    check_directory_name,
     damaged_store,
     listed_files,
     read_store_file,
@@ -98,7 +98,7 @@ class Store:
 
     @classmethod
     def _opened(cls, path: Path) -> Store:
-        check_name(path)
+        check_directory_name(path)
         facts = read_store_file(path)
         files = _by_table(listed_files(path, facts))
         connection = _connect(path)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from stepscope.floor.known_names import did_you_mean
 from stepscope.record.clock import HOST, Clock, clock_for
 from stepscope.record.labels import NAMED, Label, parse_label, pattern
-from stepscope.record.plan import Entry, Plan, nearest
+from stepscope.record.plan import Entry, Plan
 from stepscope.record.targets import Target
 from stepscope.record.targets.around import is_compiled
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
@@ -119,9 +120,7 @@ class Finder:
         """Why an entry can never be measured in this model, or None."""
         label = entry.label
         if label.kind == "collective" and label.name not in collectives():
-            return (
-                f"torch.distributed has no {label.name} ({nearest(str(label.name), collectives())})"
-            )
+            return f"torch.distributed has no {label.name} ({did_you_mean(str(label.name), collectives())})"
         if label.kind not in ("module", "operator", "node"):
             return None
         if not self.modules:
@@ -129,7 +128,7 @@ class Finder:
         paths = self._paths(label)
         if not paths:
             known = [f"{path}.{label.direction}".lstrip(".") for path in self.modules]
-            hint = nearest(f"{label.module}.{label.direction}", known)
+            hint = did_you_mean(f"{label.module}.{label.direction}", known)
             which = "that matches " if label.has_wildcard else ""
             return f'the model has no module {which}"{label.module}" ({hint})'
         inside = {self.modules[path].compiled_by for path in paths}
@@ -232,4 +231,4 @@ def why_not_seen(entry: Entry, finder: Finder, seen: Iterable[str]) -> str:
         return "the job did not call it, or did not wait for it (DDP's own are inside backward)"
     if label.text in NAMED or label.kind in ("backward", "module"):
         return "it did not run in the observed iteration"
-    return f"nothing of this name ran in the observed iteration ({nearest(label.text, seen)})"
+    return f"nothing of this name ran in the observed iteration ({did_you_mean(label.text, seen)})"
