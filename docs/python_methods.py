@@ -46,6 +46,12 @@ OF_SEVERAL = (
         "Sequence[str] | None = None",
         "what to call the recordings; by default the last parts of their paths",
     ),
+    (
+        "job",
+        "str | Sequence[str] | None = None",
+        "where the files of a recording are of several jobs, which one is meant: one name for all recordings, "
+        "or one for each in order",
+    ),
     ("top", "int | None = None", "only the first so many rows"),
     ("columns", "Sequence[str] | None = None", "only these columns, in this order"),
     ("sort", "str | None = None", "in order of this column: `change_ns`, `name:desc`"),

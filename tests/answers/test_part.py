@@ -79,6 +79,12 @@ def test_anything_else_is_no_window(window):
     assert "1.5s:" in caught.value.hint
 
 
+@pytest.mark.parametrize("window", ["-5:1", "-1ns:2", "-5:-1", (-5, 1)])
+def test_a_window_starts_no_earlier_than_the_run(window):
+    with pytest.raises(UsageError, match="it starts before the run, which starts at 0"):
+        part(window=window)
+
+
 @pytest.mark.parametrize("pattern", ["", "/", "//", "a\udcff", 3, ["aten::mm"]])
 def test_a_pattern_that_names_nothing_is_refused(pattern):
     for asked in ({"name": pattern}, {"under": pattern}):

@@ -197,5 +197,9 @@ def test_what_is_no_row_and_no_column_is_refused_in_our_words(table, asked):
 
 
 def test_a_row_that_is_not_there_is_an_index_error(table):
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="no row 2: this answer to toy has 2 rows"):
         table[2]
+    with pytest.raises(IndexError, match=r"no row -3: .* 2 rows"):
+        table[-3]
+    with pytest.raises(IndexError, match=r"no row 0: .* has no rows"):
+        table[:0][0]

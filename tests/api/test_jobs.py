@@ -86,6 +86,28 @@ def test_what_takes_one_job_names_them(unlike):
             trace.no_such_thing  # noqa: B018  # it raises
 
 
+def test_a_comparison_takes_the_job_of_each_recording(unlike):
+    with stepscope.open(unlike) as trace:
+        for job in (("a", "a"), "a"):
+            answer = stepscope.diff(trace, unlike, by="operator", job=job)
+            assert answer["change_ns"][:1] == [0]
+        assert "after: runs: a, " in answer.note
+        answer = stepscope.diff(unlike / "a.json", unlike, by="operator", job="a")
+        assert "before: a.json, " in answer.note
+        for job, message in (
+            (None, "the files of before are of 2 jobs, and this takes one: a, b"),
+            (("a", "c"), "no job 'c' of runs"),
+            ("c", "no job 'c' of before"),
+            (("a", "b", "a"), "3 jobs for 2 recordings: a, b, a"),
+        ):
+            with pytest.raises(UsageError, match=message):
+                stepscope.diff(trace, unlike, job=job)
+    with pytest.raises(UsageError, match=r"no job 'c' of a\.json"):
+        stepscope.diff(unlike / "a.json", unlike / "a.json", job="c")
+    with pytest.raises(UsageError, match="are of 2 jobs"):
+        stepscope.scaling([unlike, unlike / "a.json"])
+
+
 def test_an_unknown_job_is_told_which_there_are(unlike):
     with pytest.raises(UsageError, match="no job 'c' of these files") as caught:
         stepscope.open(unlike, job="c")

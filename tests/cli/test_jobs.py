@@ -62,6 +62,14 @@ def test_several_sources_are_joined_or_told_apart(run):
     assert ran.out.splitlines() == ["job,rank", "a,0", "b c,0"]
 
 
+def test_a_comparison_takes_a_job_for_each(run):
+    ran = run("diff", "runs", "runs", "--job", "a", "--job", "b c", "--by", "operator")
+    assert ran.code == 0
+    assert "before: a, " in " ".join(ran.out.split())
+    assert "after: b c, " in " ".join(ran.out.split())
+    assert "no job 'd' of before" in run("diff", "runs", "runs", "--job", "d").err
+
+
 def test_what_takes_one_job_says_which_there_are(run, tmp_path):
     for call in (
         ("diff", "runs", "runs/a.json"),
@@ -73,7 +81,7 @@ def test_what_takes_one_job_says_which_there_are(run, tmp_path):
     ):
         ran = run(*call)
         assert ran.code == 2, call
-        assert "the files are of 2 jobs, and this takes one: a, b c [several-jobs]" in ran.err, call
+        assert "are of 2 jobs, and this takes one: a, b c [several-jobs]" in ran.err, call
     ran = run("sql", "runs", "SELECT count(*) AS n FROM source", "--job", "a", "--csv")
     assert ran.out == "n\n1\n"
     assert run("check", "runs", "--job", "a").code == 0

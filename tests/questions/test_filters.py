@@ -300,11 +300,45 @@ def test_answers_in_sql_take_them_too():
 
 
 def test_an_empty_answer_says_what_there_is(store):
-    empty = ask(find("operators"), store, part=Part(name="aten::add"))
-    assert "Nothing has this name; there is: aten::addmm" in empty.note
     empty = ask(find("copies"), store, part=Part(name="forward"))
     assert "--under asks for what ran inside" in empty.note
     assert "Record with" not in empty.note
+
+
+@pytest.mark.parametrize("filter_name", ["name", "under"])
+def test_what_the_recording_never_had_is_an_error_and_what_only_the_step_lacks_is_none(filter_name):
+    rows = {**ROWS, "host_event": [*ROWS["host_event"]]}
+    rows["host_event"].append(
+        {
+            "id": 5000,
+            "step": 4,
+            "name": "rare",
+            "kind": "operator",
+            "start_ns": 199_000,
+            "dur_ns": 1,
+        }
+    )
+    with Trace(Store.from_rows(rows)) as trace:
+        with pytest.raises(UsageError, match="'aten::add' in this recording") as caught:
+            trace.operators(**{filter_name: "aten::add"})
+        assert caught.value.slug == "named-nothing"
+        assert caught.value.hint.startswith("did you mean aten::addmm")
+        with pytest.raises(UsageError, match="'nosuch' in this recording"):
+            trace.operators(**{filter_name: "nosuch"}, step=3, window="0:1")
+        assert len(trace.operators(**{filter_name: "rare"}, step=4))
+        for narrowed in ({"step": 3}, {"window": (0, 50_000)}):
+            empty = trace.operators(**{filter_name: "rare"}, **narrowed)
+            assert not len(empty)
+            assert "not in the ranks, the steps and the part asked for" in empty.note
+
+
+def test_a_comparison_shows_what_one_side_alone_has():
+    rows = {**ROWS, "device_event": [{**one, "name": "new"} for one in ROWS["device_event"]]}
+    with Trace(Store.from_rows(ROWS)) as before, Trace(Store.from_rows(rows)) as after:
+        diff = stepscope.diff(before, after, by="kernel", name="new").rows()
+        assert [(row["name"], row["calls_before"]) for row in diff][1:] == [("new", 0.0)]
+        with pytest.raises(UsageError, match="no event is named 'newer'"):
+            stepscope.diff(before, after, by="kernel", name="newer")
 
 
 @pytest.mark.traces

@@ -12,23 +12,30 @@ from stepscope.floor.errors import UsageError
 ERRORS = {
     "several-jobs": (
         "The files hold recordings of several jobs, and this takes one. SQL, charts and `check` pick it "
-        "with `--job NAME`, as `stepscope.open` does with `job=`; for a comparison or a plan name the "
-        "files of one job, or keep a store of each with `stepscope import`. Jobs are told apart by "
-        "device, world size, versions, host and time."
+        "with `--job NAME`, as `stepscope.open` does with `job=`. `diff` and `scaling` take it once for all "
+        "recordings, or once for each in order. For a plan name the files of one job, or keep a store of "
+        "each with `stepscope import`. Jobs are told apart by device, world size, versions, host and time."
     ),
 }
 
 
-_PICK = "pick one with --job NAME (in Python job=), or name the files of one job"
+PICK_EACH = (
+    "pick one with --job NAME, once for all recordings or once for each in order (in Python job=)"
+)
 NAME_FILES = (
     "name the files of one job, or keep a store of each: stepscope import SRC -o DIR, then DIR/NAME"
 )
 
 
-def several_jobs(names: Collection[str], hint: str = _PICK) -> UsageError:
+def several_jobs(
+    names: Collection[str],
+    hint: str = "pick one with --job NAME (in Python job=), or name the files of one job",
+    *,
+    whose: str = "the files",
+) -> UsageError:
     """The error of what takes one job and was given several."""
     return UsageError(
-        f"the files are of {len(names)} jobs, and this takes one: {', '.join(names)}",
+        f"{whose} are of {len(names)} jobs, and this takes one: {', '.join(names)}",
         hint=hint,
         slug="several-jobs",
     )

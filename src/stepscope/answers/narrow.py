@@ -9,7 +9,6 @@ they are facts about it.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from stepscope.answers.part import Part, matching, window_text
 from stepscope.floor.errors import UsageError
+from stepscope.floor.known_names import did_you_mean
 from stepscope.floor.units import time_text
 from stepscope.link.modules import levels
 from stepscope.link.nesting import climb
@@ -26,6 +26,8 @@ from stepscope.schema.tables import TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from stepscope.store.open import Store
 
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Array]
@@ -56,6 +58,7 @@ class Complete(Protocol):
 
     part: Part
     ranks: tuple[int, ...]
+    store: Store
 
     def sql(self, text: str) -> pa.Table:
         """Rows of a query."""
@@ -77,8 +80,7 @@ def kept_tables(scope: Complete, part: Part) -> dict[str, pa.Table]:
     """What is kept of a scope's events, by name of the temporary table.
 
     Raises:
-        UsageError: a pattern is none, `under` names nothing or several kinds of thing, or nothing lies
-            in the window.
+        UsageError: a pattern is none, `under` names several kinds of thing, or nothing lies in the window.
     """
     import pyarrow as pa
 
@@ -92,7 +94,7 @@ def kept_tables(scope: Complete, part: Part) -> dict[str, pa.Table]:
         host.append(own.host())
         device.append(own.device())
     if part.window is not None and not any(len(one["id"]) for one in (*host, *device)):
-        raise _nothing_in_window(scope, part.window)
+        _check_window(scope, part.window)
     return {
         HOST: pa.table(_joined(host, ("parent_id", "device_ns", "device_self_ns"))),
         DEVICE: pa.table(_joined(device, ())),
@@ -144,25 +146,69 @@ def narrowing_views(part: Part) -> dict[str, str]:
     return views
 
 
+def named_nothing(scope: Complete) -> UsageError | None:
+    """The error of a part that names what the recording does not have, on any rank or in any step; None
+    where it has what is named.
+    """
+    part = scope.part
+    scope.store.check_files("module, host_event, device_event", scope.store.ranks)
+    tables = {
+        name: f"({scope.store.select_text(TABLES[name], scope.store.ranks)})"
+        for name in ("module", "host_event", "device_event")
+    }
+    if part.under is not None:
+        kinds, pattern = _kinds_under(part.under)
+        names = " UNION ALL ".join(query.format(**tables) for query in kinds.values())
+        what = f"{_any_of(list(kinds))} {pattern!r}"
+        if not _there(scope, pattern, names):
+            return _named_nothing(scope, what, pattern, names, "modules, operators and annotations")
+    names = _NAMED.format(**tables)
+    if part.name is not None and not _there(scope, part.name, names):
+        what = f"event is named {part.name!r}"
+        return _named_nothing(scope, what, part.name, names, "operators, kernels and annotations")
+    return None
+
+
+_NAMED = """
+    SELECT DISTINCT name FROM {host_event}
+    UNION SELECT DISTINCT name FROM {device_event}
+    UNION SELECT DISTINCT operator_name FROM {device_event} WHERE operator_name IS NOT NULL
+"""
+"""What `--name` may name."""
+
+
+def _there(scope: Complete, pattern: str, names: str) -> bool:
+    """Whether one of the names that a query finds matches."""
+    return bool(scope.value(f"SELECT count(*) FROM ({names}) WHERE {matching('name', pattern)}"))
+
+
+def _named_nothing(
+    scope: Complete, what: str, pattern: str, names: str, listed_by: str
+) -> UsageError:
+    known = scope.sql(f"SELECT DISTINCT name FROM ({names}) ORDER BY name LIMIT {_MOST_NAMES}")
+    near = did_you_mean(pattern.strip("/*?"), known.column("name").to_pylist())
+    return UsageError(
+        f"no {what} in this recording",
+        hint=f"{near}{'; ' if near else ''}{listed_by} list the names, * stands for any text",
+        slug="named-nothing",
+    )
+
+
 def why_nothing(scope: Complete) -> str:
     """Why an answer about a part of a recording is empty, in words."""
-    name = scope.part.name
-    if name is None:
+    part = scope.part
+    if part.name is None and part.under is None:
         return "No matching rows in this part of the recording."
-    if scope.value("SELECT count(*) FROM host_event") or scope.value(
-        "SELECT count(*) FROM device_event"
+    if not any(
+        scope.value(f"SELECT count(*) FROM {one}") for one in ("host_event", "device_event")
     ):
-        return (
-            "No matching rows: what has this name is of another kind. --under asks for what ran inside an "
-            "operator or range."
-        )
-    names = scope.sql(
-        f"""
-        SELECT name FROM {scope.every("host_event")} UNION
-        SELECT name FROM {scope.every("device_event")} ORDER BY name LIMIT {_MOST_NAMES}
-        """
+        return "What is named is in the recording, and not in the ranks, the steps and the part asked for."
+    if part.name is None:
+        return "No matching rows in this part of the recording."
+    return (
+        "No matching rows: what has this name is of another kind. --under asks for what ran inside an "
+        "operator or range."
     )
-    return f"Nothing has this name; {_like(name, names.column('name').to_pylist())}."
 
 
 def _steps_in(start: int, end: int) -> dict[str, str]:
@@ -218,12 +264,7 @@ class _Under:
     """What `--under` names, and the events that are of it."""
 
     def __init__(self, scope: Complete, asked: str) -> None:
-        kind, _, pattern = asked.partition(":")
-        kinds = dict(_KINDS)
-        if kind in _KINDS and pattern and not pattern.startswith(":"):
-            kinds = {kind: _KINDS[kind]}
-        else:
-            pattern = asked
+        kinds, pattern = _kinds_under(asked)
         tables = {name: scope.every(name) for name in ("module", "host_event")}
         found = {
             one: scope.value(
@@ -237,19 +278,6 @@ class _Under:
                 f"--under {asked} names {' and '.join(_counted(found[one], one) for one in meant)}",
                 hint=f"say which: {' or '.join(f'--under {one}:{pattern}' for one in meant)}",
                 slug="several-under",
-            )
-        if not meant:
-            names = [
-                name
-                for query in kinds.values()
-                for name in scope.sql(f"{query.format(**tables)} ORDER BY name LIMIT {_MOST_NAMES}")
-                .column("name")
-                .to_pylist()
-            ]
-            raise UsageError(
-                f"no {_any_of(list(kinds))} {pattern!r} in the asked ranks and steps",
-                hint=_like(pattern, names),
-                slug="nothing-under",
             )
         self.is_module = meant == ["module"]
         kind = "operator" if meant == ["operator"] else "annotation"
@@ -463,6 +491,14 @@ def _check_pattern(scope: Complete, pattern: str) -> None:
         ) from None
 
 
+def _kinds_under(asked: str) -> tuple[dict[str, str], str]:
+    """Which kinds of thing `--under` asks for, and the pattern of their names."""
+    kind, _, pattern = asked.partition(":")
+    if kind in _KINDS and pattern and not pattern.startswith(":"):
+        return {kind: _KINDS[kind]}, pattern
+    return _KINDS, asked
+
+
 def _any_of(words: list[str]) -> str:
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
@@ -471,24 +507,28 @@ def _counted(count: int, kind: str) -> str:
     return f"{count} {kind}{'' if count == 1 else 's'}"
 
 
-def _like(pattern: str, names: list[str]) -> str:
-    """A hint with the names that are most like a wrong one."""
-    text = pattern.strip("/*?")
-    near = [name for name in names if text and text.lower() in name.lower()][:5]
-    near += [one for one in difflib.get_close_matches(text, names, n=5) if one not in near]
-    if near:
-        return f"there is: {', '.join(near[:5])}; * stands for any text"
-    return "modules, operators and annotations list the names; * stands for any text"
+def _check_window(scope: Complete, window: tuple[int, int]) -> None:
+    """Refuses a window in which nothing of the asked ranks and steps ran.
 
-
-def _nothing_in_window(scope: Complete, window: tuple[int, int]) -> UsageError:
+    Raises:
+        UsageError: it is one.
+    """
+    tables = ("host_event", "device_event")
+    start, end = window
+    inside = (
+        f"start_ns < {end} AND (start_ns + dur_ns > {start} OR dur_ns = 0 AND start_ns = {start})"
+    )
+    if any(
+        scope.value(f"SELECT count(*) FROM {scope.every(one)} WHERE {inside}") for one in tables
+    ):
+        return
     ends = " UNION ALL ".join(
         f"SELECT min(start_ns) AS first_ns, max(start_ns + dur_ns) AS last_ns FROM {scope.every(table)}"
-        for table in ("host_event", "device_event")
+        for table in tables
     )
     (row,) = scope.sql(f"SELECT min(first_ns) AS a, max(last_ns) AS b FROM ({ends})").to_pylist()
     ran = row["a"] is not None
-    return UsageError(
+    raise UsageError(
         f"no event lies in {window_text(window)} of the run",
         hint=f"the asked ranks and steps run from {time_text(row['a'])} to {time_text(row['b'])}"
         if ran

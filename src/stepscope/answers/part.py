@@ -22,15 +22,17 @@ ERRORS = {
     ),
     "bad-window": (
         "`--window` takes a stretch of time, START:END in seconds from the run's start or with units: "
-        "`10ms:20ms`, `1.5s:`, `:3s`."
+        "`10ms:20ms`, `1.5s:`, `:3s`. The run starts at 0, so that no end is negative, and the end comes "
+        "after the start."
     ),
     "cannot-narrow": (
         "The question cannot be asked of a part of the recording in this way. One about times (`steps`, "
         "`idle`) takes `--window` and no filter of events: what is idle for some events may be busy with "
         "others. One that judges steps or describes files takes neither."
     ),
-    "nothing-under": (
-        "`--under` names no module, operator or range of the recording; the hint lists names like it."
+    "named-nothing": (
+        "`--name` or `--under` names what the recording has on no rank and in no step; the hint lists names "
+        "like it. What the recording has, and not in the asked ranks and steps, is an empty answer."
     ),
     "several-under": (
         "What `--under` names is a module, an operator and a range, or two of these. Say which: "
@@ -175,7 +177,7 @@ def parse_window(text: str) -> tuple[int, int]:
     without a unit is in seconds.
 
     Raises:
-        UsageError: it is no such text, or nothing lies between its ends.
+        UsageError: it is no such text, it starts before the run, or nothing lies between its ends.
     """
     first, colon, last = text.partition(":")
     try:
@@ -183,9 +185,9 @@ def parse_window(text: str) -> tuple[int, int]:
         end = _seconds(last) if last.strip() else OPEN_END_NS
     except (ValueError, OverflowError):
         colon, start, end = "", 0, 0
-    if not colon or end <= start:
+    if not colon:
         raise _no_window(text)
-    return start, min(end, OPEN_END_NS)
+    return _checked_window(text, start, end)
 
 
 def _seconds(text: str) -> int:
@@ -198,15 +200,22 @@ def _window(ends: Any) -> tuple[int, int]:
         start, end = ends
     except (TypeError, ValueError):
         raise _no_window(ends) from None
-    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (start, end))
-    if not whole or end <= start:
+    if not all(isinstance(one, int) and not isinstance(one, bool) for one in (start, end)):
         raise _no_window(ends)
-    return int(start), min(int(end), OPEN_END_NS)
+    return _checked_window(ends, start, end)
 
 
-def _no_window(given: object) -> UsageError:
+def _checked_window(given: object, start: int, end: int) -> tuple[int, int]:
+    if start < 0:
+        raise _no_window(given, ": it starts before the run, which starts at 0")
+    if end <= start:
+        raise _no_window(given, ": its end does not come after its start")
+    return start, min(end, OPEN_END_NS)
+
+
+def _no_window(given: object, why: str = "") -> UsageError:
     return UsageError(
-        f"{given!r} is not a stretch of time",
+        f"{given!r} is not a stretch of time{why}",
         hint="write 500ms:2s, :2s or 1.5s:, in seconds from the run's start where there is no unit; in "
         "Python also two integers in ns",
         slug="bad-window",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.selection import check_known
+from stepscope.floor.errors import UsageError
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
 from stepscope.store.open import Store, fetch_arrow
@@ -55,6 +56,7 @@ class Scope:
         part: Part = EVERYTHING,
         *,
         all_times: bool = False,
+        may_lack: bool = False,
     ) -> None:
         """Narrows the tables.
 
@@ -64,9 +66,11 @@ class Scope:
             steps: the steps to keep; by default those that the store was narrowed to, else all.
             part: the events to keep of these.
             all_times: also what else the store holds of the times of the steps it was narrowed to.
+            may_lack: the part may name what the recording does not have; `lacks` is then the error.
         """
         self.store = store
         self.part = part
+        self.lacks: UsageError | None = None
         self.ranks = store.ranks if ranks is None else check_known(ranks, store.ranks, "rank")
         self.steps: tuple[int, ...] | None = None
         self.traced_steps: list[int] = []
@@ -102,6 +106,8 @@ class Scope:
                 self._shadow(filters)
             if part:
                 self._narrow(part)
+                if self.lacks is not None and not may_lack:
+                    raise self.lacks
         except BaseException:
             self.close()
             raise
@@ -131,13 +137,16 @@ class Scope:
     def _narrow(self, part: Part) -> None:
         """Puts what is kept of the events before the tables, whose rows stay there as `every_NAME`."""
         # Imported here: most questions are asked of everything, and need none of link.
-        from stepscope.answers.narrow import kept_tables, narrowing_views
+        from stepscope.answers.narrow import kept_tables, named_nothing, narrowing_views
 
         for name in TABLES:
             self._cursor.execute(
                 f"CREATE TEMP VIEW every_{name} AS {self.complete_rows(name, self.ranks)}"
             )
-        for name, kept in kept_tables(self, part).items():
+        tables = kept_tables(self, part)
+        if not any(kept.num_rows for kept in tables.values()):
+            self.lacks = named_nothing(self)
+        for name, kept in tables.items():
             self._cursor.register("kept_rows", kept)
             self._cursor.execute(f"CREATE TEMP TABLE {name} AS FROM kept_rows")
             self._cursor.unregister("kept_rows")

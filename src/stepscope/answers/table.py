@@ -141,14 +141,22 @@ class Table:
             return list(self.arrow.column(asked).to_pylist())
         positions = range(len(self))
         if isinstance(asked, slice):
-            return replace(self, arrow=self.arrow.take(list(positions[asked])))
+            import pyarrow as pa
+
+            rows = pa.array(positions[asked], pa.int64())  # Arrow knows no type for none
+            return replace(self, arrow=self.arrow.take(rows))
         try:
-            row: dict[str, Any] = self.arrow.slice(positions[index(asked)], 1).to_pylist()[0]
+            position = index(asked)
         except TypeError:
             raise wrong_argument(
                 f"no row or column is named {asked!r}",
                 "give a row's position, as in answer[0], or a column's name, as in answer['time_ns']",
             ) from None
+        if not -len(positions) <= position < len(positions):
+            # An IndexError, as every sequence raises it: loops by position end with one.
+            there = "1 row" if len(positions) == 1 else f"{len(positions) or 'no'} rows"
+            raise IndexError(f"no row {position}: this answer to {self.question.name} has {there}")
+        row: dict[str, Any] = self.arrow.slice(positions[position], 1).to_pylist()[0]
         return row
 
     def to_pandas(self) -> pandas.DataFrame:

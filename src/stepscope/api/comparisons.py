@@ -20,6 +20,7 @@ def diff(
     *,
     by: Literal["category", "operator", "kernel", "module", "label", "phase"] | None = None,
     names: Sequence[str] | None = None,
+    job: str | Sequence[str] | None = None,
     top: int | None = None,
     columns: Sequence[str] | None = None,
     sort: str | None = None,
@@ -38,6 +39,8 @@ def diff(
         by: what is compared; by default the first of category, label and phase that both
             have.
         names: what to call the recordings; by default the last parts of their paths.
+        job: where the files of a recording are of several jobs, which one is meant: one
+            name for all recordings, or one for each in order.
         top: only the first so many rows.
         columns: only these columns, in this order.
         sort: in order of this column: `change_ns`, `name:desc`.
@@ -63,6 +66,7 @@ def diff(
         (before, after),
         by=by,
         names=names,
+        job=job,
         top=top,
         columns=columns,
         sort=sort,
@@ -81,6 +85,7 @@ def scaling(
     mode: Literal["weak", "strong"] = "weak",
     below: float = 0.8,
     names: Sequence[str] | None = None,
+    job: str | Sequence[str] | None = None,
     top: int | None = None,
     columns: Sequence[str] | None = None,
     sort: str | None = None,
@@ -100,6 +105,8 @@ def scaling(
             together.
         below: efficiency below which a label stops scaling.
         names: what to call the recordings; by default the last parts of their paths.
+        job: where the files of a recording are of several jobs, which one is meant: one
+            name for all recordings, or one for each in order.
         top: only the first so many rows.
         columns: only these columns, in this order.
         sort: in order of this column: `change_ns`, `name:desc`.
@@ -126,6 +133,7 @@ def scaling(
         mode=mode,
         below=below,
         names=names,
+        job=job,
         top=top,
         columns=columns,
         sort=sort,

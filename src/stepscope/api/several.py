@@ -11,7 +11,7 @@ from typing import Any
 
 from stepscope.answers.ask import ask_several, check_asked
 from stepscope.answers.declare import Question
-from stepscope.answers.jobs import NAME_FILES, several_jobs
+from stepscope.answers.jobs import NAME_FILES, PICK_EACH, several_jobs
 from stepscope.answers.part import EVERYTHING, Part, part
 from stepscope.answers.scope import Recording
 from stepscope.answers.selection import wrong_argument
@@ -19,6 +19,7 @@ from stepscope.answers.table import Table
 from stepscope.api.inline_profiles import trace_of_profiles
 from stepscope.api.trace import Trace, open_trace
 from stepscope.floor.errors import UsageError
+from stepscope.floor.known_names import check_name
 from stepscope.floor.path_names import path_names
 from stepscope.questions import find
 from stepscope.store.progress import Progress
@@ -42,6 +43,7 @@ def open_several(
     sources: Sequence[Source],
     *,
     names: Sequence[str] | None = None,
+    jobs: Sequence[str] = (),
     part: Part = EVERYTHING,
     cache: bool = True,
     strict: bool = False,
@@ -53,6 +55,8 @@ def open_several(
         question: the question.
         sources: the recordings; traces that are open stay open.
         names: what to call them; by default the last parts of their paths.
+        jobs: where files are of several jobs, which one is meant: one name for all recordings, or one for
+            each.
         part: the events of each that the question is about.
         cache: keep what is imported for the next time.
         strict: take any damage in a file as an error.
@@ -60,25 +64,75 @@ def open_several(
 
     Raises:
         SourceError: a source cannot be read.
-        UsageError: not as many sources as the question is asked of, or names; or a recording has
-            nothing of the part.
+        UsageError: not as many sources as the question is asked of, or names; a recording of several jobs
+            of which none is chosen; or no recording has anything of the part.
     """
     called = _called(question, sources, names)
-    roles = _ROLES if question.recordings == "two" else called
     with ExitStack() as stack:
-        recordings = []
-        for source, name, role in zip(sources, called, roles, strict=True):
-            trace = opened(source, stack, cache=cache, strict=strict, progress=progress)
-            recordings.append(Recording(name, role, stack.enter_context(trace.scope(part))))
-        yield partial(ask_several, question, recordings)
+        reading: dict[str, Any] = {"cache": cache, "strict": strict, "progress": progress}
+        traces = [opened(one, stack, **reading) for one in sources]
+        wanted = _wanted(traces, jobs)
+        scopes = [
+            stack.enter_context(_of_job(*one).scope(part, may_lack=True))
+            for one in zip(traces, called, wanted, strict=True)
+        ]
+        # What one of them lacks altogether, a kernel that is new, is what a comparison shows.
+        lacking = [scope.lacks for scope in scopes if scope.lacks is not None]
+        if len(lacking) == len(scopes):
+            raise lacking[0]
+        if names is None:
+            called = _with_jobs(traces, called, wanted)
+        roles = _ROLES if question.recordings == "two" else called
+        yield partial(ask_several, question, list(map(Recording, called, roles, scopes)))
+
+
+def _with_jobs(
+    traces: Sequence[Trace], called: Sequence[str], wanted: Sequence[str | None]
+) -> list[str]:
+    """Names of recordings of which a job was chosen: the job's, and whose it is where that is needed."""
+    picked = [
+        job if len(trace.jobs) > 1 else None for trace, job in zip(traces, wanted, strict=True)
+    ]
+    return [
+        name if job is None else job if picked.count(job) == 1 else f"{name}: {job}"
+        for name, job in zip(called, picked, strict=True)
+    ]
+
+
+def _wanted(traces: Sequence[Trace], jobs: Sequence[str]) -> Sequence[str | None]:
+    """The job that is meant of each recording; one name for all is meant for those that hold several.
+
+    Raises:
+        UsageError: there are not as many names as recordings.
+    """
+    if len(jobs) == 1 and any(len(trace.jobs) > 1 for trace in traces):
+        return [jobs[0] if len(trace.jobs) > 1 else None for trace in traces]
+    if len(jobs) not in (0, 1, len(traces)):
+        raise UsageError(
+            f"{len(jobs)} jobs for {len(traces)} recordings: {', '.join(jobs)}",
+            hint="name one job for all recordings, or one for each in order",
+            slug="no-runs",
+        )
+    if len(jobs) == len(traces):
+        return jobs
+    return [jobs[0] if jobs else None] * len(traces)
+
+
+def _of_job(trace: Trace, name: str, job: str | None) -> Trace:
+    """The trace of one job of a recording.
+
+    Raises:
+        UsageError: it is of several and none is named, or it holds no job of that name.
+    """
+    if job is not None:
+        return trace.jobs[check_name(job, trace.jobs, "job", of=name)]
+    if len(trace.jobs) > 1:
+        raise several_jobs(trace.jobs, PICK_EACH, whose=f"the files of {name}")
+    return trace
 
 
 def opened(source: Source, stack: ExitStack, **reading: Any) -> Trace:
-    """The trace of a source; the stack closes it, unless it was open. `reading` is for `open_trace`.
-
-    Raises:
-        UsageError: its files are of several jobs.
-    """
+    """The trace of a source; the stack closes it, unless it was open. `reading` is for `open_trace`."""
     if isinstance(source, str | os.PathLike):
         source = stack.enter_context(open_trace(source, **reading))
     elif not isinstance(source, Trace):
@@ -87,7 +141,6 @@ def opened(source: Source, stack: ExitStack, **reading: Any) -> Trace:
                 f"{source!r} is no recording", "give a path, as in 'trace.json', or an open trace"
             )
         source = stack.enter_context(trace_of_profiles(source))
-    check_one_job(source)
     return source
 
 
@@ -106,6 +159,7 @@ def ask_of_several(
     sources: Sequence[Source],
     *,
     names: Sequence[str] | None,
+    job: str | Sequence[str] | None = None,
     cache: bool,
     strict: bool,
     progress: Progress | None,
@@ -119,7 +173,8 @@ def ask_of_several(
     chosen = part(name, under, window)
     chosen.check_allowed(question, check_asked(question, **asked).get("by"))
     reading: dict[str, Any] = {"cache": cache, "strict": strict, "progress": progress}
-    with open_several(question, sources, names=names, part=chosen, **reading) as ask:
+    jobs = [job] if isinstance(job, str) else list(job or ())
+    with open_several(question, sources, names=names, jobs=jobs, part=chosen, **reading) as ask:
         return ask(**asked)
 
 

@@ -41,7 +41,7 @@ ERRORS = {
 }
 
 
-_LACKING = ("unknown-rank", "unknown-step", "nothing-under", "nothing-in-window")
+_LACKING = ("unknown-rank", "unknown-step", "named-nothing", "nothing-in-window")
 """Errors of a job that does not have what another may have."""
 
 
@@ -86,9 +86,9 @@ class Trace(QuestionMethods):
         """The jobs that its files are of, by name: itself where they are of one."""
         return {str(self.store.facts.get("job", "")): self}
 
-    def scope(self, part: Part = EVERYTHING) -> Scope:
+    def scope(self, part: Part = EVERYTHING, *, may_lack: bool = False) -> Scope:
         """The tables that its questions are about. Close it, or use it as a context manager."""
-        return Scope(self.store, self._ranks, self._steps, part)
+        return Scope(self.store, self._ranks, self._steps, part, may_lack=may_lack)
 
     @property
     def step_numbers(self) -> tuple[int, ...]:
@@ -273,7 +273,7 @@ class TraceOfJobs(Trace):
             return answer.sort(sort)
         return answer
 
-    def scope(self, part: Part = EVERYTHING) -> Scope:  # noqa: ARG002  # refused, whatever it is
+    def scope(self, *_: Any, **__: Any) -> Scope:
         """Refuses: tables are of one job.
 
         Raises:
@@ -318,7 +318,7 @@ def open_trace(
     job: str | None = None,
     ranks: Iterable[int] | None = None,
     steps: Iterable[int] | None = None,
-    window: tuple[int, int] | None = None,
+    window: Window | None = None,
     python_stack: bool = True,
     cache: bool = True,
     strict: bool = False,
@@ -337,8 +337,8 @@ def open_trace(
         job: this job alone; all by default.
         ranks: these ranks alone; all by default.
         steps: these steps alone, as the program counts them; all by default.
-        window: events that begin in this stretch of the recording alone, as (from, to) in ns since
-            its start. For files only.
+        window: events that start in this stretch of the recording alone, as `500ms:2s` or (from, to) in
+            ns since its start. For files only.
         python_stack: also read the frames of Python functions. For files only.
         cache: keep the imported tables for the next time; without it they are deleted on close.
         strict: take any damage in a file as an error.
@@ -354,6 +354,7 @@ def open_trace(
         with stepscope.open("traces/") as trace:
             print(trace.kernels(top=20))
     """
+    chosen = part(window=window).window
     ranks = None if ranks is None else numbers_of(ranks, "ranks")
     steps = None if steps is None else numbers_of(steps, "steps")
     for one in (path, *further):
@@ -376,7 +377,7 @@ def open_trace(
     from stepscope.store.build import open_source, renew_source
 
     cache = cache and not any(map(is_standard_input, files))
-    reading: dict[str, Any] = {"ranks": ranks, "window": window, "python_stack": python_stack}
+    reading: dict[str, Any] = {"ranks": ranks, "window": chosen, "python_stack": python_stack}
     reading["progress"] = progress or Progress()
     made = open_source(files, **reading, cache=cache, strict=strict)
     scratch, renew = (None, partial(renew_source, files, **reading)) if cache else (made, None)

@@ -127,6 +127,7 @@ def _opened(
             question,
             sources,
             names=asked["names"],
+            jobs=asked["jobs"],
             part=part(**filters),
             progress=progress,
             **reading,
@@ -214,8 +215,19 @@ def _read_names(
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
+def _job_of_each(run: Any) -> Any:
+    return click.option(
+        "--job",
+        "jobs",
+        metavar="NAME",
+        multiple=True,
+        help="Only this job, where a recording's files are of several: once for all recordings, or once for "
+        "each in order.",
+    )(run)
+
+
 def _of_two(run: Any) -> Any:
-    run = filter_options(run)
+    run = _job_of_each(filter_options(run))
     run = click.option(
         "--names",
         metavar="BEFORE,AFTER",
@@ -228,7 +240,7 @@ def _of_two(run: Any) -> Any:
 
 
 def _of_several(run: Any) -> Any:
-    run = filter_options(run)
+    run = _job_of_each(filter_options(run))
     run = click.option(
         "--names",
         metavar="A,B,...",

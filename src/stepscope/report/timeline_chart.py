@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from stepscope.api.several import Source, opened
+from stepscope.api.several import Source, check_one_job, opened
 from stepscope.floor.errors import SourceError
 from stepscope.floor.units import time_text
 from stepscope.report.figures import COLOURS, new_figure, plain_text
@@ -38,7 +38,9 @@ def timeline_chart(result: Source, *, title: str | None = None) -> Any:
         StepScopeError: matplotlib is not installed.
     """
     with ExitStack() as stack:
-        rows = opened(result, stack).ask("inline").rows()
+        trace = opened(result, stack)
+        check_one_job(trace)
+        rows = trace.ask("inline").rows()
     events = [
         # A file with averages alone has no medians.
         {**row, "time_ns": row["mean_ns"] if row["median_ns"] is None else row["median_ns"]}
