@@ -67,7 +67,7 @@ def test_a_comparison_takes_a_job_for_each(run):
     assert ran.code == 0
     assert "before: a, " in " ".join(ran.out.split())
     assert "after: b c, " in " ".join(ran.out.split())
-    assert "no job 'd' of before" in run("diff", "runs", "runs", "--job", "d").err
+    assert "no job 'd' of runs (1)" in run("diff", "runs", "runs", "--job", "d").err
 
 
 def test_what_takes_one_job_says_which_there_are(run, tmp_path):
