@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -80,3 +81,53 @@ def test_metrics_are_listed_by_the_tool_that_records_them(spawn, tmp_path: Path)
     assert (ran.code, ran.out) == (0, "--query-metrics --chips ga100\n")
     ran = spawn("launch", "--tool", "nsys", "--query-metrics", **there)
     assert (ran.code, "nsys lists no metrics" in ran.err) == (2, True)
+
+
+def recording(path: Path, *kernels: tuple[str, int]) -> str:
+    """A trace of torch.profiler with these kernels, each with its time in µs."""
+    one = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "args": {"device": 0, "stream": 7}}
+    events = [
+        {**one, "name": name, "ts": 1000 * at, "dur": dur} for at, (name, dur) in enumerate(kernels)
+    ]
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return str(path)
+
+
+def test_the_heaviest_kernels_of_a_recording_are_recorded(run, tmp_path: Path) -> None:
+    earlier = recording(
+        tmp_path / "t.json",
+        ("sgemm_nn", 5),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 9),
+        ("void f<4, a::Mul<float> >(int)", 7),
+        ("void vllm::cross_device_reduce_1stage<float, 2>(float*)", 8),
+        ("add", 1),
+        ("sgemm_nn", 5),
+    )
+    words = ("launch", "--tool", "ncu", "--dry-run", "--kernels-from", earlier, "--top", "2")
+    out = run(*words, "--set", "roofline", "--metrics", "ipc", "--", "./app").out
+    assert r"--kernel-name=regex:(^|[ :])(sgemm_nn(\(|$)|f<.*Mul.*float)" in out
+    assert "--metrics=smsp__inst_executed.avg.per_cycle_active --set=roofline" in out
+
+
+def test_a_process_that_is_not_chosen_reads_no_recording(run, tmp_path: Path) -> None:
+    words = ("launch", "--tool", "ncu", "--dry-run", "--kernels-from", str(tmp_path / "none"))
+    assert run(*words, "--ranks", "1", "--", "./app").out == "./app\n"
+
+
+def test_where_the_recording_cannot_be_read_the_command_runs_alone(spawn, tmp_path: Path) -> None:
+    earlier = recording(tmp_path / "t.json", ("ncclDevKernel_AllReduce", 9))
+    for source, why in (
+        (earlier, "has no kernel that can be run again alone"),
+        (str(tmp_path / "none"), "none: no such file or folder"),
+    ):
+        command = ("--", "sh", "-c", "echo ran; exit 7")
+        ran = spawn("launch", "--tool", "ncu", "--kernels-from", source, *command)
+        assert (ran.code, ran.out) == (7, "ran\n")
+        assert "stepscope launch: the command runs unprofiled" in ran.err
+        assert why in ran.err
+
+
+def test_every_process_refuses_what_a_tool_cannot_do(run) -> None:
+    words = ("launch", "--tool", "nsys", "--ranks", "1", "--kernels-from", "none", "--", "./app")
+    ran = run(*words)
+    assert (ran.code, "nsys has no --kernels-from" in ran.err) == (2, True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -11,9 +13,11 @@ import click
 
 from stepscope.cli.choices import recorded_ranks_option
 from stepscope.cli.say import put, say
-from stepscope.floor.errors import UsageError
+from stepscope.floor.chosen_ranks import may_be_chosen
+from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.floor.ranks import process_from
 from stepscope.launch.finish import raw_results
-from stepscope.launch.run import Asked, become, dry_line, executable_of, launch
+from stepscope.launch.run import Asked, become, dry_line, executable_of, launch, warn
 from stepscope.launch.tool import Capture
 from stepscope.launch.tools import TOOLS
 
@@ -39,6 +43,10 @@ def read_steps(
     return first, last
 
 
+def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[str, ...]:
+    return tuple(name for name in (text or "").replace(",", " ").split())
+
+
 @click.command(
     name="launch",
     short_help="Puts a profiler before a command, on some ranks of a job.",
@@ -58,6 +66,25 @@ def read_steps(
     help="Folder for the files (default stepscope-out).",
 )
 @click.option("--set", "wanted", metavar="SET", help="What to record: a set of the tool's.")
+@click.option(
+    "--metrics",
+    metavar="LIST",
+    callback=_names,
+    help="Record these metrics of kernels, under nvprof's names or ncu's: ipc,dram__bytes_read.sum (ncu, nvprof).",
+)
+@click.option(
+    "--kernels-from",
+    "earlier",
+    metavar="SRC",
+    help="Record only the kernels that take most device time in this recording (ncu).",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    default=3,
+    metavar="N",
+    help="With --kernels-from: so many kernels (default 3).",
+)
 @click.option(
     "--steps",
     metavar="A-B",
@@ -97,6 +124,9 @@ def command(
     ranks: str | None,
     out: Path,
     wanted: str | None,
+    metrics: tuple[str, ...],
+    earlier: str | None,
+    top: int,
     steps: tuple[int, int] | None,
     capture: Capture | None,
     nvtx: bool,
@@ -136,14 +166,34 @@ def command(
         wanted=wanted,
         options=options,
         nvtx=nvtx,
+        metrics=metrics,
+        # Which ones, only the processes look up that are to be profiled.
+        kernels=() if earlier is None else (earlier,),
     )
     # Refused in all processes alike, before any of them runs.
     asked.tool.check(asked.request(asked.folder / "rank"))
+    if earlier is not None and may_be_chosen(ranks, process_from(os.environ)):
+        asked = replace(asked, kernels=_heaviest_kernels(earlier, top, to_run))
     if dry_run:
         put(f"{dry_line(asked)}\n")
         return
     if code := launch(asked):
         raise click.exceptions.Exit(code)
+
+
+def _heaviest_kernels(source: str, top: int, to_run: tuple[str, ...]) -> tuple[str, ...]:
+    """Names from an earlier recording; where it cannot be read, this process becomes the command."""
+    from stepscope.api.heaviest_kernels import heaviest_kernels
+    from stepscope.api.several import check_one_job
+    from stepscope.api.trace import open_trace
+
+    try:
+        with open_trace(source) as trace:
+            check_one_job(trace)
+            return heaviest_kernels(trace, top=top, source=source)
+    except StepScopeError as error:
+        warn(f"the command runs unprofiled: {error.message}", error.hint)
+        become(to_run)
 
 
 def _finalize(folder: Path) -> None:

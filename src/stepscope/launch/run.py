@@ -58,6 +58,8 @@ class Asked:
     wanted: str | None = None
     options: tuple[str, ...] = ()
     nvtx: bool = False
+    kernels: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
 
     def request(self, stem: Path, version: tuple[int, ...] = ()) -> Request:
         """What this asks of the tool in one process."""
@@ -74,6 +76,8 @@ class Asked:
             wanted=self.wanted,
             options=self.options,
             nvtx=self.nvtx,
+            kernels=self.kernels,
+            metrics=self.metrics,
         )
 
     def line(self, executable: str, request: Request) -> Line:

@@ -43,6 +43,8 @@ class Request:
         wanted: the value of `--set`; None: what the tool does by itself.
         options: given on, to the tool itself.
         nvtx: the script writes NVTX ranges that are to be kept.
+        kernels: names of the kernels that are to be recorded, however demangled; none: all.
+        metrics: names of the metrics that are to be recorded, nvprof's or the tool's own.
     """
 
     stem: Path
@@ -54,6 +56,8 @@ class Request:
     wanted: str | None = None
     options: tuple[str, ...] = ()
     nvtx: bool = False
+    kernels: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
 
     def is_older(self, *than: int) -> bool:
         """Whether the tool is known to be older than this version."""
@@ -131,6 +135,7 @@ class Tool:
         needs: what has to be allowed or there, for the preflight.
         version_arguments: print its version, which the first number with a dot in the output is.
         oldest: the first version of which the options here are known; older ones get a warning.
+        takes: what else of a request it takes: `kernels`, `metrics`.
         query_metrics: arguments that list the metrics it can record; empty where it cannot.
         finalize: gives arguments that finish a raw result later, on another machine, and none for one that is
             finished; None where the run finishes results.
@@ -151,6 +156,7 @@ class Tool:
     needs: frozenset[Need] = field(default_factory=frozenset)
     version_arguments: tuple[str, ...] = ("--version",)
     oldest: tuple[int, ...] = ()
+    takes: frozenset[Literal["kernels", "metrics"]] = field(default_factory=frozenset)
     query_metrics: tuple[str, ...] = ()
     finalize: Callable[[Path], list[str]] | None = None
     prefixes: tuple[bytes, ...] = ()
@@ -171,6 +177,11 @@ class Tool:
             raise self.refusal(
                 "has no --delay and --duration", "name steps with --steps, or leave them out"
             )
+
+        for name, given in (("kernels", request.kernels), ("metrics", request.metrics)):
+            if given and name not in self.takes:
+                option = "--kernels-from" if name == "kernels" else "--metrics"
+                raise self.refusal(f"has no {option}", "leave it out, or take ncu")
 
     def refusal(self, what: str, hint: str) -> UsageError:
         """The error for something that the tool cannot do."""

@@ -1,7 +1,8 @@
 """Nsight Compute: hardware counters of single kernels, each run again as often as they need.
 
 A kernel of NCCL that is run again alone waits for the other ranks for ever, so those are left out. Running
-kernels again takes seconds each, so only so many are.
+kernels again takes seconds each, so only so many are. None is skipped first: ncu fixes the clocks and empties the
+caches before each run of a kernel, so that the first launch measures like the hundredth.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from pathlib import Path
 
 from stepscope.floor.captured_steps import CAPTURE_RANGE
 from stepscope.launch.tool import Request, Tool, Written
+from stepscope.launch.tools.kernel_filter import kernel_filter
+from stepscope.launch.tools.nvprof_metrics import ncu_names
 
 _SHORT = {
     "-k": "--kernel-name",
@@ -24,11 +27,16 @@ MOST_KERNELS = 200
 
 
 def _arguments(request: Request) -> list[str]:
-    own = [
-        "--target-processes=all",
-        f"--launch-count={MOST_KERNELS}",
-        "--kernel-name=regex:^(?!nccl).*",
-    ]
+    own = ["--target-processes=all", f"--launch-count={MOST_KERNELS}"]
+    if request.kernels:
+        own += [
+            "--kernel-name-base=demangled",
+            f"--kernel-name=regex:{kernel_filter(request.kernels)}",
+        ]
+    else:
+        own.append("--kernel-name=regex:^(?!nccl).*")
+    if request.metrics:
+        own.append(f"--metrics={','.join(ncu_names(request.metrics))}")
     if request.wanted is not None:
         if request.wanted not in _SETS:
             raise NCU.refusal(f"has no set {request.wanted}", f"name one of: {', '.join(_SETS)}")
@@ -56,4 +64,5 @@ NCU = Tool(
     needs=frozenset({"gpu-counters", "temporary-space", "one-cupti"}),
     oldest=(2020, 1),
     query_metrics=("--query-metrics",),
+    takes=frozenset({"kernels", "metrics"}),
 )

@@ -24,6 +24,8 @@ def _arguments(request: Request) -> list[str]:
     own = ["--profile-child-processes"]
     if request.capture is not None:
         own.append("--profile-from-start=off")
+    if request.metrics:
+        own.append(f"--metrics={','.join(request.metrics)}")
     # nvprof takes no "=" after its long options.
     words = [part for word in request.merged(own, _SHORT) for part in _apart(word)]
     return [*words, "--export-profile", f"{request.stem}.%p.nvprof"]
@@ -52,5 +54,6 @@ NVPROF = Tool(
     needs=frozenset({"one-cupti"}),
     oldest=(8, 0),
     query_metrics=("--query-metrics",),
+    takes=frozenset({"metrics"}),
     reads="nvprof",
 )

@@ -1,0 +1,50 @@
+"""Names of the kernels that take the most device time, for a tool that runs single kernels again."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from stepscope.floor.errors import SourceError
+
+if TYPE_CHECKING:
+    from stepscope.api.trace import Trace
+
+_WITH_PEERS = re.compile(
+    r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce",
+    re.IGNORECASE,
+)
+"""Kernels that wait for those of other devices: run again alone, they wait for ever."""
+
+ERRORS = {
+    "no-kernels": (
+        "`--kernels-from` was given a recording of no kernel that can be run again alone: it was recorded "
+        "without a device, or all its kernels exchange data with other devices."
+    ),
+}
+
+
+def heaviest_kernels(trace: Trace, *, top: int, source: str) -> tuple[str, ...]:
+    """Names of the kernels of a recording with the most device time, the heaviest first.
+
+    Args:
+        trace: the recording.
+        top: how many names at most.
+        source: what errors call the recording.
+
+    Raises:
+        SourceError: it has none; those that communicate with other devices do not count.
+    """
+    rows = trace.ask("kernels").rows()
+    names = [
+        row["name"]
+        for row in rows
+        if row["kind"] != "communication" and not _WITH_PEERS.search(row["name"])
+    ]
+    if not names:
+        raise SourceError(
+            f"{source}: the recording has no kernel that can be run again alone",
+            hint="name a recording of the same program on a device",
+            slug="no-kernels",
+        )
+    return tuple(dict.fromkeys(names[:top]))
