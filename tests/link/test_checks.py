@@ -14,6 +14,7 @@ NAMES = [
     "zero_ts",
     "negative_dur",
     "zero_dur",
+    "durations_only",
     "launch_without_kernel",
     "first_step_starved",
     "graph_replay_unattributed",
@@ -116,6 +117,14 @@ def test_each_device_has_its_own_kernels_without_durations(recording):
     assert findings(recording) == {"zero_dur": ("error", 4)}
 
 
+def test_a_file_that_says_how_long_and_not_when_marks_what_rests_on_times(recording):
+    healthy(recording)
+    recording.report.note("no_moments", count=40)
+    assert findings(recording) == {"durations_only": ("warning", 40)}
+    affects = recording.link().check("durations_only")["affects"]
+    assert affects == "host-times,device-times,clocks"
+
+
 def test_steps_found_by_what_recurs_are_noted_with_how_sure_they_are(recording):
     for step in range(4):
         names = ["embedding", *["linear", "gelu"] * 10, *(["item"] if step == 2 else []), "argmax"]
@@ -216,7 +225,7 @@ def test_no_class_of_damage_passes_unseen_unless_it_is_harmless(recording, damag
     healthy(recording)
     recording.report.note(damage)
     recording.report.truncated = damage.endswith("truncated")
-    failed = findings(recording).keys() - {"zero_ts", "negative_dur"}
+    failed = findings(recording).keys() - {"zero_ts", "negative_dur", "durations_only"}
     assert bool(failed) != is_harmless(damage)
 
 

@@ -105,6 +105,9 @@ CLASSES: dict[str, Damage] = {
         "names are numbers of strings that the file does not have; these ranges, calls and kernels "
         "have no name"
     ),
+    "no_moments": Damage(
+        "the file says how long kernels took, and not when they ran", harmless=True
+    ),
     "zero_timestamp": Damage(
         "device events without a time (0) count as launched but take no part in time", harmless=True
     ),

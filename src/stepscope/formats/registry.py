@@ -12,6 +12,7 @@ from functools import cache
 
 from stepscope.floor.errors import SourceError
 from stepscope.floor.plugins import PlugIn, load, named, of_type
+from stepscope.formats import pyprof
 from stepscope.formats.accepted import accepted
 from stepscope.formats.container import BLANK, ByteStream, Member, strip_bom
 from stepscope.formats.inline import phases
@@ -112,6 +113,14 @@ FORMATS: tuple[Format, ...] = (
         sniff=nvprof_reader.looks_like_nvprof,
         peek=nvprof_reader.peek,
         read=nvprof_reader.read,
+    ),
+    Format(
+        name="pyprof",
+        title="list of kernels (.dict) that PyProf made of a database of nvprof",
+        sniff=pyprof.looks_like_pyprof,
+        peek=pyprof.peek,
+        read=pyprof.read,
+        timed=False,
     ),
     Format(
         name="nsys",

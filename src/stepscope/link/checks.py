@@ -233,6 +233,28 @@ def _launches(recording: Recording) -> tuple[NDArray[np.int64], NDArray[np.bool_
     return calls, has_work[calls]
 
 
+@check(
+    "durations_only",
+    "host-times",
+    "device-times",
+    "clocks",
+    fine="events have times.",
+    looks_at="file",
+)
+def durations_only(recording: Recording) -> Found:
+    """The file says how long each kernel took and in which order they were launched, but not when: a
+    list that PyProf made. Kernels are laid one after another, and calls on the host have no duration, so that
+    sums of kernels' durations are as measured, and idle time, overlap and times on the host are not known.
+    """
+    count = recording.report.damage.get("no_moments", 0)
+    return Found(
+        WARNING if count else OK,
+        count,
+        f"Of {count} kernels the file says how long they took and not when. Sums of their durations are as "
+        "measured; idle time, overlap and all times on the host are unknown, whatever an answer shows.",
+    )
+
+
 @check("launch_without_kernel", "device-work", fine="every kernel launch has its kernel.")
 def launch_without_kernel(recording: Recording) -> Found:
     """Kernel launches on the host whose kernel is not in the recording. The device then looks idler than

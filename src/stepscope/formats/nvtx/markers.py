@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 Sort = Literal["call", "stack", "module", "operator", "range"]
 
-_LONGEST_LITERAL = 1 << 17
+LONGEST_LITERAL = 1 << 17
 _DEEPEST = 24
 _MOST_FRAMES = 512
 _MOST_ARGUMENTS = 4096
@@ -83,7 +83,7 @@ def parse_marker(text: str) -> Marker:
     'torch.relu'
     """
     if _PYPROF.match(text):
-        literal = _literal(text)
+        literal = python_literal(text)
         if isinstance(literal, dict):
             found = _stack(literal) or _module(literal) or _call(literal)
             if found is not None:
@@ -120,9 +120,9 @@ def _today(name: str) -> str:
     return f"aten::{name}" if _BARE.match(name) else name
 
 
-def _literal(text: str) -> Any:
+def python_literal(text: str) -> Any:
     """A Python literal, or None for what is none, too long or too deep. Nothing is evaluated."""
-    if len(text) > _LONGEST_LITERAL or _depth(text) > _DEEPEST:
+    if len(text) > LONGEST_LITERAL or _depth(text) > _DEEPEST:
         return None
     try:
         return ast.literal_eval(text.strip())
@@ -186,7 +186,7 @@ def _shape(sizes: Any) -> tuple[int, ...] | None:
 
 def _shapes(text: str) -> str | None:
     """The shapes that torch wrote, as JSON; None for anything but lists of numbers."""
-    literal = _literal(text)
+    literal = python_literal(text)
     if not isinstance(literal, list):
         return None
 

@@ -1,0 +1,302 @@
+"""Reads what PyProf's parser made of a database of nvprof: a Python dict a line, one line a kernel.
+
+A line has how long a kernel took, its launch shape, and the texts of the markers around its launch, but
+no time at which anything happened. Markers are read as those in the database are (`formats/nvtx`). So that
+they nest, each launch gets a place on the host, in the order of the lines, and kernels run one after
+another when all are launched; `durations_only` says so of every answer that rests on such times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats import vocabulary
+from stepscope.formats.container import ByteStream, Member, strip_bom
+from stepscope.formats.nvtx.calls import operator_name
+from stepscope.formats.nvtx.markers import (
+    LONGEST_LITERAL,
+    Marker,
+    base_name,
+    parse_marker,
+    python_literal,
+)
+from stepscope.formats.nvtx.ranges import Range
+from stepscope.formats.nvtx.rows import RangeRows, role_of
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+
+Row = dict[str, Any]
+
+_LOOKS = re.compile(rb"\s*\{(?=[^\n]*'kDuration': )(?=[^\n]*'kShortName': )'")
+_MOST_LEVELS = 64
+_LONGEST_NS = 1 << 53
+_SLOT_NS, _LAUNCH_NS, _LAST_NS = 10, 1, 8
+"""The place of a kernel on the host: how long it is, when in it the launch is, where ranges end."""
+_TILES = re.compile(r"_\d")
+"""What follows the part of a kernel's name that sizes of tiles and layouts leave alike."""
+
+
+def looks_like_pyprof(head: bytes) -> bool:
+    """Whether a file's first bytes could be what PyProf's parser writes."""
+    return _LOOKS.match(head) is not None
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of its origin: nothing but the tool. None when it holds no kernel."""
+    with member.open() as stream:
+        return _facts() if next(_kernels(stream, ReadReport()), None) else None
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file, or one member of an archive, as the recording of one rank.
+
+    Raises:
+        SourceError: it cannot be opened, or holds no kernel.
+    """
+    options = options or ReadOptions()
+    report = ReadReport()
+    threads = _Threads()
+    device_rows: list[Row] = []
+    calls: list[Row] = []
+    with member.open() as stream:
+        for number, kernel in enumerate(_kernels(stream, report), 1):
+            thread = threads.launch(kernel, number * _SLOT_NS)
+            device_rows.append(_device_row(kernel, number))
+            calls.append(
+                {
+                    "category": "cuda_runtime",
+                    "kind": "runtime",
+                    "name": "(launch, not named)",
+                    "role": "launch",
+                    "thread": thread,
+                    "start_ns": number * _SLOT_NS + _LAUNCH_NS,
+                    "dur_ns": 0,
+                    "correlation": number,
+                }
+            )
+        if stream.damage:
+            report.note(stream.damage)
+    if not device_rows:
+        raise SourceError(
+            f"{member.label}: no line of this file is a kernel of PyProf",
+            hint="make it again: python -m pyprof.parse net.sql > net.dict",
+            slug="no-recording",
+        )
+    report.note("no_moments", count=len(device_rows))
+    report.kept = len(device_rows)
+    ready = (len(device_rows) + 1) * _SLOT_NS
+    for row in device_rows:
+        row["start_ns"] = ready
+        ready += row["dur_ns"]
+    ranges = RangeRows()
+    rows = ranges.of(threads.ranges, python_stack=options.python_stack)
+    used = sorted({(row["device"], row["stream"]) for row in device_rows})
+    tables: dict[str, list[Row]] = {
+        "host_event": rows + calls,
+        "device_event": device_rows,
+        "thread": threads.rows(),
+        "stream": [{"device": device, "stream": stream} for device, stream in used],
+        "device": [
+            {"device": device, "kind": "cuda", "used": True}
+            for device in sorted({device for device, _ in used})
+        ],
+    }
+    if options.progress is not None:
+        options.progress(member.size)
+    made = {name: pa.Table.from_pylist(rows, schema=READ[name]) for name, rows in tables.items()}
+    return RankTables(facts=_facts(), report=report, **made, **ranges.tables())
+
+
+def _facts() -> Facts:
+    return Facts(tool="PyProf")
+
+
+# -- lines -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """What a line says."""
+
+    name: str
+    short_name: str
+    dur_ns: int
+    tid: int | None
+    device: int
+    stream: int
+    grid: tuple[int | None, ...]
+    block: tuple[int | None, ...]
+    levels: tuple[Marker, ...]
+
+
+def _kernels(stream: ByteStream, report: ReadReport) -> Iterator[_Kernel]:
+    """The kernels in order; a line that is none is counted."""
+    first = True
+    for line in _lines(stream):
+        text = (strip_bom(line) if first else line).decode("utf-8", "replace")
+        first = False
+        if not text.strip():
+            continue
+        found = python_literal(text)
+        kernel = _kernel(found) if isinstance(found, dict) else None
+        if kernel is None:
+            report.note("unreadable")
+            report.dropped += 1
+        else:
+            yield kernel
+
+
+def _lines(stream: ByteStream) -> Iterator[bytes]:
+    """Lines without their ends; of one that is too long to be a kernel's, only the first part."""
+    rest = b""
+    while block := stream.read(1 << 20):
+        *complete, rest = (rest + block).split(b"\n")
+        yield from complete
+        if len(rest) > LONGEST_LITERAL:
+            rest = rest[: LONGEST_LITERAL + 1]
+    yield rest
+
+
+def _kernel(found: dict[Any, Any]) -> _Kernel | None:
+    name, short_name = (found.get(key) for key in ("kLongName", "kShortName"))
+    duration = _number(found.get("kDuration"))
+    if not isinstance(short_name, str) or duration is None:
+        return None
+    calls = [parse_marker(text) for text in _texts(found, "marker")]
+    operators = [parse_marker(text) for text in _texts(found, "seqMarker")]
+    # Listed by their numbers, and operators within a node of autograd have none.
+    operators.sort(key=lambda one: role_of("operator", one.name) != "backward")
+    operators = [*_unlisted(calls, operators), *operators]
+    trace = tuple(_texts(found, "trace"))
+    levels = [
+        *((Marker("stack", "", frames=trace),) if trace else ()),
+        *(Marker("range", text) for text in _texts(found, "layer")),
+        *(parse_marker(text) for text in _texts(found, "reprMarkers")),
+        *calls,
+        *operators,
+    ]
+    return _Kernel(
+        name=name if isinstance(name, str) and name else short_name,
+        short_name=short_name,
+        dur_ns=duration,
+        tid=_number(found.get("tid")),
+        device=_number(found.get("device"), 1 << 31) or 0,
+        stream=-1 if (stream := _number(found.get("stream"))) is None else stream,
+        grid=_sizes(found.get("grid")),
+        block=_sizes(found.get("block")),
+        levels=tuple(levels[:_MOST_LEVELS]),
+    )
+
+
+def _unlisted(calls: list[Marker], operators: list[Marker]) -> list[Marker]:
+    """The operator that the innermost function stands for, where PyProf left it out: of operators with
+    one number it lists one (`_fused_dropout`, and not `dropout` around it).
+    """
+    called = [operator_name(one) for one in calls if one.sort == "call"][-1:]
+    listed = {base_name(one.name) for one in operators}
+    number = operators[0].sequence if operators else None
+    return [
+        Marker("operator", name, sequence=number)
+        for name in called
+        if name and operators and base_name(name) not in listed
+    ]
+
+
+def _texts(found: dict[Any, Any], key: str) -> list[str]:
+    listed = found.get(key)
+    texts = listed[:_MOST_LEVELS] if isinstance(listed, list) else []
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _number(value: Any, below: int = _LONGEST_NS) -> int | None:
+    return value if type(value) is int and 0 <= value < below else None
+
+
+def _sizes(value: Any) -> tuple[int | None, ...]:
+    sizes = value if isinstance(value, (tuple, list)) and len(value) == 3 else (None,) * 3
+    return tuple(_number(size, 1 << 31) for size in sizes)
+
+
+def _device_row(kernel: _Kernel, number: int) -> Row:
+    row: Row = {
+        "category": "kernel",
+        "kind": vocabulary.device_kind("computation", kernel.name),
+        "name": kernel.name,
+        "device": kernel.device,
+        "stream": kernel.stream,
+        "dur_ns": kernel.dur_ns,
+        "correlation": number,
+    }
+    for axis, blocks, threads in zip("xyz", kernel.grid, kernel.block, strict=True):
+        row[f"grid_{axis}"], row[f"block_{axis}"] = blocks, threads
+    return row
+
+
+# -- ranges ------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Open:
+    """The ranges around the last launch of a thread, and the kernels of the innermost so far."""
+
+    ranges: list[Range] = field(default_factory=list)
+    families: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Threads:
+    """Lays the markers around each launch out as ranges."""
+
+    of: dict[int | None, int] = field(default_factory=dict)
+    open: dict[int, _Open] = field(default_factory=dict)
+    ranges: list[Range] = field(default_factory=list)
+
+    def launch(self, kernel: _Kernel, at: int) -> int:
+        """Begins and prolongs the ranges of a kernel; the number of its thread.
+
+        A kernel is of the same call as the one before it if all that is around them is alike, autograd's
+        numbers too, and the call had no kernel of its family: `mm` twice within a node is two calls.
+        """
+        thread = self.of.setdefault(kernel.tid, len(self.of))
+        around = self.open.setdefault(thread, _Open())
+        family = _TILES.split(kernel.short_name, maxsplit=1)[0]
+        same = 0
+        for one, marker in zip(around.ranges, kernel.levels, strict=False):
+            if one.marker != marker:
+                break
+            same += 1
+        last = [one.marker.name for one in around.ranges[same:]]
+        coming = [one.name for one in kernel.levels[same:]]
+        # All alike, and the kernel ran before; or the same operator under another number of autograd's.
+        if last == coming and (coming or family in around.families):
+            same = min(same, _repeated(kernel.levels))
+        if last or coming or same < len(kernel.levels):
+            around.families = set()
+        around.families.add(family)
+        del around.ranges[same:]
+        for marker in kernel.levels[same:]:
+            begun = Range(marker, thread, at, at)
+            around.ranges.append(begun)
+            self.ranges.append(begun)
+        for one in around.ranges:
+            one.end_ns = at + _LAST_NS
+        return thread
+
+    def rows(self) -> list[Row]:
+        """Rows of table `thread`."""
+        return [
+            {"thread": number, "pid": "", "tid": "" if tid is None else str(tid), "kind": "thread"}
+            for tid, number in self.of.items()
+        ]
+
+
+def _repeated(levels: tuple[Marker, ...]) -> int:
+    """The level at which a call begins again: the innermost function, or operator where there is none."""
+    calls = [level for level, marker in enumerate(levels) if marker.sort == "call"]
+    return calls[-1] if calls else max(len(levels) - 1, 0)
