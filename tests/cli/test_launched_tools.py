@@ -31,8 +31,10 @@ def test_a_run_writes_what_is_expected(
         PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
         **environment,
     )
-    assert (ran.code, ran.out, ran.err) == (7, "ran\n", "")
-    (found,) = (path.name for path in (tmp_path / "out").iterdir())
+    assert (ran.code, ran.out) == (7, "ran\n")
+    (path,) = (tmp_path / "out").iterdir()
+    found = path.name
+    assert ran.err == f"stepscope launch: wrote {path}\n"
     assert found.startswith("rank0.")
     assert found.endswith(ending)
 

@@ -5,19 +5,31 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import click
 
-from stepscope.cli.choices import recorded_ranks_option
+from stepscope.cli.choices import recorded_ranks_option, typed_sources
 from stepscope.cli.say import put, say
+from stepscope.cli.typed_name import typed_name
 from stepscope.floor.chosen_ranks import may_be_chosen
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.ranks import process_from
+from stepscope.launch.become import become, warn
 from stepscope.launch.finish import raw_results
-from stepscope.launch.run import Asked, become, dry_line, executable_of, launch, warn
+from stepscope.launch.preflight import executable_of
+from stepscope.launch.run import (
+    LONGEST_END_S,
+    Asked,
+    Launched,
+    about_process,
+    dry_line,
+    launch,
+)
+from stepscope.launch.supervise import end_as
 from stepscope.launch.tool import Capture
 from stepscope.launch.tools import TOOLS
 
@@ -106,7 +118,21 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
 @click.option(
     "--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="Record for so long."
 )
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=LONGEST_END_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the profiler may take to write its files after COMMAND has ended.",
+)
+@click.option(
+    "--stats", is_flag=True, help="Show what took the device's time, on the lowest of these ranks."
+)
 @click.option("--dry-run", is_flag=True, help="Print what this process would run, and run nothing.")
+@click.option(
+    "--print-rank", is_flag=True, help="Print which process this is and whether it is profiled."
+)
 @click.option(
     "--query-metrics",
     is_flag=True,
@@ -132,7 +158,10 @@ def command(
     nvtx: bool,
     delay: float | None,
     duration: float | None,
+    wait: float,
+    stats: bool,
     dry_run: bool,
+    print_rank: bool,
     query_metrics: bool,
     finalize: Path | None,
 ) -> None:
@@ -169,31 +198,65 @@ def command(
         metrics=metrics,
         # Which ones, only the processes look up that are to be profiled.
         kernels=() if earlier is None else (earlier,),
+        longest_end_s=wait,
     )
     # Refused in all processes alike, before any of them runs.
     asked.tool.check(asked.request(asked.folder / "rank"))
     if earlier is not None and may_be_chosen(ranks, process_from(os.environ)):
-        asked = replace(asked, kernels=_heaviest_kernels(earlier, top, to_run))
-    if dry_run:
-        put(f"{dry_line(asked)}\n")
+        try:
+            asked = replace(asked, kernels=_heaviest_kernels(earlier, top))
+        except StepScopeError as error:
+            if dry_run or print_rank:
+                raise
+            warn(f"the command runs unprofiled: {error.message}", error.hint)
+            become(to_run)
+    if dry_run or print_rank:
+        try:
+            put(f"{dry_line(asked) if dry_run else about_process(ranks)}\n")
+        except StepScopeError as error:
+            raise UsageError(error.message, hint=error.hint, slug=error.slug) from None
         return
-    if code := launch(asked):
+    launched = launch(asked)
+    if launched.speaks and launched.files and not launched.was_told_to_end:
+        _report(asked, launched, stats=stats)
+    if code := end_as(launched.status):
         raise click.exceptions.Exit(code)
 
 
-def _heaviest_kernels(source: str, top: int, to_run: tuple[str, ...]) -> tuple[str, ...]:
-    """Names from an earlier recording; where it cannot be read, this process becomes the command."""
+def _heaviest_kernels(source: str, top: int) -> tuple[str, ...]:
+    """Names from an earlier recording."""
     from stepscope.api.heaviest_kernels import heaviest_kernels
     from stepscope.api.several import check_one_job
     from stepscope.api.trace import open_trace
 
+    with open_trace(source) as trace:
+        check_one_job(trace)
+        return heaviest_kernels(trace, top=top, source=source)
+
+
+def _report(asked: Asked, launched: Launched, *, stats: bool) -> None:
+    """What the lowest of the chosen ranks prints at the end: where the files are, and how to read them."""
+    say(f"stepscope launch: wrote {', '.join(map(str, launched.files))}")
+    if not asked.tool.reads:
+        return
+    if stats:
+        _show(launched.files)
+    say(f"To read what all ranks wrote: {typed_name()} summary {shlex.quote(str(asked.folder))}")
+
+
+def _show(files: Sequence[Path]) -> None:
+    """The table of device work of this rank's own files."""
+    from stepscope.api.trace import open_trace
+    from stepscope.cli.output import put_answer
+    from stepscope.report.text import MOST_ROWS
+
+    sources = [str(path) for path in files]
     try:
-        with open_trace(source) as trace:
-            check_one_job(trace)
-            return heaviest_kernels(trace, top=top, source=source)
+        with open_trace(*files) as trace:
+            put_answer(trace.ask("gpu-summary"), most=MOST_ROWS, source=typed_sources(sources))
     except StepScopeError as error:
-        warn(f"the command runs unprofiled: {error.message}", error.hint)
-        become(to_run)
+        # The job has done its work: that we cannot show it is no failure of the job.
+        say(f"stepscope: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
 
 
 def _finalize(folder: Path) -> None:

@@ -32,6 +32,7 @@ COMMANDS = {
     "demo": "demo",
     "record": "record",
     "launch": "launch",
+    "doctor": "doctor",
     "plan": "plan",
     "trigger": "trigger",
     "timeline-chart": "timeline_chart",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepscope.floor.errors import StepScopeError
-from stepscope.launch.run import executable_of
+from stepscope.launch.preflight import executable_of
 from stepscope.launch.tools import TOOLS
 
 ERRORS = {

@@ -165,5 +165,4 @@ def tool_line(tool: Tool, executable: str, request: Request, command: Sequence[s
     environment = tool.environment(request)
     if tool.way in ("inside", "record"):
         return Line(tuple(command), environment)
-    own = [executable, *tool.arguments(request)]
-    return Line((*own, *command) if tool.way == "around" else tuple(own), environment)
+    return Line((executable, *tool.arguments(request), *command), environment)

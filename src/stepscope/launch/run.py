@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn
 
-from stepscope.floor.chosen_ranks import chosen
+from stepscope.floor.chosen_ranks import chosen, may_be_chosen
 from stepscope.floor.errors import StepScopeError
-from stepscope.floor.quoting import printable_lines
 from stepscope.floor.ranks import Process, process_from
+from stepscope.launch.become import become, original_environment, warn
+from stepscope.launch.divert import Diverted
 from stepscope.launch.line import Line, capture_of, recorded_command, tool_line
+from stepscope.launch.outcome import outcome
 from stepscope.launch.output import own_stem, stem_name
+from stepscope.launch.preflight import (
+    executable_of,
+    lacks_space,
+    problems,
+    this_node,
+    version_of,
+)
+from stepscope.launch.supervise import Supervisor
 from stepscope.launch.tool import Capture, Request, Tool
 
-ERRORS = {
-    "no-tool": (
-        "The tool is not on the PATH of this process. Inside a container, or in a step of a job, the PATH may be another "
-        "than in your shell: load its module there, or name its folder in PATH."
-    ),
-}
-
-NOT_FOUND = 127
-NOT_EXECUTABLE = 126
-_VERSION = re.compile(r"\b(\d+)\.(\d+)(?:\.(\d+))?")
-_LONGEST_ANSWER_S = 60
+LONGEST_END_S = 600.0
+"""That a tool may take to write its files after the command has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +42,7 @@ class Asked:
         folder: where the output goes.
         command: what the user runs.
         capture: how a script starts and stops the tool; None: as the tool has it.
+        longest_end_s: how long the tool may take to write its files after the command has ended.
         others: as in `Request`.
     """
 
@@ -60,12 +59,13 @@ class Asked:
     nvtx: bool = False
     kernels: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    longest_end_s: float = LONGEST_END_S
 
     def request(self, stem: Path, version: tuple[int, ...] = ()) -> Request:
         """What this asks of the tool in one process."""
         capture = None
         if self.steps is not None and self.tool.way != "record":
-            capture = capture_of(self.tool, self.capture, has_nvidia=has_nvidia_driver())
+            capture = capture_of(self.tool, self.capture, has_nvidia=this_node().has_nvidia)
         return Request(
             stem=stem,
             version=version,
@@ -80,52 +80,26 @@ class Asked:
             metrics=self.metrics,
         )
 
-    def line(self, executable: str, request: Request) -> Line:
-        """What a chosen process runs."""
-        command = recorded_command(self.tool, request, self.command, self.folder)
-        return tool_line(self.tool, executable, request, command)
+    def recorded(self, request: Request) -> list[str]:
+        """The command as a chosen process runs it, under `stepscope record` where that marks its steps."""
+        return recorded_command(self.tool, request, self.command, self.folder)
 
 
-def has_nvidia_driver() -> bool:
-    """Whether this node has NVIDIA's driver."""
-    return Path("/proc/driver/nvidia/version").exists()
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """What came of it in a process that was chosen.
 
-
-def executable_of(tool: Tool, path: str | None = None) -> str:
-    """The tool's executable; empty for one that has none.
-
-    Raises:
-        StepScopeError: none is on the PATH.
+    Args:
+        status: the command's wait status.
+        files: what the tool wrote, complete.
+        speaks: this is the lowest of the chosen ranks, which reports for all.
+        was_told_to_end: a signal asked the job to end.
     """
-    for name in tool.executables:
-        if found := shutil.which(name, path=path):
-            return found
-    if not tool.executables:
-        return ""
-    names = " or ".join(tool.executables)
-    raise StepScopeError(
-        f"{names} is not on the PATH of this process on {os.uname().nodename}",
-        hint="load its module inside the job, or add its folder to PATH",
-        slug="no-tool",
-    )
 
-
-def version_of(tool: Tool, executable: str) -> tuple[int, ...]:
-    """The version that the tool prints; empty where it prints none."""
-    if not executable:
-        return ()
-    try:
-        done = subprocess.run(  # noqa: S603 - the user's own tool
-            [executable, *tool.version_arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=_LONGEST_ANSWER_S,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    found = _VERSION.search((done.stdout + done.stderr).decode("utf-8", "replace"))
-    return tuple(int(part) for part in found.groups() if part) if found else ()
+    status: int
+    files: tuple[Path, ...]
+    speaks: bool
+    was_told_to_end: bool
 
 
 def dry_line(asked: Asked) -> str:
@@ -142,81 +116,137 @@ def dry_line(asked: Asked) -> str:
     except StepScopeError:
         executable = asked.tool.executables[0]
     stem = asked.folder / stem_name(process, os.environ)
-    return asked.line(executable, asked.request(stem, version_of(asked.tool, executable))).typed()
+    request = asked.request(stem, version_of(asked.tool, executable))
+    command = asked.recorded(request)
+    if asked.tool.way == "record":
+        return Line(tuple(command), {}).typed()
+    return tool_line(asked.tool, executable, request, command).typed()
 
 
-def launch(asked: Asked) -> int:  # noqa: RET503 - `become` does not return
-    """Runs the command, under the tool where this process is chosen; returns the exit code.
+def about_process(ranks: str | None) -> str:
+    """What is known of this process, and whether it is chosen, in one line.
 
-    Where this process is not chosen, or cannot be profiled, it becomes the command and does not return.
+    Raises:
+        StepScopeError: it cannot be told.
     """
+    process = process_from(os.environ)
+    numbers = [f"rank {process.rank} of {process.world_size}"]
+    if process.local_rank is not None:
+        size = "" if process.local_world_size is None else f" of {process.local_world_size}"
+        numbers.append(f"local rank {process.local_rank}{size}")
+    if process.node is not None:
+        numbers.append(f"node {process.node}")
+    whether = "profiled" if chosen(ranks, process) else "not profiled"
+    by = "no launcher" if process.rule == "single" else process.rule
+    return f"{', '.join(numbers)} on {process.host}, by {by}: {whether}"
+
+
+def launch(asked: Asked) -> Launched:  # noqa: RET503 - `become` does not return
+    """Runs the command under the tool, where this process is chosen.
+
+    Where it is not chosen, or cannot be profiled, it becomes the command and does not return.
+    """
+    if shutil.which(asked.command[0]) is None:
+        become(asked.command)  # as a shell would report it
     process = process_from(os.environ)
     try:
         if not chosen(asked.ranks, process):
             become(asked.command)
     except StepScopeError as error:
         if process.rank == 0:
-            warn(f"{error.message}. The command runs unprofiled", error.hint)
+            warn(f"{error.message}; the command runs unprofiled", error.hint)
         become(asked.command)
     try:
-        return _profiled(asked, process)
+        if asked.tool.way == "record":
+            become(asked.recorded(asked.request(asked.folder / "rank")))
+        with own_stem(asked.folder, stem_name(process, os.environ)) as stem:
+            launched = _profiled(asked, process, stem)
+        if launched is not None:
+            return launched
     except StepScopeError as error:
         warn(f"rank {process.rank} runs unprofiled: {error.message}", error.hint)
     except OSError as error:
-        warn(f"rank {process.rank} runs unprofiled: {error.strerror or error} ({error.filename})")
+        warn(f"rank {process.rank} runs unprofiled: {error.filename}: {error.strerror or error}")
     become(asked.command)
 
 
-def _profiled(asked: Asked, process: Process) -> int:
-    executable = executable_of(asked.tool)
-    version = version_of(asked.tool, executable)
-    with own_stem(asked.folder, stem_name(process, os.environ)) as stem:
-        line = asked.line(executable, asked.request(stem, version))
-        if asked.tool.way == "record":
-            become(line.words, line.environment)
-        done = subprocess.run(  # noqa: S603 - what the user asked for
-            line.words, env={**original_environment(), **line.environment}, check=False
+def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
+    """Runs the command under the tool; None where it was not started, and no tool starts it any more."""
+    tool = asked.tool
+    executable = executable_of(tool)
+    version = version_of(tool, executable)
+    request = asked.request(stem, version)
+    command = asked.recorded(request)
+    for one in problems(tool, version, asked.folder, asked.command, this_node()):
+        if one.severity != "note":
+            warn(f"rank {process.rank}: {one.what}", one.cure)
+    started_s = time.monotonic()
+    supervisor = Supervisor(
+        asked.longest_end_s, lambda words: warn(f"rank {process.rank}: {tool.name} {words}")
+    )
+    try:
+        with _temporary(tool, stem) as variables:
+            if tool.way == "inside":
+                line = tool_line(tool, executable, request, command)
+                output = Diverted(tool.prefixes, stem.with_name(f"{stem.name}.{tool.name}.txt"))
+                ended = supervisor.run_diverted(line.words, _environment(line, variables), output)
+            else:
+                line = tool_line(tool, executable, request, supervisor.starter(command))
+                ended = supervisor.run(line, _environment(line, variables))
+    finally:
+        supervisor.release()
+    if not ended.was_started:
+        if ended.told_to_end is not None:
+            return Launched(ended.told_to_end, (), speaks=False, was_told_to_end=True)
+        why = ended.tool or "ended, or hung,"
+        warn(
+            f"rank {process.rank} runs unprofiled: {tool.name} {why} before it started the command"
         )
-        _check(asked.tool, executable, stem)
-        return done.returncode
+        return None
+    status = ended.command
+    if status is None:
+        status = 1 << 8
+        warn(f"rank {process.rank}: how the command ended cannot be told: its parent was killed")
+    left = outcome(
+        tool, executable, request, ended=ended.tool, lasted_s=time.monotonic() - started_s
+    )
+    for words in left.wrong:
+        warn(f"rank {process.rank}: {words}")
+    return Launched(
+        status,
+        left.files,
+        speaks=_is_lowest(asked.ranks, process),
+        was_told_to_end=ended.told_to_end is not None,
+    )
 
 
-def _check(tool: Tool, executable: str, stem: Path) -> None:
-    """Warns of what the tool should have written and has not."""
-    for kind in tool.written:
-        found = kind.found(stem)
-        if not found and kind.required:
-            warn(f"{tool.name} has written no {stem.name}{kind.patterns[0].replace('{stem}', '')}")
-        for path in found:
-            if lacks := kind.lacks(path, executable):
-                warn(f"{path} is incomplete: {lacks}")
+def _environment(line: Line, variables: Mapping[str, str]) -> dict[str, str]:
+    return {**original_environment(), **line.environment, **variables}
 
 
-def become(command: Sequence[str], environment: Mapping[str, str] | None = None) -> NoReturn:
-    """Makes this process the command: same process, environment, files, and signals as a shell would start it with."""
-    # Python ignores these, and ignored signals stay ignored.
-    for name in ("SIGPIPE", "SIGXFSZ"):
-        signal.signal(getattr(signal, name), signal.SIG_DFL)
+@contextmanager
+def _temporary(tool: Tool, stem: Path) -> Iterator[dict[str, str]]:
+    """Gives the variable that names a folder for temporary files, where the node's own will not do."""
+    if "temporary-space" not in tool.needs or not lacks_space(this_node().temporary):
+        yield {}
+        return
+    folder = stem.with_name(f".{stem.name}.tmp")
+    folder.mkdir()
     try:
-        os.execvpe(command[0], list(command), {**original_environment(), **(environment or {})})  # noqa: S606
-    except OSError as error:
-        warn(f"{command[0]}: {error.strerror}")
-        sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)
+        yield {"TMPDIR": str(folder)}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def original_environment() -> dict[str, str]:
-    """The environment that this process was started with: Python adds LC_CTYPE where the locale is C."""
-    environment = dict(os.environ)
-    try:
-        given = Path("/proc/self/environ").read_bytes()
-    except OSError:
-        return environment
-    if not any(one.startswith(b"LC_CTYPE=") for one in given.split(b"\0")):
-        environment.pop("LC_CTYPE", None)
-    return environment
-
-
-def warn(message: str, hint: str = "") -> None:
-    """One warning on stderr; the job goes on."""
-    more = f"; {hint}" if hint else ""
-    os.write(2, f"stepscope launch: {printable_lines(message + more)}\n".encode("utf-8", "replace"))
+def _is_lowest(ranks: str | None, process: Process) -> bool:
+    """Whether no lower rank is chosen, as far as ranks lie on nodes as this one does: in blocks, or in turn."""
+    size = process.local_world_size
+    for rank in range(process.rank):
+        local_rank = node = None
+        if size and process.local_rank == process.rank % size:
+            node, local_rank = divmod(rank, size)
+        elif size and size <= process.world_size:
+            local_rank, node = divmod(rank, process.world_size // size)
+        if may_be_chosen(ranks, replace(process, rank=rank, local_rank=local_rank, node=node)):
+            return False
+    return True

@@ -23,7 +23,7 @@ ERRORS = {
 Capture = Literal["cuda-profiler", "nvtx", "itt", "roctx"]
 """How a running script starts and stops a tool."""
 
-Way = Literal["around", "beside", "inside", "record"]
+Way = Literal["around", "inside", "record"]
 
 Need = Literal["gpu-counters", "perf-events", "temporary-space", "one-cupti"]
 
@@ -121,8 +121,8 @@ class Tool:
     Args:
         name: what `--tool` takes.
         about: what it records, in one line.
-        way: what starts what. `around`: the tool starts the command, its last argument. `beside`: the command
-            starts by itself and the tool is given its process (`{pid}` in an argument). `inside`: variables of the
+        way: what starts what. `around`: the tool starts the command, its last argument; what it really starts is
+            our starter, and the command below that, so it has to follow child processes. `inside`: variables of the
             environment switch it on in the command, which writes lines that start with one of `prefixes` to its output.
             `record`: it is `stepscope record`, which runs the command's script.
         executables: its names on the PATH, the first that is found counts.
@@ -139,7 +139,8 @@ class Tool:
         query_metrics: arguments that list the metrics it can record; empty where it cannot.
         finalize: gives arguments that finish a raw result later, on another machine, and none for one that is
             finished; None where the run finishes results.
-        prefixes: for `inside`, with what a line of its output starts; such lines go into `{stem}.{name}.txt`.
+        prefixes: for `inside`, with what a line of its output starts; such lines go into `{stem}.NAME.txt`.
+        nothing: why a run that went well may leave no file, in words.
         reads: the name of the format by which StepScope reads it; empty where it reads none of it.
     """
 
@@ -160,6 +161,7 @@ class Tool:
     query_metrics: tuple[str, ...] = ()
     finalize: Callable[[Path], list[str]] | None = None
     prefixes: tuple[bytes, ...] = ()
+    nothing: str = ""
     reads: str = ""
 
     def check(self, request: Request) -> None:

@@ -63,6 +63,7 @@ NCU = Tool(
     captures=("cuda-profiler", "nvtx"),
     needs=frozenset({"gpu-counters", "temporary-space", "one-cupti"}),
     oldest=(2020, 1),
+    nothing="no kernel ran that the filter lets through",
     query_metrics=("--query-metrics",),
     takes=frozenset({"kernels", "metrics"}),
 )

@@ -55,5 +55,6 @@ NVPROF = Tool(
     oldest=(8, 0),
     query_metrics=("--query-metrics",),
     takes=frozenset({"metrics"}),
+    nothing="no process of the command called CUDA",
     reads="nvprof",
 )

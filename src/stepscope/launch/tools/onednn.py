@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from stepscope.launch.tool import Request, Tool
+from pathlib import Path
+
+from stepscope.launch.tool import Request, Tool, Written
 
 _VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 _LEVELS = ("1", "2")
@@ -17,11 +19,16 @@ def _environment(request: Request) -> dict[str, str]:
     return dict.fromkeys(_VARIABLES, level)
 
 
+def _lacks(lines: Path, _executable: str) -> str:
+    return "" if lines.stat().st_size else "no primitive of oneDNN ran"
+
+
 ONEDNN = Tool(
     name="onednn",
     about="oneDNN verbose: each primitive that ran on the CPU, with shapes and time",
     way="inside",
     environment=_environment,
+    written=(Written(("{stem}.onednn.txt",), _lacks),),
     sets=_LEVELS,
     prefixes=(b"onednn_verbose,", b"dnnl_verbose,", b"mkldnn_verbose,"),
 )

@@ -1,0 +1,80 @@
+"""`stepscope doctor`: what `stepscope launch` would find on this node, tool by tool."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from stepscope.cli.say import put
+from stepscope.floor.errors import StepScopeError
+from stepscope.launch.preflight import (
+    Problem,
+    dotted,
+    executable_of,
+    problems,
+    this_node,
+    version_of,
+)
+from stepscope.launch.tools import TOOLS
+
+_WIDTH = 100
+_INDENT = 12
+
+
+@click.command(name="doctor", short_help="Looks whether this node lets profilers record.")
+@click.option(
+    "--tool", "names", type=click.Choice(list(TOOLS)), multiple=True, help="Only this profiler."
+)
+@click.option(
+    "-o",
+    "--out",
+    default="stepscope-out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder where the files would go (default stepscope-out).",
+)
+def command(names: tuple[str, ...], out: Path) -> None:
+    """Looks whether this node lets profilers record, and names the cure where it does not.
+
+    Run it where the job runs, inside the same container and batch step: the PATH, the disks and what is
+    allowed may be others there. Exit code 1 when a profiler that was found, or that --tool names, would
+    record nothing.
+    """
+    is_well = True
+    for tool in TOOLS.values():
+        if names and tool.name not in names:
+            continue
+        try:
+            executable = executable_of(tool)
+        except StepScopeError as error:
+            is_well = is_well and not names
+            put(_row(tool.name, "–", f"not on the PATH on {os.uname().nodename}"))
+            if names:
+                put(_lines(Problem("failure", error.message, error.hint)))
+            continue
+        version = version_of(tool, executable)
+        put(_row(tool.name, dotted(version) or "–", executable or "needs no program of its own"))
+        for problem in problems(tool, version, out.absolute(), (), this_node()):
+            is_well = is_well and problem.severity != "failure"
+            put(_lines(problem))
+    if not is_well:
+        raise click.exceptions.Exit(1)
+
+
+def _row(name: str, version: str, place: str) -> str:
+    return f"{name:<{_INDENT}}{version:<10}  {place}\n"
+
+
+def _lines(problem: Problem) -> str:
+    return "".join(f"{' ' * _INDENT}{line}\n" for line in _wrapped(problem))
+
+
+def _wrapped(problem: Problem) -> Iterator[str]:
+    more = f"; {problem.cure}" if problem.cure else ""
+    yield from textwrap.wrap(
+        f"{problem.severity}: {problem.what}{more}", _WIDTH - _INDENT, break_on_hyphens=False
+    )

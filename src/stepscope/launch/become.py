@@ -1,0 +1,43 @@
+"""Becoming the command: this process goes on as what the user wanted to run, as if we had never been there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from stepscope.floor.quoting import printable_lines
+from stepscope.launch.started import IGNORED_BY_PYTHON, NOT_EXECUTABLE, NOT_FOUND
+
+
+def become(command: Sequence[str], environment: Mapping[str, str] | None = None) -> NoReturn:
+    """Makes this process the command: same process, environment, files, and signals as a shell would start it with."""
+    for number in IGNORED_BY_PYTHON:  # and ignored signals stay ignored
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvpe(command[0], list(command), {**original_environment(), **(environment or {})})  # noqa: S606
+    except OSError as error:
+        warn(f"{command[0]}: {error.strerror}")
+        sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)
+
+
+def original_environment() -> dict[str, str]:
+    """The environment that this process was started with: Python adds LC_CTYPE where the locale is C."""
+    environment = dict(os.environ)
+    try:
+        given = Path("/proc/self/environ").read_bytes()
+    except OSError:
+        return environment
+    if not any(one.startswith(b"LC_CTYPE=") for one in given.split(b"\0")):
+        environment.pop("LC_CTYPE", None)
+    return environment
+
+
+def warn(message: str, hint: str = "") -> None:
+    """One line on stderr, at once; the job goes on."""
+    more = f"; {hint}" if hint else ""
+    text = f"stepscope launch: {printable_lines(message + more)}\n"
+    os.write(2, text.encode("utf-8", "replace"))

@@ -1,0 +1,153 @@
+"""Taking a tool's lines out of a command's standard output, and passing on all else as it comes."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import termios
+import threading
+import tty
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+_STDOUT = 1
+_PIECE = 1 << 16
+_HOLD_S = 0.02
+"""How long the last bytes are held back where a line of the tool may start with them."""
+_SILENCE_S = 1.0
+"""After which nothing more is expected of what the command left running with its output open."""
+
+
+class Sieve:
+    """Parts a stream into the lines of a tool and the rest, byte by byte the same.
+
+    A line of the tool starts with one of `prefixes`, wherever that stands, since the command may have written
+    half a line before, and it ends with its line end.
+    """
+
+    def __init__(self, prefixes: Sequence[bytes]) -> None:
+        self._prefixes = prefixes
+        self._held = b""
+        self._inside = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether bytes are held back, because a line of the tool may start with them."""
+        return bool(self._held)
+
+    def part(self, data: bytes) -> tuple[bytes, bytes]:
+        """The next bytes as those of the command and those of the tool."""
+        data, self._held = self._held + data, b""
+        ours, theirs = [], []
+        while data:
+            if self._inside:
+                line, end, data = data.partition(b"\n")
+                theirs.append(line + end)
+                self._inside = not end
+                continue
+            places = [place for prefix in self._prefixes if (place := data.find(prefix)) >= 0]
+            if places:
+                ours.append(data[: min(places)])
+                data, self._inside = data[min(places) :], True
+                continue
+            kept = len(data) - self._possible(data)
+            ours.append(data[:kept])
+            self._held, data = data[kept:], b""
+        return b"".join(ours), b"".join(theirs)
+
+    def let_go(self) -> bytes:
+        """What was held back, since nothing came that makes a line of the tool of it."""
+        held, self._held = self._held, b""
+        return held
+
+    def _possible(self, data: bytes) -> int:
+        """How many of the last bytes may be the start of a prefix."""
+        return max(
+            size
+            for prefix in self._prefixes
+            for size in range(len(prefix))
+            if data.endswith(prefix[:size])
+        )
+
+
+class Diverted:
+    """A standard output for a command, whose tool's lines go into a file.
+
+    Args:
+        prefixes: with what these lines start.
+        target: the file; made anew.
+
+    Raises:
+        OSError: the file cannot be made.
+    """
+
+    def __init__(self, prefixes: Sequence[bytes], target: Path) -> None:
+        self._file: BinaryIO = target.open("xb", buffering=0)
+        self._sieve = Sieve(prefixes)
+        self._is_terminal = os.isatty(_STDOUT)
+        self._from, self.to = _terminal() if self._is_terminal else os.pipe()
+        """`to` is the descriptor that the command writes to."""
+        self._thread = threading.Thread(target=self._pump, name="stepscope-output", daemon=True)
+        self._ended, self._end = os.pipe()
+
+    def start(self) -> None:
+        """When the command has its descriptor."""
+        os.close(self.to)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """When the command has ended: what it wrote is passed on, also by what it left running for a while."""
+        os.close(self._end)
+        self._thread.join()
+        self._file.close()
+
+    def _pump(self) -> None:
+        waiting, ended = [self._from, self._ended], False
+        while True:
+            limit = _HOLD_S if self._sieve.holds else _SILENCE_S if ended else None
+            ready = select.select(waiting, [], [], limit)[0]
+            if self._ended in ready:
+                waiting, ended = [self._from], True
+            if self._from not in ready:
+                if self._sieve.holds:
+                    self._write(self._sieve.let_go(), b"")
+                elif not ready and ended:
+                    break
+                continue
+            try:
+                data = os.read(self._from, _PIECE)
+            except OSError:  # nobody has the terminal open any more
+                data = b""
+            if not data:
+                break
+            if not self._write(*self._sieve.part(data)):
+                break
+        self._write(self._sieve.let_go(), b"")
+        os.close(self._from)
+
+    def _write(self, ours: bytes, theirs: bytes) -> bool:
+        """Whether our own output still takes what is written; if not, the command's must not either."""
+        if theirs:
+            with contextlib.suppress(
+                OSError
+            ):  # a full disk costs the tool's lines, not the command's
+                self._file.write(theirs)
+        try:
+            while ours:
+                ours = ours[os.write(_STDOUT, ours) :]
+        except OSError:
+            return False
+        return True
+
+
+def _terminal() -> tuple[int, int]:
+    """A terminal of the same size that changes nothing that is written to it: what reads from it, and itself."""
+    reading, writing = os.openpty()
+    tty.setraw(writing)
+    with contextlib.suppress(OSError):
+        size = fcntl.ioctl(_STDOUT, termios.TIOCGWINSZ, bytes(8))
+        fcntl.ioctl(writing, termios.TIOCSWINSZ, size)
+    return reading, writing

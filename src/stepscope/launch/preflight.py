@@ -1,0 +1,260 @@
+"""What would keep a tool from recording on this node, found out before the command starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from stepscope.floor.errors import StepScopeError
+from stepscope.launch.tool import Need, Tool
+
+ERRORS = {
+    "no-tool": (
+        "The tool is not on the PATH of this process. Inside a container, or in a step of a job, the PATH may be another "
+        "than in your shell: load its module there, or name its folder in PATH."
+    ),
+}
+
+SPACE_WANTED = 1 << 30
+"""Bytes that should be free where reports and their temporary files go: those of a few steps take less."""
+_VERSION = re.compile(r"\b(\d+)\.(\d+)(?:\.(\d+))?")
+_LONGEST_ANSWER_S = 60
+_PARANOID_SAMPLING = 2
+_LONGEST_SCRIPT = 1 << 20
+
+Severity = Literal["note", "warning", "failure"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that keeps a tool from recording, or may.
+
+    Args:
+        severity: `failure`: it will record nothing; `warning`: it will probably lack something; `note`: worth knowing.
+        what: in one line.
+        cure: what to do, in one line.
+    """
+
+    severity: Severity
+    what: str
+    cure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Where this node says what is allowed, and in which environment the command would run."""
+
+    environment: Mapping[str, str]
+    proc: Path = Path("/proc")
+    is_root: bool = False
+
+    @property
+    def has_nvidia(self) -> bool:
+        """Whether NVIDIA's driver is loaded."""
+        return (self.proc / "driver/nvidia/version").exists()
+
+    @property
+    def temporary(self) -> Path:
+        """The folder for temporary files, as programs in other languages find it."""
+        return Path(self.environment.get("TMPDIR") or "/tmp")  # noqa: S108 - it is only looked at
+
+
+def this_node() -> Node:
+    """The node and environment of this process."""
+    return Node(os.environ, is_root=os.geteuid() == 0)
+
+
+def executable_of(tool: Tool) -> str:
+    """The tool's executable on the PATH; empty for a tool that needs none.
+
+    Raises:
+        StepScopeError: there is none.
+    """
+    for name in tool.executables:
+        if found := shutil.which(name):
+            return found
+    if not tool.executables:
+        return ""
+    raise StepScopeError(
+        f"{' or '.join(tool.executables)} is not on the PATH of this process on {os.uname().nodename}",
+        hint="load its module inside the job, or add its folder to PATH; "
+        f"`stepscope doctor --tool {tool.name}` looks again",
+        slug="no-tool",
+    )
+
+
+def version_of(tool: Tool, executable: str) -> tuple[int, ...]:
+    """The version that the tool prints; empty where it prints none."""
+    if not executable:
+        return ()
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own tool
+            [executable, *tool.version_arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_LONGEST_ANSWER_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    found = _VERSION.search((done.stdout + done.stderr).decode("utf-8", "replace"))
+    return tuple(int(part) for part in found.groups() if part) if found else ()
+
+
+def problems(
+    tool: Tool, version: tuple[int, ...], folder: Path, command: tuple[str, ...], node: Node
+) -> list[Problem]:
+    """What keeps a tool that was found from recording, or may, the worst first.
+
+    Args:
+        version: of the tool; empty where it is not known.
+        folder: where its files are to go.
+        command: what is to run; empty where that is not known.
+    """
+    found = [*_too_old(tool, version), *_output(folder)]
+    for need in sorted(tool.needs):
+        found += _NEEDS[need](node, command)
+    if tool.needs & {"one-cupti", "gpu-counters"} and not node.has_nvidia:
+        found.append(
+            Problem("note", "this node has no NVIDIA driver, so no CUDA activity is recorded")
+        )
+    order = ("failure", "warning", "note")
+    return sorted(found, key=lambda one: order.index(one.severity))
+
+
+def _too_old(tool: Tool, version: tuple[int, ...]) -> Iterator[Problem]:
+    if version and version < tool.oldest:
+        yield Problem(
+            "warning",
+            f"{tool.name} {dotted(version)} is older than {dotted(tool.oldest)}, from which on its options are known",
+            "if it refuses one, load a newer module",
+        )
+
+
+def dotted(version: tuple[int, ...]) -> str:
+    """A version as it is written."""
+    return ".".join(map(str, version))
+
+
+def _output(folder: Path) -> Iterator[Problem]:
+    place = _existing(folder)
+    if not os.access(place, os.W_OK | os.X_OK):
+        yield Problem("failure", f"{place} cannot be written", "name another folder with -o")
+    elif (space := _free(place)) < SPACE_WANTED:
+        yield Problem(
+            "warning", f"only {_mib(space)} are free in {place}", "name another folder with -o"
+        )
+
+
+def _temporary_space(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
+    if why := lacks_space(node.temporary):
+        yield Problem(
+            "warning",
+            f"the folder for temporary files, {node.temporary}, {why}",
+            "stepscope launch uses one beside the output; TMPDIR names another",
+        )
+
+
+def lacks_space(folder: Path) -> str:
+    """Why temporary files should not go into this folder; empty where they can."""
+    if not folder.is_dir():
+        return "does not exist"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return "cannot be written"
+    space = _free(folder)
+    return "" if space >= SPACE_WANTED else f"has only {_mib(space)} free"
+
+
+def _gpu_counters(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
+    try:
+        settings = (node.proc / "driver/nvidia/params").read_text(encoding="utf-8")
+    except OSError:
+        return
+    if re.search(r"^RmProfilingAdminOnly:\s*1", settings, re.MULTILINE) and not node.is_root:
+        yield Problem(
+            "failure",
+            "only administrators may read the GPU's counters on this node (ERR_NVGPUCTRPERM)",
+            "ask for `options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, and the driver "
+            "loaded again; some centres have a constraint or queue for it",
+        )
+
+
+def _perf_events(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
+    try:
+        level = int((node.proc / "sys/kernel/perf_event_paranoid").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        yield Problem("warning", "this kernel has no perf events")
+        return
+    if level > _PARANOID_SAMPLING and not node.is_root:
+        yield Problem(
+            "failure",
+            f"this node does not let users sample their own programs (kernel.perf_event_paranoid is {level})",
+            "ask for `sysctl kernel.perf_event_paranoid=2`, or a queue that has it",
+        )
+
+
+_OTHERS = {
+    "NSYS_PROFILING_SESSION_ID": "Nsight Systems already records this process",
+    "CUDA_INJECTION64_PATH": "another profiler is injected into CUDA (CUDA_INJECTION64_PATH)",
+    "KINETO_USE_DAEMON": "torch's profiler may be started from outside (KINETO_USE_DAEMON)",
+    "KINETO_CONFIG": "torch's profiler is configured from outside (KINETO_CONFIG)",
+    "VLLM_TORCH_PROFILER_DIR": "vLLM may start torch's profiler (VLLM_TORCH_PROFILER_DIR)",
+    "SGLANG_TORCH_PROFILER_DIR": "SGLang may start torch's profiler (SGLANG_TORCH_PROFILER_DIR)",
+    "TLLM_TORCH_PROFILE_TRACE": "TensorRT-LLM may start torch's profiler (TLLM_TORCH_PROFILE_TRACE)",
+}
+"""Variables by which another user of CUPTI is known, which takes one at a time."""
+
+
+def _one_cupti(node: Node, command: tuple[str, ...]) -> Iterator[Problem]:
+    found = [words for name, words in _OTHERS.items() if node.environment.get(name)]
+    found += [
+        f"{word} names torch.profiler"
+        for word in command
+        if word.endswith(".py") and _profiles(Path(word))
+    ]
+    for words in found:
+        yield Problem(
+            "warning",
+            f"{words}, and CUDA lets one profiler record at a time (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)",
+            "switch one of the two off",
+        )
+
+
+def _profiles(script: Path) -> bool:
+    """Whether a script names torch's profiler outside of its comments."""
+    try:
+        with script.open("rb") as file:
+            text = file.read(_LONGEST_SCRIPT)
+    except OSError:
+        return False
+    return re.search(rb"^[^#\n]*\btorch\.profiler\b", text, re.MULTILINE) is not None
+
+
+_NEEDS: dict[Need, Callable[[Node, tuple[str, ...]], Iterator[Problem]]] = {
+    "gpu-counters": _gpu_counters,
+    "perf-events": _perf_events,
+    "temporary-space": _temporary_space,
+    "one-cupti": _one_cupti,
+}
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest above it that exists, in which it would be made."""
+    return next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+
+
+def _free(folder: Path) -> int:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0
+
+
+def _mib(size: int) -> str:
+    return f"{size >> 20} MiB"

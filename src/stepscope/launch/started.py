@@ -1,0 +1,135 @@
+"""What a tool starts in place of the command: claims the right to run it, runs it, and keeps how it ended.
+
+Whether a tool that failed had already started the command decides whether it may be started again, and the
+exit code of a tool is not always that of what it ran (nvprof's is 9 for any failure). So this stands
+between: it runs the command only where it is the first to claim it, is its parent, and writes down the status
+that the kernel gave it.
+
+It is run by its path, isolated and without site-packages, so it imports nothing of ours. Arguments: the
+folder that it shares with the supervisor, the supervisor's process, and the command.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+CLAIM, STARTED, ENDED = "claim", "started", "ended"
+FORWARDED = frozenset(
+    {
+        signal.SIGHUP,
+        signal.SIGINT,
+        signal.SIGQUIT,
+        signal.SIGTERM,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+        signal.SIGALRM,
+        signal.SIGXCPU,
+    }
+)
+"""Signals with which a launcher, a batch system or a terminal speaks to a command."""
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+
+
+def claim(folder: Path) -> bool:
+    """Whether this process is the first to claim the command; no other one then runs it."""
+    try:
+        # A link is there at once, with its content, or not at all.
+        (folder / CLAIM).symlink_to(str(os.getpid()))
+    except OSError:
+        return False
+    return True
+
+
+def keep(folder: Path, name: str, text: str) -> None:
+    """Writes a file that is complete or absent."""
+    part = folder / f"{name}.part"
+    part.write_text(text, encoding="ascii")
+    part.replace(folder / name)
+
+
+def spawn(command: Sequence[str], environment: Mapping[str, str], **how: Any) -> int:
+    """Starts a command, found on the PATH, with the signals of a shell's child; returns its process.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    unignored: Any = {"setsigmask": [], "setsigdef": IGNORED_BY_PYTHON}
+    return os.posix_spawnp(command[0], list(command), environment, **unignored, **how)
+
+
+def is_typed(one: signal.struct_siginfo) -> bool:
+    """Whether a signal comes from the terminal, which sends it to all processes of its group."""
+    return one.si_code > 0
+
+
+def main(folder: Path, supervisor: int, command: list[str]) -> int:
+    """Runs the command if nobody else has claimed it; returns its exit code, as a shell numbers it."""
+    # Before there is a thread, so that it holds for all.
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED | {signal.SIGCHLD})
+    if not claim(folder):
+        return 0
+    try:
+        process = spawn(command, os.environ)
+    except OSError as error:
+        os.write(
+            2, f"stepscope launch: {command[0]}: {error.strerror}\n".encode("utf-8", "replace")
+        )
+        code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+        _tell(folder, supervisor, ENDED, str(code << 8))
+        return code
+    _tell(folder, supervisor, STARTED, f"{os.getpid()} {_ticks()} {process}")
+    threading.Thread(target=_end_with, args=(supervisor, process), daemon=True).start()
+    while True:
+        one = signal.sigwaitinfo(FORWARDED | {signal.SIGCHLD})
+        if one.si_signo == signal.SIGCHLD:
+            # Its number stays its own until its end is written down.
+            ended = os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is not None:
+                break
+        elif not is_typed(one):
+            os.kill(process, one.si_signo)
+    exited = ended.si_code == os.CLD_EXITED
+    status = ended.si_status << 8 if exited else ended.si_status
+    _tell(folder, supervisor, ENDED, str(status))
+    os.waitpid(process, 0)
+    return ended.si_status if exited else 128 + ended.si_status
+
+
+def _ticks() -> int:
+    """When this process was started, as /proc counts it; tells what was there before."""
+    text = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
+    return int(text[text.rindex(")") + 1 :].split()[19])
+
+
+def _tell(folder: Path, supervisor: int, name: str, text: str) -> None:
+    """Writes it down and wakes the supervisor, which looks; if it is gone, nobody does."""
+    try:
+        keep(folder, name, text)
+        os.kill(supervisor, signal.SIGCHLD)
+    except OSError:
+        pass
+
+
+def _end_with(supervisor: int, process: int) -> None:
+    """Ends the command when the supervisor was killed: that was meant for the command."""
+    try:
+        descriptor = os.pidfd_open(supervisor)
+    except ProcessLookupError:
+        pass
+    except (OSError, AttributeError):  # a kernel or a Python without
+        return
+    else:
+        select.select([descriptor], [], [])
+    os.kill(process, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]))

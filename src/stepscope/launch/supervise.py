@@ -1,0 +1,308 @@
+"""Running the command under a tool so that the job does not notice: once, to its end, with its own exit code.
+
+The process of the job stays, as supervisor, the one that the launcher knows: what the launcher signals it
+passes on to the command, and it ends as the command ended. The tool, and below it the starter and the
+command, have a process group of their own, so that a signal to the job's group arrives once; from a terminal
+they stay in its foreground group, where Ctrl-C reaches all of them anyway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+
+from stepscope.launch import processes, started
+from stepscope.launch.divert import Diverted
+from stepscope.launch.line import Line
+
+LONGEST_START_S = 300.0
+"""After which a tool that has not started the command is given up."""
+LONGEST_REMAINS_S = 30.0
+"""That the processes which a killed tool leaves behind may take to end."""
+_GRACE_S = 10.0
+_LOOK_AGAIN_S = 2.0
+_WAITED = started.FORWARDED | {signal.SIGCHLD}
+_ENDING = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM})
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How it ended.
+
+    Args:
+        command: the command's wait status; None where it was not started, or nobody could be told.
+        was_started: whether the command was started at all.
+        tool: how the tool ended, in words; empty where all was well.
+        told_to_end: the signal by which the job was told to end, if it was.
+    """
+
+    command: int | None
+    was_started: bool
+    tool: str
+    told_to_end: signal.Signals | None
+
+
+class Supervisor:
+    """One command under one tool.
+
+    Args:
+        longest_end_s: how long the tool may take to write its files after the command has ended.
+        say: warns.
+    """
+
+    def __init__(self, longest_end_s: float, say: Callable[[str], None]) -> None:
+        self._longest_end_s = longest_end_s
+        self._say = say
+        self._folder = Path(tempfile.mkdtemp(prefix="stepscope-launch-"))
+        self._mask: set[int | signal.Signals] = set()
+        self._tool = 0
+        self._tool_status: int | None = None
+        self._starter = 0
+        self._starter_ticks: int | None = None
+        self._command = 0
+        self._status: int | None = None
+        self._told_to_end: signal.Signals | None = None
+        self._early: list[signal.Signals] = []
+        """What came before the command was there to get it."""
+
+    def starter(self, command: Sequence[str]) -> list[str]:
+        """What the tool is to start in place of the command."""
+        return [
+            *(sys.executable, "-I", "-S", started.__file__),
+            *(str(self._folder), str(os.getpid()), *command),
+        ]
+
+    def run(self, line: Line, environment: dict[str, str]) -> Ended:
+        """Runs a line that starts our starter; returns when command and tool have ended.
+
+        Signals are blocked until `release`.
+
+        Raises:
+            OSError: the tool cannot be started.
+        """
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
+        processes.adopt(on=True)
+        self._tool = started.spawn(line.words, environment, **_group_of_its_own())
+        self._wait_for_start()
+        if self._starter or self._status is not None:
+            self._wait_for_command()
+        overdue = self._wait_for_tool()
+        was_started = self._starter != 0 or self._status is not None
+        how = _how(self._tool_status or 0)
+        if self._status is not None and self._tool_status in _passed_on(self._status):
+            how = ""
+        if overdue:
+            how = f"did not end within {self._longest_end_s:g} s of the command, and was ended"
+        return Ended(self._status, was_started, how, self._told_to_end)
+
+    def run_diverted(
+        self, command: Sequence[str], environment: dict[str, str], output: Diverted
+    ) -> Ended:
+        """Runs a command, below no tool, whose output is parted.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
+        moved = [(os.POSIX_SPAWN_DUP2, output.to, 1)]
+        self._command = started.spawn(
+            command, environment, file_actions=moved, **_group_of_its_own()
+        )
+        output.start()
+        while self._status is None:
+            self._wait(None)
+        output.finish()
+        return Ended(self._status, was_started=True, tool="", told_to_end=self._told_to_end)
+
+    def release(self) -> None:
+        """Makes this process an ordinary one again; what was signalled meanwhile is dropped."""
+        while signal.sigtimedwait(_WAITED, 0) is not None:
+            pass
+        processes.adopt(on=False)
+        rmtree(self._folder, ignore_errors=True)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+
+    def _wait_for_start(self) -> None:
+        """Until the command runs, or has ended, or is claimed here, so that no starter runs it any more."""
+        deadline = time.monotonic() + LONGEST_START_S
+        while not (self._starter or self._status is not None):
+            given_up = self._tool_status is not None or self._told_to_end is not None
+            if given_up or time.monotonic() > deadline:
+                if started.claim(self._folder) or not self._claimer_lives():
+                    return
+                deadline = time.monotonic() + _LOOK_AGAIN_S
+            self._wait(deadline)
+            self._look()
+
+    def _claimer_lives(self) -> bool:
+        """Whether the starter that has claimed the command is there, or has told that it started it."""
+        try:
+            claimer = int((self._folder / started.CLAIM).readlink().name)
+        except (OSError, ValueError):
+            return False
+        lives = processes.process(claimer) is not None
+        self._look()
+        return lives or self._starter != 0 or self._status is not None
+
+    def _wait_for_command(self) -> None:
+        warned = False
+        for what in self._early:
+            self._pass_on(what)
+        while self._status is None:
+            if self._tool_status and not warned:
+                warned = True
+                self._say(
+                    f"{_how(self._tool_status)} while the command runs, which goes on unprofiled"
+                )
+            if self._tool_status is not None and processes.process(self._command) is None:
+                # Nobody of ours is told how it ended, if its starter was killed and another has adopted it.
+                self._look()
+                return
+            self._wait(time.monotonic() + _LOOK_AGAIN_S if self._tool_status is not None else None)
+            self._look()
+
+    def _wait_for_tool(self) -> bool:
+        """Until the tool, and what was there before the command, has ended; whether it had to be ended."""
+        killed = self._tool_status is not None and os.WIFSIGNALED(self._tool_status)
+        unused = not self._starter and self._status is None
+        longest = min(self._longest_end_s, LONGEST_REMAINS_S) if killed else self._longest_end_s
+        deadline = time.monotonic() + (0.0 if unused else longest)
+        while (left := self._tools()) and time.monotonic() < deadline:
+            self._wait(deadline)
+        overdue = bool(left)
+        for what in (signal.SIGTERM, signal.SIGKILL):
+            deadline = time.monotonic() + _GRACE_S
+            processes.send([*left, *processes.below(*(one.pid for one in left))], what)
+            while (left := self._tools()) and time.monotonic() < deadline:
+                self._wait(deadline)
+        if self._told_to_end is not None:
+            # What the command left behind was told to end with its process group.
+            processes.send(processes.below(os.getpid()), self._told_to_end)
+        self._reap()
+        return overdue and not unused
+
+    def _tools(self) -> list[processes.Found]:
+        """The tool's processes: itself, the starter, and those of our children that are no younger than that.
+
+        Times have a grain of 10 ms, in which no Python starts and runs a command.
+        """
+        return [
+            one
+            for one in processes.below(os.getpid())
+            if one.pid in (self._tool, self._starter)
+            or (
+                one.parent == os.getpid()
+                and (self._starter_ticks is None or one.started <= self._starter_ticks)
+            )
+        ]
+
+    def _wait(self, deadline: float | None) -> None:
+        """Waits for a signal, and does what it asks."""
+        if deadline is None:
+            one: signal.struct_siginfo | None = signal.sigwaitinfo(_WAITED)
+        else:
+            one = signal.sigtimedwait(_WAITED, max(0.0, deadline - time.monotonic()))
+        if one is None:
+            return
+        if one.si_signo == signal.SIGCHLD:
+            self._reap()
+            return
+        what = signal.Signals(one.si_signo)
+        if what in _ENDING:
+            self._told_to_end = what
+        if not self._command:
+            self._early.append(what)
+        # From a terminal it reaches the command too, if that is in our group.
+        elif not (started.is_typed(one) and _group(self._command) == os.getpgrp()):
+            self._pass_on(what)
+
+    def _pass_on(self, what: signal.Signals) -> None:
+        self._look()
+        if self._status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._command, what)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                if pid == self._tool:
+                    self._tool_status = status
+                elif pid == self._command and self._status is None:
+                    self._status = status
+
+    def _look(self) -> None:
+        """Reads what the starter has written down."""
+        if not self._starter:
+            with contextlib.suppress(OSError, ValueError):
+                text = (self._folder / started.STARTED).read_text(encoding="ascii")
+                self._starter, self._starter_ticks, self._command = map(int, text.split())
+        if self._status is None:
+            with contextlib.suppress(OSError, ValueError):
+                self._status = int((self._folder / started.ENDED).read_text(encoding="ascii"))
+
+
+def end_as(status: int) -> int:
+    """Ends this process by the signal that ended the command; or returns its exit code."""
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return code
+    import resource
+
+    # The command has left its memory behind, if that was wanted.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+    return 128 - code
+
+
+def _how(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    if code == 0:
+        return ""
+    return (
+        f"ended with exit code {code}"
+        if code >= 0
+        else f"was ended by {signal.Signals(-code).name}"
+    )
+
+
+def _passed_on(status: int) -> tuple[int, ...]:
+    """The statuses of a tool that ends as the command did, whose parent gives a signal as a shell does."""
+    return (status, (128 + os.WTERMSIG(status)) << 8) if os.WIFSIGNALED(status) else (status,)
+
+
+def _group(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return -1
+
+
+def _group_of_its_own() -> dict[str, int]:
+    return {} if _on_terminal() else {"setpgroup": 0}
+
+
+def _on_terminal() -> bool:
+    """Whether this process is in the foreground of a terminal, whose keys are for the command."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

@@ -1,0 +1,107 @@
+"""What keeps a tool from recording is found, with its cure, on nodes made of a few files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepscope.launch import preflight
+from stepscope.launch.preflight import Node, problems, version_of
+from stepscope.launch.tool import Tool
+
+NEEDS = frozenset({"gpu-counters", "perf-events", "temporary-space", "one-cupti"})
+TOOL = Tool("tool", "records", "around", needs=NEEDS, oldest=(2020, 1))
+
+
+@pytest.fixture
+def node(tmp_path: Path):
+    """A node where all is well, but for what `files` in /proc and the environment say."""
+
+    def make(files: dict[str, str] | None = None, **variables: str) -> Node:
+        well = {
+            "driver/nvidia/version": "",
+            "driver/nvidia/params": "RmProfilingAdminOnly: 0\n",
+            "sys/kernel/perf_event_paranoid": "2\n",
+        }
+        for name, text in (well | (files or {})).items():
+            path = tmp_path / "proc" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return Node({"TMPDIR": str(tmp_path), **variables}, tmp_path / "proc")
+
+    return make
+
+
+def said(node: Node, folder: Path, *command: str, version=(2024, 1), tool=TOOL) -> list[str]:
+    return [f"{one.severity}: {one.what}" for one in problems(tool, version, folder, command, node)]
+
+
+def test_nothing_is_said_where_all_is_well(node, tmp_path) -> None:
+    assert said(node(), tmp_path / "not" / "made") == []
+    assert said(node(), tmp_path, version=()) == []
+
+
+def test_counters_for_administrators_alone_are_a_failure_with_its_cure(node, tmp_path) -> None:
+    closed = node({"driver/nvidia/params": "EnableMSI: 1\nRmProfilingAdminOnly: 1\n"})
+    (found,) = problems(TOOL, (2024, 1), tmp_path, (), closed)
+    assert (found.severity, "ERR_NVGPUCTRPERM" in found.what) == ("failure", True)
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in found.cure
+    assert said(Node(closed.environment, closed.proc, is_root=True), tmp_path) == []
+
+
+def test_a_node_that_lets_nobody_sample_is_a_failure(node, tmp_path) -> None:
+    assert said(node({"sys/kernel/perf_event_paranoid": "4\n"}), tmp_path) == [
+        "failure: this node does not let users sample their own programs (kernel.perf_event_paranoid is 4)"
+    ]
+
+
+def test_a_node_without_a_driver_records_no_cuda(node, tmp_path) -> None:
+    bare = node()
+    (bare.proc / "driver/nvidia/version").unlink()
+    (bare.proc / "driver/nvidia/params").unlink()
+    assert said(bare, tmp_path) == [
+        "note: this node has no NVIDIA driver, so no CUDA activity is recorded"
+    ]
+
+
+def test_a_tool_that_is_too_old_is_named_with_its_version(node, tmp_path) -> None:
+    (found,) = said(node(), tmp_path, version=(2019, 5, 2))
+    assert found.startswith("warning: tool 2019.5.2 is older than 2020.1")
+
+
+@pytest.mark.parametrize("variable", ["NSYS_PROFILING_SESSION_ID", "KINETO_USE_DAEMON"])
+def test_another_user_of_cupti_is_named(node, tmp_path, variable) -> None:
+    (found,) = said(node(**{variable: "1"}), tmp_path)
+    assert "CUDA lets one profiler record at a time" in found
+
+
+def test_a_script_that_names_torchs_profiler_is_named(node, tmp_path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("# torch.profiler\nimport torch.cuda.profiler\n")
+    assert said(node(), tmp_path, "python", str(script)) == []
+    script.write_text("from torch.profiler import profile\n")
+    (found,) = said(node(), tmp_path, "python", str(script))
+    assert found.startswith(f"warning: {script} names torch.profiler, and CUDA lets one")
+
+
+def test_folders_without_space_or_permission_are_named(node, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(preflight, "_free", lambda _: 5 << 20)
+    missing = tmp_path / "gone"
+    assert said(node(TMPDIR=str(missing)), tmp_path) == [
+        f"warning: only 5 MiB are free in {tmp_path}",
+        f"warning: the folder for temporary files, {missing}, does not exist",
+    ]
+    assert said(node(), tmp_path)[1].endswith("has only 5 MiB free")
+    monkeypatch.setattr(preflight.os, "access", lambda *_: False)
+    assert said(node(), tmp_path)[0] == f"failure: {tmp_path} cannot be written"
+
+
+def test_a_version_is_what_the_tool_prints(tmp_path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\necho 'Intel(R) Tool 2023.1.0 (build 2)'\n")
+    tool.chmod(0o755)
+    assert version_of(TOOL, str(tool)) == (2023, 1, 0)
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    assert version_of(TOOL, str(tool)) == ()
+    assert version_of(TOOL, str(tmp_path / "none")) == ()

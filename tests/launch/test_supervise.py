@@ -1,0 +1,139 @@
+"""A tool that fails in any way costs the job nothing: the command runs once, to its end, with its own exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = ("--", "sh", "-c", "echo ran >> ran; sleep 0.6; exit 7")
+
+
+def ended(launch, tmp_path: Path, how: str, *words: str, command=COMMAND) -> tuple[int, str]:
+    """The exit code and the warnings; the command must have run once."""
+    with launch(*words, *command, STAND_IN=how) as process:
+        _, warnings = process.communicate(timeout=30)
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    assert not left_running(process.pid)
+    return process.returncode, warnings
+
+
+def left_running(session: int) -> list[str]:
+    """What still runs of what was started here, by its session or its working folder."""
+    listed = subprocess.run(["ps", "-eo", "sid=,args="], capture_output=True, text=True, check=True)
+    lines = [line.split(None, 1) for line in listed.stdout.splitlines()]
+    return [words[1] for words in lines if int(words[0]) == session or words[1] == "sleep 61"]
+
+
+@pytest.mark.parametrize(
+    ("how", "warning"),
+    [
+        ("works", None),
+        ("has codes of its own", None),
+        ("has sessions", None),
+        ("refuses", "nsys ended with exit code 2 before it started the command"),
+        ("crashes", "nsys was ended by SIGKILL while the command runs, which goes on unprofiled"),
+        ("leaves", "nsys ended with exit code 1 while the command runs, which goes on unprofiled"),
+        ("writes nothing", "nsys wrote no rank0."),
+        ("truncates", "is incomplete: nsys export"),
+    ],
+)
+def test_the_command_ends_as_it_would_alone(launch, tmp_path, how, warning) -> None:
+    code, warnings = ended(launch, tmp_path, how)
+    assert code == 7
+    ours = [line for line in warnings.splitlines() if line.startswith("stepscope launch: rank")]
+    if warning is None:
+        assert ours == []
+    else:
+        assert warning in warnings
+    assert [path.name for path in tmp_path.glob(".*")] == []
+    assert list((tmp_path / "out").glob(".*")) == []
+
+
+def test_a_starter_that_the_tool_kills_does_not_take_the_command_along(launch, tmp_path) -> None:
+    code, warnings = ended(launch, tmp_path, "kills what it started")
+    assert code == 7, warnings
+
+
+def test_daemons_of_a_tool_that_was_killed_are_ended(launch, tmp_path) -> None:
+    code, _ = ended(launch, tmp_path, "is daemons", "--wait", "0.2")
+    assert code == 7
+
+
+def test_a_tool_that_does_not_end_is_ended(launch, tmp_path) -> None:
+    code, warnings = ended(launch, tmp_path, "hangs at the end", "--wait", "0.2")
+    assert code == 7
+    assert "it did not end within 0.2 s of the command, and was ended" in warnings
+
+
+def test_output_of_an_earlier_run_stays(launch, tmp_path) -> None:
+    for _ in range(2):
+        (tmp_path / "ran").unlink(missing_ok=True)
+        ended(launch, tmp_path, "works", command=("--", "sh", "-c", "echo ran >> ran"))
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+@pytest.mark.parametrize("how", ["works", "has sessions"])
+@pytest.mark.parametrize("what", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_to_the_job_reaches_the_command_once(launch, how, what) -> None:
+    script = (
+        "import signal, sys, time\n"
+        "got = []\n"
+        f"signal.signal({int(what)}, lambda *one: got.append(one[0]))\n"
+        "print('ready', flush=True)\n"
+        "while not got:\n"
+        "    time.sleep(0.02)\n"
+        "time.sleep(0.2)\n"
+        "sys.exit(len(got))\n"
+    )
+    with launch("--", sys.executable, "-c", script, STAND_IN=how) as process:
+        assert process.stdout.readline() == "ready\n"
+        os.killpg(process.pid, what)
+        process.communicate(timeout=20)
+    assert process.returncode == 1
+
+
+def test_the_job_ends_by_the_signal_that_ended_the_command(launch) -> None:
+    with launch("--", "sh", "-c", "echo ready; exec sleep 30") as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGTERM
+
+
+def test_the_command_ends_when_the_job_was_killed(launch) -> None:
+    with launch("--", "sh", "-c", "echo ready; exec sleep 30") as process:
+        assert process.stdout.readline() == "ready\n"
+        process.kill()
+        process.communicate(timeout=20)  # until nobody has its output open any more
+
+
+def test_a_tool_that_hangs_before_the_command_can_be_told_to_end(launch, tmp_path) -> None:
+    with launch("--", "sh", "-c", "echo ran >> ran", STAND_IN="hangs at the start") as process:
+        while not list(tmp_path.glob("out/.*.launch")):
+            os.sched_yield()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGTERM
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_commands_input_output_and_environment_are_its_own(launch) -> None:
+    with launch(
+        "--", "sh", "-c", "cat; echo $MINE $LC_CTYPE; echo oh >&2", MINE="a", LC_ALL="C"
+    ) as process:
+        out, warnings = process.communicate("typed\n", timeout=20)
+    assert out == "typed\na\n"
+    assert warnings.startswith("oh\n")
+
+
+@pytest.mark.parametrize(("name", "code"), [("./none", 127), ("/etc/passwd", 126)])
+def test_a_command_that_cannot_be_started_ends_as_in_a_shell(launch, name, code) -> None:
+    with launch("--", name) as process:
+        _, warnings = process.communicate(timeout=20)
+    assert process.returncode == code
+    assert warnings.startswith(f"stepscope launch: {name}: ")
