@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
 from importlib import import_module
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+
+from stepscope.answers.part import Part
 
 # `from stepscope.questions import annotations` would find what `from __future__` left there
 annotations = import_module("stepscope.questions.annotations")
@@ -279,3 +282,102 @@ def test_busy_time_is_the_count_of_moments_with_work(monkeypatch, intervals, ori
     name, place, start, duration = np.array(intervals, dtype=np.int64).reshape(-1, 4).T
     busy = annotations._busy(name, place, start + origin, start + duration + origin, 3)
     assert busy.tolist() == expected
+
+
+def named(event_id, name, start_ns, dur_ns, **more):
+    return {"id": event_id, "kind": "annotation", "name": name, "start_ns": start_ns,
+            "dur_ns": dur_ns, **more}  # fmt: skip
+
+
+TREE = [
+    named(0, "epoch", 0, 100),
+    named(1, "load", 0, 20, parent_id=0, depth=1),
+    {"id": 2, "kind": "operator", "name": "aten::mm", "start_ns": 30, "dur_ns": 60, "depth": 1},
+    named(3, "block", 30, 50, parent_id=2, depth=2),
+    named(4, "block", 40, 30, parent_id=3, depth=3, recursive=True),
+    named(5, "load", 0, 7, thread=1),
+]
+
+
+def test_by_path_a_range_stands_below_the_one_around_it_on_its_thread(diff):
+    diff(
+        "annotations",
+        {
+            "host_event": [*TREE, launch(6, 45, parent_id=4)],
+            "device_event": [{"id": 9, "launch_id": 6, "start_ns": 50, "dur_ns": 5}],
+        },
+        """
+        name,path,depth,calls,host_total_ns,host_exclusive_ns,device_busy_ns
+        epoch,epoch,0,1,100,30,5
+        block,epoch/block,1,1,50,20,5
+        block,epoch/block/block,2,1,30,30,5
+        load,epoch/load,1,1,20,20,0
+        load,load,0,1,7,7,0
+        """,
+        by="path",
+    )
+
+
+def test_a_terminal_shows_the_tree_by_indenting_names(answer):
+    lines = [line.text for line in answer("annotations", {"host_event": TREE}, by="path").lines(width=100, most=9)]  # fmt: skip
+    assert [line.split("  1 ")[0].rstrip() for line in lines[2:5]] == [
+        "epoch", "  block", "    block",
+    ]  # fmt: skip
+
+
+def test_a_kept_range_keeps_its_place_among_those_that_are_not(diff):
+    diff(
+        "annotations",
+        {"host_event": TREE},
+        """
+        name,path,depth,calls,host_total_ns,host_exclusive_ns
+        block,epoch/block,1,1,50,20
+        block,epoch/block/block,2,1,30,30
+        """,
+        by="path",
+        part=Part(name="block"),
+    )
+
+
+def test_a_window_cuts_the_ranges_and_what_is_inside_them(diff):
+    diff(
+        "annotations",
+        {"host_event": TREE},
+        """
+        name,path,host_total_ns,host_exclusive_ns
+        epoch,epoch,45,5
+        block,epoch/block,40,10
+        block,epoch/block/block,30,30
+        """,
+        by="path",
+        part=Part(window=(40, 85)),
+    )
+
+
+def test_a_name_in_two_domains_is_two_rows_and_neither_is_inside_the_other(diff):
+    def of(domain, **more):
+        return {"other_args": json.dumps({"domain": domain, **more})}
+
+    diff(
+        "annotations",
+        {
+            "host_event": [
+                named(0, "all_reduce", 0, 50, **of("DDP")),
+                named(1, "all_reduce", 10, 30, parent_id=0, depth=1, recursive=True, **of("NCCL")),
+                named(2, "all_reduce", 60, 20, **of("NCCL", category="ring")),
+            ]
+        },
+        """
+        name,domain,category,calls,host_total_ns,host_exclusive_ns
+        all_reduce,DDP,,1,50,20
+        all_reduce,NCCL,,1,30,30
+        all_reduce,NCCL,ring,1,20,20
+        """,
+    )
+
+
+def test_ranges_nested_by_thousands_have_paths_that_do_not_grow_with_them(answer):
+    deep = [named(n, "f" * 50, n, 20_000 - 2 * n, depth=min(n, 99)) for n in range(3000)]
+    rows = answer("annotations", {"host_event": deep}, by="path").rows()
+    assert rows[-1]["depth"] == 2999
+    assert max(len(row["path"]) for row in rows) < 2200

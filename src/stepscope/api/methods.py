@@ -388,18 +388,21 @@ class QuestionMethods(ABC):
     def annotations(
         self,
         *,
+        by: Literal["name", "path"] = "name",
         all: bool = False,  # noqa: A002
         **asked: Unpack[Asked],
     ) -> Table:
         """What do the named ranges cost on host and device?
 
         Args:
+            by: what a row is: a name, or a path through the ranges around it.
             all: also the ranges that mark the steps.
 
-        Columns: name, calls, host_total_ns, host_self_ns, host_mean_ns, device_busy_ns,
-        device_total_ns, projected_ns, device_events.
+        Columns: name, domain, category, path, depth, calls, host_total_ns, host_exclusive_ns,
+        host_self_ns, host_mean_ns, device_busy_ns, device_total_ns, projected_ns,
+        device_events.
         """
-        return self.ask("annotations", all=all, **asked)
+        return self.ask("annotations", by=by, all=all, **asked)
 
     def counters(self, **asked: Unpack[Asked]) -> Table:
         """What did hardware counters measure of each kernel, and over time?

@@ -239,7 +239,6 @@ def _launches(recording: Recording) -> tuple[NDArray[np.int64], NDArray[np.bool_
     "device-times",
     "clocks",
     fine="events have times.",
-    looks_at="file",
 )
 def durations_only(recording: Recording) -> Found:
     """The file says how long each kernel took and in which order they were launched, but not when: a

@@ -8,7 +8,8 @@ import numpy as np
 
 from stepscope.analysis.intervals import covered, union
 from stepscope.analysis.recording import WORK, Array, Columns, groups
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.analysis.tree import parents_first
+from stepscope.answers.declare import Column, Parameter, by_form, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,17 +17,22 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _RANGES = """
-    SELECT rank, span, thread, id, start_ns, start_ns + dur_ns AS end_ns, first_ns, last_ns, self_ns,
-        NOT recursive AS outermost, name
-    FROM {ranges} WHERE {chosen}
+    SELECT every.rank, every.span, every.thread, least(every.depth, 7) AS depth,
+        every.start_ns AS first_ns, every.start_ns + every.dur_ns AS last_ns,
+        kept.id IS NOT NULL AS kept, coalesce(kept.start_ns, 0) AS start_ns,
+        coalesce(kept.start_ns + kept.dur_ns, 0) AS end_ns, coalesce(kept.self_ns, 0) AS self_ns,
+        every.name, coalesce(json_extract_string(every.other_args, '$.domain'), '') AS domain,
+        coalesce(json_extract_string(every.other_args, '$.category'), '') AS category
+    FROM (SELECT * FROM {every} WHERE {chosen}) AS every
+    LEFT JOIN (SELECT * FROM host_event WHERE {chosen}) AS kept
+        ON (kept.rank, kept.id) = (every.rank, every.id)
+    ORDER BY every.rank, every.id
 """
-_RECORDED = "(SELECT *, start_ns AS first_ns, start_ns + dur_ns AS last_ns FROM host_event)"
-_CUT = """
-    host_event JOIN (
-        SELECT rank, id, start_ns AS first_ns, start_ns + dur_ns AS last_ns FROM {every}
-    ) USING (rank, id)
-"""
-"""The ranges with their ends as recorded, between which work was launched, beside those of the window."""
+"""All ranges with their ends as recorded, between which work was launched, and those of the part that was
+asked for, as its window cuts them."""
+_KEY = ("name", "domain", "category")
+_FORMS = ("name", "path")
+_LONGEST_PATH = 2000
 _FARTHEST = 2**62
 """Times are moved no farther than this (ns), to stay within 64 bits."""
 
@@ -36,10 +42,20 @@ _FARTHEST = 2**62
     "What do the named ranges cost on host and device?",
     (
         Column("name", "text", "name of the range"),
+        Column("domain", "text", "NVTX domain that it belongs to", shown="varying"),
+        Column("category", "text", "NVTX category that it was given", shown="varying"),
+        Column(
+            "path",
+            "text",
+            "names of the ranges around it and its own, outermost first",
+            shown=False,
+        ),
+        Column("depth", "int", "number of ranges around it", shown=False),
         Column(
             "calls", "int", "number of ranges, those inside another of the name included", "count"
         ),
         Column("host_total_ns", "int", "time on the host, with all that ran inside it", "ns"),
+        Column("host_exclusive_ns", "int", "time on the host, less the ranges inside it", "ns"),
         Column("host_self_ns", "int", "time on the host, less all that ran inside it", "ns"),
         Column("host_mean_ns", "float", "mean duration of a range on the host", "ns"),
         Column(
@@ -64,14 +80,24 @@ _FARTHEST = 2**62
     ),
     rests_on=("host-times", "device-work", "device-times", "stream-order", "launches"),
     about="events",
-    parameters=(Parameter("all", "bool", "also the ranges that mark the steps", default=False),),
-    fills="Mark code with torch.profiler.record_function and record with ProfilerActivity.CPU.",
+    parameters=(
+        by_form("what a row is: a name, or a path through the ranges around it", *_FORMS),
+        Parameter("all", "bool", "also the ranges that mark the steps", default=False),
+    ),
+    drawing="tree",
+    fills="Mark code with torch.profiler.record_function and record with ProfilerActivity.CPU, or with NVTX "
+    "ranges and record under nvprof or nsys --trace=nvtx.",
 )
-def named_ranges(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the option is --all
-    """Ranges that the program or a library named on the host (`record_function`, the data
-    loader's and the optimizer's ranges, a framework's), by name, over all asked ranks together;
-    those that kept the device busiest first. The ranges that mark steps are left out unless
-    `--all` is given: see `steps`.
+def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> pa.Table:  # noqa: A002  # the option is --all
+    """Ranges that the program or a library named on the host (`record_function`, NVTX ranges of any
+    domain, the data loader's and the optimizer's ranges, a framework's), over all asked ranks together. By
+    name, those that kept the device busiest come first; a name in two NVTX domains or categories is two
+    rows. With `--by path` a row is a place in the tree of ranges, below the one that encloses it on its
+    thread, whatever their domains. The ranges that mark steps are left out unless `--all` is given: see
+    `steps`.
+
+    **exclusive** is the time of a range on the host less that of the ranges inside it, as in the
+    `nvtx_pushpop_sum` of Nsight Systems; **self** leaves out all that ran inside, operators and calls too.
 
     Work belongs to a range if the call that launched it starts inside the range **on the same
     thread**, as in Nsight Systems' NVTX projection. The backward pass is launched by a thread
@@ -85,37 +111,101 @@ def named_ranges(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # 
 
     With `--window` it is the work of those ranges that ran in the window, whenever it was launched.
 
-    A range inside another of the same name adds to calls and to host self time, and to nothing
-    else. Ranges that the recorder itself draws on the device's tracks (`gpu_user_annotation`)
+    By name, a range inside another of its row adds to calls, exclusive and self time, and to
+    nothing else. Ranges that the recorder itself draws on the device's tracks (`gpu_user_annotation`)
     are neither work nor ranges here.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     chosen = "kind = 'annotation'" + ("" if all else " AND role IS DISTINCT FROM 'step'")
-    every = scope.every("host_event")
-    ranges = _RECORDED if scope.part.window is None else _CUT.format(every=every)
-    rows = scope.sql(_RANGES.format(ranges=ranges, chosen=chosen))
-    names = rows.column("name").combine_chunks().dictionary_encode()
-    found = {name: rows.column(name).to_numpy() for name in rows.column_names[:-1]}
-    found["name"] = names.indices.to_numpy()
-    measured = {
-        **_host_time(found, len(names.dictionary)),
-        **_device_time(scope, found, len(names.dictionary)),
-    }
-    answer = pa.table({"name": names.dictionary, **measured})
-    return answer.sort_by(
-        [("device_busy_ns", "descending"), ("host_total_ns", "descending"), ("name", "ascending")]
-    )
+    rows = scope.sql(_RANGES.format(every=scope.every("host_event"), chosen=chosen))
+    found, first, above = _nested(rows, scope.part.window, by)
+    count = len(first)
+    columns: dict[str, Any] = {}
+    for name in _KEY:
+        texts = rows.column(name).take(first).combine_chunks()
+        nothing = pc.and_(pc.equal(texts, ""), name != "name")
+        columns[name] = pc.if_else(nothing, pa.scalar(None, pa.string()), texts)
+    if by == "path":
+        columns["path"], columns["depth"] = _places(rows.column("name").take(first), above)
+    kept = {name: values[found["kept"]] for name, values in found.items()}
+    columns |= _host_time(kept, count) | _device_time(scope, kept, count)
+    answer = pa.table(columns)
+    largest = [("device_busy_ns", "descending"), ("host_total_ns", "descending")]
+    order = pc.sort_indices(answer, sort_keys=[*largest, *((name, "ascending") for name in _KEY)])
+    if by == "path":
+        order = _below_their_parents(order.to_numpy(), above)
+    answer = answer.take(order)
+    return answer.filter(pc.greater(answer.column("calls"), 0))
 
 
-def _host_time(ranges: Columns, names: int) -> dict[str, Array]:
+def _nested(
+    rows: pa.Table, window: tuple[int, int] | None, by: str
+) -> tuple[Columns, Array, Array]:
+    """The ranges, nested; the place of one range of each row of the answer; and the row above each, or -1.
+
+    Rows of the answer are numbered (`group`), those of paths from the roots down. A range is `outermost` where
+    none of its row encloses it.
+    """
+    from stepscope.analysis.operator_calls import coded, distinct_rows
+    from stepscope.link.nesting import climb, nest
+
+    found = {name: rows.column(name).to_numpy() for name in rows.column_names if name not in _KEY}
+    begin, end = found["first_ns"], found["last_ns"]
+    if window is not None:
+        begin, end = np.clip(begin, *window), np.clip(end, *window)
+    _, thread = distinct_rows(found["rank"], found["span"], found["thread"])
+    nesting = nest(thread, begin, end - begin, found.pop("depth"))
+    found = {name: values[nesting.row] for name, values in found.items()}
+    found["exclusive_ns"] = nesting.self_ns
+    _, key = distinct_rows(*(coded(rows.column(name))[0][nesting.row] for name in _KEY))
+    group = key
+    if by == "path":
+        group = np.zeros(len(key), dtype=np.int64)
+        known = 0
+        for low, high in zip(nesting.level[:-1], nesting.level[1:], strict=True):
+            level = nesting.by_depth[low:high]
+            distinct, which = distinct_rows(np.append(group, -1)[nesting.parent[level]], key[level])
+            group[level] = known + which
+            known += len(distinct)
+    found["group"] = group
+    _, first = np.unique(group, return_index=True)
+    above = np.append(group, -1)[nesting.parent[first]]
+    alike = climb(nesting.parent.copy(), nesting.parent, lambda one, at: group[at] == group[one])
+    found["outermost"] = alike < 0
+    return found, nesting.row[first], above
+
+
+def _places(names: Any, above: Array) -> tuple[list[str], list[int]]:
+    """Path and depth of each row of the tree."""
+    paths: list[str] = []
+    depths: list[int] = []
+    for name, parent in zip(names.to_pylist(), above.tolist(), strict=True):
+        # Each path is as long as all above it together: ranges nested by thousands would fill the memory.
+        paths.append(name if parent < 0 else f"{paths[parent][-_LONGEST_PATH:]}/{name}")
+        depths.append(0 if parent < 0 else depths[parent] + 1)
+    return paths, depths
+
+
+def _below_their_parents(order: Array, above: Array) -> Array:
+    """Ordered rows as a tree: each below its parent, and siblings as they were ordered."""
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    parents = np.where(above[order] >= 0, place[above[order]], -1)
+    return order[parents_first(parents.tolist())]
+
+
+def _host_time(ranges: Columns, count: int) -> dict[str, Array]:
     duration, outermost = ranges["end_ns"] - ranges["start_ns"], ranges["outermost"]
-    calls = np.bincount(ranges["name"], minlength=names)
+    calls = np.bincount(ranges["group"], minlength=count)
+    total = _summed(ranges["group"], duration, count)
     return {
         "calls": calls,
-        "host_total_ns": _summed(ranges["name"][outermost], duration[outermost], names),
-        "host_self_ns": _summed(ranges["name"], ranges["self_ns"], names),
-        "host_mean_ns": _summed(ranges["name"], duration, names) / calls,
+        "host_total_ns": _summed(ranges["group"][outermost], duration[outermost], count),
+        "host_exclusive_ns": _summed(ranges["group"], ranges["exclusive_ns"], count),
+        "host_self_ns": _summed(ranges["group"], ranges["self_ns"], count),
+        "host_mean_ns": total / np.maximum(calls, 1),
     }
 
 
@@ -128,7 +218,7 @@ def _device_time(scope: Scope, ranges: Columns, names: int) -> dict[str, Any]:
 
         return {column: pa.nulls(names, pa.int64()) for column in columns}
     range_of, work_of = _work_inside(ranges, work)
-    name_of = ranges["name"][range_of]
+    name_of = ranges["group"][range_of]
     start, end = work["start_ns"][work_of], work["end_ns"][work_of]
     first = np.flatnonzero(np.diff(range_of, prepend=-1))  # pairs of one range stand together
     projected = np.zeros(0, dtype=np.int64)
@@ -172,7 +262,7 @@ def _launched_work(scope: Scope) -> Columns:
 
 def _work_inside(ranges: Columns, work: Columns) -> tuple[Array, Array]:
     """Pairs of an outermost range and a piece of work launched inside it, as two arrays of rows."""
-    here = {**ranges, "row": np.arange(len(ranges["id"]))}
+    here = {**ranges, "row": np.arange(len(ranges["group"]))}
     here = {name: values[ranges["outermost"]] for name, values in here.items()}
     threads = groups({**work, "row": np.arange(len(work["place"]))}, "rank", "span", "thread")
     range_rows, work_rows = [], []

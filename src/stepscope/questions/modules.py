@@ -8,6 +8,7 @@ import numpy as np
 
 from stepscope.analysis.attribution import NO_MODULE
 from stepscope.analysis.recording import WORK, Array
+from stepscope.analysis.tree import parents_first
 from stepscope.answers.declare import Column, Parameter, question
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def modules(scope: Scope, depth: int | None = None) -> pa.Table:
     if tree.num_rows == 0:
         return tree.select(["name", "path", "class"])
     parents = _parents(tree)
-    order = _parents_first(parents)
+    order = parents_first(parents)
     own = np.stack([tree.column(name).to_numpy() for name in _SUMMED], axis=1)
     total = own.copy()
     for row in reversed(order):
@@ -191,19 +192,6 @@ def _parents(tree: pa.Table) -> list[int]:
         parent if parent >= 0 and depths[parent] < depths[row] else -1
         for row, parent in enumerate(parents)
     ]
-
-
-def _parents_first(parents: list[int]) -> list[int]:
-    """Rows in the order in which a tree is read: each before its parts, these in their order."""
-    parts: list[list[int]] = [[] for _ in parents]
-    roots: list[int] = []
-    for row, parent in enumerate(parents):
-        (parts[parent] if parent >= 0 else roots).append(row)
-    order, waiting = [], roots[::-1]
-    while waiting:
-        order.append(waiting.pop())
-        waiting += reversed(parts[order[-1]])
-    return order
 
 
 def _columns(

@@ -28,7 +28,7 @@ _TABLES = {
     "CUPTI_ACTIVITY_KIND_RUNTIME": "cbid start end processId threadId correlationId",
     "CUPTI_ACTIVITY_KIND_DRIVER": "cbid start end processId threadId correlationId",
     "CUPTI_ACTIVITY_KIND_OVERHEAD": "overheadKind start end",
-    "CUPTI_ACTIVITY_KIND_MARKER": "flags timestamp id objectKind objectId name",
+    "CUPTI_ACTIVITY_KIND_MARKER": "flags timestamp id objectKind objectId name domain",
     "CUPTI_ACTIVITY_KIND_DEVICE": (
         "id name numMultiprocessors globalMemorySize computeCapabilityMajor "
         "computeCapabilityMinor numThreadsPerWarp maxWarpsPerMultiprocessor"
@@ -83,14 +83,14 @@ class Nvprof:
             name=self.string(kernel),
         )  # fmt: skip
 
-    def ranges(self, *given: tuple[int, int, str], thread: int = MAIN) -> Nvprof:
+    def ranges(self, *given: tuple[int, int, str], thread: int = MAIN, domain: str = "") -> Nvprof:
         who = struct.pack("<iq", 7, thread)
         for begin, end, text in given:
             self.markers += 1
             for flags, time, name in ((BEGIN, begin, self.string(text)), (END, end, 0)):
                 self.insert(
                     "MARKER", flags=flags, timestamp=time, id=self.markers, objectKind=2,
-                    objectId=who, name=name,
+                    objectId=who, name=name, domain=self.string(domain) if domain else 0,
                 )  # fmt: skip
         return self
 

@@ -342,3 +342,10 @@ def test_an_empty_recording_says_why(nvprof):
     assert peek(member) is None
     with pytest.raises(SourceError, match="holds no activity"):
         read_file(path)
+
+
+def test_a_range_keeps_its_domain(nvprof):
+    nvprof.ranges((0, 9, "loss"), domain="torchvision").ranges((10, 12, "epoch"))
+    tables = nvprof.launch(3, 5, "k", 4, 5).read()
+    kept = [row for row in host(tables, "name", "other_args") if row[0] != "cudaLaunchKernel"]
+    assert kept == [("loss", '{"domain": "torchvision"}'), ("epoch", None)]

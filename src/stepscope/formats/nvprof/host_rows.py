@@ -81,7 +81,7 @@ def _ranges(
     database: Database, report: ReadReport, rows: HostRows, parsed: dict[int | None, Marker]
 ) -> list[Range]:
     """Pairs the begin and end of each marker; one that never ends, ends with its thread's last."""
-    columns = ("flags", "timestamp", "id", "objectKind", "objectId", "name")
+    columns = ("flags", "timestamp", "id", "objectKind", "objectId", "name", "domain")
     listed = [
         row
         for row in database.rows("CUPTI_ACTIVITY_KIND_MARKER", columns, objectId="blob")
@@ -91,7 +91,7 @@ def _ranges(
     open_: dict[int | None, Range] = {}
     found: list[Range] = []
     last: dict[int, int] = {}
-    for flags, time, number, kind, identity, name in listed:
+    for flags, time, number, kind, identity, name, domain in listed:
         if flags & _END:
             ended = open_.pop(number, None)
             if ended is None:
@@ -107,7 +107,8 @@ def _ranges(
             parsed[name] = parse_marker(database.string(name))
         marker = parsed[name]
         if flags & _BEGIN:
-            begun = Range(marker, thread, time, -1)
+            named = database.string(domain)
+            begun = Range(marker, thread, time, -1, others={"domain": named} if named else {})
             found.append(begun)
             open_[number] = begun
         elif flags & _INSTANT:
