@@ -89,6 +89,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* Look at a trace: `stepscope summary traces/`, then any of the questions below\n"
         "* [Record a training job](recording.md): a trace, the phases of every step, single events, or a "
         "trace while it runs\n"
+        "* [Launch another profiler](tools.md) on some ranks, from a [job script](jobscripts.md)\n"
         "* [Compare two recordings](diff.md): what got slower or faster, gates for CI\n"
         "* [See whether it scales](scaling.md): read, draw and compare inline measurements\n\n"
         "## Questions\n\n" + markdown_table(["question", "asks"], rows) + "\n"

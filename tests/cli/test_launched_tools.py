@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.launch.stand_ins import APS, ROCPROFV3, VTUNE, stand_in
+from tests.launch.other_stand_ins import APS, ROCPROFV3, VTUNE, stand_in
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Tools of Intel and AMD: their exact command lines."""
+"""Tools of Intel and AMD, perf and py-spy: their exact command lines, and how one knows their files."""
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,40 @@ def typed(name: str, **asked) -> str:
             "--output-directory=/runs --output-file=rank3.node07.%pid% -- ./app -x",
         ),
         (
+            "py-spy",
+            {},
+            "py-spy record --subprocesses --format=speedscope "
+            "--output=/runs/rank3.node07.speedscope.json -- ./app -x",
+        ),
+        (
+            "py-spy",
+            {"wanted": "raw", "duration_s": 0.2, "options": ("--native", "-r", "10")},
+            "py-spy record --subprocesses --format=raw --duration=1 --native -r 10 "
+            "--output=/runs/rank3.node07.raw.txt -- ./app -x",
+        ),
+        (
+            "perf",
+            {"version": (5, 10), "delay_s": 1.5},
+            "perf record --call-graph=fp --freq=99 --delay=1500 "
+            "--output=/runs/rank3.node07.perf.data -- ./app -x",
+        ),
+        (
+            "perf",
+            {
+                "version": (6, 1, 192),
+                "delay_s": 60.0,
+                "duration_s": 10.0,
+                "options": ("-g", "-F", "999"),
+            },
+            "perf record --delay=60000-70000 -g -F 999 "
+            "--output=/runs/rank3.node07.perf.data -- ./app -x",
+        ),
+        (
+            "perf",
+            {"wanted": "stat", "delay_s": 1.0},
+            "perf stat --delay=1000 --output=/runs/rank3.node07.perf.txt -- ./app -x",
+        ),
+        (
             "rocprofv3",
             {"version": (1, 0, 0), "wanted": "marker", "delay_s": 1.0},
             "rocprofv3 --marker-trace --kernel-trace --output-format=rocpd "
@@ -95,6 +130,11 @@ def test_command_line(name: str, asked: dict, line: str) -> None:
         ("vtune", {"duration_s": 10.0}, "vtune ends the command when --duration is over"),
         ("aps", {"wanted": "io"}, "aps has no set io"),
         ("aps", {"delay_s": 1.0}, "aps has no --delay"),
+        ("py-spy", {"wanted": "flamegraph"}, "py-spy has no set flamegraph"),
+        ("py-spy", {"delay_s": 1.0}, "py-spy has no --delay"),
+        ("perf", {"wanted": "top"}, "perf has no set top"),
+        ("perf", {"wanted": "stat", "duration_s": 1.0}, "has no --duration"),
+        ("perf", {"version": (5, 10), "duration_s": 1.0}, "has no --duration"),
         ("rocprofv3", {"wanted": "pc"}, "rocprofv3 has no set pc"),
         ("rocprofv3", {"capture": "roctx", "version": (0, 6)}, "before 1.0"),
         ("rocprofv3", {"capture": "roctx"}, "before 1.0"),
@@ -113,3 +153,33 @@ def test_a_raw_result_of_vtune_is_finished_once(tmp_path: Path) -> None:
     assert finalize(tmp_path) == ["-finalize", f"-result-dir={tmp_path}", "-search-dir=/"]
     (tmp_path / "sqlite-db").mkdir()
     assert finalize(tmp_path) == []
+
+
+def header(data_size: int) -> bytes:
+    """The start of a perf.data, as include/.../header.h of Linux has it."""
+    return b"PERFILE2" + struct.pack("=6Q", 104, 144, 120, 144, 264, data_size) + bytes(48)
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "content", "lacks"),
+    [
+        ("perf", "a.perf.data", header(1056), ""),
+        ("perf", "a.perf.data", header(0), "perf was ended before it had written all"),
+        ("perf", "a.perf.data", b"", "it is empty"),
+        ("perf", "a.perf.data", header(1)[:30], "it is no perf.data"),
+        ("perf", "a.perf.txt", b" Performance counter stats", ""),
+        ("py-spy", "a.speedscope.json", b'{"shared": {"frames": []}}\n', ""),
+        ("py-spy", "a.speedscope.json", b'{"shared": {"frames": [', "it ends early"),
+        ("py-spy", "a.speedscope.json", b"", "it is empty"),
+        ("py-spy", "a.raw.txt", b"main;burn 80", ""),
+        ("rocprofv3", "a.7_results.db", b"", "it is empty"),
+        ("rocprofv3", "a.7_results.pftrace", b"x", ""),
+    ],
+)
+def test_a_file_that_is_not_complete_is_known(
+    tmp_path: Path, tool: str, name: str, content: bytes, lacks: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    (kind,) = TOOLS[tool].written
+    (found,) = kind.found(tmp_path / "a")
+    assert kind.lacks(found, tool) == lacks

@@ -10,7 +10,7 @@ from stepscope.launch import preflight
 from stepscope.launch.preflight import Node, problems, version_of
 from stepscope.launch.tool import Tool
 
-NEEDS = frozenset({"gpu-counters", "perf-events", "temporary-space", "one-cupti"})
+NEEDS = frozenset({"gpu-counters", "perf-events", "temporary-space", "one-cupti", "ptrace"})
 TOOL = Tool("tool", "records", "around", needs=NEEDS, oldest=(2020, 1))
 
 
@@ -54,6 +54,19 @@ def test_a_node_that_lets_nobody_sample_is_a_failure(node, tmp_path) -> None:
     assert said(node({"sys/kernel/perf_event_paranoid": "4\n"}), tmp_path) == [
         "failure: this node does not let users sample their own programs (kernel.perf_event_paranoid is 4)"
     ]
+
+
+@pytest.mark.parametrize(
+    ("scope", "by_users", "by_root"), [(0, 0, 0), (1, 0, 0), (2, 1, 0), (3, 1, 1)]
+)
+def test_processes_that_nobody_may_look_into_are_a_failure(
+    node, tmp_path, scope: int, by_users: int, by_root: int
+) -> None:
+    users = node({"sys/kernel/yama/ptrace_scope": f"{scope}\n"})
+    words = f"(kernel.yama.ptrace_scope is {scope})"
+    assert [words in line for line in said(users, tmp_path)] == [True] * by_users
+    root = Node(users.environment, users.proc, is_root=True)
+    assert [words in line for line in said(root, tmp_path)] == [True] * by_root
 
 
 def test_a_node_without_a_driver_records_no_cuda(node, tmp_path) -> None:

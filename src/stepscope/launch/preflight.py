@@ -26,6 +26,7 @@ SPACE_WANTED = 1 << 30
 _VERSION = re.compile(r"\b(\d+)\.(\d+)(?:\.(\d+))?")
 _LONGEST_ANSWER_S = 60
 _PARANOID_SAMPLING = 2
+_PTRACE_BELOW, _PTRACE_BY_ADMINISTRATORS = 1, 2
 _LONGEST_SCRIPT = 1 << 20
 
 Severity = Literal["note", "warning", "failure"]
@@ -199,6 +200,19 @@ def _perf_events(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
         )
 
 
+def _ptrace(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
+    try:
+        scope = int((node.proc / "sys/kernel/yama/ptrace_scope").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return
+    if scope > (_PTRACE_BY_ADMINISTRATORS if node.is_root else _PTRACE_BELOW):
+        yield Problem(
+            "failure",
+            f"this node lets no process look into those that it starts (kernel.yama.ptrace_scope is {scope})",
+            "ask for `sysctl kernel.yama.ptrace_scope=1`, or use perf",
+        )
+
+
 _OTHERS = {
     "NSYS_PROFILING_SESSION_ID": "Nsight Systems already records this process",
     "CUDA_INJECTION64_PATH": "another profiler is injected into CUDA (CUDA_INJECTION64_PATH)",
@@ -241,6 +255,7 @@ _NEEDS: dict[Need, Callable[[Node, tuple[str, ...]], Iterator[Problem]]] = {
     "perf-events": _perf_events,
     "temporary-space": _temporary_space,
     "one-cupti": _one_cupti,
+    "ptrace": _ptrace,
 }
 
 

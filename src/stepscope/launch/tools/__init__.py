@@ -8,12 +8,27 @@ from stepscope.launch.tools.ncu import NCU
 from stepscope.launch.tools.nsys import NSYS
 from stepscope.launch.tools.nvprof import NVPROF
 from stepscope.launch.tools.onednn import ONEDNN
+from stepscope.launch.tools.perf import PERF
+from stepscope.launch.tools.py_spy import PY_SPY
 from stepscope.launch.tools.recorders import INLINE, PHASES, TORCH
 from stepscope.launch.tools.rocprofv3 import ROCPROFV3
 from stepscope.launch.tools.vtune import VTUNE
 
 TOOLS: dict[str, Tool] = {
     tool.name: tool
-    for tool in (NSYS, NCU, NVPROF, ROCPROFV3, VTUNE, APS, ONEDNN, TORCH, PHASES, INLINE)
+    for tool in (
+        NSYS,
+        NCU,
+        NVPROF,
+        ROCPROFV3,
+        VTUNE,
+        APS,
+        PY_SPY,
+        PERF,
+        ONEDNN,
+        TORCH,
+        PHASES,
+        INLINE,
+    )
 }
 """By name, in the order in which they are listed."""

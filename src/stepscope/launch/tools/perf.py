@@ -1,0 +1,59 @@
+"""Linux perf: sampled call stacks of everything on the CPU, or counts of its events."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from stepscope.launch.tool import Request, Tool, Written
+
+_SHORT = {"-F": "--freq", "-g": "--call-graph", "-o": "--output", "-D": "--delay", "-c": "--count"}
+_ENDINGS = {"record": "perf.data", "stat": "perf.txt"}
+_HEADER = struct.Struct("=8s2Q2Q2Q")
+"""Magic, sizes of the header and of an attribute; place and size of the attributes, and of the data."""
+
+
+def _arguments(request: Request) -> list[str]:
+    wanted = request.wanted or "record"
+    if wanted not in _ENDINGS:
+        raise PERF.refusal(f"has no set {wanted}", f"name one of: {', '.join(_ENDINGS)}")
+    # 99: as often as a person can use, and in step with nothing.
+    own = ["--call-graph=fp", "--freq=99"] if wanted == "record" else []
+    start_ms = round(1000 * (request.delay_s or 0))
+    if request.duration_s is not None:
+        if wanted != "record" or request.is_older(6, 1):
+            raise PERF.refusal(
+                "stat, and record before 6.1, has no --duration", "leave it out; --delay they have"
+            )
+        own.append(f"--delay={start_ms}-{start_ms + round(1000 * request.duration_s)}")
+    elif request.delay_s is not None:
+        own.append(f"--delay={start_ms}")
+    output = f"--output={request.stem}.{_ENDINGS[wanted]}"
+    return [wanted, *request.merged(own, _SHORT), output, "--"]
+
+
+def _lacks(file: Path, _perf: str) -> str:
+    with file.open("rb") as data:
+        start = data.read(_HEADER.size)
+    if not start:
+        return "it is empty"
+    if file.suffix == ".txt":
+        return ""
+    if not start.startswith(b"PERFILE2") or len(start) < _HEADER.size:
+        return "it is no perf.data"
+    # Written last: perf itself refuses a file without it.
+    return "" if _HEADER.unpack(start)[-1] else "perf was ended before it had written all"
+
+
+PERF = Tool(
+    name="perf",
+    about="Linux perf: sampled call stacks of the CPU, or counts of its events (--set stat)",
+    way="around",
+    executables=("perf",),
+    arguments=_arguments,
+    written=(Written(tuple(f"{{stem}}.{ending}" for ending in _ENDINGS.values()), _lacks),),
+    sets=tuple(_ENDINGS),
+    delays=True,
+    needs=frozenset({"perf-events"}),
+    oldest=(4, 0),
+)
