@@ -182,7 +182,7 @@ def command(
         if not tool.query_metrics:
             raise tool.refusal("lists no metrics", "ask ncu, nvprof or rocprofv3")
         become([executable_of(tool), *tool.query_metrics, *words])
-    options, to_run = _apart(words)
+    options, to_run = apart(words)
     asked = Asked(
         tool=tool,
         command=to_run,
@@ -265,7 +265,7 @@ def _finalize(folder: Path) -> None:
         result.finish()
 
 
-def _apart(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def apart(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The tool's options and the command: `-- OPTIONS -- COMMAND`, or `-- COMMAND`, which starts with no `-`."""
     if words and words[0].startswith("-"):
         if "--" not in words:

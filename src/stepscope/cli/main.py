@@ -33,6 +33,7 @@ COMMANDS = {
     "record": "record",
     "launch": "launch",
     "doctor": "doctor",
+    "jobscript": "jobscript",
     "plan": "plan",
     "trigger": "trigger",
     "timeline-chart": "timeline_chart",

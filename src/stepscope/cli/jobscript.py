@@ -1,0 +1,184 @@
+"""`stepscope jobscript`: the script of a batch job that starts every rank under a profiler."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stepscope.cli.launch import apart
+from stepscope.cli.launch import command as launch
+from stepscope.cli.say import put, say
+from stepscope.floor.complete_file import complete_output
+from stepscope.floor.errors import UsageError
+from stepscope.launch.job_preset import SCHEDULERS, find_preset, preset_names
+from stepscope.launch.jobscript import Job, jobscript, not_given
+from stepscope.launch.tools import TOOLS
+
+ERRORS = {
+    "file-exists": "The file is there already, and `--force` was not given.",
+}
+
+_NOT_OF_JOBS = frozenset({"out", "dry_run", "query_metrics", "finalize"})
+"""Options of `stepscope launch` that a job's script sets itself, or that start no job."""
+
+
+def _as_typed(option: click.Option) -> click.Option:
+    """An option of `stepscope launch` that keeps the text that was typed."""
+    typed = copy(option)
+    typed.callback = None
+    if isinstance(option.type, click.Choice):
+        typed.metavar = f"[{'|'.join(option.type.choices)}]"
+    if not typed.is_flag:
+        typed.type, typed.default = click.STRING, None
+    return typed
+
+
+_LAUNCH = [
+    _as_typed(one)
+    for one in launch.params
+    if isinstance(one, click.Option) and one.name not in _NOT_OF_JOBS
+]
+
+
+@click.command(
+    name="jobscript",
+    short_help="Writes the script of a batch job whose ranks run under a profiler.",
+    params=[*_LAUNCH],
+)
+@click.argument("scheduler", type=click.Choice(list(SCHEDULERS)))
+@click.argument(
+    "words", metavar="-- [TOOL OPTIONS --] COMMAND...", nargs=-1, type=click.UNPROCESSED
+)
+@click.option("--nodes", type=click.IntRange(1), default=1, metavar="N", help="Nodes (default 1).")
+@click.option(
+    "--ranks-per-node",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Ranks on each node (default 1).",
+)
+@click.option(
+    "--preset",
+    metavar="NAME",
+    help=f"How jobs are submitted here: {', '.join(preset_names())}, or a TOML file of your own "
+    "(default: as the scheduler).",
+)
+@click.option("-A", "--account", metavar="NAME", help="What the job is charged to.")
+@click.option(
+    "-q", "--queue", "--partition", metavar="NAME", help="Queue of PBS, partition of Slurm."
+)
+@click.option("--walltime", metavar="TIME", help="How long the job may take (30 minutes).")
+@click.option(
+    "--gpus-per-node",
+    type=click.IntRange(0),
+    metavar="N",
+    help="GPUs of each node, 0 to ask for none (default: the preset's, else one for each rank).",
+)
+@click.option("--cpus-per-rank", type=click.IntRange(1), metavar="N", help="Cores for each rank.")
+@click.option(
+    "--directive",
+    "directives",
+    multiple=True,
+    metavar="TEXT",
+    help="One more line for the scheduler: --directive=--qos=dev. May be repeated.",
+)
+@click.option(
+    "--setup",
+    multiple=True,
+    metavar="LINE",
+    help="One more line of bash before the run: --setup 'conda activate mine'. May be repeated.",
+)
+@click.option("--container", metavar="IMAGE", help="Run the ranks in this image.")
+@click.option(
+    "--bind",
+    "--mount",
+    "binds",
+    multiple=True,
+    metavar="SRC[:DST]",
+    help="Mount this in the container. May be repeated.",
+)
+@click.option("--tmpdir", metavar="DIR", help="Folder for temporary files, which nsys needs.")
+@click.option(
+    "--profiles",
+    default="profiles",
+    metavar="DIR",
+    help="Folder for what the profiler writes (default profiles).",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the script to this file (default: print it).",
+)
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def command(
+    scheduler: str,
+    words: tuple[str, ...],
+    preset: str | None,
+    output: Path | None,
+    force: bool,
+    **given: Any,
+) -> None:
+    """Writes a complete script for PBS or Slurm: COMMAND in every rank, through `stepscope launch`.
+
+    Options of `stepscope launch` are passed on to it: stepscope jobscript slurm --nodes 2 --ranks-per-node 4
+    --tool nsys --ranks local:0 -- python train.py. Before the run, one process where the ranks run, in the
+    container too, looks for the profiler, so that a job without it ends in seconds.
+    """
+    passed_on = _passed_on(given)
+    ctx = click.get_current_context()
+    # Refuses what it would refuse in the job.
+    with launch.make_context("launch", [*passed_on, "--", *words], parent=ctx.parent) as parsed:
+        if (name := parsed.params["name"]) is None:
+            raise click.UsageError("Missing option '--tool'.", ctx)
+        options, to_run = apart(words)
+    tool = TOOLS[name]
+    found = find_preset(preset or scheduler)
+    if found.scheduler != scheduler:
+        raise UsageError(
+            f"the preset {preset} is for {found.scheduler}, not for {scheduler}",
+            hint=f"for {scheduler} there are: {', '.join(preset_names(scheduler))}",
+            slug="job-preset",
+        )
+    job = Job(
+        tool=tool.name,
+        launch=passed_on,
+        command=(*options, "--", *to_run) if options else to_run,
+        finalize=tool.finalize is not None,
+        made_by=("stepscope", *sys.argv[1:]),
+        **{key: value for key, value in given.items() if key in Job.__slots__},
+    )
+    script = jobscript(found, job)
+    _write(script, output, force=force)
+    for option, stands in not_given(found, job).items():
+        say(f"no --{option} was given: {SCHEDULERS[scheduler]} will refuse {stands}")
+
+
+def _passed_on(given: Mapping[str, Any]) -> list[str]:
+    """The options for `stepscope launch`, as they were typed."""
+    words: list[str] = []
+    for option in _LAUNCH:
+        value = given[option.name or ""]
+        if value:
+            words += [option.opts[-1], *([] if option.is_flag else [value])]
+    return words
+
+
+def _write(script: str, output: Path | None, *, force: bool) -> None:
+    if output is None:
+        put(script)
+        return
+    if output.exists() and not force:
+        raise UsageError(
+            f"{output} is there already",
+            hint="name another file, or give --force",
+            slug="file-exists",
+        )
+    with complete_output(output) as unfinished:
+        unfinished.write_bytes(script.encode("utf-8", "surrogateescape"))

@@ -1,0 +1,152 @@
+"""How jobs are submitted at one place, as data: scheduler, header, launcher, container; one TOML file each."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass, field, fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from stepscope.floor.errors import UsageError
+
+SCHEDULERS = {"pbs": "qsub", "slurm": "sbatch"}
+"""Schedulers, each with the command that takes a script of it."""
+
+_FOLDER = "job_presets"
+
+ERRORS = {
+    "job-preset": (
+        "A preset of `stepscope jobscript` is one of those that StepScope brings along, or a TOML file of "
+        "your own. Its keys are listed in [Job scripts](jobscripts.md#a-preset-of-your-own)."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobPreset:
+    """One place's way to submit jobs. Texts in braces are filled in; what is unknown drops its line, or the
+    part between brackets around it.
+
+    Args:
+        scheduler: a key of `SCHEDULERS`.
+        about: one line.
+        directives: header lines for the scheduler.
+        launcher: starts all ranks; words as bash reads them.
+        one_rank: starts one, for the check before the run.
+        required: words that the scheduler refuses the job without, each with what stands there until it is given.
+        walltime, queue, tmpdir: what is taken where nothing is given; `tmpdir` lies in the folder of profiles.
+        gpus_per_node: GPUs of a node; None takes one for each rank.
+        cpus_per_node, cpus_per_rank: cores, shared evenly by the ranks of a node, or those of each rank.
+        setup: lines before everything else: modules, environments.
+        container_setup: further ones where a container image is given.
+        before: lines between these and the run.
+        container: runs a program in an image; words as bash reads them.
+        images: folder of an image that is given by its name alone, as bash reads it.
+    """
+
+    scheduler: str
+    about: str
+    directives: tuple[str, ...]
+    launcher: tuple[str, ...]
+    one_rank: str
+    required: dict[str, str] = field(default_factory=dict)
+    walltime: str | None = None
+    queue: str | None = None
+    tmpdir: str | None = None
+    gpus_per_node: int | None = None
+    cpus_per_node: int | None = None
+    cpus_per_rank: int | None = None
+    setup: tuple[str, ...] = ()
+    container_setup: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    container: str = "apptainer exec --nv"
+    images: str | None = None
+
+
+def preset_names(scheduler: str | None = None) -> tuple[str, ...]:
+    """Names of the presets that StepScope brings along, or of those for one scheduler."""
+    folder = resources.files("stepscope.launch") / _FOLDER
+    names = sorted(
+        one.name.removesuffix(".toml") for one in folder.iterdir() if one.name.endswith(".toml")
+    )
+    if scheduler is None:
+        return tuple(names)
+    return tuple(name for name in names if find_preset(name).scheduler == scheduler)
+
+
+def find_preset(name: str) -> JobPreset:
+    """A preset by its name, or by the path of a TOML file.
+
+    Raises:
+        UsageError: there is none, or its file cannot be used.
+    """
+    if name.endswith(".toml"):
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise _wrong(name, str(getattr(error, "strerror", None) or error)) from None
+        return _read(text, name)
+    ours = resources.files("stepscope.launch") / _FOLDER / f"{name}.toml"
+    if name not in preset_names():
+        raise UsageError(
+            f"there is no preset {name!r}",
+            hint=f"name one of {', '.join(preset_names())}, or a TOML file of your own",
+            slug="job-preset",
+        )
+    return _read(ours.read_text(encoding="utf-8"), name)
+
+
+def _read(text: str, where: str) -> JobPreset:
+    toml: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        given = toml.loads(text)
+    except toml.TOMLDecodeError as error:
+        raise _wrong(where, str(error)) from None
+    known = {one.name: str(one.type) for one in fields(JobPreset)}
+    read: dict[str, Any] = {}
+    for key, value in given.items():
+        if key not in known:
+            raise _wrong(where, f"unknown key {key!r}")
+        read[key] = _checked(value, known[key], f"{where}: {key}")
+    if missing := [
+        key
+        for key in ("scheduler", "about", "directives", "launcher", "one_rank")
+        if key not in read
+    ]:
+        raise _wrong(where, f"{', '.join(missing)} missing")
+    if read["scheduler"] not in SCHEDULERS:
+        raise _wrong(where, f"scheduler is none of {', '.join(SCHEDULERS)}")
+    return JobPreset(**read)
+
+
+def _checked(value: Any, kind: str, where: str) -> Any:
+    """A value of the kind that the field has; lists become tuples."""
+    if kind.startswith("tuple"):
+        if isinstance(value, list) and all(_is_line(one) for one in value):
+            return tuple(value)
+        raise _wrong(where, "is no list of lines of text")
+    if kind.startswith("dict"):
+        if isinstance(value, dict) and all(_is_line(one) for one in value.values()):
+            return value
+        raise _wrong(where, "is no table of texts")
+    if kind.startswith("int"):
+        if type(value) is int and value > 0:
+            return value
+        raise _wrong(where, "is no number above 0")
+    if not _is_line(value):
+        raise _wrong(where, "is no line of text")
+    return value
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _wrong(where: str, why: str) -> UsageError:
+    return UsageError(
+        f"{where}: {why}",
+        hint="correct the preset; docs/jobscripts.md lists its keys",
+        slug="job-preset",
+    )

@@ -1,0 +1,205 @@
+"""The script of a batch job that starts every rank through `stepscope launch`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stepscope.floor.errors import UsageError
+from stepscope.floor.quoting import one_line
+from stepscope.launch.bash_words import bash_word, bash_words
+from stepscope.launch.job_preset import SCHEDULERS, JobPreset
+
+_FIELD = re.compile(r"\{(\w+)\}")
+_OPTIONAL = re.compile(r"\[([^\[\]]*\{\w+\}[^\[\]]*)\]")
+_WORD = re.compile(r"[\w.:@+-]+", re.ASCII)
+
+ERRORS = {
+    "bad-jobscript": (
+        "An account, a queue, a wall time or a directive stands in a line that the scheduler reads, not a shell: "
+        "it is one word of letters, digits and `.:@+-_`, and a directive one line."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a job is to run, and what it asks for; None where nothing was given.
+
+    Args:
+        nodes, ranks_per_node: its size.
+        tool: the profiler, which must be found where the ranks run.
+        launch: options of `stepscope launch`.
+        command: the program and its arguments.
+        finalize: whether what the tool writes is finished after the run.
+        profiles: folder for what the profiler writes, from where the job was submitted.
+        account, queue, walltime: the scheduler's words.
+        gpus_per_node: 0 asks for none.
+        cpus_per_rank: cores.
+        tmpdir: folder for temporary files, from where the job was submitted.
+        container: image that the ranks run in.
+        binds: what is mounted in it, as its runtime writes that.
+        directives: further header lines, without the scheduler's mark.
+        setup: further lines before the run.
+        made_by: the command line that made the script.
+    """
+
+    nodes: int
+    ranks_per_node: int
+    tool: str
+    launch: Sequence[str]
+    command: Sequence[str]
+    finalize: bool = False
+    profiles: str = "profiles"
+    account: str | None = None
+    queue: str | None = None
+    walltime: str | None = None
+    gpus_per_node: int | None = None
+    cpus_per_rank: int | None = None
+    tmpdir: str | None = None
+    container: str | None = None
+    binds: Sequence[str] = ()
+    directives: Sequence[str] = ()
+    setup: Sequence[str] = ()
+    made_by: Sequence[str] = ()
+
+
+def not_given(preset: JobPreset, job: Job) -> dict[str, str]:
+    """Words that the scheduler refuses the job without and that were not given: name to what stands there."""
+    return {name: text for name, text in preset.required.items() if getattr(job, name) is None}
+
+
+def jobscript(preset: JobPreset, job: Job) -> str:
+    """The script.
+
+    Raises:
+        UsageError: what was given cannot stand in a line for the scheduler.
+    """
+    mark = "#PBS" if preset.scheduler == "pbs" else "#SBATCH"
+    words = _fields(preset, job)
+    lines = ["#!/bin/bash -l" if preset.scheduler == "pbs" else "#!/bin/bash"]
+    if job.made_by:
+        lines.append(f"# `{one_line(bash_words(job.made_by))}` made this.")
+    lines.append(f"# Submit it with: {SCHEDULERS[preset.scheduler]} FILE")
+    lines += _filled(preset.directives, words)
+    lines += [f"{mark} {_directive(one)}" for one in job.directives]
+    lines += ["", *preset.setup]
+    lines += preset.container_setup if job.container is not None else ()
+    lines += [*job.setup, "set -euo pipefail", *preset.before, ""]
+    lines += _folders(preset, job)
+    inside = _container(preset, job)
+    (one,) = _filled([preset.one_rank], words)
+    lines += [
+        "",
+        f"# {job.tool} must be found where the ranks run, and that takes seconds to see.",
+        *_continued(one, *inside, f'stepscope doctor --tool {bash_word(job.tool)} -o "$PROFILES"'),
+        "",
+    ]
+    launch = f'stepscope launch {bash_words(job.launch)} -o "$PROFILES" --'
+    run = _continued(*_filled(preset.launcher, words), *inside, launch, bash_words(job.command))
+    if job.finalize:
+        # What was recorded is finished whatever came of the run.
+        finish = _continued(*inside, 'stepscope launch --finalize "$PROFILES"')
+        lines += ["status=0", *run[:-1], f"{run[-1]} || status=$?", *finish, 'exit "$status"']
+    else:
+        lines += run
+    return "\n".join(lines) + "\n"
+
+
+def _fields(preset: JobPreset, job: Job) -> dict[str, str | None]:
+    """What stands in the places of a preset; None for what is not known or not asked for."""
+    gpus = job.gpus_per_node
+    if gpus is None:
+        gpus = preset.gpus_per_node or job.ranks_per_node
+    cpus = job.cpus_per_rank or preset.cpus_per_rank
+    if cpus is None and preset.cpus_per_node is not None:
+        cpus = max(1, preset.cpus_per_node // job.ranks_per_node)
+    scheduled = {
+        name: _word(
+            name, getattr(job, name) or preset.required.get(name) or getattr(preset, name, None)
+        )
+        for name in ("account", "queue", "walltime")
+    }
+    numbers = {
+        "nodes": job.nodes,
+        "ranks_per_node": job.ranks_per_node,
+        "ranks": job.nodes * job.ranks_per_node,
+        "gpus_per_node": gpus or None,
+        "cpus_per_rank": cpus,
+        "cpus_per_node": cpus and cpus * job.ranks_per_node,
+    }
+    return {
+        **scheduled,
+        **{name: None if number is None else str(number) for name, number in numbers.items()},
+        "tmpdir": '"$TMPDIR"' if job.tmpdir or preset.tmpdir else None,
+    }
+
+
+def _filled(texts: Iterable[str], words: Mapping[str, str | None]) -> list[str]:
+    """Texts with their places filled in; without those, or the parts, whose words are not known."""
+
+    def known(text: str) -> bool:
+        return all(words.get(name) is not None for name in _FIELD.findall(text))
+
+    found = []
+    for text in texts:
+        kept = _OPTIONAL.sub(lambda part: part[1] if known(part[1]) else "", text)
+        if known(kept):
+            found.append(_FIELD.sub(lambda place: words[place[1]] or "", kept))
+    return found
+
+
+def _folders(preset: JobPreset, job: Job) -> list[str]:
+    lines = [f"PROFILES={_from_here(job.profiles)}"]
+    made = ['"$PROFILES"']
+    if job.tmpdir is not None:
+        lines.append(f"export TMPDIR={_from_here(job.tmpdir)}")
+        made.append('"$TMPDIR"')
+    elif preset.tmpdir is not None:
+        lines.append(f'export TMPDIR="$PROFILES"/{bash_word(preset.tmpdir)}')
+        made.append('"$TMPDIR"')
+    return [*lines, f"mkdir -p {' '.join(made)}"]
+
+
+def _from_here(path: str) -> str:
+    """A path as bash reads it, from where the job was submitted."""
+    return bash_word(path) if path.startswith("/") else f'"$PWD"/{bash_word(path)}'
+
+
+def _container(preset: JobPreset, job: Job) -> list[str]:
+    """The words before a program that runs in the image, with the folder of the job; none without an image."""
+    if job.container is None:
+        return []
+    mounts = "".join(f" --bind {bash_word(bind)}" for bind in job.binds)
+    image = bash_word(job.container)
+    if preset.images is not None and "/" not in job.container:
+        image = f"{preset.images}/{image}"
+    return [f'{preset.container} --bind "$PWD" --pwd "$PWD"{mounts} {image}']
+
+
+def _continued(*parts: str) -> list[str]:
+    """One command, a part to a line."""
+    first, *rest = parts
+    lines = [first, *(f"  {part}" for part in rest)]
+    return [*(f"{line} \\" for line in lines[:-1]), lines[-1]]
+
+
+def _word(name: str, value: str | None) -> str | None:
+    if value is not None and not _WORD.fullmatch(value):
+        raise _bad(f"{name} {value!r} is no word that a scheduler reads")
+    return value
+
+
+def _directive(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise _bad(f"the directive {text!r} is no line of text")
+    return text.strip()
+
+
+def _bad(message: str) -> UsageError:
+    return UsageError(
+        message,
+        hint="give it as the scheduler takes it on its command line, without quotes",
+        slug="bad-jobscript",
+    )
