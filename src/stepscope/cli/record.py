@@ -31,11 +31,11 @@ _TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
 
 ERRORS = {
     "two-ways-to-record": (
-        "`--inline`, `--phases`, `--trace`, `--on-demand` and `--capture` cannot be combined: a run records a "
+        "`--inline`, `--phases`, `--trace`, `--on-demand` and `--capture` or `--nvtx` cannot be combined: a run records a "
         "plan's events and phases, phases alone, a trace, traces when `stepscope trigger` asks for "
-        "them, or has another profiler record. Options such as `--active` and `--stack` are for traces; with "
+        "them, or has another profiler record, with names for it. Options such as `--active` and `--stack` are for traces; with "
         "`--on-demand` they are given to `stepscope trigger`. `--capture` needs `--steps`, and `--steps` is for it "
-        "alone."
+        "and for `--nvtx` alone."
     ),
 }
 
@@ -67,7 +67,12 @@ ERRORS = {
     type=click.Choice(SIGNALS),
     help="Have the profiler that this runs under record --steps, by this signal to it.",
 )
-@click.option("--steps", metavar="STEPS", help="Steps to capture: 100 or 100-102.")
+@click.option(
+    "--nvtx",
+    is_flag=True,
+    help="Write NVTX ranges of steps, phases, modules and operators, for the profiler that this runs under.",
+)
+@click.option("--steps", metavar="STEPS", help="Steps to capture, or with ranges: 100 or 100-102.")
 @click.option(
     "-o",
     "--out",
@@ -111,6 +116,7 @@ def command(
     trace: bool,
     on_demand: Path | None,
     capture: str | None,
+    nvtx: bool,
     steps: str | None,
     out: Path,
     no_summary: bool,
@@ -134,10 +140,10 @@ def command(
         "phases": phases,
         "trace": trace,
         "on-demand": on_demand is not None,
-        "capture": capture is not None,
+        "capture" if capture or not nvtx else "nvtx": capture is not None or nvtx,
     }
     _check_way([way for way, chosen in ways.items() if chosen], given)
-    captures = _captures(capture, steps, given)
+    captures = _captures(capture, steps, given, nvtx=nvtx)
     command_line = list(script)
     module = command_line[:1] == ["-m"]
     if module:
@@ -203,7 +209,12 @@ def _check_way(ways: list[str], given: dict[str, Any]) -> None:
             slug="two-ways-to-record",
         )
     (way,) = ways or ["trace"]
-    takes = {"trace": set(given), "on-demand": {"name", "start_step"}, "capture": {"start_step"}}
+    takes = {
+        "trace": set(given),
+        "on-demand": {"name", "start_step"},
+        "capture": {"start_step"},
+        "nvtx": {"start_step"},
+    }
     refused = set(given) - takes.get(way, set())
     if refused:
         instead = {"on-demand": "give it to stepscope trigger, when you ask for a trace"}
@@ -215,21 +226,26 @@ def _check_way(ways: list[str], given: dict[str, Any]) -> None:
 
 
 def _captures(
-    capture: str | None, steps: str | None, given: dict[str, Any]
+    capture: str | None, steps: str | None, given: dict[str, Any], *, nvtx: bool
 ) -> Callable[[], Recording] | None:
     """Makes the recording that has another profiler record; None where none is asked for."""
-    if (capture is None) != (steps is None):
+    missing = (
+        "steps" if capture and not steps else "capture" if steps and not (capture or nvtx) else None
+    )
+    if missing:
         raise UsageError(
-            f"--{'capture' if steps is None else 'steps'} needs --{'steps' if steps is None else 'capture'}",
+            f"--{'capture' if missing == 'steps' else 'steps'} needs --{missing}",
             hint="write for example --capture cuda-profiler --steps 100-102",
             slug="two-ways-to-record",
         )
-    if capture is None or steps is None:
+    if capture is None and not nvtx:
         return None
     from stepscope.record.capture.signals import signal_called
     from stepscope.record.capture.steps import CapturedSteps
 
-    return partial(CapturedSteps, parse_steps(steps), signal_called(capture), **given)
+    chosen = None if steps is None else parse_steps(steps)
+    signal = None if capture is None else signal_called(capture)
+    return partial(CapturedSteps, chosen, signal, nvtx=nvtx, **given)
 
 
 def _tracer(out: Path, on_demand: Path | None, given: dict[str, Any]) -> Tracer | OnDemand:

@@ -104,9 +104,9 @@ _RUNTIME_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 _STEP = re.compile(r"^ProfilerStep\s*#\s*(\d+)")
 _DATALOADER = re.compile(
-    r"^enumerate\(Data(?:Loader|Pipe)\)#|DataLoader\w*\.__next__$|^dataloader:"
+    r"^enumerate\(Data(?:Loader|Pipe)\)#|DataLoader\w*\.__next__$|^dataloader:|^phase: input_wait$"
 )
-_OPTIMIZER = re.compile(r"^Optimizer\.step#|^optimizer:step")
+_OPTIMIZER = re.compile(r"^Optimizer\.step#|^optimizer:step|^phase: optimizer$")
 _ZERO_GRAD = re.compile(r"^Optimizer\.zero_grad#|^optimizer:zero_grad")
 _BACKWARD = re.compile(
     r"^autograd::engine::evaluate_function: |^torch::autograd::|Backward\d*$|^CompiledFunctionBackward"

@@ -20,6 +20,7 @@ from stepscope.formats.nsys.host_rows import Threads, host_calls
 from stepscope.formats.nsys.nvtx_rows import instants, nvtx_ranges
 from stepscope.formats.nsys.report_file import looks_like_report, opened_export
 from stepscope.formats.nsys.sample_rows import stack_samples
+from stepscope.formats.nvtx.markers import module_classes
 from stepscope.formats.nvtx.rows import RangeRows
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sqlite import Database
@@ -77,6 +78,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         known = devices(database, process)
         facts = _facts(database, process)
         facts.metadata = _metadata(database, ranks)
+        facts.module_classes = module_classes(one.marker for one in ranges)
         if database.unnamed:
             report.note("missing_string", count=database.unnamed)
     # What was only sampled gives way to events: they say when the program ran.

@@ -153,6 +153,14 @@ class Inputs:
     values: str | None = None
 
 
+def stated_inputs(operator: Marker) -> Inputs | None:
+    """What the range of an operator states of its inputs; None where it states no shapes."""
+    if operator.sizes is None:
+        return None
+    types = [_TYPES.get(one, one) for one in operator.types]
+    return Inputs(operator.sizes, json.dumps(types) if types else None, operator.values)
+
+
 def tensor_shape(inputs: Inputs, position: int) -> tuple[int, ...] | None:
     """The shape of an input, or None where it is no tensor (or one without dimensions)."""
     shapes = json.loads(inputs.dims)

@@ -2,14 +2,16 @@
 
 PyProf writes Python literals into its markers: where a call stands (`traceMarker`), which module it
 belongs to (`strRepr`) and what it was given (`args`). torch's `emit_nvtx` writes the operator and
-its autograd number (`mm, seq = 72`), and the shapes where it was told to. Anything else is a range
-of the program's own. Literals are parsed within limits and never evaluated.
+its autograd number (`mm, seq = 72`), and the shapes where it was told to; recording with `--nvtx` writes the same
+with types and values, and modules with their classes. Anything else is a range of the program's own. Literals are parsed within limits and never evaluated.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,6 +27,12 @@ _NUMBERED = re.compile(
 )
 _NUMBER = re.compile(r"(op_id|seq) = (\d+)")
 _SIZES = re.compile(r", sizes = (\[.*?\])(?:, input_op_ids\b.*)?\Z", re.DOTALL)
+_STATED = re.compile(
+    r"(?P<call>.*), sizes = (?P<sizes>\[[\d\[\], ]*\])"
+    r", types = (?P<types>\[[^\[\]]*\])(?:, values = (?P<values>\[.*\]))?\Z",
+    re.DOTALL,
+)
+_OF_MODEL = re.compile(r"(nn\.Module: (\S+)) \(([\w.<>]+)(, model)?\)\Z")
 _QUALIFIED = re.compile(
     r"(?:aten|prim|prims|quantized|c10d|nccl|gloo|torch::\w+|torchvision)::[\w:]+\Z"
 )
@@ -61,7 +69,10 @@ class Marker:
         arguments: what it was given.
         sequence: autograd's number of an operator.
         sizes: shapes of an operator's inputs, as JSON, where torch wrote them.
+        types: their element types (`float32`), `Scalar` and `ScalarList` for those that are no tensors.
+        values: those of scalars and lists, as JSON.
         frames: a call stack, outermost first.
+        of_model: the path of a module, "" for the model, and its class.
     """
 
     sort: Sort
@@ -71,7 +82,10 @@ class Marker:
     arguments: tuple[Argument, ...] = ()
     sequence: int | None = None
     sizes: str | None = None
+    types: tuple[str, ...] = ()
+    values: str | None = None
     frames: tuple[str, ...] = ()
+    of_model: tuple[str, str] | None = None
 
 
 def parse_marker(text: str) -> Marker:
@@ -89,6 +103,13 @@ def parse_marker(text: str) -> Marker:
             if found is not None:
                 return found
         return Marker("range", text)
+    stated = _STATED.match(text)
+    if stated:
+        return _with_types(stated)
+    of_model = _OF_MODEL.match(text)
+    if of_model:
+        path = "" if of_model[4] else of_model[2]
+        return Marker("range", of_model[1], of_model=(path, of_model[3]))
     numbered = _NUMBERED.match(text)
     if numbered:
         sizes = _SIZES.match(numbered["rest"] or "")
@@ -103,6 +124,41 @@ def parse_marker(text: str) -> Marker:
     if _QUALIFIED.match(text):
         return Marker("operator", text)
     return Marker("range", text)
+
+
+def _with_types(stated: re.Match[str]) -> Marker:
+    """An operator with its sizes, and the types and values that go with them."""
+    numbered = _NUMBERED.match(stated["call"])
+    numbers = dict(_NUMBER.findall(numbered["numbers"])) if numbered else {}
+    sizes = _shapes(stated["sizes"])
+    count = len(json.loads(sizes)) if sizes else 0
+    values = _words(stated["values"] or "[]", count)
+    return Marker(
+        "operator",
+        numbered["name"] if numbered else stated["call"],
+        sequence=int(numbers["seq"]) if "seq" in numbers else None,
+        sizes=sizes,
+        types=_words(stated["types"], count),
+        values=json.dumps(values) if values else None,
+    )
+
+
+def _words(text: str, count: int) -> tuple[str, ...]:
+    """A JSON list of so many texts; nothing for anything else."""
+    if len(text) > LONGEST_LITERAL:
+        return ()
+    try:
+        words = json.loads(text)
+    except (ValueError, RecursionError):
+        return ()
+    good = isinstance(words, list) and all(isinstance(word, str) for word in words)
+    return tuple(words) if good and len(words) == count else ()
+
+
+def module_classes(markers: Iterable[Marker]) -> dict[str, str]:
+    """Class of each module by its path, of the model under ""; empty where no range has the model."""
+    classes = dict(marker.of_model for marker in markers if marker.of_model is not None)
+    return classes if "" in classes else {}
 
 
 def base_name(operator: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from stepscope.formats.nvtx.calls import Inputs, call_inputs, operator_name
+from stepscope.formats.nvtx.calls import Inputs, call_inputs, operator_name, stated_inputs
 from stepscope.formats.nvtx.markers import Marker, base_name
 
 
@@ -83,8 +83,7 @@ def name_operators(ranges: list[Range]) -> None:
     for one in ranges:
         if one.marker.sort == "operator":
             one.operator = one.marker.name
-            if one.marker.sizes is not None:
-                one.inputs = Inputs(one.marker.sizes)
+            one.inputs = stated_inputs(one.marker)
     for one in ranges:
         if one.marker.sort != "call":
             continue

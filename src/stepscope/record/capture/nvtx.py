@@ -1,4 +1,4 @@
-"""NVTX from Python: marks, and ranges of two sorts.
+"""NVTX from Python: ranges of two sorts.
 
 A pushed range is on its thread's stack, so its pop must come in the same call as its push: a job that annotates
 itself would otherwise pop ours. What starts and ends in different places is a range with a number.
@@ -6,6 +6,7 @@ itself would otherwise pop ours. What starts and ends in different places is a r
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.util
 import sys
@@ -16,7 +17,8 @@ from typing import Any, NamedTuple
 
 from stepscope.record.capture.libraries import load
 
-_NAMES = ("libnvToolsExt.so.1", "libnvToolsExt.so")
+_LIBRARIES = ("libnvToolsExt", "libnvtx3interop")
+"""With the functions of NVTX: CUDA's until 12.8, and the one that came after it."""
 
 
 class Nvtx(NamedTuple):
@@ -30,7 +32,6 @@ class Nvtx(NamedTuple):
     pop: Callable[[], Any]
     start: Callable[[bytes], int]
     end: Callable[[int], Any]
-    mark: Callable[[bytes], Any]
     start_registered: Callable[[bytes], int]
 
 
@@ -41,22 +42,22 @@ def nvtx() -> Nvtx:
     Raises:
         OSError: there is neither.
     """
-    try:
-        return _of_library(load("libnvToolsExt", (*_installed(), *_NAMES)))
-    except OSError:
-        if not _compiled_into_torch():
-            raise
+    for library in _LIBRARIES:
+        with contextlib.suppress(OSError):
+            return _of_library(load(library, (*_installed(library), f"{library}.so.1")))
+    if not _compiled_into_torch():
+        raise OSError(f"neither {' nor '.join(_LIBRARIES)} is where libraries are looked for")
     return _of_torch()
 
 
-def _installed() -> list[str]:
-    """The library of NVIDIA's Python package."""
+def _installed(library: str) -> list[str]:
+    """The library in NVIDIA's Python package."""
     try:
         found = importlib.util.find_spec("nvidia.nvtx")
     except (ImportError, ValueError):
         return []
     folders = [] if found is None else list(found.submodule_search_locations or ())
-    return [str(path) for folder in folders for path in Path(folder).glob("lib/libnvToolsExt.so*")]
+    return [str(path) for folder in folders for path in Path(folder).glob(f"lib/{library}.so*")]
 
 
 class _Attributes(ctypes.Structure):
@@ -81,8 +82,6 @@ _VERSION, _REGISTERED = 2, 3
 
 def _of_library(library: Any) -> Nvtx:
     library.nvtxRangePushA.argtypes = (ctypes.c_char_p,)
-    library.nvtxMarkA.argtypes = (ctypes.c_char_p,)
-    library.nvtxMarkA.restype = None
     library.nvtxRangeStartA.argtypes = (ctypes.c_char_p,)
     library.nvtxRangeEnd.argtypes = (ctypes.c_uint64,)
     library.nvtxRangeEnd.restype = None
@@ -107,7 +106,6 @@ def _of_library(library: Any) -> Nvtx:
         library.nvtxRangePop,
         library.nvtxRangeStartA,
         library.nvtxRangeEnd,
-        library.nvtxMarkA,
         start_registered,
     )
 
@@ -128,6 +126,5 @@ def _of_torch() -> Nvtx:
         functions.rangePop,
         start,
         functions.rangeEnd,
-        lambda text: functions.markA(text.decode()),
         start,
     )

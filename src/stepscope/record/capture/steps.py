@@ -1,34 +1,56 @@
-"""The recording that makes another profiler record some steps, the same on all ranks.
+"""The recording that makes another profiler record some steps, the same on all ranks, and names what runs in them.
 
-What the profiler gets is a signal before the first of them and one after the last.
+The profiler gets a signal before the first of the steps and one after the last. NVTX ranges say which step it is, and
+what of it runs; they are also written without a signal, for someone's own command line.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 from stepscope.floor.captured_steps import StepRange
+from stepscope.record.capture.ranges import StepRanges
 from stepscope.record.capture.signals import Signal, stop_after_device
+from stepscope.record.job.trained_model import ModelSearch
 from stepscope.record.recording import EveryStep
 from stepscope.record.trouble import Guard, warn_once
 
+_KNOWN_FROM = 3
+"""The first step in which the model is known that was looked for in the one before, as scripts' loops are found."""
+
 
 class CapturedSteps(EveryStep):
-    """Sends a signal around steps. It never raises into the job; what goes wrong is one warning.
+    """Sends a signal around steps, and names what runs in them. It never raises into the job; what goes wrong is
+    one warning.
 
     Args:
-        steps: those to capture.
-        signal: what is sent.
+        steps: which; None for all from the one in which the model is known.
+        signal: what is sent; None for nothing.
+        nvtx: whether NVTX ranges are written.
         start_step: number of the first step, for a run that was resumed.
     """
 
-    def __init__(self, steps: StepRange, signal: Signal, *, start_step: int = 0) -> None:
+    def __init__(
+        self,
+        steps: StepRange | None,
+        signal: Signal | None,
+        *,
+        nvtx: bool = False,
+        start_step: int = 0,
+    ) -> None:
         self.guard = Guard("the capture")
+        self.takes_batches = nvtx
         self._steps = steps
         self._signal = signal
-        self._number = start_step
+        # Boundaries go on where a range could not be written, or else the profiler would not be stopped.
+        self._hooks = Guard("NVTX ranges")
+        self._ranges: StepRanges | None = None
+        self._search = ModelSearch(None, self._hooks) if nvtx else None
+        self._first = steps.first if steps else start_step + _KNOWN_FROM
+        self._start_step = self._number = start_step
         self._index = 0
         self._capturing = False
         self._captured = False
@@ -46,11 +68,24 @@ class CapturedSteps(EveryStep):
 
     def step(self, number: int | None = None) -> None:
         """A step has ended and the next starts."""
-        if self.over or os.getpid() != self._pid:
+        if os.getpid() != self._pid:
+            return
+        if self.over:
+            with contextlib.suppress(Exception):
+                self._end_ranges()
             return
         self._index += 1
         self._number = self._number + 1 if number is None else number
         self._guarded(self._enter_step)
+
+    def input_begins(self) -> object:
+        """The wait for a batch starts."""
+        return None if self._ranges is None else self._hooks.ask(self._ranges.open, "input_wait")
+
+    def input_ends(self, token: object) -> None:
+        """The batch is here."""
+        if self._ranges is not None and token is not None:
+            self._hooks.ask(self._ranges.close, token)
 
     def stop(self) -> list[Path]:
         """Ends the capture, if one runs; it writes no files of its own."""
@@ -60,28 +95,53 @@ class CapturedSteps(EveryStep):
         if not self._captured and not self.over:
             self._warn_of_nothing()
         self._guarded(self._end)
+        with contextlib.suppress(Exception):
+            self._end_ranges()
         return []
 
     def _enter_step(self) -> None:
-        if self._number > self._steps.last:
+        if self._steps is not None and self._number > self._steps.last:
             self._end()
-        elif self._number in self._steps and not self._capturing:
+            return
+        if self._search is not None and not self._capturing:
+            # The model is looked for in a step before; a script's step 1 goes by unobserved.
+            observed = max(0, self._number - self._start_step - 1)
+            before = max(0, self._first - self._start_step - 1)
+            self._search.step_begins(observed, first_recorded=before)
+        if self._number < self._first:
+            return
+        if not self._capturing:
             self._begin()
+        if self._ranges is not None:
+            self._hooks.ask(self._ranges.begin_step, self._number)
 
     def _begin(self) -> None:
-        if self._number != self._steps.first:
+        if self._number != self._first and self._steps is not None:
             warn_once(
-                f"step {self._steps.first} could not be captured, because a script's loop is found in its "
+                f"step {self._first} could not be captured, because a script's loop is found in its "
                 f"second step: the capture starts with step {self._number}"
             )
         self._captured = self._capturing = True
-        self._signal.start()
+        if self._search is not None:
+            self._ranges = self._hooks.ask(StepRanges, self._hooks, self._search)
+            self._search.close()
+        if self._signal is not None:
+            self._signal.start()
 
     def _end(self) -> None:
         self._over = True
-        if self._capturing:
-            self._capturing = False
-            stop_after_device(self._signal)
+        if self._search is not None:
+            self._search.close()
+        if not self._capturing:
+            return
+        self._capturing = False
+        try:
+            if self._ranges is not None:
+                self._hooks.ask(self._ranges.end_step)
+            if self._signal is not None:
+                stop_after_device(self._signal)
+        finally:
+            self._end_ranges()
 
     def _guarded(self, function: Callable[[], None]) -> None:
         try:
@@ -89,6 +149,12 @@ class CapturedSteps(EveryStep):
         except Exception as error:
             self._capturing = False
             self.guard.trip(error)
+            with contextlib.suppress(Exception):
+                self._end_ranges()
+
+    def _end_ranges(self) -> None:
+        if self._ranges is not None and self._ranges.end():
+            self._ranges = None
 
     def _warn_of_nothing(self) -> None:
         if not self._index:
@@ -96,6 +162,5 @@ class CapturedSteps(EveryStep):
                 "nothing was captured: an optimizer's steps are the steps, and none has stepped twice"
             )
             return
-        warn_once(
-            f"nothing was captured: the job was over in step {self._number}, before {self._steps}"
-        )
+        steps = self._steps or f"step {self._first}"
+        warn_once(f"nothing was captured: the job was over in step {self._number}, before {steps}")

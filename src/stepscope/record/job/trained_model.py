@@ -148,6 +148,8 @@ class MissingForward:
 class ModelSearch:
     """The model that a trace names modules of: given, or looked for in one step before it is recorded.
 
+    `roots` are the modules that the job itself calls, models and losses.
+
     Args:
         model: the outermost module; None to look for it.
         guard: gets what goes wrong in the hooks.
@@ -155,6 +157,7 @@ class ModelSearch:
 
     def __init__(self, model: Any, guard: Guard) -> None:
         self.model = model
+        self.roots: list[Any] = [] if model is None else _called(model)
         self._guard = guard
         self._looked = False
         self._discovery: Discovery | None = None
@@ -175,12 +178,13 @@ class ModelSearch:
             self._discovery.install(self._guard)
         elif self._discovery is not None:
             self._discovery.remove()
-            self.model = self._discovery.model
+            self.model, self.roots = self._discovery.model, self._discovery.roots
             self._discovery = None
 
     def close(self) -> None:
         """Lets go of the model, and stops looking."""
         self.model = None
+        self.roots = []
         if self._discovery is not None:
             self._discovery.remove()
             self._discovery = None

@@ -1,4 +1,4 @@
-"""Module paths in a trace: a range `nn.Module: layers.0.attn` around every module's forward.
+"""Module paths in a recording: a range `nn.Module: layers.0.attn` around every module's forward.
 
 The profiler itself writes `nn.Module: Linear_3`, and only with stacks. Ranges cost some
 microseconds per module, in the recorded steps only. The model itself has no path: its range has the
@@ -14,15 +14,41 @@ from stepscope.record.targets.around import Around, Wrapper
 from stepscope.record.targets.find import module_paths, unwrapped
 from stepscope.record.trouble import Guard
 
+InRange = Callable[[str, str, Guard], Wrapper]
+"""Makes what puts a range around a module's calls, from its path and its class, which says where it is the model."""
+
+
+def in_trace(path: str, _class_name: str, guard: Guard) -> Wrapper:
+    """A range of torch's profiler."""
+    name = f"nn.Module: {path}"
+    from torch.profiler import record_function
+
+    def begin() -> Any:
+        opened = record_function(name)
+        opened.__enter__()
+        return opened
+
+    def call_in_range(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        opened = guard.ask(begin)
+        try:
+            return call(*args, **kwargs)
+        finally:
+            if opened is not None:
+                guard.ask(opened.__exit__, None, None, None)
+
+    return call_in_range
+
 
 class ModuleRanges:
     """Ranges around the forwards of a model's modules.
 
     Args:
         model: the outermost module. What torch.compile has merged into one gets one range.
+        around: makes the ranges.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, around: InRange = in_trace) -> None:
+        self._in_range = around
         self._modules = {
             path: found.module
             for path, found in module_paths(model).items()
@@ -44,13 +70,15 @@ class ModuleRanges:
             # What TorchScript runs has no calls of its own.
             if isinstance(module, ScriptModule):
                 continue
-            wrapper = _in_range(f"nn.Module: {path or self._model_name()}", guard)
+            name = path or self._model_name()
+            what = _short_class(module) + ("" if path else ", model")
+            wrapper = self._in_range(name, what, guard)
             self._around.append(Around(module, wrapper))
         for around in self._around:
             around.install()
 
     def _model_name(self) -> str:
-        name = type(unwrapped(self._modules[""])).__qualname__.rsplit(".", 1)[-1]
+        name = _short_class(self._modules[""])
         return f"({name})" if name in self._modules else name
 
     def remove(self) -> None:
@@ -60,20 +88,5 @@ class ModuleRanges:
         self._around = []
 
 
-def _in_range(name: str, guard: Guard) -> Wrapper:
-    from torch.profiler import record_function
-
-    def begin() -> Any:
-        opened = record_function(name)
-        opened.__enter__()
-        return opened
-
-    def call_in_range(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        opened = guard.ask(begin)
-        try:
-            return call(*args, **kwargs)
-        finally:
-            if opened is not None:
-                guard.ask(opened.__exit__, None, None, None)
-
-    return call_in_range
+def _short_class(module: Any) -> str:
+    return type(unwrapped(module)).__qualname__.rsplit(".", 1)[-1]

@@ -1,0 +1,250 @@
+"""Ranges of operators for a profiler that does not know torch: name, shapes, types, and autograd's numbers.
+
+Where the job uses CUDA, torch writes them itself (`emit_nvtx`), in C++ and without types. Elsewhere a dispatch mode
+writes them in torch's grammar, with types and values. It sees operators below autograd, as `inline` does
+(`aten::addmm`, not the `aten::linear` that is made of it), and code that torch.compile has made not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from stepscope.record.capture.nvtx import Nvtx
+from stepscope.record.targets.operators import compiles_beside_modes
+from stepscope.record.traces.one_profiler import OneProfiler
+from stepscope.record.trouble import Guard, warn_once
+
+_LONGEST_LIST = 64
+_LONGEST_TEXT = 64
+_NOT_COUNTED = 1 << 62
+"""Nodes that accumulate gradients have the highest number there is: none."""
+
+
+class OperatorRanges(ABC):
+    """Ranges around the operators that the calling thread runs, and around the nodes of autograd."""
+
+    @abstractmethod
+    def install(self) -> None:
+        """From now on.
+
+        Raises:
+            RuntimeError: they cannot be written in this job.
+        """
+
+    @abstractmethod
+    def remove(self) -> bool:
+        """No more; False where they have to be removed once more, in a later step."""
+
+    def backward_ended(self) -> None:  # noqa: B027 - torch's own ranges of nodes end by themselves
+        """A backward that this thread has called is over."""
+
+
+def operator_ranges(nvtx: Nvtx, guard: Guard) -> OperatorRanges:
+    """The way that fits this job: torch's own where it uses CUDA."""
+    cuda = getattr(sys.modules["torch"], "cuda", None)
+    return _ByTorch(guard) if cuda is not None and cuda.is_initialized() else _ByMode(nvtx, guard)
+
+
+class _ByTorch(OperatorRanges):
+    """`torch.autograd.profiler.emit_nvtx`, which takes the process's one session of torch's profiler."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._one = OneProfiler(self._give_way)
+        self._emit: Any = None
+
+    def install(self) -> None:
+        from torch.autograd.profiler import emit_nvtx
+
+        self._one.install()
+        self._one.take()
+        emit = emit_nvtx(record_shapes=True)
+        with self._one.ours():
+            emit.__enter__()
+        self._emit = emit
+
+    def remove(self) -> bool:
+        emit, self._emit = self._emit, None
+        try:
+            if emit is not None:
+                with self._one.ours():
+                    emit.__exit__(None, None, None)
+        finally:
+            self._one.remove()
+        return True
+
+    def _give_way(self) -> None:
+        warn_once("operators get no more ranges: the job starts a profiler of its own")
+        self._guard.ask(self.remove)
+
+
+class _ByMode(OperatorRanges):
+    """A dispatch mode of ours."""
+
+    def __init__(self, nvtx: Nvtx, guard: Guard) -> None:
+        self._nvtx = nvtx
+        self._guard = guard
+        self._mode: Any = None
+
+    def install(self) -> None:
+        from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+        # Modes are left in turn: one of the job's that is on now might be left before ours.
+        if _get_current_dispatch_mode() is not None:
+            raise RuntimeError("the job has a dispatch mode of its own on")
+        if "torch._dynamo" in sys.modules and not compiles_beside_modes():
+            raise RuntimeError("this torch compiles nothing while operators are observed")
+        mode = _mode_class()(self._nvtx, self._guard)
+        mode.__enter__()
+        self._mode = mode
+
+    def remove(self) -> bool:
+        mode = self._mode
+        if mode is None:
+            return True
+        from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+        mode.resting = True
+        mode.node_ended()
+        if _get_current_dispatch_mode() is not mode:  # the job has entered one since
+            return False
+        self._mode = None
+        mode.__exit__(None, None, None)
+        return True
+
+    def backward_ended(self) -> None:
+        if self._mode is not None:
+            self._mode.node_ended()
+
+
+@cache
+def _mode_class() -> Any:
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    # Older torches have the one or the other not; there are no numbers then.
+    sequence_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
+    current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
+
+    class Operators(TorchDispatchMode):  # type: ignore[misc] # torch's types are not checked here
+        """Puts a range around every operator, and runs it unchanged."""
+
+        def __init__(self, nvtx: Nvtx, guard: Guard) -> None:
+            super().__init__()
+            self.resting = False
+            self._push, self._pop = nvtx.push, nvtx.pop
+            self._start, self._end = nvtx.start, nvtx.end
+            self._guard = guard
+            self._texts: dict[Any, bytes] = {}
+            self._here = threading.local()
+            self._here.sequence = sequence_number()
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            """Else torch compiles nothing while the mode is on, and raises with fullgraph=True."""
+            return True
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            kwargs = kwargs or {}
+            pushed = not self.resting and self._guard.ask(self._begins, func, args, kwargs)
+            try:
+                return func(*args, **kwargs)
+            finally:
+                if pushed:
+                    self._pop()
+
+        def _begins(self, func: Any, args: Any, kwargs: Any) -> bool:
+            if func.namespace == "profiler":  # ranges of torch's profiler are no operators
+                return False
+            node = current_node()
+            if node is not getattr(self._here, "node", None):
+                self.node_ended()
+                if node is not None:
+                    self._here.node = node
+                    self._here.range = self._start(_node_text(node))
+            # Autograd numbers a node as it makes it, before it calls the operator: numbers that have
+            # gone by since the last operator are of this one's node, and of views beside it.
+            number = sequence_number()
+            made = number > getattr(self._here, "sequence", number)
+            self._here.sequence = number
+            text = self._text(func, args, kwargs)
+            name = func._schema.name.encode("ascii", "replace")
+            self._push(b"%b, seq = %d%b" % (name, number - 1, text) if made else name + text)
+            return True
+
+        def node_ended(self) -> None:
+            """The node of autograd that ran on this thread is over; its range has no frame of its own."""
+            opened = self._here.__dict__.pop("range", None)
+            self._here.__dict__.pop("node", None)
+            if opened is not None:
+                self._end(opened)
+
+        def _text(self, func: Any, args: Any, kwargs: Any) -> bytes:
+            # A step repeats: its few distinct calls are described once.
+            try:
+                key = (func, *map(_key, args), *((name, _key(kwargs[name])) for name in kwargs))
+                text = self._texts.get(key)
+            except TypeError:  # something that has no hash
+                return describe(func, args, kwargs)
+            if text is None:
+                text = self._texts[key] = describe(func, args, kwargs)
+            return text
+
+    return Operators
+
+
+def _node_text(node: Any) -> bytes:
+    number = node._sequence_nr()
+    name = node.name().encode("ascii", "replace")
+    return b"%b, seq = %d" % (name, number) if 0 <= number < _NOT_COUNTED else bytes(name)
+
+
+def _key(value: Any) -> Any:
+    if hasattr(value, "shape"):
+        return value.shape, value.dtype
+    if isinstance(value, list | tuple):
+        return tuple(map(_key, value))
+    return type(value), value
+
+
+def describe(func: Any, args: Any, kwargs: Any) -> bytes:
+    """`, sizes = [[8, 4], []], types = ["float32", "Scalar"], values = ["", "1"]` of a call.
+
+    One entry for each argument of the operator's schema, defaults among them, as torch's own ranges and
+    traces have them.
+    """
+    given = [
+        args[place]
+        if place < len(args)
+        else kwargs.get(one.name, one.default_value if one.has_default_value() else None)
+        for place, one in enumerate(func._schema.arguments)
+    ]
+    sizes, types, values = zip(*map(_described, given), strict=True) if given else ((), (), ())
+    text = f", sizes = {json.dumps(sizes)}, types = {json.dumps(types)}"
+    if any(values):
+        text += f", values = {json.dumps(values)}"
+    return text.encode()
+
+
+def _described(value: Any) -> tuple[Any, str, str]:
+    """Sizes, type and value of one argument."""
+    if hasattr(value, "shape"):
+        return list(map(int, value.shape)), str(value.dtype).rpartition(".")[2], ""
+    if isinstance(value, list | tuple):
+        tensors = [one for one in value if hasattr(one, "shape")]
+        if tensors:
+            return [list(map(int, one.shape)) for one in tensors], "TensorList", ""
+        return [], "ScalarList", str(list(value[:_LONGEST_LIST]))
+    if isinstance(value, bool | int | float):
+        return [], "Scalar", str(value)
+    if isinstance(value, str):
+        return [], "", value[:_LONGEST_TEXT]
+    return [], "", ""

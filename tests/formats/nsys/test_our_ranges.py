@@ -1,0 +1,108 @@
+"""The ranges that recording with --nvtx writes, read back from an export of Nsight Systems."""
+
+from __future__ import annotations
+
+import pytest
+from tests.formats.nsys.exports import Nsys
+
+import stepscope
+
+START_END = 60
+TYPES = 'types = ["float16", "float16"]'
+
+
+@pytest.fixture
+def trace(tmp_path):
+    nsys = Nsys(tmp_path / "report.sqlite")
+    nsys.range(0, 1000, "stepscope_capture", kind=START_END, registered=True)
+    for step, at in ((100, 0), (101, 500)):
+        nsys.range(at, at + 500, f"ProfilerStep#{step}", kind=START_END)
+        nsys.range(at + 10, at + 30, "phase: input_wait", kind=START_END)
+        nsys.range(at + 40, at + 140, "phase: forward", kind=START_END)
+        nsys.range(at + 41, at + 139, "nn.Module: Net (Net, model)")
+        nsys.range(at + 50, at + 130, "nn.Module: body.0 (Linear)")
+        mm = f"aten::mm, seq = {step}, sizes = [[8, 4], [4, 2]], {TYPES}"
+        nsys.range(at + 60, at + 100, mm)
+        nsys.launch(at + 70, step, "gemm", at + 75, at + 95)
+        nsys.range(at + 145, at + 155, "phase: loss", kind=START_END)
+        nsys.range(at + 150, at + 300, "phase: backward", kind=START_END)
+        nsys.range(at + 160, at + 290, f"MmBackward0, seq = {step}", kind=START_END)
+        nsys.range(at + 170, at + 200, f"aten::mm, sizes = [[4, 8], [8, 2]], {TYPES}")
+        nsys.launch(at + 180, step + 1000, "gemm_tn", at + 185, at + 195)
+        nsys.range(at + 310, at + 400, "phase: optimizer", kind=START_END)
+        sgd = 'sizes = [[4, 2], [4, 2], []], types = ["float16", "float16", "Scalar"]'
+        nsys.range(at + 320, at + 350, f'aten::add_, {sgd}, values = ["", "", "-0.1"]')
+    with stepscope.open(nsys.path, cache=False) as opened:
+        yield opened
+
+
+def _rows(answer):
+    return [tuple(row.values()) for row in answer.rows()]
+
+
+def test_kernels_have_their_operator_module_direction_and_step(trace):
+    found = trace.sql(
+        "SELECT device_event.name, operator_name, path, class, direction, step FROM device_event "
+        "JOIN module USING (rank, span, module_id) ORDER BY start_ns"
+    )
+    assert _rows(found) == [
+        ("gemm", "aten::mm", "body.0", "Linear", "forward", 100),
+        ("gemm_tn", "aten::mm", "body.0", "Linear", "backward", 100),
+        ("gemm", "aten::mm", "body.0", "Linear", "forward", 101),
+        ("gemm_tn", "aten::mm", "body.0", "Linear", "backward", 101),
+    ]
+
+
+def test_the_model_is_the_root_and_named_by_its_class(trace):
+    found = trace.sql("SELECT path, class, calls FROM module ORDER BY module_id")
+    assert _rows(found) == [("Net", "Net", 2), ("body", None, 0), ("body.0", "Linear", 2)]
+
+
+def test_operators_have_shapes_types_and_values(trace):
+    found = trace.sql(
+        "SELECT DISTINCT name, dims, types, values, direction FROM host_event "
+        "JOIN operator_input USING (rank, span, input_id) ORDER BY dims"
+    )
+    half = '["c10::Half", "c10::Half"]'
+    assert _rows(found) == [
+        (
+            *("aten::add_", "[[4, 2], [4, 2], []]", '["c10::Half", "c10::Half", "Scalar"]'),
+            *('["", "", "-0.1"]', "optimizer"),
+        ),
+        ("aten::mm", "[[4, 8], [8, 2]]", half, None, "backward"),
+        ("aten::mm", "[[8, 4], [4, 2]]", half, None, "forward"),
+    ]
+
+
+def test_work_follows_from_shapes_and_types(trace):
+    rows = trace.prof().rows()
+    assert [(row["kernel"], row["flops"], row["bytes"]) for row in rows[:2]] == [
+        ("gemm", 2 * 8 * 4 * 2, 2 * (8 * 4 + 4 * 2 + 8 * 2)),
+        ("gemm_tn", 2 * 4 * 8 * 2, 2 * (4 * 8 + 8 * 2 + 4 * 2)),
+    ]
+
+
+def test_damaged_texts_are_ranges_or_operators_without_inputs(tmp_path):
+    nsys = Nsys(tmp_path / "report.sqlite")
+    sizes = "sizes = [[8, 4]]"
+    texts = (
+        f'aten::relu, {sizes}, types = ["float32", "float32"]',
+        f"aten::relu, {sizes}, types = [7]",
+        f"aten::relu, {sizes}, types = []",
+        f'aten::relu, {sizes}, types = ["float32"], values = {"[" * 50_000}{"]" * 50_000}',
+        f'aten::relu, sizes = {"[" * 500}{"]" * 500}, types = ["float32"]',
+        f'aten::relu, {sizes}, types = ["float32"], values = ["", ""]',
+    )
+    for place, text in enumerate(texts):
+        nsys.range(10 * place, 10 * place + 5, text)
+    tables = nsys.read()
+    assert {row["name"] for row in tables.host_event.to_pylist()} == {"aten::relu"}
+    dims = [(row["dims"], row["types"], row["values"]) for row in tables.operator_input.to_pylist()]
+    assert dims == [("[[8, 4]]", None, None), ("[[8, 4]]", '["float"]', None)]
+
+
+def test_modules_without_the_model_are_known_by_their_paths(tmp_path):
+    nsys = Nsys(tmp_path / "report.sqlite")
+    nsys.range(0, 50, "nn.Module: body.0 (Linear)").range(10, 20, "aten::relu")
+    with stepscope.open(nsys.path, cache=False) as opened:
+        assert _rows(opened.sql("SELECT path FROM module")) == [("body",), ("body.0",)]
