@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -103,3 +105,50 @@ def test_the_script_runs_under_slurm(run, tmp_path: Path) -> None:
     results = sorted(path for path in (tmp_path / "profiles").iterdir())
     assert [result.name.partition(".")[0] for result in results] == ["rank0", "rank2"]
     assert all((result / "sqlite-db").is_dir() for result in results)
+
+
+APPTAINER = """
+at = next(i for i, word in enumerate(words) if word.endswith(".sif"))
+there = ["exec", "--nv", "--bind", os.getcwd(), "--pwd", os.getcwd(), "--bind", "/opt:/there:ro"]
+if words[:at] != there:
+    sys.exit(f"unexpected: {words[:at]}")
+os.environ["INSIDE"] = words[at]
+os.execvp(words[at + 1], words[at + 1:])
+"""
+
+
+@pytest.mark.skipif(shutil.which("mpiexec") is None, reason="mpiexec is not installed")
+def test_the_script_for_pbs_runs_where_pbs_would_have_started_it(run, tmp_path: Path) -> None:
+    """With the variables that PBS sets, and an apptainer that only looks at its options."""
+    stand_in(tmp_path / "bin", "vtune", VTUNE)
+    stand_in(tmp_path / "bin", "apptainer", APPTAINER)
+    (tmp_path / "nodes").write_text("localhost\nlocalhost\n")
+    size = ("--nodes", "1", "--ranks-per-node", "2", "--container", "image.sif")
+    more = ("--bind", "/opt:/there:ro", "--profiles", "pro files", "--tmpdir", "temporary files")
+    program = "import os; print(*(os.environ[n] for n in ('INSIDE', 'TMPDIR', 'MASTER_ADDR', 'MASTER_PORT')))"
+    command = ("--tool", "vtune", "--ranks", "1", "--", sys.executable, "-c", program)
+    assert run("jobscript", "pbs", *size, *more, "-o", str(tmp_path / "job.sh"), *command).code == 0
+    variables = {
+        "PATH": f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "PBS_O_WORKDIR": str(tmp_path),
+        "PBS_NODEFILE": str(tmp_path / "nodes"),
+        "PBS_JOBID": "1234567[8].server",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
+    done = subprocess.run(
+        # As a login shell it would read this machine's profile, which sets PATH.
+        ["bash", str(tmp_path / "job.sh")],
+        cwd="/",
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    said = f"image.sif {tmp_path}/temporary files localhost 24567\n"
+    assert done.stdout.count(said) == 2
+    (result,) = (tmp_path / "pro files").iterdir()
+    assert result.name.startswith("rank1.")
+    assert (result / "sqlite-db").is_dir()
