@@ -69,18 +69,9 @@ def column_names(text: str | None) -> list[str] | None:
 
 
 source_argument = click.argument("source", metavar="SRC", type=click.Path())
-
-
-def sources_argument(command: Command) -> Command:
-    """Adds `SRC...`, files and folders that are read together, and `--job`."""
-    command = click.option(
-        "--job",
-        metavar="NAME",
-        help="Only this job, where the files are of several; answers name them.",
-    )(command)
-    return click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path())(
-        command
-    )
+sources_alone = click.argument(
+    "sources", metavar="SRC...", nargs=-1, required=True, type=click.Path()
+)
 
 
 def typed_sources(sources: Sequence[str], job: str | None = None) -> str:
@@ -93,62 +84,69 @@ def _no_option(source: str) -> str:
     return f"./{source}" if source.startswith("-") else source
 
 
-def form_options(command: Command) -> Command:
-    """Adds `--json`, `--csv` and `--parquet FILE`."""
-    for option in (
-        click.option(
-            "--parquet",
-            "parquet",
-            metavar="FILE",
-            type=click.Path(dir_okay=False),
-            help="Write the answer to a Parquet file.",
-        ),
-        click.option("--csv", "as_csv", is_flag=True, help="Answer as CSV."),
-        click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object."),
-    ):
-        command = option(command)
-    return command
+def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Adds several options, which help lists in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-def reading_options(command: Command) -> Command:
-    """Adds what concerns the reading of files that are no store yet."""
-    for option in (
-        click.option("--strict", is_flag=True, help="Treat any damage in a file as an error."),
-        click.option("--no-cache", is_flag=True, help="Read the files again and keep nothing."),
-    ):
-        command = option(command)
-    return command
+sources_argument = together(
+    sources_alone,
+    click.option(
+        "--job",
+        metavar="NAME",
+        help="Only this job, where the files are of several; answers name them.",
+    ),
+)
+"""Files and folders that are read together, and the job of theirs."""
 
+form_options = together(
+    click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object."),
+    click.option("--csv", "as_csv", is_flag=True, help="Answer as CSV."),
+    click.option(
+        "--parquet",
+        "parquet",
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        help="Write the answer to a Parquet file.",
+    ),
+)
 
-def narrowing_options(command: Command) -> Command:
-    """Adds `--rank`, `--step` and the filters of events."""
-    command = filter_options(command)
-    command = numbers_option("--step", "steps", "Only these steps, as in 3 or 3-5.")(command)
-    return numbers_option("--rank", "ranks", "Only these ranks, as in 0,2-5.")(command)
+reading_options = together(
+    click.option("--no-cache", is_flag=True, help="Read the files again and keep nothing."),
+    click.option("--strict", is_flag=True, help="Treat any damage in a file as an error."),
+)
+"""What concerns the reading of files that are no store yet."""
 
+filter_options = together(
+    click.option(
+        "--name",
+        metavar="GLOB|/REGEX/",
+        help="Only operators, ranges, kernels and calls of this name, and what such operators "
+        "launched themselves: aten::mm, '*gemm*', '/sgemm|hgemm/'.",
+    ),
+    click.option(
+        "--under",
+        metavar="MODULE|OPERATOR|RANGE",
+        help="Only what ran in this module (its backward too), or inside this operator or range. "
+        "Takes * and ?, or /REGEX/.",
+    ),
+    click.option(
+        "--window",
+        metavar="START:END",
+        callback=read_window,
+        help="Only this stretch of time, as in 1.5:2, 10ms:20ms or 1.5s: from the run's start; what "
+        "reaches out of it is cut.",
+    ),
+)
 
-def filter_options(command: Command) -> Command:
-    """Adds `--name`, `--under` and `--window`."""
-    for option in (
-        click.option(
-            "--window",
-            metavar="START:END",
-            callback=read_window,
-            help="Only this stretch of time, as in 1.5:2, 10ms:20ms or 1.5s: from the run's start; what "
-            "reaches out of it is cut.",
-        ),
-        click.option(
-            "--under",
-            metavar="MODULE|OPERATOR|RANGE",
-            help="Only what ran in this module (its backward too), or inside this operator or range. "
-            "Takes * and ?, or /REGEX/.",
-        ),
-        click.option(
-            "--name",
-            metavar="GLOB|/REGEX/",
-            help="Only operators, ranges, kernels and calls of this name, and what such operators "
-            "launched themselves: aten::mm, '*gemm*', '/sgemm|hgemm/'.",
-        ),
-    ):
-        command = option(command)
-    return command
+narrowing_options = together(
+    numbers_option("--rank", "ranks", "Only these ranks, as in 0,2-5."),
+    numbers_option("--step", "steps", "Only these steps, as in 3 or 3-5."),
+    filter_options,
+)

@@ -19,7 +19,9 @@ from stepscope.cli.choices import (
     form_options,
     narrowing_options,
     reading_options,
+    sources_alone,
     sources_argument,
+    together,
     typed_sources,
 )
 from stepscope.cli.output import check_form, put_answer
@@ -144,67 +146,56 @@ def _kept_lists(text: str) -> str:
 
 
 def _with_options(run: Any, question: Question) -> Any:
-    run = reading_options(run)
-    run = click.option(
+    offered = _one_of([column.name for column in question.columns])
+    options = [
+        *map(_option, question.parameters),
+        *([_GATES] if question.gates else []),
+        _OF[question.recordings],
+        click.option(
+            "--top",
+            type=click.INT,
+            metavar="N",
+            help="Only the first N rows. Text shows 30 by default.",
+        ),
+        click.option(
+            "--sort",
+            metavar="COLUMN",
+            help="Order the rows by this column: numbers largest first, texts from a to z. COLUMN:asc and "
+            "COLUMN:desc say which way.",
+            shell_complete=offered,
+        ),
+        click.option(
+            "-c",
+            "--columns",
+            metavar="A,B,...",
+            help="Only these columns, in this order.",
+            shell_complete=offered,
+        ),
+        click.option(
+            "-w",
+            "--width",
+            type=click.IntRange(min=20),
+            metavar="N",
+            help="Fit the text into N columns.",
+        ),
+    ]
+    if question.drawing in PICTURES:
+        options.append(
+            click.option(
+                *PICTURES[question.drawing].flags,
+                "picture",
+                metavar="FILE",
+                type=click.Path(dir_okay=False),
+                help="Also draw it into a .png or .svg file.",
+            )
+        )
+    spaces = click.option(
         "--spaces",
         "as_spaces",
         is_flag=True,
         help="Answer as values separated by single spaces, for awk.",
-    )(run)
-    run = form_options(run)
-    if question.drawing in PICTURES:
-        run = click.option(
-            *PICTURES[question.drawing].flags,
-            "picture",
-            metavar="FILE",
-            type=click.Path(dir_okay=False),
-            help="Also draw it into a .png or .svg file.",
-        )(run)
-    run = click.option(
-        "-w",
-        "--width",
-        type=click.IntRange(min=20),
-        metavar="N",
-        help="Fit the text into N columns.",
-    )(run)
-    run = click.option(
-        "-c",
-        "--columns",
-        metavar="A,B,...",
-        help="Only these columns, in this order.",
-        shell_complete=_one_of([column.name for column in question.columns]),
-    )(run)
-    run = click.option(
-        "--sort",
-        metavar="COLUMN",
-        help="Order the rows by this column: numbers largest first, texts from a to z. COLUMN:asc and "
-        "COLUMN:desc say which way.",
-        shell_complete=_one_of([column.name for column in question.columns]),
-    )(run)
-    run = click.option(
-        "--top",
-        type=click.INT,
-        metavar="N",
-        help="Only the first N rows. Text shows 30 by default.",
-    )(run)
-    run = _OF[question.recordings](run)
-    if question.gates:
-        run = click.option(
-            "--fail-if",
-            "gates",
-            multiple=True,
-            metavar="GATE",
-            help="Exit with code 3 if this holds: 'step_time > +3%', 'forward > +2ms', "
-            "'kernel:NAME < -5%'. A change whose 95 % interval contains 0 counts as no change; without an "
-            "interval, nobody can tell. May be given several times. --json has the outcomes.",
-        )(run)
-    for parameter in reversed(question.parameters):
-        run = _option(parameter)(run)
-    return run
-
-
-def _of_one(run: Any) -> Any:
-    return sources_argument(narrowing_options(run))
+    )
+    return together(*options, form_options, spaces, reading_options)(run)
 
 
 def _read_names(
@@ -215,44 +206,44 @@ def _read_names(
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
-def _job_of_each(run: Any) -> Any:
-    return click.option(
-        "--job",
-        "jobs",
-        metavar="NAME",
-        multiple=True,
-        help="Only this job, where a recording's files are of several: once for all recordings, or once for "
-        "each in order.",
-    )(run)
+def _names(metavar: str, what: str) -> Any:
+    words = f"What to call {what}. By default the last parts of their paths."
+    return click.option("--names", metavar=metavar, callback=_read_names, help=words)
 
 
-def _of_two(run: Any) -> Any:
-    run = _job_of_each(filter_options(run))
-    run = click.option(
-        "--names",
-        metavar="BEFORE,AFTER",
-        callback=_read_names,
-        help="What to call the two. By default the last parts of their paths.",
-    )(run)
-    for name in ("after", "before"):
-        run = click.argument(name, metavar=name.upper(), type=click.Path())(run)
-    return run
-
-
-def _of_several(run: Any) -> Any:
-    run = _job_of_each(filter_options(run))
-    run = click.option(
-        "--names",
-        metavar="A,B,...",
-        callback=_read_names,
-        help="What to call the recordings, in order. By default the last parts of their paths.",
-    )(run)
-    return click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path())(
-        run
-    )
-
-
-_OF = {"one": _of_one, "two": _of_two, "several": _of_several}
+_JOB_OF_EACH = click.option(
+    "--job",
+    "jobs",
+    metavar="NAME",
+    multiple=True,
+    help="Only this job, where a recording's files are of several: once for all recordings, or once for "
+    "each in order.",
+)
+_GATES = click.option(
+    "--fail-if",
+    "gates",
+    multiple=True,
+    metavar="GATE",
+    help="Exit with code 3 if this holds: 'step_time > +3%', 'forward > +2ms', "
+    "'kernel:NAME < -5%'. A change whose 95 % interval contains 0 counts as no change; without an "
+    "interval, nobody can tell. May be given several times. --json has the outcomes.",
+)
+_OF = {
+    "one": together(sources_argument, narrowing_options),
+    "two": together(
+        click.argument("before", metavar="BEFORE", type=click.Path()),
+        click.argument("after", metavar="AFTER", type=click.Path()),
+        _names("BEFORE,AFTER", "the two"),
+        _JOB_OF_EACH,
+        filter_options,
+    ),
+    "several": together(
+        sources_alone,
+        _names("A,B,...", "the recordings, in order"),
+        _JOB_OF_EACH,
+        filter_options,
+    ),
+}
 """Arguments and options by which a question is told its recordings."""
 
 
