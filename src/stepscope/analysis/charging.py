@@ -31,7 +31,6 @@ from stepscope.analysis.operator_calls import (
     coded,
     distinct_calls,
     distinct_rows,
-    index_of,
     operators,
 )
 from stepscope.analysis.recording import WORK, Array
@@ -54,6 +53,7 @@ from stepscope.costs import (
     why_not,
 )
 from stepscope.costs.dtype import collective_dtype
+from stepscope.link.columns import places
 
 _EVENTS = f"""
     SELECT
@@ -179,7 +179,7 @@ def charges_of(
     kernel, kernel_names = coded(events.column("name"))
     duration = events.column("dur_ns").to_numpy()
     calls = operators(scope, rank)
-    operator = index_of(calls.ids, events.column("operator_id").to_numpy())
+    operator = places(calls.ids, events.column("operator_id").to_numpy())
     own_key = np.where(operator >= 0, calls.key[operator] if len(calls.key) else -1, -1)
     longest = _longest(own_key, len(calls.keys), kernel, duration)
     number, rows = distinct_calls(

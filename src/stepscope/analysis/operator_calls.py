@@ -14,6 +14,7 @@ import numpy as np
 from stepscope.analysis.recording import Array
 from stepscope.answers.scope import Scope
 from stepscope.costs import Row, element_type, model_of, telling_forward
+from stepscope.link.columns import places
 
 _WIDEST = 1 << 31
 _RELATIVES = 3
@@ -99,14 +100,6 @@ def distinct_rows(*columns: Array) -> tuple[list[tuple[int, ...]], Array]:
     return list(listed), place.reshape(-1)
 
 
-def index_of(sorted_ids: Array, wanted: Array) -> Array:
-    """Place of each wanted id among the sorted ones, -1 where it is not there."""
-    if not len(sorted_ids):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    place = np.minimum(np.searchsorted(sorted_ids, wanted), len(sorted_ids) - 1)
-    return np.where(sorted_ids[place] == wanted, place, -1)
-
-
 _Texts = tuple[str | None, str | None, str | None, str | None]
 _SILENT: _Texts = (None, None, None, None)
 
@@ -125,7 +118,7 @@ def operators(scope: Scope, rank: int) -> Calls:
     """The operators of a rank that enclose launches of device work."""
     table = scope.sql(_HOST, {"rank": rank})
     ids, spans, inputs = (table.column(c).to_numpy() for c in ("id", "span", "input_id"))
-    above = index_of(ids, table.column("parent_id").to_numpy())
+    above = places(ids, table.column("parent_id").to_numpy())
     code, names = coded(table.column("name"))
     chosen = np.flatnonzero(table.column("is_operator").to_numpy())
     place = np.full(len(ids), -1, dtype=np.int64)
@@ -186,15 +179,15 @@ def distinct_calls(
     backward = scope.sql(_BACKWARD, {"rank": rank, "telling": telling_forward()})
     forward_ids = backward.column("forward_id").to_numpy()
     gradient = np.full(len(chosen), -1, dtype=np.int64)
-    for places in chain:
-        found = index_of(forward_ids, np.where(places >= 0, calls.ids[places], -1))
+    for above in chain:
+        found = places(forward_ids, np.where(above >= 0, calls.ids[above], -1))
         gradient = np.where(gradient < 0, found, gradient)
     listed = [backward.column(name).to_pylist() for name in ("name", "span", "input_id")]
     gradients = list(zip(*listed, strict=True))
     gradient_codes = Codes()
     codes_of = gradient_codes.all(gradients)
     gradient_code = np.where(gradient >= 0, codes_of[gradient] if len(codes_of) else -1, -1)
-    told = [np.where(places >= 0, calls.key[places], -1) for places in chain]
+    told = [np.where(above >= 0, calls.key[above], -1) for above in chain]
     distinct, which = distinct_rows(*told, gradient_code)
     known: list[Any] = list(gradient_codes.of)
     number = calls.key.copy()

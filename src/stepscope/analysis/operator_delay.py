@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.operator_calls import coded, distinct_rows, index_of
+from stepscope.analysis.operator_calls import coded, distinct_rows
 from stepscope.analysis.recording import WORK, Array
 from stepscope.answers.scope import Scope
+from stepscope.link.columns import places
 
 _HOST = """
     SELECT id, coalesce(parent_id, -1) AS parent_id, start_ns, depth, {asked} AS is_operator,
@@ -75,10 +76,10 @@ def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
 def _extents(scope: Scope, rank: int, host: Any) -> tuple[Array, Array]:
     """When the first work of each host event starts and its last ends, with all events below it."""
     ids = host.column("id").to_numpy()
-    parent = index_of(ids, host.column("parent_id").to_numpy())
+    parent = places(ids, host.column("parent_id").to_numpy())
     depth = host.column("depth").to_numpy()
     work = scope.sql(_DEVICE.format(work=WORK, device=scope.every("device_event")), {"rank": rank})
-    place = index_of(ids, work.column("id").to_numpy())
+    place = places(ids, work.column("id").to_numpy())
     known = place >= 0
     first = np.full(len(ids), _NEVER, dtype=np.int64)
     last = np.full(len(ids), -_NEVER, dtype=np.int64)

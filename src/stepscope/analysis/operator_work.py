@@ -97,6 +97,18 @@ class DeviceWork:
         ]
         return sorted(parts, key=lambda part: (part.group, -part.device_ns, part.variant))
 
+    def by_key(self, keys: Codes, group: Array) -> dict[Any, list[Part]]:
+        """The parts of the rows of each key, in the order of their numbers.
+
+        Args:
+            keys: what is numbered.
+            group: the number of each row's key.
+        """
+        found: list[list[Part]] = [[] for _ in keys.of]
+        for part in self.parts(group):
+            found[part.group].append(part)
+        return dict(zip(keys.of, found, strict=True))
+
     @property
     def device_ns(self) -> int:
         """Summed duration of all device work."""

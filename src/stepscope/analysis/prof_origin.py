@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.operator_calls import Codes, coded, distinct_rows, index_of
+from stepscope.analysis.operator_calls import Codes, coded, distinct_rows
 from stepscope.analysis.recording import Array
 from stepscope.answers.scope import Scope
+from stepscope.link.columns import places
 
 NOTHING = -1
 
@@ -69,9 +70,9 @@ def origins(scope: Scope, rank: int, operator: Array) -> Origins:
     """What encloses each event, given the id of its operator or of another host event (-1 for none)."""
     table = scope.sql(_PARENTS, {"rank": rank})
     ids = table.column("id").to_numpy()
-    parent = index_of(ids, table.column("parent_id").to_numpy())
-    forward = index_of(ids, table.column("forward_id").to_numpy())
-    start = index_of(ids, operator)
+    parent = places(ids, table.column("parent_id").to_numpy())
+    forward = places(ids, table.column("forward_id").to_numpy())
+    start = places(ids, operator)
     origin = np.where(start >= 0, forward[start] if len(forward) else NOTHING, NOTHING)
 
     chosen = np.zeros(len(ids), dtype=bool)

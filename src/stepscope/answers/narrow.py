@@ -19,6 +19,7 @@ from stepscope.answers.part import Part, matching, window_text
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import did_you_mean
 from stepscope.floor.units import time_text
+from stepscope.link.columns import places
 from stepscope.link.modules import levels
 from stepscope.link.nesting import climb
 from stepscope.link.recursion import inside_alike
@@ -328,8 +329,8 @@ class _OfRank:
             """,
         )
         host, work = self._all, self._work
-        self._above = _row_of(host["id"], host["parent_id"])
-        self._origin = _row_of(host["id"], work["origin_id"])
+        self._above = places(host["id"], host["parent_id"])
+        self._origin = places(host["id"], work["origin_id"])
         inside, work_inside = host["under"], np.ones(len(work["id"]), bool)
         if under is not None and under.is_module:
             inside, work_inside = (under.of_module(rank, events) for events in (host, work))
@@ -342,7 +343,7 @@ class _OfRank:
         self._work_kept = work_inside & work["named"]
         self._kept = inside & host["named"]
         if name is not None:  # with the calls that launched what is kept
-            launch = _row_of(host["id"], work["launch_id"])[self._work_kept]
+            launch = places(host["id"], work["launch_id"])[self._work_kept]
             launch = launch[launch >= 0]
             self._kept[launch] |= inside[launch]
 
@@ -443,15 +444,6 @@ def _add(sums: Array, row: Array, values: Array) -> None:
 
 def _either(one: str, other: str, pattern: str) -> str:
     return f"({matching(one, pattern)} OR coalesce({matching(other, pattern)}, false))"
-
-
-def _row_of(ids: Array, wanted: Array) -> Array:
-    """Row of each wanted id among ids in order, -1 where it is not there."""
-    if not len(ids):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    rows: Array = np.where(ids[at] == wanted, at, -1)
-    return rows
 
 
 def _handed_down(flags: Array, above: Array) -> Array:

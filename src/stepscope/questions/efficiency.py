@@ -87,8 +87,6 @@ def efficiency(
     With `--by module`, a module's row holds the modules below it and its backward, over their
     device time; `(no module)` is the rest. Each rank, recording and device stands apart.
     """
-    import numpy as np
-
     from stepscope.analysis.operator_calls import Codes
     from stepscope.analysis.operator_work import device_work_of
 
@@ -97,11 +95,7 @@ def efficiency(
     roofs = roofs_of(found.variants, limits, asked)
     codes = Codes()
     keys = zip(*(found.rows[name].tolist() for name in ("rank", "span", "device", by)), strict=True)
-    group = codes.all(keys)
-    parts: dict[tuple[int, int, int, int], list[Part]] = {key: [] for key in codes.of}  # type: ignore[misc]
-    listed: list[Any] = list(codes.of)
-    for part in found.parts(group if len(group) else np.zeros(0, np.int64)):
-        parts[listed[part.group]].append(part)
+    parts = found.by_key(codes, codes.all(keys))
     if by == "step":
         rows = _of_steps(scope, found, roofs, parts)
     else:

@@ -111,7 +111,10 @@ def roofline(
     found = device_work_of(scope, asked)
     roofs = roofs_of(found.variants, limits, asked)
     rows = sorted(
-        (_row(group, parts, found, roofs, by) for group, parts in _groups(found, roofs, by)),
+        (
+            _row(group, parts, found, roofs, by)
+            for group, parts in _groups(found, roofs, by).items()
+        ),
         key=lambda row: (-row[_PLACE["device_ns"]], row[0]),
     )
     names = [c.name for c in _COLUMNS if by == "operator" or not c.name.startswith("input_")]
@@ -132,13 +135,10 @@ class _Group(NamedTuple):
     device: str | None
 
 
-def _groups(found: DeviceWork, roofs: Roofs, by: str) -> list[tuple[_Group, list[Part]]]:
+def _groups(found: DeviceWork, roofs: Roofs, by: str) -> dict[_Group, list[Part]]:
     """What each row of the answer is made of."""
-    import numpy as np
-
     from stepscope.analysis.operator_calls import Codes, distinct_rows
 
-    codes = Codes()
     column = {"operator": "variant", "kernel": "kernel", "module": "module"}[by]
     pairs, which = distinct_rows(found.rows["variant"], found.rows[column])
 
@@ -152,12 +152,8 @@ def _groups(found: DeviceWork, roofs: Roofs, by: str) -> list[tuple[_Group, list
         name = found.modules[other] if other >= 0 else NO_MODULE
         return _Group(name, None, None, None, device)
 
-    code = codes.all(group(*pair) for pair in pairs)
-    parts: list[list[Part]] = [[] for _ in codes.of]
-    for part in found.parts(code[which] if len(code) else np.zeros(0, np.int64)):
-        parts[part.group].append(part)
-    listed: list[Any] = list(codes.of)
-    return list(zip(listed, parts, strict=True))
+    codes = Codes()
+    return found.by_key(codes, codes.all(group(*pair) for pair in pairs)[which])
 
 
 class Totals(NamedTuple):
