@@ -47,9 +47,12 @@ class Threshold:
     source: str
 
 
-def worth(what: str, part: float) -> Threshold:
-    """The part of the step below which a loss is not worth a finding, chosen by us."""
-    return Threshold(f"{what}, of the step", part, "ratio", "ours: below it there is little to win")
+_LITTLE = "ours: below it there is little to win"
+
+
+def worth(what: str, part: float, source: str = _LITTLE) -> Threshold:
+    """The part of the step below which a loss is not worth a finding."""
+    return Threshold(f"{what}, of the step", part, "ratio", source)
 
 
 LEADING = Threshold(
@@ -76,7 +79,8 @@ class Finding:
         value: the number.
         unit: its unit.
         advice: what to do, in PyTorch's terms.
-        query: what reproduces the number: a `stepscope` command, or SQL for `stepscope sql SRC`.
+        query: what reproduces the number: a `stepscope` command, or SQL for `stepscope sql SRC`; empty
+            for `stepscope findings SRC --id RULE --json`, which does wherever nothing simpler does.
         saving_ns: what a step could save at most: no cure of this saves more, in any job that has this
             recording; None where nothing is said of it.
         at_least: what every job that has this recording saves by the advice (ns), and what in the
@@ -98,7 +102,7 @@ class Finding:
     value: float
     unit: Unit
     advice: str
-    query: str
+    query: str = ""
     saving_ns: float | None = None
     at_least: tuple[float, str] | None = None
     confidence: Confidence = "medium"

@@ -87,6 +87,8 @@ def _marked(facts: Facts, first: Found) -> Found:
 
 def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
     checks = tuple(facts.failing(*rule.rests_on))
+    if not finding.query:
+        finding = replace(finding, query=f"stepscope findings SRC --id {rule.id} --json")
     if finding.saving_ns is not None:
         most = min(max(finding.saving_ns, 0.0), float(facts.step_ns))
         least = finding.at_least

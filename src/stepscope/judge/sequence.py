@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.recording import WORK
 from stepscope.costs import class_of, model_of
@@ -87,15 +87,15 @@ class Sequence:
 
     rank: int
     span: int
-    step: int
+    step: int | None
     start_ns: int
     end_ns: int
     pieces: tuple[Piece, ...]
 
     @property
-    def window_ns(self) -> tuple[int, int]:
-        """Start and end of the step."""
-        return self.start_ns, self.end_ns
+    def place(self) -> dict[str, Any]:
+        """Its rank, step and window, as a finding has them; no step where none is marked."""
+        return {"rank": self.rank, "step": self.step, "window_ns": (self.start_ns, self.end_ns)}
 
     def streams(self) -> Iterator[list[Piece]]:
         """The work of each stream in order."""
@@ -117,4 +117,5 @@ def typical_step(scope: Scope, counted: str, *, marked: bool) -> Sequence | None
     row = found[0]
     asked = {name: row[name] for name in ("rank", "span", "step")}
     work = scope.sql(_WORK, {**asked, "marked": marked}).to_pylist()
+    row["step"] = row["step"] if marked else None
     return Sequence(**row, pieces=tuple(Piece(**piece) for piece in work))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.judge.declare import Finding, Threshold, of_step, rule
+from stepscope.judge.declare import Finding, of_step, rule, worth
 from stepscope.judge.facts import Facts, first
 
-_SHARE = Threshold(
-    "exposed communication, of the step",
+_SHARE = worth(
+    "exposed communication",
     0.10,
-    "ratio",
     "TensorBoard profiler plugin: communication > 10 % of the step (TraceLens: > 5 %)",
 )
 

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import bytes_text, ratio_text
-from stepscope.judge.declare import Finding, Threshold, of_step, rule
+from stepscope.judge.declare import Finding, of_step, rule, worth
 from stepscope.judge.facts import Facts, first
 
-_SHARE = Threshold(
-    "exposed copies, of the step",
-    0.05,
-    "ratio",
-    "TraceLens: a direction of copies above 5 % of the total",
-)
+_SHARE = worth("exposed copies", 0.05, "TraceLens: a direction of copies above 5 % of the total")
 
 
 @rule(

@@ -69,11 +69,8 @@ def elementwise_chains(facts: Facts) -> Iterator[Finding]:
         saving_ns=saved,
         confidence="medium",
         evidence=first(ranked),
-        rank=sequence.rank,
-        step=sequence.step if facts.has_steps else None,
-        window_ns=sequence.window_ns,
+        **sequence.place,
         advice="torch.compile the module that runs them, or write the expression as one Triton kernel.",
-        query="stepscope findings SRC --id elementwise-chains --json",
     )
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text, ratio_text
-from stepscope.judge.declare import Finding, Threshold, of_step, rule
+from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts
 from stepscope.judge.rules.low_utilization import low_use
 
-_SHARE = Threshold(
-    "time in which the device waits for the host, of the step",
+_SHARE = worth(
+    "time in which the device waits for the host",
     0.05,
-    "ratio",
     "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads",
 )
 _SHORT = Threshold(
@@ -118,7 +117,6 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
             },
         ),
         advice=advice,
-        query="stepscope findings SRC --id host-bound --json",
     )
 
 

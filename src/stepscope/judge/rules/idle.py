@@ -6,22 +6,17 @@ from collections.abc import Iterator
 
 from stepscope.analysis.gaps import KERNEL_WAIT_NS
 from stepscope.floor.units import time_text
-from stepscope.judge.declare import Finding, Threshold, of_step, rule
+from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.rules.low_utilization import low_use
 from stepscope.judge.stream_waits import in_words, stream_waits
 
 _SOURCE = "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads"
-_DEPENDENCY = Threshold(
-    "time in which the device waits before work that was launched in time, of the step",
-    0.05,
-    "ratio",
-    _SOURCE,
+_DEPENDENCY = worth(
+    "time in which the device waits before work that was launched in time", 0.05, _SOURCE
 )
-_GAPS = Threshold(
-    "short gaps before work that was launched in time, of the step", 0.05, "ratio", _SOURCE
-)
-_UNKNOWN = Threshold("idle time of unknown cause, of the step", 0.05, "ratio", _SOURCE)
+_GAPS = worth("short gaps before work that was launched in time", 0.05, _SOURCE)
+_UNKNOWN = worth("idle time of unknown cause", 0.05, _SOURCE)
 
 
 @rule(
@@ -46,7 +41,6 @@ def dependency_bound(facts: Facts) -> Iterator[Finding]:
         facts,
         ("other",),
         _DEPENDENCY,
-        "dependency-bound",
         metric="idle time before work that was launched in time, of the step",
         title="Dependency-bound: for {} the device has its next work and waits for another stream, "
         "event or rank, or for what was not recorded" + (f"; {places}" if places else ""),
@@ -72,7 +66,6 @@ def gap_bound(facts: Facts) -> Iterator[Finding]:
         facts,
         ("kernel wait",),
         _GAPS,
-        "gap-bound",
         metric=_GAPS.name,
         title="Gap-bound: for {} the device is between two pieces of work that were launched in time, "
         f"each gap shorter than {time_text(KERNEL_WAIT_NS)}",
@@ -95,7 +88,6 @@ def idle(facts: Facts) -> Iterator[Finding]:
         facts,
         ("unlinked", None),
         _UNKNOWN,
-        "idle",
         metric=_UNKNOWN.name,
         title="Idle: for {} the device does nothing, for reasons not recorded",
         advice="`stepscope idle`; the launches that would say why are not in the recording.",
@@ -106,7 +98,6 @@ def _idle(
     facts: Facts,
     causes: tuple[str | None, ...],
     share: Threshold,
-    name: str,
     *,
     metric: str,
     title: str,
@@ -125,5 +116,4 @@ def _idle(
         confidence="medium",
         evidence=evidence,
         advice=advice,
-        query=f"stepscope findings SRC --id {name} --json",
     )

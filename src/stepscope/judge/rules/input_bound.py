@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.judge.declare import Finding, Threshold, of_step, rule
+from stepscope.judge.declare import Finding, of_step, rule, worth
 from stepscope.judge.facts import Facts, first
 
-_SHARE = Threshold(
-    "waiting for the next batch, of the step",
-    0.05,
-    "ratio",
-    "TensorBoard profiler plugin: DataLoader > 5 % of the step",
+_SHARE = worth(
+    "waiting for the next batch", 0.05, "TensorBoard profiler plugin: DataLoader > 5 % of the step"
 )
 
 

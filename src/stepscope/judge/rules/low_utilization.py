@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from stepscope.analysis.intervals import covered
 from stepscope.analysis.recording import recordings, union_of
 from stepscope.floor.units import ratio_text
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, first
 
 _USE = Threshold(
     "GPU utilisation", 0.50, "ratio", "TensorBoard profiler plugin: GPU utilisation < 50 %"
 )
-_OTHER = Threshold(
-    "DataLoader and communication together, of the step",
+_OTHER = worth(
+    "DataLoader and communication together",
     0.15,
-    "ratio",
     "ours: above it they are the cause, and a larger batch would not cure it",
 )
 _LAUNCHING = Threshold(

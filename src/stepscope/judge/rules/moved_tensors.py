@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from stepscope.judge.declare import Finding, Threshold, kernel_rule, worth
+from stepscope.judge.declare import Finding, kernel_rule, worth
 from stepscope.judge.facts import Facts
 from stepscope.judge.groups import Group
 from stepscope.judge.of_kernels import of_kernels
 
 _LAYOUTS = worth("layout conversions", 0.02)
 _NAMES = re.compile(r"(?i)nchwToNhwc|nhwcToNchw|batched_transpose|nchw2nhwc|nhwc2nchw")
-_COPIES = Threshold(
-    "copies and casts on the device, of the step",
+_COPIES = worth(
+    "copies and casts on the device",
     0.05,
-    "ratio",
     "TraceLens: a direction of copies above 5 % of the total",
 )
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import bandwidth_text, bytes_text
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, first
 
-_SHARE = Threshold(
-    "exposed copies, of the step",
+_SHARE = worth(
+    "exposed copies",
     0.01,
-    "ratio",
     "ours: below it there is little to win; TraceLens flags a direction of copies above 5 %",
 )
 _SIZE = Threshold(

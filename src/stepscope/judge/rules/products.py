@@ -12,12 +12,7 @@ from stepscope.judge.facts import Facts, first
 from stepscope.judge.groups import NARROW, Group, by_kernel, reproduce, summed
 from stepscope.judge.of_kernels import of_kernels
 
-_WIDE = Threshold(
-    "products in float32, of the step",
-    0.05,
-    "ratio",
-    "ours: below it mixed precision has little to win",
-)
+_WIDE = worth("products in float32", 0.05, "ours: below it mixed precision has little to win")
 _NARROW = Threshold(
     "products in 16 bits and less, of all products",
     0.10,
@@ -25,19 +20,13 @@ _NARROW = Threshold(
     "ours: above it mixed precision is on, and what stays in float32 may be meant to (DLProf 20.10 "
     "recommended AMP where it was on)",
 )
-_PLAIN = Threshold(
-    "float32 products off tensor cores, of the step",
-    0.05,
-    "ratio",
-    "ours: below it TF32 has little to win",
-)
+_PLAIN = worth("float32 products off tensor cores", 0.05, "ours: below it TF32 has little to win")
 _AMPERE = Threshold(
     "compute capability, major", 8, "count", "NVIDIA Ampere whitepaper: TF32 came with 8.0"
 )
-_OFF = Threshold(
-    "products in 16 bits off tensor cores, of the step",
+_OFF = worth(
+    "products in 16 bits off tensor cores",
     0.02,
-    "ratio",
     "ours: below it there is little to win; the TensorBoard plugin only asks whether none are used",
 )
 _SMALL = worth("products on kernels of small alignment", 0.01)

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, first
 
-_SHARE = Threshold(
-    "device time of recomputed forward, of the step",
-    0.05,
-    "ratio",
-    "ours: below it memory is worth more",
-)
+_SHARE = worth("device time of recomputed forward", 0.05, "ours: below it memory is worth more")
 _BACKWARD = Threshold(
     "recomputed forward over the rest of backward",
     1.0,

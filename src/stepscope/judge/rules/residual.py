@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.judge.declare import Finding, Threshold, of_step, rule
+from stepscope.judge.declare import Finding, of_step, rule, worth
 from stepscope.judge.facts import Facts, first
 
-_SHARE = Threshold(
-    "time outside of all phases, of the step",
+_SHARE = worth(
+    "time outside of all phases",
     0.15,
-    "ratio",
     "ours: as for time in which the device waits; a loop has some Python around its phases",
 )
 

@@ -64,13 +64,10 @@ def separate_gemms(facts: Facts) -> Iterator[Finding]:
         saving_ns=saved,
         confidence="low",
         evidence=first(ranked),
-        rank=sequence.rank,
-        step=sequence.step if facts.has_steps else None,
-        window_ns=sequence.window_ns,
+        **sequence.place,
         advice="Where they share their input (query, key and value; the gates of a cell), use one "
         "nn.Linear with the weights side by side and split its output; otherwise stack the inputs and "
         "use torch.bmm.",
-        query="stepscope findings SRC --id separate-gemms --json",
     )
 
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from stepscope.floor.units import count_text, time_text
-from stepscope.judge.declare import Finding, Threshold, of_step, rule
+from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row
 from stepscope.judge.host_waits import EACH, FEW, LARGEST, LONG_NS, Wait
 from stepscope.judge.rules.low_utilization import low_use
 
 _SOURCE = "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads"
-_SINGLE = Threshold("single long waits for the host, of the step", 0.05, "ratio", _SOURCE)
-_COLD = Threshold("waits for what is done once, of the step", 0.05, "ratio", _SOURCE)
+_SINGLE = worth("single long waits for the host", 0.05, _SOURCE)
+_COLD = worth("waits for what is done once", 0.05, _SOURCE)
 _FEW = Threshold(
     f"the {LARGEST} longest waits for the host in a step, of all its waits for the host",
     FEW,
@@ -40,9 +40,7 @@ _SLOW = Threshold(
     "ours: loading a module takes 1 to 300 ms within a launch, which takes some µs otherwise; calls "
     "that allocate or set up take 1 ms and more, and are in no second step",
 )
-_BLOCKED = Threshold(
-    "time in which the host waits and no device works, of the step", 0.05, "ratio", _SOURCE
-)
+_BLOCKED = worth("time in which the host waits and no device works", 0.05, _SOURCE)
 
 _NAMED = 3
 _EVIDENCE = 5
@@ -70,7 +68,6 @@ def cold_start(facts: Facts) -> Iterator[Finding]:
         facts,
         facts.host_waits.sort(cold=True),
         _COLD,
-        "cold-start",
         title="Cold start: for {amount} the device waits for what is done once: {filled}",
         advice="Warm up before recording (some steps first, or wait and warmup in "
         "torch.profiler.schedule) and judge the steps after it; what returns in every recording can "
@@ -102,7 +99,6 @@ def single_gaps(facts: Facts) -> Iterator[Finding]:
         facts,
         facts.host_waits.sort(),
         _SINGLE,
-        "single-gaps",
         title="Single gaps: for {amount} the device waits for the host in {few}: {filled}",
         advice="`stepscope idle` for the longest gaps; take what fills them out of the step, do it in "
         "another thread or process ahead of time, or launch work before it.",
@@ -127,7 +123,6 @@ def unrecorded_work(facts: Facts) -> Iterator[Finding]:
         facts,
         facts.host_waits.sort(blocked=True),
         _BLOCKED,
-        "unrecorded-work",
         title="Unrecorded work: for {amount} the host itself waits for the device, of which no work is "
         "recorded meanwhile: {filled}",
         advice="Record all that the device does (all threads, other libraries, graphs), and look with "
@@ -141,7 +136,6 @@ def _found(
     facts: Facts,
     waits: list[Wait],
     share: Threshold,
-    name: str,
     *,
     title: str,
     advice: str,
@@ -168,7 +162,6 @@ def _found(
         evidence=tuple(_row(wait) for wait in waits[:_EVIDENCE]),
         advice=advice,
         rank=longest.gap.rank if len(facts.scope.ranks) > 1 else None,
-        query=f"stepscope findings SRC --id {name} --json",
     )
 
 

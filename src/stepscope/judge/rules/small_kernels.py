@@ -67,10 +67,7 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
         saving_ns=gaps_ns + short_ns,
         confidence="medium",
         evidence=first(sorted(rows, key=lambda row: -row["time_ns"] - row["gaps_ns"])),
-        rank=sequence.rank,
-        step=sequence.step if facts.has_steps else None,
-        window_ns=sequence.window_ns,
+        **sequence.place,
         advice="Fuse them: torch.compile, fused normalisations and optimizers, larger batches"
         + ("." if replayed else "; CUDA graphs shorten the gaps."),
-        query="stepscope findings SRC --id small-kernels --json",
     )

@@ -9,15 +9,14 @@ import numpy as np
 from stepscope.analysis.gaps import WAITS_FOR_DEVICE
 from stepscope.analysis.recording import Array, recordings
 from stepscope.floor.units import count_text
-from stepscope.judge.declare import Finding, Threshold, rule
+from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.host_waits import LONG_NS, waiting_parts
 from stepscope.judge.merged_rows import merged
 
-_SHARE = Threshold(
-    "time the device is idle when such calls return, of the step",
+_SHARE = worth(
+    "time the device is idle when such calls return",
     0.02,
-    "ratio",
     "ours: below it there is little to win; Nsight Systems' rule cuda_api_sync lists every one",
 )
 _EVERY = Threshold("such calls per step", 0.5, "count", "ours: what happens once is no habit")
@@ -93,7 +92,6 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
         advice="Leave values on the device: log loss.detach() and call .item() every so many steps, "
         "use torch.where and masks in place of nonzero() and boolean indexing, copy with "
         "non_blocking=True from pinned memory, take torch.cuda.synchronize() out of the step.",
-        query="stepscope findings SRC --id synchronization --json",
     )
 
 

@@ -117,11 +117,8 @@ def unfused_attention(facts: Facts) -> Iterator[Finding]:
         saving_ns=time_ns - inputs.least_ns(products),
         confidence="high" if all(row["scores"] for row in shapes) else "medium",
         evidence=(*first(shapes, 3), *first(_by_operator(pieces), 8)),
-        rank=sequence.rank,
-        step=sequence.step if facts.has_steps else None,
-        window_ns=sequence.window_ns,
+        **sequence.place,
         advice=_FALLEN_BACK if 2 * math >= len(found) else _FUSED,
-        query="stepscope findings SRC --id unfused-attention --json",
     )
 
 

@@ -75,11 +75,8 @@ def unfused_optimizer(facts: Facts) -> Iterator[Finding]:
             {"kernels_ns": kernel_ns, "gaps_ns": gaps_ns},
             *first(by_kernel(facts.steps, single)),
         ),
-        rank=sequence.rank,
-        step=sequence.step,
-        window_ns=sequence.window_ns,
+        **sequence.place,
         advice="Give the optimizer fused=True (or foreach=True), and zero_grad(set_to_none=True).",
-        query="stepscope findings SRC --id unfused-optimizer --json",
     )
 
 
