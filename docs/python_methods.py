@@ -43,22 +43,22 @@ COMMON = (
 OF_SEVERAL = (
     (
         "names",
-        "Sequence[str] | None = None",
+        "Sequence[str] | None",
         "what to call the recordings; by default the last parts of their paths",
     ),
     (
         "job",
-        "str | Sequence[str] | None = None",
+        "str | Sequence[str] | None",
         "where the files of a recording are of several jobs, which one is meant: one name for all recordings, "
         "or one for each in order",
     ),
-    ("top", "int | None = None", "only the first so many rows"),
-    ("columns", "Sequence[str] | None = None", "only these columns, in this order"),
-    ("sort", "str | None = None", "in order of this column: `change_ns`, `name:desc`"),
-    *((name, f"{kind} = None", words) for name, kind, words in FILTERS),
-    ("cache", "bool = True", "keep what is imported for the next time"),
-    ("strict", "bool = False", "treat any damage in a file as an error"),
-    ("progress", "Progress | None = None", "is told how far reading has got"),
+    ("top", "int | None", "only the first so many rows"),
+    ("columns", "Sequence[str] | None", "only these columns, in this order"),
+    ("sort", "str | None", "in order of this column: `change_ns`, `name:desc`"),
+    *FILTERS,
+    ("cache", "bool", "keep what is imported for the next time (the default)"),
+    ("strict", "bool", "treat any damage in a file as an error"),
+    ("progress", "Progress | None", "is told how far reading has got"),
 )
 SOURCES = {
     "two": (
@@ -84,35 +84,59 @@ do not edit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from stepscope.api.several import Source, ask_of_several
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from stepscope.answers.table import Table
     from stepscope.store.progress import Progress
 
 
+{asked_class("AskedOfSeveral", "What every comparison can be asked with, by keyword.", OF_SEVERAL)}
+
 {functions}'''
+
+
+def asked_class(name: str, what: str, common: tuple[tuple[str, str, str], ...]) -> str:
+    """The keywords that several functions take, as a type."""
+    meanings = "\n".join(
+        line
+        for keyword, _, words in common
+        for line in wrapped(f"* `{keyword}`: {words}.", " " * 4, " " * 6)
+    )
+    types = "\n".join(f"    {keyword}: {kind}" for keyword, kind, _ in common)
+    return f'''class {name}(TypedDict, total=False):
+    """{what}
+
+{meanings}
+    """
+
+{types}
+'''
 
 
 def function(question: Question) -> str:
     sources = SOURCES[question.recordings]
     given = [name for name, _, _ in sources]
-    passed = [p.name for p in question.parameters] + [name for name, _, _ in OF_SEVERAL]
     meanings = [
         *((name, words) for name, _, words in sources),
         *((p.name, p.meaning) for p in question.parameters),
-        *((name, words) for name, _, words in OF_SEVERAL),
     ]
+    listed = f"({', '.join(given)})" if len(given) > 1 else given[0]
+    passed = "".join(f"{p.name}={p.name}, " for p in question.parameters)
     lines = [
         f"def {question.method}(",
         *(f"    {name}: {kind}," for name, kind, _ in sources),
         "    *,",
         *(f"    {python_parameter(p)}," for p in question.parameters),
-        *(f"    {name}: {kind}," for name, kind, _ in OF_SEVERAL),
+        "    **asked: Unpack[AskedOfSeveral],",
         ") -> Table:",
         f'    """{question.asks}',
+        "",
+        "    Beside its own parameters it takes those of `AskedOfSeveral`.",
         "",
         "    Args:",
         *(
@@ -127,23 +151,13 @@ def function(question: Question) -> str:
         "        SourceError: a source cannot be read, or they have nothing that can be compared.",
         "        UsageError: a column, choice or number of names that does not exist.",
         '    """',
-        "    return ask_of_several(",
-        f"        {quoted(question.name)},",
-        f"        {f'({chr(44).join(given)})'.replace(',', ', ') if len(given) > 1 else given[0]},",
-        *(f"        {name}={name}," for name in passed),
-        "    )",
+        f"    return ask_of_several({quoted(question.name)}, {listed}, {passed}**asked)",
     ]
     return "".join(f"{line}\n" for line in lines)
 
 
 def methods_module(questions: tuple[Question, ...]) -> str:
     methods = "\n".join(method(question) for question in questions)
-    common = "\n".join(f"    {name}: {kind}" for name, kind, _ in COMMON)
-    meanings = "\n".join(
-        line
-        for name, _, words in COMMON
-        for line in wrapped(f"* `{name}`: {words}.", " " * 4, " " * 6)
-    )
     return f'''"""One method per question. Made by docs/generate.py from the declarations; do not edit."""
 
 from __future__ import annotations
@@ -158,14 +172,7 @@ if TYPE_CHECKING:
     from stepscope.answers.table import Table
 
 
-class Asked(TypedDict, total=False):
-    """What every question can be asked with, by keyword.
-
-{meanings}
-    """
-
-{common}
-
+{asked_class("Asked", "What every question can be asked with, by keyword.", COMMON)}
 
 class QuestionMethods(ABC):
     """What an open recording can be asked, as typed methods. `Trace` answers them.

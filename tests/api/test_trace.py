@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import stepscope
+from stepscope.api.comparisons import AskedOfSeveral
 from stepscope.api.methods import Asked
 from stepscope.api.trace import Trace
 from stepscope.floor.errors import DamagedSourceError, SourceError, StoreError, UsageError
@@ -62,6 +63,14 @@ def test_every_question_that_compares_is_a_function_with_its_parameters():
         parameters = inspect.signature(getattr(stepscope, question.method)).parameters
         own = {p.name: p.default for p in question.parameters}
         assert {name: parameters[name].default for name in own} == own
+        assert set(parameters) <= {"before", "after", "sources", *own, "asked"}
+    common = {"names", "job", "top", "columns", "sort", "name", "under", "window"}
+    assert set(AskedOfSeveral.__annotations__) == common | {"cache", "strict", "progress"}
+
+
+def test_a_comparison_refuses_what_it_does_not_take():
+    with pytest.raises(UsageError, match="no parameter 'colour' of diff"):
+        stepscope.diff("a.json", "b.json", colour="red")
 
 
 def test_one_recording_is_not_compared_with_itself(store):

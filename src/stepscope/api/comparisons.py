@@ -5,13 +5,48 @@ do not edit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from stepscope.api.several import Source, ask_of_several
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from stepscope.answers.table import Table
     from stepscope.store.progress import Progress
+
+
+class AskedOfSeveral(TypedDict, total=False):
+    """What every comparison can be asked with, by keyword.
+
+    * `names`: what to call the recordings; by default the last parts of their paths.
+    * `job`: where the files of a recording are of several jobs, which one is meant: one
+      name for all recordings, or one for each in order.
+    * `top`: only the first so many rows.
+    * `columns`: only these columns, in this order.
+    * `sort`: in order of this column: `change_ns`, `name:desc`.
+    * `name`: only operators, ranges, kernels and calls of this name, `*gemm*` or
+      `/sgemm|hgemm/`, and what such operators launched themselves.
+    * `under`: only what ran in this module (its backward too), or inside this operator or
+      range.
+    * `window`: only this stretch of time, as `1.5s:2s` or two times in ns; what reaches out
+      of it is cut.
+    * `cache`: keep what is imported for the next time (the default).
+    * `strict`: treat any damage in a file as an error.
+    * `progress`: is told how far reading has got.
+    """
+
+    names: Sequence[str] | None
+    job: str | Sequence[str] | None
+    top: int | None
+    columns: Sequence[str] | None
+    sort: str | None
+    name: str | None
+    under: str | None
+    window: str | tuple[int, int] | None
+    cache: bool
+    strict: bool
+    progress: Progress | None
 
 
 def diff(
@@ -19,40 +54,17 @@ def diff(
     after: Source,
     *,
     by: Literal["category", "operator", "kernel", "module", "label", "phase"] | None = None,
-    names: Sequence[str] | None = None,
-    job: str | Sequence[str] | None = None,
-    top: int | None = None,
-    columns: Sequence[str] | None = None,
-    sort: str | None = None,
-    name: str | None = None,
-    under: str | None = None,
-    window: str | tuple[int, int] | None = None,
-    cache: bool = True,
-    strict: bool = False,
-    progress: Progress | None = None,
+    **asked: Unpack[AskedOfSeveral],
 ) -> Table:
     """What got slower or faster, and how sure is that?
+
+    Beside its own parameters it takes those of `AskedOfSeveral`.
 
     Args:
         before: a folder, file, store, open trace or result of `parse_result`.
         after: what it is compared with, recorded in the same way.
         by: what is compared; by default the first of category, label and phase that both
             have.
-        names: what to call the recordings; by default the last parts of their paths.
-        job: where the files of a recording are of several jobs, which one is meant: one
-            name for all recordings, or one for each in order.
-        top: only the first so many rows.
-        columns: only these columns, in this order.
-        sort: in order of this column: `change_ns`, `name:desc`.
-        name: only operators, ranges, kernels and calls of this name, `*gemm*` or
-            `/sgemm|hgemm/`, and what such operators launched themselves.
-        under: only what ran in this module (its backward too), or inside this operator or
-            range.
-        window: only this stretch of time, as `1.5s:2s` or two times in ns; what reaches out
-            of it is cut.
-        cache: keep what is imported for the next time.
-        strict: treat any damage in a file as an error.
-        progress: is told how far reading has got.
 
     Columns: name, before_ns, after_ns, change_ns, change_ratio, ci95_low_ns, ci95_high_ns,
     verdict, share_ratio, calls_before, calls_after, inside, samples_before, samples_after.
@@ -61,22 +73,7 @@ def diff(
         SourceError: a source cannot be read, or they have nothing that can be compared.
         UsageError: a column, choice or number of names that does not exist.
     """
-    return ask_of_several(
-        "diff",
-        (before, after),
-        by=by,
-        names=names,
-        job=job,
-        top=top,
-        columns=columns,
-        sort=sort,
-        name=name,
-        under=under,
-        window=window,
-        cache=cache,
-        strict=strict,
-        progress=progress,
-    )
+    return ask_of_several("diff", (before, after), by=by, **asked)
 
 
 def scaling(
@@ -84,19 +81,11 @@ def scaling(
     *,
     mode: Literal["weak", "strong"] = "weak",
     below: float = 0.8,
-    names: Sequence[str] | None = None,
-    job: str | Sequence[str] | None = None,
-    top: int | None = None,
-    columns: Sequence[str] | None = None,
-    sort: str | None = None,
-    name: str | None = None,
-    under: str | None = None,
-    window: str | tuple[int, int] | None = None,
-    cache: bool = True,
-    strict: bool = False,
-    progress: Progress | None = None,
+    **asked: Unpack[AskedOfSeveral],
 ) -> Table:
     """How well does each event scale to more processes?
+
+    Beside its own parameters it takes those of `AskedOfSeveral`.
 
     Args:
         sources: a folder, file, store, open trace or result of `parse_result` for each
@@ -104,21 +93,6 @@ def scaling(
         mode: what stays the same over all runs: the work of each process, or all work
             together.
         below: efficiency below which a label stops scaling.
-        names: what to call the recordings; by default the last parts of their paths.
-        job: where the files of a recording are of several jobs, which one is meant: one
-            name for all recordings, or one for each in order.
-        top: only the first so many rows.
-        columns: only these columns, in this order.
-        sort: in order of this column: `change_ns`, `name:desc`.
-        name: only operators, ranges, kernels and calls of this name, `*gemm*` or
-            `/sgemm|hgemm/`, and what such operators launched themselves.
-        under: only what ran in this module (its backward too), or inside this operator or
-            range.
-        window: only this stretch of time, as `1.5s:2s` or two times in ns; what reaches out
-            of it is cut.
-        cache: keep what is imported for the next time.
-        strict: treat any damage in a file as an error.
-        progress: is told how far reading has got.
 
     Columns: label, run, ranks, average_ns, max_ns, slowest_rank, weak_efficiency_ratio,
     strong_efficiency_ratio, stops_at_ranks, inside.
@@ -127,20 +101,4 @@ def scaling(
         SourceError: a source cannot be read, or they have nothing that can be compared.
         UsageError: a column, choice or number of names that does not exist.
     """
-    return ask_of_several(
-        "scaling",
-        sources,
-        mode=mode,
-        below=below,
-        names=names,
-        job=job,
-        top=top,
-        columns=columns,
-        sort=sort,
-        name=name,
-        under=under,
-        window=window,
-        cache=cache,
-        strict=strict,
-        progress=progress,
-    )
+    return ask_of_several("scaling", sources, mode=mode, below=below, **asked)
