@@ -19,9 +19,9 @@ from stepscope.answers.part import Part, matching, window_text
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import did_you_mean
 from stepscope.floor.units import time_text
+from stepscope.formats.nesting import climb
 from stepscope.link.columns import places
 from stepscope.link.modules import levels
-from stepscope.link.nesting import climb
 from stepscope.link.recursion import inside_alike
 from stepscope.schema.tables import TABLES
 

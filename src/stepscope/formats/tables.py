@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stepscope.schema.tables import DECLARED
 
@@ -19,6 +20,29 @@ READ: dict[str, pa.Schema] = {
     table.name: schema for table in DECLARED if (schema := table.read_schema())
 }
 """The columns of each table that readers fill, as they hand them over."""
+
+
+def canonical(table: pa.Table, name: str) -> pa.Table:
+    """The table of that name; columns that are not there are NULL."""
+    schema = READ[name]
+    rows = table.num_rows
+    return pa.table(
+        [
+            table[field.name].cast(field.type)
+            if field.name in table.column_names
+            else pa.nulls(rows, field.type)
+            for field in schema
+        ],
+        schema=schema,
+    )
+
+
+def counted_from(table: pa.Table, origin: int, name: str = "start_ns") -> pa.Table:
+    """The rows, with times counted from the recording's first event."""
+    place = table.schema.get_field_index(name)
+    moved = pc.subtract(table[name], origin)
+    return table.set_column(place, table.schema.field(place), moved)
+
 
 EPOCH_NS = 946_684_800_000_000_000
 """Times from the year 2000 on are taken for Unix time when the file names no base."""

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.formats.nesting import Nesting, climb, nest
 from stepscope.link.columns import codes, numbers, run_starts, small_numbers, times
-from stepscope.link.nesting import Nesting, climb, nest
 
 PYTHON, ANNOTATION, OPERATOR, OTHER, RUNTIME = range(5)
 """Kinds, outermost first: what is written with equal start and end nests in this order."""

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.formats.nesting import climb
 from stepscope.formats.vocabulary import module_name
 from stepscope.link.backward import BACKWARD_PASS, Directions
 from stepscope.link.columns import places, run_starts, small_numbers, words
@@ -30,7 +31,6 @@ from stepscope.link.host import (
     Host,
 )
 from stepscope.link.module_names import ModuleName, hierarchy_module, model_path, range_module
-from stepscope.link.nesting import climb
 from stepscope.schema.tables import TABLES
 
 Int32s = NDArray[np.int32]

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.formats.nesting import climb
 from stepscope.link.columns import words
 from stepscope.link.host import ANNOTATION, NOWHERE, OPERATOR, Host
-from stepscope.link.nesting import climb
 
 Int32s = NDArray[np.int32]
 

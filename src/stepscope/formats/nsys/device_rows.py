@@ -25,7 +25,7 @@ from stepscope.formats.nsys.export import (
     small,
 )
 from stepscope.formats.sqlite import Database
-from stepscope.formats.tables import READ, ReadReport
+from stepscope.formats.tables import ReadReport, canonical
 
 Row = dict[str, Any]
 
@@ -125,21 +125,6 @@ def in_time(table: pa.Table, report: ReadReport) -> pa.Table:
         table.drop_columns(["start", "end"])
         .append_column("start_ns", start)
         .append_column("dur_ns", pc.subtract(end, start))
-    )
-
-
-def canonical(table: pa.Table, name: str) -> pa.Table:
-    """The table of that name; columns that are not there are NULL."""
-    schema = READ[name]
-    rows = table.num_rows
-    return pa.table(
-        [
-            table[field.name].cast(field.type)
-            if field.name in table.column_names
-            else pa.nulls(rows, field.type)
-            for field in schema
-        ],
-        schema=schema,
     )
 
 

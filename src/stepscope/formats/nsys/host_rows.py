@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.formats.nsys.device_rows import canonical, in_time
+from stepscope.formats.nsys.device_rows import in_time
 from stepscope.formats.nsys.export import (
     CALLS,
     SYSTEM_CALLS,
@@ -21,7 +21,7 @@ from stepscope.formats.nsys.export import (
 )
 from stepscope.formats.nvtx.rows import role_of
 from stepscope.formats.sqlite import Database
-from stepscope.formats.tables import ReadReport
+from stepscope.formats.tables import ReadReport, canonical
 
 OVERHEAD = "overhead"
 _VERSION = re.compile(r"(?:_ptsz)?_v\d+(?:_ptsz)?\Z")

@@ -15,16 +15,24 @@ from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.nsys import export
 from stepscope.formats.nsys.counter_rows import counters
-from stepscope.formats.nsys.device_rows import canonical, device_events, devices
+from stepscope.formats.nsys.device_rows import device_events, devices
 from stepscope.formats.nsys.host_rows import Threads, host_calls
-from stepscope.formats.nsys.nvtx_rows import instants, nvtx_ranges
+from stepscope.formats.nsys.nvtx_rows import nvtx_ranges
 from stepscope.formats.nsys.report_file import looks_like_report, opened_export
 from stepscope.formats.nsys.sample_rows import stack_samples
 from stepscope.formats.nvtx.markers import module_classes
-from stepscope.formats.nvtx.rows import RangeRows
+from stepscope.formats.nvtx.rows import range_tables
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sqlite import Database
-from stepscope.formats.tables import EPOCH_NS, READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import (
+    EPOCH_NS,
+    READ,
+    Facts,
+    RankTables,
+    ReadReport,
+    canonical,
+    counted_from,
+)
 
 Row = dict[str, Any]
 
@@ -60,13 +68,12 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         threads = Threads()
         device_event = device_events(database, process, report)
         ranges, marks = nvtx_ranges(database, process, threads, report)
-        meaning = RangeRows()
+        shared = range_tables(ranges, python_stack=options.python_stack)
         parts = [
-            _table(meaning.of(ranges, python_stack=options.python_stack), "host_event"),
+            canonical(shared.pop("host_event"), "host_event"),
             *host_calls(database, process, threads, report),
         ]
         host_event = pa.concat_tables(parts, promote_options="permissive")
-        shared = meaning.tables()
         stack_sample, sampled = stack_samples(
             database, process, threads, shared["call_stack"].num_rows, report
         )
@@ -78,7 +85,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         known = devices(database, process)
         facts = _facts(database, process)
         facts.metadata = _metadata(database, ranks)
-        facts.module_classes = module_classes(one.marker for one in ranges)
+        facts.module_classes = module_classes(ranges.markers)
         if database.unnamed:
             report.note("missing_string", count=database.unnamed)
     # What was only sampled gives way to events: they say when the program ran.
@@ -95,7 +102,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     report.kept = (
         device_event.num_rows
         + host_event.num_rows
-        + len(marks)
+        + marks.num_rows
         + stack_sample.num_rows
         + counter.num_rows
     )
@@ -108,14 +115,14 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     return RankTables(
         facts=facts,
         report=report,
-        host_event=_from(host_event, origin),
-        device_event=_from(device_event, origin),
-        stack_sample=_from(stack_sample, origin, "time_ns"),
-        counter=_from(counter, origin, "time_ns"),
+        host_event=counted_from(host_event, origin),
+        device_event=counted_from(device_event, origin),
+        stack_sample=counted_from(stack_sample, origin, "time_ns"),
+        counter=counted_from(counter, origin, "time_ns"),
         thread=thread,
         stream=_streams(device_event),
         device=_devices(known, device_event),
-        instant=instants(marks, origin),
+        instant=counted_from(marks, origin, "time_ns"),
         **shared,
     )
 
@@ -197,13 +204,6 @@ def _metadata(database: Database, ranks: dict[str, int | None]) -> Row:
 
 def _starts(tables: tuple[pa.Table, ...], name: str) -> list[int]:
     return [pc.min(table[name]).as_py() for table in tables if table.num_rows]
-
-
-def _from(table: pa.Table, origin: int, name: str = "start_ns") -> pa.Table:
-    """The rows, with times counted from the recording's first event."""
-    place = table.schema.get_field_index(name)
-    moved = pc.subtract(table[name], origin)
-    return table.set_column(place, table.schema.field(place), moved)
 
 
 def _table(rows: list[Row], name: str) -> pa.Table:

@@ -6,11 +6,15 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from stepscope.formats.nvprof import callbacks
 from stepscope.formats.nvprof.device_rows import LATEST_NS
-from stepscope.formats.nvtx.markers import Marker, parse_marker
-from stepscope.formats.nvtx.ranges import Range
-from stepscope.formats.nvtx.rows import RangeRows, role_of
+from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Ranges
+from stepscope.formats.nvtx.rows import range_tables, role_of
+from stepscope.formats.nvtx.texts import Texts
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import ReadReport
 
@@ -52,12 +56,16 @@ class HostRows:
     """Rows of the host, and what they point to.
 
     Times are as recorded; every event has `start_ns` and `dur_ns`.
+
+    Args:
+        ranges: tables `host_event`, `operator_input` and `call_stack` of the markers.
+        events: rows of `host_event` of all else.
     """
 
+    ranges: dict[str, pa.Table]
     events: list[Row] = field(default_factory=list)
     instants: list[Row] = field(default_factory=list)
     threads: Threads = field(default_factory=Threads)
-    ranges: RangeRows = field(default_factory=RangeRows)
 
 
 def host_rows(database: Database, report: ReadReport, *, python_stack: bool = True) -> HostRows:
@@ -68,56 +76,109 @@ def host_rows(database: Database, report: ReadReport, *, python_stack: bool = Tr
         report: told what is damaged.
         python_stack: whether Python functions and call stacks are kept.
     """
-    rows = HostRows()
-    parsed: dict[int | None, Marker] = {}
-    ranges = _ranges(database, report, rows, parsed)
-    rows.events += rows.ranges.of(ranges, python_stack=python_stack)
+    threads = Threads()
+    ranges, instants = _ranges(database, threads, report)
+    rows = HostRows(range_tables(ranges, python_stack=python_stack), [], instants, threads)
     _add_calls(database, report, rows)
     _add_overhead(database, report, rows)
     return rows
 
 
-def _ranges(
-    database: Database, report: ReadReport, rows: HostRows, parsed: dict[int | None, Marker]
-) -> list[Range]:
-    """Pairs the begin and end of each marker; one that never ends, ends with its thread's last."""
+def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[Ranges, list[Row]]:
+    """Pairs the begin and end of each marker, and rows of instants.
+
+    An end belongs to the begin of its number that stands right before it; a range that never ends, ends
+    with its thread's last.
+    """
     columns = ("flags", "timestamp", "id", "objectKind", "objectId", "name", "domain")
-    listed = [
-        row
-        for row in database.rows("CUPTI_ACTIVITY_KIND_MARKER", columns, objectId="blob")
-        if row[0] is not None and row[1] is not None and 0 <= row[1] < LATEST_NS
+    table = database.columns(
+        "CUPTI_ACTIVITY_KIND_MARKER", columns, objectId="blob", name="name", domain="name"
+    )
+    time = table["timestamp"]
+    timed = pc.and_(pc.greater_equal(time, 0), pc.less(time, LATEST_NS)).fill_null(False)
+    table = table.filter(pc.and_(timed, table["flags"].is_valid()))
+    table = table.take(pa.array(np.argsort(table["timestamp"].to_numpy(), kind="stable")))
+    moment = table["timestamp"].to_numpy()
+    flags = table["flags"].to_numpy()
+    ends = flags & _END != 0
+    begins = ~ends & (flags & _BEGIN != 0)
+    instant = ~ends & ~begins & (flags & _INSTANT != 0)
+
+    number = (
+        table["id"].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
+    )
+    paired = np.flatnonzero(begins | ends)
+    paired = paired[np.argsort(number[paired], kind="stable")]
+    before = np.roll(paired, 1)
+    matched = ends[paired] & begins[before] & (number[before] == number[paired])
+    matched[:1] = False
+    unmatched = int(ends.sum()) - int(matched.sum())
+    if unmatched:
+        report.note("unmatched_end", count=unmatched)
+        report.dropped += unmatched
+    end = np.full(len(moment), -1, np.int64)
+    end[before[matched]] = moment[paired[matched]]
+
+    used = ~ends
+    place = pa.array(used)
+    objects = _objects(table.filter(place), threads)
+    thread = np.zeros(len(moment), np.int64)
+    thread[used] = objects
+    last = np.zeros(len(threads.of) or 1, np.int64)
+    np.maximum.at(last, thread[used], np.maximum(moment, end)[used])
+    unfinished = begins & (end < 0)
+    if unfinished.any():
+        report.note("unfinished", count=int(unfinished.sum()))
+        report.repaired += int(unfinished.sum())
+        end[unfinished] = last[thread[unfinished]]
+
+    texts = Texts()
+    names = table["name"].cast(pa.string()).combine_chunks()
+    read = texts.read(names.filter(pa.array(begins)))
+    others, other = _domains(table["domain"].filter(pa.array(begins)))
+    ranges = Ranges(
+        thread[begins],
+        moment[begins],
+        end[begins],
+        read.field("marker").to_numpy(),
+        read.field("sequence").fill_null(NONE).to_numpy(),
+        other,
+        texts.markers,
+        others,
+    )
+    instants = [
+        {"time_ns": at, "name": name or "", "thread": on}
+        for at, name, on in zip(
+            moment[instant].tolist(),
+            names.filter(pa.array(instant)).to_pylist(),
+            thread[instant].tolist(),
+            strict=True,
+        )
     ]
-    listed.sort(key=lambda row: row[1])
-    open_: dict[int | None, Range] = {}
-    found: list[Range] = []
-    last: dict[int, int] = {}
-    for flags, time, number, kind, identity, name, domain in listed:
-        if flags & _END:
-            ended = open_.pop(number, None)
-            if ended is None:
-                report.note("unmatched_end")
-                report.dropped += 1
-                continue
-            ended.end_ns = time
-            last[ended.thread] = max(last.get(ended.thread, 0), time)
-            continue
-        thread = rows.threads.of_object(kind, identity)
-        last[thread] = max(last.get(thread, 0), time)
-        if name not in parsed:
-            parsed[name] = parse_marker(database.string(name))
-        marker = parsed[name]
-        if flags & _BEGIN:
-            named = database.string(domain)
-            begun = Range(marker, thread, time, -1, others={"domain": named} if named else {})
-            found.append(begun)
-            open_[number] = begun
-        elif flags & _INSTANT:
-            rows.instants.append({"time_ns": time, "name": marker.name, "thread": thread})
-    for one in found:
-        if one.end_ns < 0:
-            report.note("unfinished")
-            report.repaired += 1
-            one.end_ns = last[one.thread]
+    return ranges, instants
+
+
+def _domains(names: pa.ChunkedArray) -> tuple[list[dict[str, str]], Int32s]:
+    """What else is recorded of a range, its domain, and the number of it for each; -1 for nothing."""
+    coded = names.cast(pa.string()).combine_chunks().dictionary_encode()
+    others = [{"domain": name} for name in coded.dictionary.to_pylist()]
+    number = coded.indices.fill_null(NONE).to_numpy(zero_copy_only=False).astype(np.int32)
+    silent = np.array([not one["domain"] for one in others] + [True])[number]
+    return others, np.where(silent, NONE, number).astype(np.int32)
+
+
+def _objects(table: pa.Table, threads: Threads) -> Int64s:
+    """The number of the thread that each row names."""
+    kind = table["objectKind"].fill_null(-1)
+    identity = table["objectId"].combine_chunks().dictionary_encode(null_encoding="encode")
+    width = max(len(identity.dictionary), 1)
+    packed = pa.array(kind.to_numpy() * width + identity.indices.to_numpy()).dictionary_encode()
+    known = [
+        threads.of_object(one // width, identity.dictionary[one % width].as_py())
+        for one in packed.dictionary.to_pylist()
+    ]
+    found: Int64s
+    found = np.array(known, np.int64)[packed.indices.to_numpy()]
     return found
 
 

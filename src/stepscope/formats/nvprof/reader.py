@@ -1,7 +1,7 @@
 """Reads a database of nvprof into the canonical tables.
 
-Databases are small beside traces of other tools, since nvprof was run over a few steps; rows go
-through Python one by one.
+Databases are small beside traces of other tools, since nvprof was run over a few steps; rows but those
+of markers go through Python one by one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
@@ -17,7 +18,15 @@ from stepscope.formats.nvprof.device_rows import device_events, devices
 from stepscope.formats.nvprof.host_rows import OVERHEAD, HostRows, host_rows
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sqlite import MAGIC, Database, Layout, opened
-from stepscope.formats.tables import EPOCH_NS, READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import (
+    EPOCH_NS,
+    READ,
+    Facts,
+    RankTables,
+    ReadReport,
+    canonical,
+    counted_from,
+)
 
 Row = dict[str, Any]
 
@@ -45,17 +54,19 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         host = host_rows(database, report, python_stack=options.python_stack)
         known = devices(database)
         version = database.rows("Version", ("version",))
-    if not device_rows and not host.events:
+    ranges = canonical(host.ranges.pop("host_event"), "host_event")
+    host_event = pa.concat_tables([ranges, _table(host.events, "host_event")])
+    device_event = _table(device_rows, "device_event")
+    if not device_event.num_rows and not host_event.num_rows:
         raise SourceError(
             f"{member.label}: this nvprof database holds no activity",
             hint="record without --profile-from-start off, or call torch.cuda.profiler.start()",
             slug="no-recording",
         )
-    starts = [row["start_ns"] for row in device_rows] + [row["start_ns"] for row in host.events]
-    origin = min(starts)
-    report.kept = len(device_rows) + len(host.events) + len(host.instants)
-    for row in (*device_rows, *host.events):
-        row["start_ns"] -= origin
+    origin = min(
+        pc.min(table["start_ns"]).as_py() for table in (device_event, host_event) if table.num_rows
+    )
+    report.kept = device_event.num_rows + host_event.num_rows + len(host.instants)
     for row in host.instants:
         row["time_ns"] -= origin
     if options.progress is not None:
@@ -63,12 +74,12 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     return RankTables(
         facts=_facts(host, origin, version),
         report=report,
-        host_event=_table(host.events, "host_event"),
-        device_event=_table(device_rows, "device_event"),
+        host_event=counted_from(host_event, origin),
+        device_event=counted_from(device_event, origin),
         thread=_threads(host),
         stream=_streams(device_rows),
         device=_devices(known, device_rows),
-        **host.ranges.tables(),
+        **host.ranges,
         instant=_instants(host),
     )
 

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from stepscope.formats.nvtx.calls import (
     Inputs,
@@ -21,8 +24,8 @@ from stepscope.formats.nvtx.calls import (
     tensor_shape,
     tensor_type,
 )
-from stepscope.formats.nvtx.markers import base_name
-from stepscope.formats.nvtx.ranges import Range
+from stepscope.formats.nvtx.markers import Marker, base_name
+from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Nested, Numbering, by_pair
 
 Shape = tuple[int, ...]
 Tensor = tuple[Shape, str, Any]
@@ -33,6 +36,8 @@ Calls = dict[str, list[Inputs]]
 
 _NODE = re.compile(r"(?:torch::autograd::)?(\w+?)Backward(?:s|\d+)?\Z")
 _ACCUMULATE = "AccumulateGrad"
+_DEEPEST = 256
+"""Ranges that are looked through; only a damaged file nests deeper."""
 
 _ENCLOSING: dict[str, tuple[str, ...]] = {
     "mm": ("matmul", "linear"),
@@ -49,37 +54,94 @@ _ENCLOSING: dict[str, tuple[str, ...]] = {
 """Operators that hand what they were given on to another one."""
 
 
-def derive_inputs(ranges: Iterable[Range]) -> None:
-    """Gives the calls within nodes of autograd, and right after them, their inputs."""
-    listed = list(ranges)
-    by_sequence: dict[int, list[Range]] = {}
-    for one in listed:
-        if one.marker.sequence is not None and not _NODE.match(one.marker.name):
-            by_sequence.setdefault(one.marker.sequence, []).append(one)
-    gradients: list[tuple[Shape, str]] = []
-    broadcast: Inputs | None = None
-    thread = None
-    for one in listed:
-        if one.parent is not None or one.operator is None:
-            continue
-        if one.thread != thread:
-            gradients, broadcast, thread = [], None, one.thread
-        node = _NODE.match(one.marker.name)
-        if node:
-            forward = _forward_of(one, node[1], by_sequence)
-            gradients, broadcast = [], None
-            if forward is not None:
-                known = _inputs_of(forward)
-                if known is not None:
-                    _hand_out(one, _calls(node[1], known))
-                    gradients = _gradients(node[1], known)
-                    broadcast = _reduced(node[1], known)
-        elif one.marker.name.endswith(_ACCUMULATE) and gradients:
-            shape, kind = gradients.pop(0)
-            added = made_inputs((shape, kind, None), (shape, kind, None), ((), "Scalar", 1))
-            _hand_out(one, {"add": [added]})
-        elif base_name(one.operator) == "sum" and broadcast is not None and one.inputs is None:
-            one.inputs, one.from_forward = broadcast, True
+@dataclass(slots=True)
+class _Derived:
+    """What follows from a forward call for the node of autograd that undoes it.
+
+    Args:
+        calls: inputs of the node's calls.
+        gradients: inputs of the addition that each `AccumulateGrad` after it makes, in order.
+        broadcast: inputs of the sums after it, which undo a broadcast.
+    """
+
+    calls: Calls
+    gradients: list[Inputs]
+    broadcast: Inputs | None
+
+
+def derive_inputs(made: Nested) -> None:
+    """Gives the calls within nodes of autograd, and right after them, their inputs, in place."""
+    top = np.flatnonzero((made.nesting.parent < 0) & (made.operator >= 0))
+    kind = made.of_marker(_kind)[top]
+    nodes = np.flatnonzero(kind == _IS_NODE)
+    if not len(nodes) or not (made.given >= 0).any():
+        return
+    known = _known_inputs(made, _forwards(made, top[nodes]))
+    pair, derived = _derived(made, top[nodes], known)
+    if not derived:
+        return
+    count = len(made.ranges)
+    # What is handed to a range of the first level: which calls, by name and order.
+    source = np.full(count, NONE, np.int32)
+    source[top[nodes]] = pair
+    calls = {
+        (number, base): waiting
+        for number, one in enumerate(derived)
+        for base, waiting in one.calls.items()
+    }
+    # Between two nodes of a thread lies what the first one left to be done.
+    thread = made.ranges.thread[top]
+    node = np.maximum.accumulate(np.where(kind == _IS_NODE, np.arange(len(top)), NONE))
+    same = (node >= 0) & (thread[node] == thread)
+    of_node = np.full(len(top), NONE, np.int32)
+    of_node[nodes] = pair
+    left = np.where(same, of_node[node], NONE)
+    left[nodes] = NONE
+    adding = np.flatnonzero((kind == _IS_ACCUMULATE) & (left >= 0))
+    place = _place_among(node[adding])
+    additions: dict[tuple[int, int], int] = {}
+    for number, one in enumerate(derived):
+        for which, given in enumerate(one.gradients):
+            additions[number, which] = len(derived) + len(additions)
+            calls[additions[number, which], "add"] = [given]
+    added = [
+        additions.get(key, NONE) for key in zip(left[adding].tolist(), place.tolist(), strict=True)
+    ]
+    source[top[adding]] = np.array(added, np.int32)
+    base, bases = _bases(made)
+    _hand_out(made, source, base, {(n, bases.number(name)): w for (n, name), w in calls.items()})
+    sums = np.flatnonzero((left >= 0) & (base[top] == bases.number("sum")) & (made.given[top] < 0))
+    summed = np.array([made.inputs.number(one.broadcast) for one in derived], np.int32)
+    _give(made, top[sums], summed[left[sums]])
+
+
+_IS_NODE, _IS_ACCUMULATE = 1, 2
+
+
+def _kind(marker: Marker) -> int:
+    if _NODE.match(marker.name):
+        return _IS_NODE
+    return _IS_ACCUMULATE if marker.name.endswith(_ACCUMULATE) else 0
+
+
+def _place_among(group: Int64s) -> Int64s:
+    """How many of its group stand before each; the groups stand one after another."""
+    starts = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
+    sizes = np.diff(np.append(starts, len(group)))
+    return np.arange(len(group)) - np.repeat(starts, sizes)
+
+
+def _bases(made: Nested) -> tuple[Int32s, Numbering[str]]:
+    """The number of the name of each operator, without namespace; -1 for what is none."""
+    bases: Numbering[str] = Numbering()
+    return made.of_operator(lambda name: bases.number(base_name(name))), bases
+
+
+def _give(made: Nested, at: Int64s, given: Int32s) -> None:
+    """Gives inputs to operators, in place, where they are known."""
+    at, given = at[given >= 0], given[given >= 0]
+    made.given[at] = given
+    made.from_forward[at] = True
 
 
 def _snake(node: str) -> str:
@@ -87,37 +149,143 @@ def _snake(node: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node).lower()
 
 
-def _forward_of(node: Range, name: str, by_sequence: dict[int, list[Range]]) -> Range | None:
-    """The operator whose gradient a node computes: of its number and name, the last before it."""
-    wanted = _snake(name)
-    candidates = [
-        one
-        for one in by_sequence.get(-1 if node.marker.sequence is None else node.marker.sequence, ())
-        if one.end_ns <= node.start_ns and base_name(one.marker.name).lstrip("_") == wanted
-    ]
-    return max(candidates, key=lambda one: (one.start_ns, -one.end_ns), default=None)
+def _forwards(made: Nested, nodes: Int64s) -> Int64s:
+    """The operator whose gradient each node computes, -1 for none: of its number and name, the last before it."""
+    ranges = made.ranges
+    words: Numbering[str] = Numbering()
 
+    def wanted(marker: Marker) -> int:
+        node = _NODE.match(marker.name)
+        return words.number(_snake(node[1])) if node else NONE
 
-def _inputs_of(forward: Range) -> Inputs | None:
-    """What the forward operator was given, or what handed its work to it was given."""
-    if forward.inputs is not None and forward.inputs.types is not None:
-        return forward.inputs
-    names = _ENCLOSING.get(base_name(forward.marker.name), ())
-    for one in forward.above():
-        if one.operator is None:
+    asked = made.of_marker(wanted)[nodes]
+    name = made.of_marker(
+        lambda one: (
+            NONE
+            if one.sequence is None or _NODE.match(one.name)
+            else words.of.get(base_name(one.name).lstrip("_"), NONE)
+        )
+    )
+    known = np.flatnonzero((name >= 0) & (ranges.sequence >= 0))
+    key = np.stack([ranges.sequence[known], name[known].astype(np.int64)])
+    order = np.lexsort((-ranges.end_ns[known], ranges.start_ns[known], key[1], key[0]))
+    known, key = known[order], key[:, order]
+    # All candidates and all nodes in one order: the candidate before a node is the last one.
+    sequences, names = ranges.sequence[nodes], asked.astype(np.int64)
+    both = np.concatenate([key, np.stack([sequences, names])], axis=1)
+    _, group = np.unique(both, axis=1, return_inverse=True)
+    group = group.ravel()
+    mine, theirs = group[len(known) :], group[: len(known)]
+    merged = np.lexsort(
+        (
+            np.append(np.arange(len(known)), np.full(len(nodes), len(known))),
+            np.append(ranges.start_ns[known], ranges.start_ns[nodes]),
+            group,
+        )
+    )
+    before = np.cumsum(merged < len(known))
+    at = np.empty(len(group), np.int64)
+    at[merged] = before - 1
+    at = at[len(known) :]
+    # One that has not ended when the node starts is none; few are, and they lie behind one another.
+    for _ in range(_DEEPEST):
+        unfit = np.flatnonzero(at >= 0)
+        unfit = unfit[theirs[at[unfit]] == mine[unfit]]
+        unfit = unfit[ranges.end_ns[known[at[unfit]]] > ranges.start_ns[nodes[unfit]]]
+        if not len(unfit):
             break
-        if base_name(one.operator) in names and one.inputs is not None and one.inputs.types:
-            return one.inputs
-    return forward.inputs
+        at[unfit] -= 1
+    found = np.full(len(nodes), NONE, np.int64)
+    fits = np.flatnonzero((at >= 0) & (sequences >= 0))
+    fits = fits[theirs[at[fits]] == mine[fits]]
+    fits = fits[ranges.end_ns[known[at[fits]]] <= ranges.start_ns[nodes[fits]]]
+    found[fits] = known[at[fits]]
+    return found
 
 
-def _hand_out(node: Range, calls: Calls) -> None:
-    for one in node.below():
-        if one.operator is None or one.inputs is not None:
-            continue
-        waiting = calls.get(base_name(one.operator))
-        if waiting:
-            one.inputs, one.from_forward = waiting.pop(0), True
+def _known_inputs(made: Nested, forward: Int64s) -> Int32s:
+    """What each forward operator was given, or what handed its work to it was given; -1 for neither."""
+    typed = np.array([*(one.types is not None for one in made.inputs.of), False])[made.given]
+    base, bases = _bases(made)
+    allowed = {
+        (bases.of[inner], bases.of[outer])
+        for inner, outers in _ENCLOSING.items()
+        for outer in outers
+        if inner in bases.of and outer in bases.of
+    }
+    width = len(bases.of) + 1
+    pairs = np.array([inner * width + outer for inner, outer in allowed], np.int64)
+    mine = made.of_marker(lambda one: bases.of.get(base_name(one.name), NONE))
+    found = np.where(forward >= 0, made.given[forward], NONE)
+    asked = np.flatnonzero((forward >= 0) & ~typed[forward])
+    at = made.nesting.parent[forward[asked]]
+    for _ in range(_DEEPEST):
+        inside = (at >= 0) & (made.operator[at] >= 0)
+        asked, at = asked[inside], at[inside]
+        if not len(asked):
+            break
+        key = mine[forward[asked]].astype(np.int64) * width + base[at]
+        here = np.isin(key, pairs) & typed[at]
+        found[asked[here]] = made.given[at[here]]
+        asked, at = asked[~here], made.nesting.parent[at[~here]]
+    return found.astype(np.int32)
+
+
+def _derived(made: Nested, nodes: Int64s, known: Int32s) -> tuple[Int32s, list[_Derived]]:
+    """What follows for each distinct node and its inputs, and the number of it for each node."""
+    listed = made.inputs.listed()
+    derived: list[_Derived] = []
+    numbers: dict[tuple[str, int], int] = {}
+
+    def number(marker: int, given: int) -> int:
+        node = _NODE.match(made.ranges.markers[marker].name)
+        if node is None or given < 0:
+            return NONE
+        if (node[1], given) not in numbers:
+            numbers[node[1], given] = len(derived)
+            derived.append(_derive(node[1], listed[given]))
+        return numbers[node[1], given]
+
+    return by_pair(made.ranges.marker[nodes], known, number), derived
+
+
+def _derive(node: str, known: Inputs) -> _Derived:
+    additions = [
+        made_inputs((shape, kind, None), (shape, kind, None), ((), "Scalar", 1))
+        for shape, kind in _gradients(node, known)
+    ]
+    return _Derived(_calls(node, known), additions, _reduced(node, known))
+
+
+def _hand_out(
+    made: Nested, source: Int32s, base: Int32s, calls: dict[tuple[int, int], list[Inputs]]
+) -> None:
+    """Gives the calls below each range of the first level what its source has for them, in order."""
+    inside = source.copy()
+    made.nesting.inherit(inside)
+    deep = made.nesting.parent >= 0
+    waiting = np.flatnonzero(deep & (inside >= 0) & (base >= 0) & (made.given < 0))
+    root = made.nearest_above(~deep)[waiting]
+    order = np.lexsort((waiting, base[waiting], root))
+    waiting, root = waiting[order], root[order]
+    place = _place_among(root.astype(np.int64) * (int(base.max(initial=0)) + 1) + base[waiting])
+    rows = [
+        (number, name, which, made.inputs.number(given))
+        for (number, name), listed in calls.items()
+        for which, given in enumerate(listed)
+    ]
+    most = max((which for _, _, which, _ in rows), default=0) + 1
+    names = int(base.max(initial=0)) + 1
+    keys = np.array([(n * names + b) * most + w for n, b, w, _ in rows if b < names], np.int64)
+    given = np.array([given for _, b, _, given in rows if b < names], np.int32)
+    order = np.argsort(keys)
+    keys, given = keys[order], given[order]
+    usable = place < most
+    waiting, place = waiting[usable], place[usable]
+    asked = (inside[waiting].astype(np.int64) * names + base[waiting]) * most + place
+    at = np.clip(np.searchsorted(keys, asked), 0, max(len(keys) - 1, 0))
+    if len(keys):
+        _give(made, waiting, np.where(keys[at] == asked, given[at], NONE).astype(np.int32))
 
 
 def _calls(node: str, known: Inputs) -> Calls:

@@ -1,110 +1,196 @@
-"""Ranges of the markers, nested, each with what it stands for and what it was given."""
+"""Ranges of the markers as columns, nested, each with what it stands for and what it was given."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.formats.nesting import Nesting, nest
 from stepscope.formats.nvtx.calls import Inputs, call_inputs, operator_name, stated_inputs
 from stepscope.formats.nvtx.markers import Marker, base_name
 
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Value = TypeVar("Value", bound=Hashable)
 
-@dataclass(slots=True, eq=False)
-class Range:
-    """A range on a host thread.
+NONE = -1
+
+
+class Numbering(Generic[Value]):
+    """Numbers distinct values in order of appearance."""
+
+    def __init__(self) -> None:
+        self.of: dict[Value, int] = {}
+
+    def number(self, value: Value | None) -> int:
+        """The number of a value; -1 for None."""
+        return NONE if value is None else self.of.setdefault(value, len(self.of))
+
+    def listed(self) -> list[Value]:
+        """The values by number."""
+        return list(self.of)
+
+
+@dataclass(slots=True)
+class Ranges:
+    """Ranges of all threads, in any order; arrays of one length.
 
     Args:
-        marker: what its text says.
-        thread: number of its thread.
-        start_ns: begin, as recorded.
-        end_ns: end, as recorded.
-        parent: the range that encloses it.
-        children: ranges that it encloses directly, in order.
-        operator: the operator that it is, `aten::mm` or `MmBackward`; None for none.
-        inputs: what that operator was given, where it is known.
+        thread: int64, number of the thread of each, from 0.
+        start_ns, end_ns: int64, as recorded.
+        marker: int32, number of its marker.
+        sequence: int64, autograd's number of an operator, -1 for none.
+        other: int32, number of what else was recorded of it, -1 for nothing.
+        markers: the markers.
+        others: what else was recorded: its domain and category.
+    """
+
+    thread: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    marker: Int32s
+    sequence: Int64s
+    other: Int32s
+    markers: Sequence[Marker]
+    others: Sequence[dict[str, str]]
+
+    def __len__(self) -> int:
+        """The number of ranges."""
+        return len(self.thread)
+
+    def ordered(self, row: Int32s) -> Ranges:
+        """The ranges in another order."""
+        return Ranges(
+            self.thread[row], self.start_ns[row], self.end_ns[row], self.marker[row],
+            self.sequence[row], self.other[row], self.markers, self.others,
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Nested:
+    """Ranges in the order of their nesting: by thread and time, what encloses before what it encloses.
+
+    Args:
+        ranges: the ranges, in this order.
+        nesting: which encloses which.
+        names: names of operators, by number.
+        inputs: what operators were given, by number.
+        operator: int32, number of the operator that each is, `aten::mm` or `MmBackward`; -1 for none.
+        given: int32, number of its inputs, -1 where they are not known.
         from_forward: whether the inputs follow from those of a forward call.
-        frames: the call stack that was recorded around it, outermost first.
-        others: what else was recorded of it: its domain and category.
     """
 
-    marker: Marker
-    thread: int
-    start_ns: int
-    end_ns: int
-    parent: Range | None = None
-    children: list[Range] = field(default_factory=list)
-    operator: str | None = None
-    inputs: Inputs | None = None
-    from_forward: bool = False
-    frames: tuple[str, ...] = ()
-    others: dict[str, str] = field(default_factory=dict)
+    ranges: Ranges
+    nesting: Nesting
+    names: Numbering[str]
+    inputs: Numbering[Inputs]
+    operator: Int32s
+    given: Int32s
+    from_forward: Flags
 
-    def below(self) -> Iterator[Range]:
-        """All that it encloses, at any depth, in order of time."""
-        waiting = self.children[::-1]
-        while waiting:
-            one = waiting.pop()
-            yield one
-            waiting.extend(reversed(one.children))
+    def of_marker(self, of: Callable[[Marker], int]) -> Int32s:
+        """A number for each range, worked out once for each marker."""
+        return per_marker(self.ranges, of)
 
-    def above(self) -> Iterator[Range]:
-        """All that encloses it, innermost first."""
-        one = self.parent
-        while one is not None:
-            yield one
-            one = one.parent
+    def of_operator(self, of: Callable[[str], int]) -> Int32s:
+        """A number for each range that is an operator, worked out once for each name; -1 for others."""
+        table = [of(name) for name in self.names.of]
+        return np.array([*table, NONE], np.int32)[self.operator]
+
+    def nearest_above(self, wanted: Flags) -> Int32s:
+        """Position of the nearest range at or above each one that is wanted, -1 for none."""
+        at = np.where(wanted, np.arange(len(wanted), dtype=np.int32), np.int32(NONE))
+        return self.nesting.inherit(at.astype(np.int32))
 
 
-def nest(ranges: list[Range]) -> None:
-    """Orders ranges by thread and time, and links what encloses what.
-
-    Ranges that cross, which only a damaged file has, count as one after the other.
-    """
-    ranges.sort(key=lambda one: (one.thread, one.start_ns, -one.end_ns))
-    open_: list[Range] = []
-    for one in ranges:
-        while open_ and (open_[-1].thread != one.thread or open_[-1].end_ns < one.end_ns):
-            open_.pop()
-        if open_:
-            one.parent = open_[-1]
-            open_[-1].children.append(one)
-        inherited = one.parent.frames if one.parent else ()
-        one.frames = one.marker.frames or inherited
-        open_.append(one)
+def per_marker(ranges: Ranges, of: Callable[[Marker], int]) -> Int32s:
+    """A number for each range, worked out once for each marker."""
+    table = np.array([of(marker) for marker in ranges.markers], np.int32)
+    return table[ranges.marker] if len(ranges) else np.empty(0, np.int32)
 
 
-def name_operators(ranges: list[Range]) -> None:
-    """Decides which ranges are operators, and gives those that Python called what they were given.
+def nested(ranges: Ranges) -> Nested:
+    """Orders ranges, and decides which are operators and what those that Python called were given.
 
     torch marks its operators when `emit_nvtx` is on; PyProf marks the Python functions around them.
     A call's arguments go to the operator of its name within it. Where torch marked nothing, the call
     stands for the operator itself.
     """
-    for one in ranges:
-        if one.marker.sort == "operator":
-            one.operator = one.marker.name
-            one.inputs = stated_inputs(one.marker)
-    for one in ranges:
-        if one.marker.sort != "call":
-            continue
-        operator = operator_name(one.marker)
-        if operator is None:
-            continue
-        if not any(below.marker.sort in ("operator", "call") for below in one.below()):
-            one.operator, one.inputs = operator, call_inputs(one.marker, operator)
-            continue
-        for below in _own_operators(one):
-            if base_name(below.marker.name) == base_name(operator):
-                below.inputs = call_inputs(one.marker, below.marker.name) or below.inputs
-                break
+    kinds = np.zeros(len(ranges), np.int8)
+    nesting = nest(ranges.thread, ranges.start_ns, ranges.end_ns - ranges.start_ns, kinds)
+    ranges = ranges.ordered(nesting.row)
+    names: Numbering[str] = Numbering()
+    inputs: Numbering[Inputs] = Numbering()
+
+    def operator_of(marker: Marker) -> int:
+        return names.number(marker.name if marker.sort == "operator" else None)
+
+    def inputs_of(marker: Marker) -> int:
+        return inputs.number(stated_inputs(marker) if marker.sort == "operator" else None)
+
+    made = Nested(
+        ranges,
+        nesting,
+        names,
+        inputs,
+        per_marker(ranges, operator_of),
+        per_marker(ranges, inputs_of),
+        np.zeros(len(ranges), bool),
+    )
+    if any(marker.sort == "call" for marker in ranges.markers):
+        _name_calls(made)
+    return made
 
 
-def _own_operators(call: Range) -> Iterator[Range]:
-    """Operators that a call made, not those that calls within it made."""
-    waiting = call.children[::-1]
-    while waiting:
-        one = waiting.pop()
-        if one.marker.sort == "operator":
-            yield one
-        if one.marker.sort != "call":
-            waiting.extend(reversed(one.children))
+def _name_calls(made: Nested) -> None:
+    """Hands what Python functions were given to the operators within, or makes them the operators."""
+    markers = made.ranges.markers
+    called = made.of_marker(
+        lambda one: made.names.number(operator_name(one)) if one.sort == "call" else NONE
+    )
+    is_call = made.of_marker(lambda one: one.sort == "call") == 1
+    marked = made.of_marker(lambda one: one.sort == "operator") == 1
+    listed = made.names.listed()
+
+    above = made.nesting.parent
+    holds = made.nesting.spread_up(is_call | marked)
+    holding = np.zeros(len(above), bool)
+    holding[above[holds & (above >= 0)]] = True
+    alone = np.flatnonzero((called >= 0) & ~holding)
+    made.operator[alone] = called[alone]
+    made.given[alone] = by_pair(
+        made.ranges.marker[alone],
+        called[alone],
+        lambda call, operator: made.inputs.number(call_inputs(markers[call], listed[operator])),
+    )
+
+    # A call's own operators are those that calls within it did not make.
+    owner = made.nearest_above(is_call)
+    bases: Numbering[str] = Numbering()
+    base = made.of_marker(lambda one: bases.number(base_name(one.name)))
+    of_name = np.array([*(bases.number(base_name(name)) for name in listed), NONE], np.int32)
+    own = np.flatnonzero(marked & (owner >= 0))
+    wanted = called[owner[own]]
+    own = own[(wanted >= 0) & (of_name[wanted] == base[own])]
+    _, first = np.unique(owner[own], return_index=True)
+    own = own[first]
+    given = by_pair(
+        made.ranges.marker[owner[own]],
+        made.ranges.marker[own],
+        lambda call, operator: made.inputs.number(
+            call_inputs(markers[call], markers[operator].name)
+        ),
+    )
+    made.given[own] = np.where(given >= 0, given, made.given[own])
+
+
+def by_pair(left: NDArray[Any], right: NDArray[Any], of: Callable[[int, int], int]) -> Int32s:
+    """A number for each pair, worked out once for each distinct one."""
+    pairs, place = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
+    table = np.array([of(int(one), int(other)) for one, other in pairs.T], np.int32)
+    return table[place.ravel()] if len(table) else np.empty(0, np.int32)

@@ -1,27 +1,27 @@
-"""Nested ranges as canonical rows of host events, and the inputs and call stacks that they name."""
+"""Nested ranges as rows of host events, and the inputs and call stacks that they name."""
 
 from __future__ import annotations
 
 import json
 import os.path
-from collections.abc import Hashable
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from stepscope.formats import vocabulary
-from stepscope.formats.nvtx.calls import Inputs
 from stepscope.formats.nvtx.gradients import derive_inputs
 from stepscope.formats.nvtx.markers import Marker
-from stepscope.formats.nvtx.ranges import Range, name_operators, nest
+from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Nested, Numbering, Ranges, nested
 from stepscope.formats.tables import READ
 
 Row = dict[str, Any]
-Value = TypeVar("Value", bound=Hashable)
 
 _WRAPPED = "pyprof"
 """Category of Python functions that PyProf wrapped."""
+_WORDS = ("category", "kind", "name", "role", "other_args")
 
 
 @lru_cache(maxsize=65_536)
@@ -30,109 +30,148 @@ def role_of(kind: str, name: str) -> str | None:
     return vocabulary.host_role(kind, name)
 
 
-class Numbering(Generic[Value]):
-    """Numbers distinct values in order of appearance."""
+def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.Table]:
+    """Tables `host_event`, with the times as recorded, `operator_input` and `call_stack` of ranges.
 
-    def __init__(self) -> None:
-        self.of: dict[Value, int] = {}
+    Args:
+        ranges: those of all threads.
+        python_stack: whether Python functions and call stacks are kept.
+    """
+    made = nested(ranges)
+    derive_inputs(made)
+    ranges = made.ranges
+    known = [{}, *ranges.others]
+    names = made.names.listed()
+    # Ranges alike in all that is not their own: few, and made in Python.
+    forward_too = made.from_forward.astype(np.int32)
+    distinct, which = _distinct([ranges.marker, made.operator, forward_too, ranges.other])
+    alike = [
+        _row(
+            ranges.markers[marker],
+            None if operator < 0 else names[operator],
+            known[other + 1],
+            from_forward=bool(forward),
+            python_stack=python_stack,
+        )
+        for marker, operator, forward, other in distinct
+    ]
+    kept = np.flatnonzero(np.array([row is not None for row in alike], bool)[which])
+    which = which[kept]
+    columns: dict[str, pa.Array] = {
+        "thread": pa.array(ranges.thread[kept]),
+        "start_ns": pa.array(ranges.start_ns[kept]),
+        "dur_ns": pa.array((ranges.end_ns - ranges.start_ns)[kept]),
+        "sequence_number": _numbers(_sequences(made)[kept]),
+    }
+    for name in _WORDS:
+        words: Numbering[str] = Numbering()
+        codes = np.array([words.number(row.get(name) if row else None) for row in alike], np.int32)
+        columns[name] = pa.DictionaryArray.from_arrays(
+            _numbers(codes[which]),
+            pa.array(words.listed(), pa.string()),
+        )
+    inputs = made.inputs.listed()
+    columns["input_id"], used = _renumbered(made.given[kept])
+    stacks: Numbering[str] = Numbering()
+    stack = np.full(len(ranges), NONE, np.int32)
+    if python_stack:
+        stack = made.of_marker(lambda one: stacks.number(_frames(one.frames)))
+        made.nesting.inherit(stack)
+    columns["stack_id"], stacked = _renumbered(stack[kept])
+    texts = stacks.listed()
+    return {
+        "host_event": pa.table(columns),
+        "operator_input": pa.Table.from_pylist(
+            [
+                {"input_id": number, "dims": one.dims, "types": one.types, "values": one.values}
+                for number, one in enumerate(inputs[code] for code in used)
+            ],
+            schema=READ["operator_input"],
+        ),
+        "call_stack": pa.Table.from_pylist(
+            [{"stack_id": number, "frames": texts[code]} for number, code in enumerate(stacked)],
+            schema=READ["call_stack"],
+        ),
+    }
 
-    def number(self, value: Value | None) -> int | None:
-        """The number of a value; None for None."""
-        return None if value is None else self.of.setdefault(value, len(self.of))
 
-
-class RangeRows:
-    """Makes rows of ranges, and numbers what these share."""
-
-    def __init__(self) -> None:
-        self._inputs: Numbering[Inputs] = Numbering()
-        self._stacks: Numbering[str] = Numbering()
-        self._backward_threads: set[int] = set()
-
-    def of(self, ranges: list[Range], *, python_stack: bool = True) -> list[Row]:
-        """Rows of table `host_event` for ranges of all threads, with the times as recorded.
-
-        Args:
-            ranges: they, in any order; they are put in order and nested.
-            python_stack: whether Python functions and call stacks are kept.
-        """
-        nest(ranges)
-        name_operators(ranges)
-        derive_inputs(ranges)
-        self._backward_threads = {one.thread for one in ranges if _is_node(one)}
-        made = (self._row(one, python_stack=python_stack) for one in ranges)
-        return [row for row in made if row is not None]
-
-    def tables(self) -> dict[str, pa.Table]:
-        """Tables `operator_input` and `call_stack`."""
-        inputs = [
-            {"input_id": number, "dims": one.dims, "types": one.types, "values": one.values}
-            for one, number in self._inputs.of.items()
+def _distinct(columns: Sequence[Int32s]) -> tuple[list[tuple[int, ...]], Int32s]:
+    """The distinct rows of some columns, in order of appearance, and the number of that of each row."""
+    codes = np.zeros(len(columns[0]), np.int32)
+    distinct: list[tuple[int, ...]] = [()]
+    for column in columns:
+        width = int(column.max(initial=0)) + 2
+        coded = pa.array(codes.astype(np.int64) * width + column + 1).dictionary_encode()
+        distinct = [
+            (*distinct[one // width], one % width - 1) for one in coded.dictionary.to_pylist()
         ]
-        stacks = [
-            {"stack_id": number, "frames": frames} for frames, number in self._stacks.of.items()
-        ]
+        codes = coded.indices.to_numpy()
+    return distinct, codes
+
+
+def _numbers(values: np.ndarray[Any, Any]) -> pa.Array:
+    return pa.array(values, mask=values < 0)
+
+
+def _renumbered(codes: Int32s) -> tuple[pa.Array, list[int]]:
+    """Numbers in order of appearance, NULL for -1, and the codes that they stand for."""
+    coded = _numbers(codes).dictionary_encode()
+    return coded.indices, coded.dictionary.to_pylist()
+
+
+def _row(
+    marker: Marker,
+    operator: str | None,
+    others: dict[str, str],
+    *,
+    from_forward: bool,
+    python_stack: bool,
+) -> Row | None:
+    """The words of a row; None for a range that is no event."""
+    if operator is not None:
+        kind = vocabulary.host_kind("operator", operator)
+        stated = {"inputs": "from the forward call"} if from_forward else _python(marker)
         return {
-            name: pa.Table.from_pylist(rows, schema=READ[name])
-            for name, rows in (("operator_input", inputs), ("call_stack", stacks))
+            "category": "cpu_op" if kind == "operator" else "user_annotation",
+            "kind": kind,
+            "name": operator,
+            "role": role_of(kind, operator),
+            "other_args": _json(stated | others),
         }
-
-    def _row(self, one: Range, *, python_stack: bool) -> Row | None:
-        marker = one.marker
-        row: Row = {
-            "thread": one.thread,
-            "start_ns": one.start_ns,
-            "dur_ns": one.end_ns - one.start_ns,
-            "input_id": self._inputs.number(one.inputs),
-            "stack_id": self._stacks.number(_frames(one.frames)) if python_stack else None,
+    if marker.sort == "call" and python_stack:
+        return {
+            "category": _WRAPPED,
+            "kind": "python",
+            "name": marker.name,
+            "other_args": _json(_python(marker) | others),
         }
-        if one.operator is not None:
-            kind = vocabulary.host_kind("operator", one.operator)
-            row |= {
-                "category": "cpu_op" if kind == "operator" else "user_annotation",
-                "kind": kind,
-                "name": one.operator,
-                "role": role_of(kind, one.operator),
-                "sequence_number": self._sequence(one),
-            }
-            if one.from_forward:
-                row["other_args"] = _json({"inputs": "from the forward call"} | one.others)
-            else:
-                row["other_args"] = _json(
-                    (_python(marker) if marker.sort == "call" else {}) | one.others
-                )
-            return row
-        row["other_args"] = _json(one.others)
-        if marker.sort == "call" and python_stack:
-            return row | {
-                "category": _WRAPPED,
-                "kind": "python",
-                "name": marker.name,
-                "other_args": _json(_python(marker) | one.others),
-            }
-        if marker.sort == "module" and python_stack:
-            return row | {
-                "category": _WRAPPED,
-                "kind": "python",
-                "role": "module",
-                "name": f"nn.Module: {marker.module}",
-                "other_args": _json({"made": marker.name} | one.others),
-            }
-        if marker.sort == "range":
-            kind = vocabulary.host_kind("annotation", marker.name)
-            return row | {
-                "category": "user_annotation",
-                "kind": kind,
-                "name": marker.name,
-                "role": role_of(kind, marker.name),
-            }
-        return None
+    if marker.sort == "module" and python_stack:
+        return {
+            "category": _WRAPPED,
+            "kind": "python",
+            "role": "module",
+            "name": f"nn.Module: {marker.module}",
+            "other_args": _json({"made": marker.name} | others),
+        }
+    if marker.sort == "range":
+        kind = vocabulary.host_kind("annotation", marker.name)
+        return {
+            "category": "user_annotation",
+            "kind": kind,
+            "name": marker.name,
+            "role": role_of(kind, marker.name),
+            "other_args": _json(others),
+        }
+    return None
 
-    def _sequence(self, one: Range) -> int | None:
-        """Autograd's number; what is no node on a thread of the backward has 0, which is nobody's."""
-        number = one.marker.sequence
-        nobody = number == 0 and one.thread in self._backward_threads and not _is_node(one)
-        return None if nobody else number
+
+def _sequences(made: Nested) -> Int64s:
+    """Autograd's numbers; what is no node on a thread of the backward has 0, which is nobody's."""
+    node = made.of_operator(lambda name: role_of("operator", name) == "backward") == 1
+    ranges = made.ranges
+    backward = np.isin(ranges.thread, np.unique(ranges.thread[node]))
+    nobody = (ranges.sequence == 0) & backward & ~node
+    return np.where((made.operator < 0) | nobody, NONE, ranges.sequence)
 
 
 def _json(others: dict[str, str]) -> str | None:
@@ -140,14 +179,9 @@ def _json(others: dict[str, str]) -> str | None:
 
 
 def _python(marker: Marker) -> dict[str, str]:
-    return {"mod": marker.module, "op": marker.function}
+    return {"mod": marker.module, "op": marker.function} if marker.sort == "call" else {}
 
 
-def _is_node(one: Range) -> bool:
-    return one.operator is not None and role_of("operator", one.operator) == "backward"
-
-
-@lru_cache(maxsize=4096)
 def _frames(frames: tuple[str, ...]) -> str | None:
     """The call stack as table `call_stack` has it: innermost first."""
     if not frames:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.link.nesting import nest
+from stepscope.formats.nesting import nest
 
 OUTER, INNER = 1, 2
 

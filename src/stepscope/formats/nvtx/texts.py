@@ -1,0 +1,84 @@
+"""Texts of ranges as numbers of distinct markers: those that differ in their numbers alone are parsed once.
+
+torch numbers each call that it marks (`aten::mm, seq = 7, op_id = 9`), so that a recording has as many
+texts as operators. They are made alike by columns, and autograd's numbers kept beside them.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepscope.formats.nvtx.markers import Marker, parse_marker
+
+NAMELESS = "(range without a name)"
+
+_NUMBER = r", (op_id|seq) = [0-9]{1,18}\b"
+_INSIDE = re.compile(r", (?:op_id|seq) = ")
+_SEQUENCE = r", seq = (?P<number>[0-9]{1,18})\b"
+_GIVEN_BY = r", input_op_ids = \[[^\[\]]*\]$"
+"""Which operators made an operator's inputs; nothing is made of it."""
+
+
+class Texts:
+    """Parses texts, and numbers the distinct markers that they are.
+
+    Attributes:
+        markers: the markers, by number. Those of texts made alike have the sequence number 0.
+    """
+
+    def __init__(self) -> None:
+        self.markers: list[Marker] = []
+        self._alike: dict[str, int | None] = {}
+        self._own: dict[str, int] = {}
+
+    def read(self, texts: pa.Array) -> pa.StructArray:
+        """Reads texts; one that is NULL is a range without a name.
+
+        Returns:
+            of each text `marker`, the number of its marker (int32), and `sequence`, autograd's number
+            (int64), NULL where it has none.
+        """
+        named = texts.fill_null(NAMELESS)
+        alike = pc.replace_substring_regex(named, _GIVEN_BY, ", input_op_ids = []")
+        alike = pc.replace_substring_regex(alike, _NUMBER, r", \1 = 0").dictionary_encode()
+        known = pa.array(
+            [self._of_alike(text) for text in alike.dictionary.to_pylist()], pa.int32()
+        )
+        marker = known.take(alike.indices)
+        sequence = pc.struct_field(pc.extract_regex(named, _SEQUENCE), "number").cast(pa.int64())
+        if marker.null_count:
+            own = named.filter(marker.is_null()).dictionary_encode()
+            numbers = [self._of_own(text) for text in own.dictionary.to_pylist()]
+            stated = pa.array([self.markers[number].sequence for number in numbers], pa.int64())
+            place = marker.is_null()
+            sequence = pc.replace_with_mask(sequence, place, stated.take(own.indices))
+            marker = pc.replace_with_mask(
+                marker, place, pa.array(numbers, pa.int32()).take(own.indices)
+            )
+        numbered = pa.array([one.sequence is not None for one in self.markers], pa.bool_())
+        sequence = pc.if_else(numbered.take(marker), sequence, pa.scalar(None, pa.int64()))
+        return pa.StructArray.from_arrays([marker, sequence], ["marker", "sequence"])
+
+    def _of_alike(self, text: str) -> int | None:
+        """The number of the marker that all texts like this one are; None where each is its own."""
+        if text not in self._alike:
+            marker = parse_marker(text)
+            alike = (
+                marker.sort == "operator"
+                and text.count(", seq = ") < 2
+                and not _INSIDE.search(marker.name + (marker.values or ""))
+            )
+            self._alike[text] = self._add(marker) if alike else None
+        return self._alike[text]
+
+    def _of_own(self, text: str) -> int:
+        if text not in self._own:
+            self._own[text] = self._add(parse_marker(text))
+        return self._own[text]
+
+    def _add(self, marker: Marker) -> int:
+        self.markers.append(marker)
+        return len(self.markers) - 1
