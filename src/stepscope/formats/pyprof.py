@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from stepscope.floor.errors import SourceError
@@ -26,10 +27,10 @@ from stepscope.formats.nvtx.markers import (
     parse_marker,
     python_literal,
 )
-from stepscope.formats.nvtx.ranges import Range
-from stepscope.formats.nvtx.rows import RangeRows, role_of
+from stepscope.formats.nvtx.ranges import NONE, Ranges
+from stepscope.formats.nvtx.rows import range_tables, role_of
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport, canonical
 
 Row = dict[str, Any]
 
@@ -94,11 +95,11 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     for row in device_rows:
         row["start_ns"] = ready
         ready += row["dur_ns"]
-    ranges = RangeRows()
-    rows = ranges.of(threads.ranges, python_stack=options.python_stack)
+    shared = range_tables(threads.columns(), python_stack=options.python_stack)
+    ranges = canonical(shared.pop("host_event"), "host_event")
     used = sorted({(row["device"], row["stream"]) for row in device_rows})
     tables: dict[str, list[Row]] = {
-        "host_event": rows + calls,
+        "host_event": calls,
         "device_event": device_rows,
         "thread": threads.rows(),
         "stream": [{"device": device, "stream": stream} for device, stream in used],
@@ -110,7 +111,8 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     if options.progress is not None:
         options.progress(member.size)
     made = {name: pa.Table.from_pylist(rows, schema=READ[name]) for name, rows in tables.items()}
-    return RankTables(facts=_facts(), report=report, **made, **ranges.tables())
+    made["host_event"] = pa.concat_tables([ranges, made["host_event"]])
+    return RankTables(facts=_facts(), report=report, **made, **shared)
 
 
 def _facts() -> Facts:
@@ -242,10 +244,20 @@ def _device_row(kernel: _Kernel, number: int) -> Row:
 
 
 @dataclass(slots=True)
+class _Range:
+    """A range of a thread."""
+
+    marker: Marker
+    thread: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(slots=True)
 class _Open:
     """The ranges around the last launch of a thread, and the kernels of the innermost so far."""
 
-    ranges: list[Range] = field(default_factory=list)
+    ranges: list[_Range] = field(default_factory=list)
     families: set[str] = field(default_factory=set)
 
 
@@ -255,7 +267,7 @@ class _Threads:
 
     of: dict[int | None, int] = field(default_factory=dict)
     open: dict[int, _Open] = field(default_factory=dict)
-    ranges: list[Range] = field(default_factory=list)
+    ranges: list[_Range] = field(default_factory=list)
 
     def launch(self, kernel: _Kernel, at: int) -> int:
         """Begins and prolongs the ranges of a kernel; the number of its thread.
@@ -281,12 +293,27 @@ class _Threads:
         around.families.add(family)
         del around.ranges[same:]
         for marker in kernel.levels[same:]:
-            begun = Range(marker, thread, at, at)
+            begun = _Range(marker, thread, at, at)
             around.ranges.append(begun)
             self.ranges.append(begun)
         for one in around.ranges:
             one.end_ns = at + _LAST_NS
         return thread
+
+    def columns(self) -> Ranges:
+        """The ranges as columns, each with a marker of its own."""
+        numbers = [one.marker.sequence for one in self.ranges]
+        count = len(self.ranges)
+        return Ranges(
+            np.array([one.thread for one in self.ranges], np.int64),
+            np.array([one.start_ns for one in self.ranges], np.int64),
+            np.array([one.end_ns for one in self.ranges], np.int64),
+            np.arange(count, dtype=np.int32),
+            np.array([NONE if number is None else number for number in numbers], np.int64),
+            np.full(count, NONE, np.int32),
+            [one.marker for one in self.ranges],
+            [],
+        )
 
     def rows(self) -> list[Row]:
         """Rows of table `thread`."""
