@@ -25,7 +25,9 @@ def assert_read_as_alone(*texts):
         assert sequence == alone.sequence
         assert (marker.sort, marker.name, marker.sizes) == (alone.sort, alone.name, alone.sizes)
         assert (marker.types, marker.values, marker.of_model) == (
-            alone.types, alone.values, alone.of_model
+            alone.types,
+            alone.values,
+            alone.of_model,
         )
         assert (marker.arguments, marker.frames) == (alone.arguments, alone.frames)
 
