@@ -149,7 +149,7 @@ def _nested(
     none of its row encloses it.
     """
     from stepscope.analysis.operator_calls import coded, distinct_rows
-    from stepscope.link.nesting import climb, nest
+    from stepscope.formats.nesting import climb, nest
 
     found = {name: rows.column(name).to_numpy() for name in rows.column_names if name not in _KEY}
     begin, end = found["first_ns"], found["last_ns"]
