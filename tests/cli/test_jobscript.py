@@ -45,6 +45,9 @@ def test_what_is_missing_is_said_in_the_words_of_the_scheduler(run) -> None:
         (("lsf", "--tool", "nsys", "--", "a"), "'lsf' is not one of"),
         (("slurm", "--preset", "pbs", "--tool", "nsys", "--", "a"), "is for pbs, not for slurm"),
         (("slurm", "--preset", "nowhere", "--tool", "nsys", "--", "a"), "no preset 'nowhere'"),
+        (("slurm", "--tool", "vtune", "--set", "hot", "--", "a"), "vtune has no set hot"),
+        (("slurm", "--tool", "nsys", "--metrics", "ipc", "--", "a"), "nsys has no --metrics"),
+        (("slurm", "--tool", "py-spy", "--delay", "1", "--", "a"), "py-spy has no --delay"),
         (("slurm", "-A", "a b", "--tool", "nsys", "--", "a"), "account 'a b' is no word"),
     ],
 )

@@ -127,7 +127,7 @@ def test_command_line(name: str, asked: dict, line: str) -> None:
     ("name", "asked", "words"),
     [
         ("vtune", {"wanted": "gpu-hotspots"}, "vtune has no set gpu-hotspots"),
-        ("vtune", {"duration_s": 10.0}, "vtune ends the command when --duration is over"),
+        ("vtune", {"duration_s": 10.0}, "vtune has no --duration"),
         ("aps", {"wanted": "io"}, "aps has no set io"),
         ("aps", {"delay_s": 1.0}, "aps has no --delay"),
         ("py-spy", {"wanted": "flamegraph"}, "py-spy has no set flamegraph"),

@@ -28,7 +28,7 @@ def test_every_tool_has_its_row_with_its_sets_and_files() -> None:
             continue
         assert words(rows[name][2]) == list(tool.sets), name
         assert bool(rows[name][3]) == bool(tool.captures), name
-        assert bool(rows[name][4]) == tool.delays, name
+        assert bool(rows[name][4]) == bool(tool.delays), name
 
 
 def test_every_tool_says_whether_it_was_run() -> None:

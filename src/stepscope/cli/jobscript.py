@@ -17,13 +17,14 @@ from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import UsageError
 from stepscope.launch.job_preset import SCHEDULERS, find_preset, preset_names
 from stepscope.launch.jobscript import Job, jobscript, not_given
+from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS
 
 ERRORS = {
     "file-exists": "The file is there already, and `--force` was not given.",
 }
 
-_NOT_OF_JOBS = frozenset({"out", "dry_run", "query_metrics", "finalize"})
+_NOT_OF_JOBS = frozenset({"out", "dry_run", "print_rank", "query_metrics", "finalize"})
 """Options of `stepscope launch` that a job's script sets itself, or that start no job."""
 
 
@@ -135,10 +136,21 @@ def command(
     ctx = click.get_current_context()
     # Refuses what it would refuse in the job.
     with launch.make_context("launch", [*passed_on, "--", *words], parent=ctx.parent) as parsed:
-        if (name := parsed.params["name"]) is None:
-            raise click.UsageError("Missing option '--tool'.", ctx)
-        options, to_run = apart(words)
-    tool = TOOLS[name]
+        asked = parsed.params
+    if asked["name"] is None:
+        raise click.UsageError("Missing option '--tool'.", ctx)
+    options, to_run = apart(words)
+    tool = TOOLS[asked["name"]]
+    tool.check(
+        Request(
+            Path("rank"),
+            delay_s=asked["delay"],
+            duration_s=asked["duration"],
+            wanted=asked["wanted"],
+            kernels=(asked["earlier"],) if asked["earlier"] else (),
+            metrics=asked["metrics"],
+        )
+    )
     found = find_preset(preset or scheduler)
     if found.scheduler != scheduler:
         raise UsageError(

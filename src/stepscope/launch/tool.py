@@ -129,9 +129,9 @@ class Tool:
         arguments: its arguments for a request, up to the command; raises UsageError for what it cannot do.
         environment: variables that are set for it and the command.
         written: what it writes.
-        sets: what `--set` takes, for people; empty where it takes none.
+        sets: what `--set` takes, a word in capitals for any text; empty where it takes none.
         captures: how a script can start and stop it, the best first; empty where it cannot.
-        delays: whether it knows `--delay` and `--duration`.
+        delays: which of `--delay` and `--duration` it knows.
         needs: what has to be allowed or there, for the preflight.
         version_arguments: print its version, which the first number with a dot in the output is.
         oldest: the first version of which the options here are known; older ones get a warning.
@@ -153,7 +153,7 @@ class Tool:
     written: tuple[Written, ...] = ()
     sets: tuple[str, ...] = ()
     captures: tuple[Capture, ...] = ()
-    delays: bool = False
+    delays: tuple[Literal["--delay", "--duration"], ...] = ()
     needs: frozenset[Need] = field(default_factory=frozenset)
     version_arguments: tuple[str, ...] = ("--version",)
     oldest: tuple[int, ...] = ()
@@ -168,18 +168,20 @@ class Tool:
         """Refuses what the tool cannot do, before anything runs.
 
         Raises:
-            UsageError: a set, delay or duration that it does not know.
+            UsageError: a set that it does not know, a delay, duration, kernels or metrics.
         """
         if request.wanted is not None and not self.sets:
             raise self.refusal(
                 "has no --set", "leave it out, or give options of its own between two --"
             )
-        timed = request.delay_s is not None or request.duration_s is not None
-        if timed and not self.delays:
+        # A word in capitals stands for any text.
+        if request.wanted not in (None, *self.sets) and not self.sets[0].isupper():
             raise self.refusal(
-                "has no --delay and --duration", "name steps with --steps, or leave them out"
+                f"has no set {request.wanted}", f"name one of: {', '.join(self.sets)}"
             )
-
+        for option, seconds in (("--delay", request.delay_s), ("--duration", request.duration_s)):
+            if seconds is not None and option not in self.delays:
+                raise self.refusal(f"has no {option}", "leave it out, or name steps with --steps")
         for name, given in (("kernels", request.kernels), ("metrics", request.metrics)):
             if given and name not in self.takes:
                 option = "--kernels-from" if name == "kernels" else "--metrics"

@@ -9,14 +9,10 @@ from pathlib import Path
 
 from stepscope.launch.tool import Request, Tool, Written
 
-_SETS = ("all", "hwc", "mpi", "omp")
-
 
 def _arguments(request: Request) -> list[str]:
     own = []
     if request.wanted is not None:
-        if request.wanted not in _SETS:
-            raise APS.refusal(f"has no set {request.wanted}", f"name one of: {', '.join(_SETS)}")
         own.append(f"--collection-mode={request.wanted}")
     if request.capture is not None:
         own.append("--start-paused")
@@ -34,6 +30,6 @@ APS = Tool(
     executables=("aps",),
     arguments=_arguments,
     written=(Written(("{stem}.aps",), _lacks),),
-    sets=_SETS,
+    sets=("all", "hwc", "mpi", "omp"),
     captures=("itt",),
 )

@@ -7,16 +7,10 @@ from pathlib import Path
 from stepscope.launch.tool import Request, Tool, Written
 
 _VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
-_LEVELS = ("1", "2")
 
 
 def _environment(request: Request) -> dict[str, str]:
-    level = "1" if request.wanted is None else request.wanted
-    if level not in _LEVELS:
-        raise ONEDNN.refusal(
-            f"has no level {level}", "give --set 1, or --set 2 for the making of primitives too"
-        )
-    return dict.fromkeys(_VARIABLES, level)
+    return dict.fromkeys(_VARIABLES, request.wanted or "1")
 
 
 def _lacks(lines: Path, _executable: str) -> str:
@@ -29,6 +23,6 @@ ONEDNN = Tool(
     way="inside",
     environment=_environment,
     written=(Written(("{stem}.onednn.txt",), _lacks),),
-    sets=_LEVELS,
+    sets=("1", "2"),
     prefixes=(b"onednn_verbose,", b"dnnl_verbose,", b"mkldnn_verbose,"),
 )

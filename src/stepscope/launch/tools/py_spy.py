@@ -22,10 +22,6 @@ _SHORT = {
 
 def _arguments(request: Request) -> list[str]:
     wanted = request.wanted or "speedscope"
-    if wanted not in _ENDINGS:
-        raise PY_SPY.refusal(f"has no set {wanted}", f"name one of: {', '.join(_ENDINGS)}")
-    if request.delay_s is not None:
-        raise PY_SPY.refusal("has no --delay", "leave it out; --duration counts from the start")
     own = ["--subprocesses", f"--format={wanted}"]
     if request.duration_s is not None:
         # Whole seconds, and at least one.
@@ -53,7 +49,7 @@ PY_SPY = Tool(
     arguments=_arguments,
     written=(Written(tuple(f"{{stem}}.{ending}" for ending in _ENDINGS.values()), _lacks),),
     sets=tuple(_ENDINGS),
-    delays=True,
+    delays=("--duration",),
     needs=frozenset({"ptrace"}),
     oldest=(0, 3),
 )

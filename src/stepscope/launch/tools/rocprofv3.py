@@ -29,16 +29,16 @@ _ENDLESS_S = 10_000_000
 
 
 def _arguments(request: Request) -> list[str]:
-    wanted = request.wanted or "runtime"
-    if wanted not in _SETS:
-        raise ROCPROFV3.refusal(f"has no set {wanted}", f"name one of: {', '.join(_SETS)}")
     is_old = not request.version or request.is_older(1, 0)
     if request.capture is not None and is_old:
         raise ROCPROFV3.refusal(
             "before 1.0 (ROCm 7.0) is not started and stopped by a script",
             "load a newer ROCm, or give --delay and --duration",
         )
-    own = [*_SETS[wanted], f"--output-format={'pftrace' if is_old else 'rocpd'}"]
+    own = [
+        *_SETS[request.wanted or "runtime"],
+        f"--output-format={'pftrace' if is_old else 'rocpd'}",
+    ]
     if request.capture is not None:
         own.append("--selected-regions")
     if request.delay_s is not None or request.duration_s is not None:
@@ -65,7 +65,7 @@ ROCPROFV3 = Tool(
     written=(Written(("{stem}.*_results.db", "{stem}.*_results.pftrace"), _lacks),),
     sets=tuple(_SETS),
     captures=("roctx",),
-    delays=True,
+    delays=("--delay", "--duration"),
     oldest=(0, 6),
     query_metrics=("--list-avail",),
 )

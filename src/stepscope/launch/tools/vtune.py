@@ -12,18 +12,13 @@ from pathlib import Path
 
 from stepscope.launch.tool import Request, Tool, Written
 
-_SETS = ("hotspots", "uarch-exploration", "memory-access", "memory-consumption")
-
 
 def _arguments(request: Request) -> list[str]:
-    wanted = request.wanted or _SETS[0]
-    if wanted not in _SETS:
-        raise VTUNE.refusal(f"has no set {wanted}", f"name one of: {', '.join(_SETS)}")
-    if request.duration_s is not None:
-        raise VTUNE.refusal(
-            "ends the command when --duration is over", "leave it out, or name steps with --steps"
-        )
-    own = [f"-collect={wanted}", "-finalization-mode=none", "-strategy=ldconfig:notrace:notrace"]
+    own = [
+        f"-collect={request.wanted or 'hotspots'}",
+        "-finalization-mode=none",
+        "-strategy=ldconfig:notrace:notrace",
+    ]
     if request.capture is not None or request.delay_s is not None:
         own.append("-start-paused")
     if request.delay_s is not None:
@@ -60,9 +55,10 @@ VTUNE = Tool(
     arguments=_arguments,
     # Under MPI it adds the node's name or the rank.
     written=(Written(("{stem}.vtune*",), _lacks),),
-    sets=_SETS,
+    sets=("hotspots", "uarch-exploration", "memory-access", "memory-consumption"),
     captures=("itt",),
-    delays=True,
+    # Nothing says that the command goes on when its -duration is over.
+    delays=("--delay",),
     needs=frozenset({"temporary-space"}),
     oldest=(2019,),
     finalize=_finalize,
