@@ -29,7 +29,7 @@ def unpacked(path: Path, folder: Path, name: str) -> Path:
 
 def nvprof(recording: Path, *options: str) -> list[dict[str, Any]]:
     """A table of `nvprof -i`, numbers with a unit in ns and bytes."""
-    _, _, said = _ran("nvprof", "-i", str(recording), "--csv", *options).partition("result:\n")
+    _, _, said = ran("nvprof", "-i", str(recording), "--csv", *options).partition("result:\n")
     table, _, _ = said.partition("\n=====")  # ranges follow, a table each
     names, units, *found = csv.reader(table.splitlines())
     return [
@@ -45,7 +45,7 @@ def nvprof(recording: Path, *options: str) -> list[dict[str, Any]]:
 def nsys_stats(export: Path, report: str) -> list[dict[str, str]]:
     """A report of `nsys stats` on an export."""
     options = ("--report", report, "--format", "csv", "--quiet")
-    return list(csv.DictReader(_ran("nsys", "stats", *options, str(export)).splitlines()))
+    return list(csv.DictReader(ran("nsys", "stats", *options, str(export)).splitlines()))
 
 
 def plain(name: str) -> str:
@@ -54,7 +54,8 @@ def plain(name: str) -> str:
     return "C++" if re.search(r"[<(]|^_Z", name) else name
 
 
-def _ran(*command: str) -> str:
+def ran(*command: str) -> str:
+    """What a command prints; the test is skipped where it is not installed."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats import vocabulary
-from stepscope.formats.container import ByteStream, Member, strip_bom
+from stepscope.formats.container import ByteStream, Member
 from stepscope.formats.nvtx.calls import operator_name
 from stepscope.formats.nvtx.markers import (
     LONGEST_LITERAL,
@@ -31,6 +31,7 @@ from stepscope.formats.nvtx.ranges import NONE, Ranges
 from stepscope.formats.nvtx.rows import range_tables, role_of
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.tables import READ, Facts, RankTables, ReadReport, canonical
+from stepscope.formats.text_lines import text_lines
 
 Row = dict[str, Any]
 
@@ -139,10 +140,7 @@ class _Kernel:
 
 def _kernels(stream: ByteStream, report: ReadReport) -> Iterator[_Kernel]:
     """The kernels in order; a line that is none is counted."""
-    first = True
-    for line in _lines(stream):
-        text = (strip_bom(line) if first else line).decode("utf-8", "replace")
-        first = False
+    for text in text_lines(stream, LONGEST_LITERAL):
         if not text.strip():
             continue
         found = python_literal(text)
@@ -152,17 +150,6 @@ def _kernels(stream: ByteStream, report: ReadReport) -> Iterator[_Kernel]:
             report.dropped += 1
         else:
             yield kernel
-
-
-def _lines(stream: ByteStream) -> Iterator[bytes]:
-    """Lines without their ends; of one that is too long to be a kernel's, only the first part."""
-    rest = b""
-    while block := stream.read(1 << 20):
-        *complete, rest = (rest + block).split(b"\n")
-        yield from complete
-        if len(rest) > LONGEST_LITERAL:
-            rest = rest[: LONGEST_LITERAL + 1]
-    yield rest
 
 
 def _kernel(found: dict[Any, Any]) -> _Kernel | None:

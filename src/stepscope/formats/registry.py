@@ -20,6 +20,7 @@ from stepscope.formats.inline import reader as inline
 from stepscope.formats.kineto import peek as kineto_peek
 from stepscope.formats.kineto import reader as kineto_reader
 from stepscope.formats.nsys import reader as nsys_reader
+from stepscope.formats.nvprof import log as nvprof_log
 from stepscope.formats.nvprof import reader as nvprof_reader
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import advice, what_is
@@ -113,6 +114,13 @@ FORMATS: tuple[Format, ...] = (
         sniff=nvprof_reader.looks_like_nvprof,
         peek=nvprof_reader.peek,
         read=nvprof_reader.read,
+    ),
+    Format(
+        name="nvprof-log",
+        title="log of nvprof (--print-gpu-trace, --print-api-trace), as text or CSV",
+        sniff=nvprof_log.looks_like_log,
+        peek=nvprof_log.peek,
+        read=nvprof_log.read,
     ),
     Format(
         name="pyprof",

@@ -29,6 +29,10 @@ _TABLES = {
     "CUPTI_ACTIVITY_KIND_DRIVER": "cbid start end processId threadId correlationId",
     "CUPTI_ACTIVITY_KIND_OVERHEAD": "overheadKind start end",
     "CUPTI_ACTIVITY_KIND_MARKER": "flags timestamp id objectKind objectId name domain",
+    "CUPTI_ACTIVITY_KIND_METRIC": "id value correlationId flags",
+    "CUPTI_ACTIVITY_KIND_METRIC_INSTANCE": "id value instance correlationId flags",
+    "CUPTI_ACTIVITY_KIND_EVENT": "id value domain correlationId",
+    "CUPTI_ACTIVITY_KIND_EVENT_INSTANCE": "id domain instance value correlationId",
     "CUPTI_ACTIVITY_KIND_DEVICE": (
         "id name numMultiprocessors globalMemorySize computeCapabilityMajor "
         "computeCapabilityMinor numThreadsPerWarp maxWarpsPerMultiprocessor"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 
 import pytest
 from tests.formats.nvprof.databases import (
@@ -349,3 +350,31 @@ def test_a_range_keeps_its_domain(nvprof):
     tables = nvprof.launch(3, 5, "k", 4, 5).read()
     kept = [row for row in host(tables, "name", "other_args") if row[0] != "cudaLaunchKernel"]
     assert kept == [("loss", '{"domain": "torchvision"}'), ("epoch", None)]
+
+
+def test_events_and_metrics_of_a_kernel_are_kept_by_number(nvprof):
+    nvprof.launch(0, 5, "gemm", 4, 9).launch(20, 6, "relu", 24, 29)
+    nvprof.insert("METRIC", id=7, value=struct.pack("<d", 0.46), correlationId=6)
+    nvprof.insert("METRIC", id=8, value=struct.pack("<q", 123_456), correlationId=6)
+    nvprof.insert("METRIC", id=9, value=struct.pack("<q", 0), correlationId=6)
+    nvprof.insert(
+        "METRIC_INSTANCE", id=7, value=struct.pack("<d", -2.5), instance=3, correlationId=5
+    )
+    nvprof.insert("EVENT", id=11, value=77, domain=1, correlationId=5)
+    nvprof.insert("EVENT_INSTANCE", id=11, value=40, domain=1, instance=0, correlationId=5)
+    nvprof.insert("EVENT", id=11, value=1, correlationId=99)  # no kernel of this recording
+    nvprof.insert("METRIC", id=7, value=b"short", correlationId=6)
+    tables = nvprof.read()
+    kernels = tables.device_event.to_pylist()
+    assert [
+        (kernels[row["device_row"]]["name"], row["metric"], row["value"])
+        for row in tables.kernel_metric.to_pylist()
+    ] == [
+        ("relu", "metric 7", 0.46),
+        ("relu", "metric 8", 123_456.0),
+        ("relu", "metric 9", 0.0),
+        ("relu", "metric 7", None),
+        ("gemm", "metric 7 [3]", -2.5),
+        ("gemm", "event 11", 77.0),
+        ("gemm", "event 11 [0]", 40.0),
+    ]

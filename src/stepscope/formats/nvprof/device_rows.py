@@ -27,6 +27,7 @@ _MEMORY_KINDS = {
 _WAITS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 
 LATEST_NS = 1 << 62
+NAMELESS = "(kernel without a name)"
 
 
 def device_events(database: Database, report: ReadReport) -> list[Row]:
@@ -125,7 +126,7 @@ def _kernels(database: Database, table: str, processors: dict[int, Row]) -> Iter
     for row, (name, *launch) in _events(database, table, "kernel", columns):
         grid, block = [_small(v) for v in launch[:3]], [_small(v) for v in launch[3:6]]
         registers, fixed, dynamic = launch[6:]
-        spelled = demangled(database.string(name)) or "(kernel without a name)"
+        spelled = demangled(database.string(name)) or NAMELESS
         row |= {
             "kind": vocabulary.device_kind("computation", spelled),
             "name": spelled,
@@ -149,17 +150,26 @@ def _kernels(database: Database, table: str, processors: dict[int, Row]) -> Iter
 def _copies(database: Database, table: str) -> Iterator[Row]:
     columns = ("bytes", "copyKind", "srcKind", "dstKind")
     for row, (size, kind, *ends) in _events(database, table, "gpu_memcpy", columns):
-        direction = _COPY_KINDS.get(kind, "unknown")
         source, target = (_MEMORY_KINDS.get(memory, "Unknown") for memory in ends)
-        name = f"Memcpy {direction} ({source} -> {target})"
-        yield row | {
-            "name": name,
-            "bytes": size,
-            "copy_kind": direction,
-            "memory_kind": vocabulary.memory_kind(name),
-            "source_memory": source.lower(),
-            "destination_memory": target.lower(),
-        }
+        named = copy_names(_COPY_KINDS.get(kind, "unknown"), source, target)
+        yield row | named | {"bytes": size}
+
+
+def copy_names(direction: str, source: str, target: str) -> Row:
+    """What a copy is called, and what follows from its name."""
+    name = f"Memcpy {direction} ({source} -> {target})"
+    return {
+        "name": name,
+        "copy_kind": direction,
+        "memory_kind": vocabulary.memory_kind(name),
+        "source_memory": source.lower(),
+        "destination_memory": target.lower(),
+    }
+
+
+def fill_names(target: str) -> Row:
+    """What a fill is called."""
+    return {"name": f"Memset ({target})", "destination_memory": target.lower()}
 
 
 def _fills(database: Database) -> Iterator[Row]:
@@ -167,9 +177,7 @@ def _fills(database: Database) -> Iterator[Row]:
     for row, (size, memory) in _events(
         database, "CUPTI_ACTIVITY_KIND_MEMSET", "gpu_memset", columns
     ):
-        target = _MEMORY_KINDS.get(memory, "Device")
-        name = f"Memset ({target})"
-        yield row | {"name": name, "bytes": size, "destination_memory": target.lower()}
+        yield row | fill_names(_MEMORY_KINDS.get(memory, "Device")) | {"bytes": size}
 
 
 def _waits(database: Database) -> Iterator[Row]:

@@ -1,0 +1,59 @@
+"""Events and metrics that nvprof measured of kernels (`nvprof --events ... --metrics ...`).
+
+A database has their numbers and not their names, which nvprof asks CUPTI for: `metric 19923062`. Nor does it
+say whether a metric is a double or a whole number; eight bytes that would be a double smaller than any
+measured value are a whole number.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from stepscope.formats.sqlite import Database
+
+Row = dict[str, Any]
+
+_TABLES = {
+    "METRIC": ("metric", "blob"),
+    "METRIC_INSTANCE": ("metric", "blob"),
+    "EVENT": ("event", "integer"),
+    "EVENT_INSTANCE": ("event", "integer"),
+}
+_LEAST = 1e-290
+"""Doubles nearer to 0 are whole numbers below 2^51 in disguise."""
+
+
+def kernel_metrics(database: Database, device_rows: list[Row]) -> Iterator[Row]:
+    """Rows of table `kernel_metric`, for the kernels among the rows of devices."""
+    place = {
+        row["correlation"]: number
+        for number, row in enumerate(device_rows)
+        if row["category"] == "kernel"
+    }
+    for ending, (word, kind) in _TABLES.items():
+        table = f"CUPTI_ACTIVITY_KIND_{ending}"
+        columns = ("correlationId", "id", "instance", "value")
+        for correlation, number, instance, value in database.rows(table, columns, value=kind):
+            if correlation in place and number is not None and value is not None:
+                within = "" if instance is None else f" [{instance}]"
+                yield {
+                    "device_row": place[correlation],
+                    "kernel": device_rows[place[correlation]]["name"],
+                    "metric": f"{word} {number}{within}",
+                    "value": float(value) if isinstance(value, int) else _value(value),
+                    "tool": "nvprof",
+                }
+
+
+def _value(blob: bytes) -> float | None:
+    """What `CUpti_MetricValue` holds, a union of a double and whole numbers."""
+    if len(blob) < 8:
+        return None
+    (real,) = struct.unpack_from("<d", blob)
+    (whole,) = struct.unpack_from("<q", blob)
+    if whole == 0 or (math.isfinite(real) and abs(real) >= _LEAST):
+        return float(real)
+    return float(whole)

@@ -1,0 +1,369 @@
+"""Reads what nvprof prints: its GPU trace and its API trace, as text or as CSV.
+
+A table follows the line `Profiling result:`, and around it may stand whatever the program printed. Its
+columns are known by their names; those that nvprof does not have otherwise are events and metrics that
+were measured of each kernel. Texts round each time to five digits, CSV all times to six decimals of one unit.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats import vocabulary
+from stepscope.formats.container import Member
+from stepscope.formats.demangle import demangled
+from stepscope.formats.nvprof.device_rows import LATEST_NS, NAMELESS, copy_names, fill_names
+from stepscope.formats.nvtx.rows import role_of
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.text_lines import text_lines
+
+Row = dict[str, Any]
+
+_LONGEST_LINE = 1 << 17
+_BANNER = re.compile(r"==(\d+|====)== (.*)")
+_LOOKS = re.compile(rb"(?m)^==(\d+|====)== (NVPROF is profiling|Profiling (application|result))")
+_RESULT = "Profiling result:"
+_APART = re.compile(r"\s{2,}")
+_QUANTITY = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?)\s*([A-Za-z%/]*)\Z")
+_SCALES = {
+    "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20,
+    "GB": 1 << 30,
+}  # fmt: skip
+_DEVICE = re.compile(r"(.*?)(?: \((\d+)\))?\Z")
+_LEVEL = re.compile(r"\w+ \((\d+)\)\Z")
+_CORRELATED = re.compile(r"(.*) \[(\d+)\]\Z", re.DOTALL)
+_LAUNCHING = re.compile(r"(\w+) \((?:.* \[(\d+)\]\)\Z|.*)", re.DOTALL)
+"""A call that launched, as text has it: `cudaLaunchKernel (void gemm(int) [2743])`, cut after 1000 letters."""
+_COPY = re.compile(r"\[CUDA memcpy (\w+)\]\Z")
+_FILL = "[CUDA memset]"
+_MARKS = ("[Range start] ", "[Range end] ", "[Marker] ")
+
+_KNOWN = {
+    "Start": "start", "Duration": "duration", "Grid X": "grid_x", "Grid Y": "grid_y",
+    "Grid Z": "grid_z", "Block X": "block_x", "Block Y": "block_y", "Block Z": "block_z",
+    "Grid Size": "grid", "Block Size": "block", "Registers Per Thread": "registers",
+    "Regs*": "registers", "Static SMem": "static", "SSMem*": "static", "Dynamic SMem": "dynamic",
+    "DSMem*": "dynamic", "Size": "size", "Throughput": "throughput", "SrcMemType": "source",
+    "DstMemType": "target", "Device": "device", "Context": "context", "Stream": "stream",
+    "Name": "name", "Kernel": "name", "Correlation_ID": "correlation",
+    "Unified Memory": "managed", "Virtual Address": "address", "Source": "from", "Destination": "to",
+}  # fmt: skip
+"""Columns of nvprof's tables, as text and as CSV; what is none of them was measured of kernels."""
+
+ERRORS = {
+    "sums-only": (
+        "A log of nvprof holds sums for each kernel and call, as nvprof prints them by default, and no "
+        "kernel on its own: not when it ran, nor how long, nor who launched it. Print each with "
+        "`nvprof --print-gpu-trace --print-api-trace --csv`, or keep everything with `nvprof -o FILE`."
+    ),
+}
+
+
+def looks_like_log(head: bytes) -> bool:
+    """Whether a file's first bytes could be of a log of nvprof."""
+    return _LOOKS.search(head) is not None
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of its origin, or None when it holds no table.
+
+    Raises:
+        SourceError: it cannot be opened, or holds sums alone.
+    """
+    found = _Log(member, ReadReport())
+    row = next(found.rows(), None)
+    return None if row is None else Facts(pid=found.pid, tool="nvprof")
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file, or one member of an archive, as the recording of one rank.
+
+    Raises:
+        SourceError: it cannot be opened, holds sums alone, or no table.
+    """
+    options = options or ReadOptions()
+    report = ReadReport()
+    log = _Log(member, report)
+    made = _Tables(report)
+    for row in log.rows():
+        made.add(row)
+    if not made.device_event and not made.host_event:
+        raise SourceError(
+            f"{member.label}: this log of nvprof holds no kernel and no call",
+            hint="print them with nvprof --print-gpu-trace --print-api-trace --csv",
+            slug="no-recording",
+        )
+    report.kept = len(made.device_event) + len(made.host_event) + len(made.instant)
+    if options.progress is not None:
+        options.progress(member.size)
+    facts = Facts(pid=log.pid, tool="nvprof", resolution_ns=log.resolution_ns)
+    return RankTables(facts=facts, report=report, **made.tables(log.pid))
+
+
+@dataclass(slots=True)
+class _Log:
+    """The rows of the tables in a log: known columns by our words, and what was measured.
+
+    Attributes:
+        pid: the process, where a line says so.
+        resolution_ns: the coarsest step of the times so far.
+    """
+
+    member: Member
+    report: ReadReport
+    pid: int | None = None
+    resolution_ns: int = 1
+
+    def rows(self) -> Iterator[Row]:
+        """Each row as cells by column; times in ns under `start` and `duration`, None where there is none.
+
+        Raises:
+            SourceError: the log holds sums alone.
+        """
+        columns: list[str] | None = None
+        units: list[str] | None = None
+        awaited = sums = found = False
+        with self.member.open() as stream:
+            for line in text_lines(stream, _LONGEST_LINE):
+                banner = _BANNER.match(line)
+                if banner:
+                    self.pid = int(banner[1]) if banner[1].isdigit() else self.pid
+                    awaited, columns, units = banner[2].startswith(_RESULT), None, None
+                    continue
+                as_csv = line.startswith('"') if columns is None else units is not None
+                cells = _cells(line, as_csv, None if columns is None else len(columns))
+                if awaited:
+                    awaited = False
+                    if {"Device", "Duration"} & set(cells):
+                        columns, units = cells, [] if as_csv else None
+                        found = True
+                    sums |= columns is None and bool({"Time(%)", "Invocations"} & set(cells))
+                elif columns is not None and units == []:
+                    units = cells
+                elif columns is not None and not line.strip():
+                    columns = None
+                elif columns is not None:
+                    row = self._row(columns, units, cells)
+                    if row is None:
+                        self.report.note("unreadable")
+                        self.report.dropped += 1
+                    else:
+                        yield row
+            if stream.damage:
+                self.report.note(stream.damage)
+        if sums and not found:
+            raise SourceError(
+                f"{self.member.label}: this log of nvprof holds sums alone, and no kernel on its own",
+                hint="print each with nvprof --print-gpu-trace --print-api-trace --csv, or use nvprof -o FILE",
+                slug="sums-only",
+            )
+
+    def _row(self, columns: list[str], units: list[str] | None, cells: list[str]) -> Row | None:
+        if len(cells) != len(columns):
+            return None
+        row: Row = {"measured": []}
+        scales = units if units and len(units) == len(columns) else [""] * len(columns)
+        for column, unit, cell in zip(columns, scales, cells, strict=True):
+            key = _KNOWN.get(column)
+            if key is None:
+                row["measured"].append((column, cell, unit))
+            elif cell not in ("", "-"):
+                timed = key in ("start", "duration")
+                row[key] = self._time(cell, unit) if timed else (cell, unit)
+                if timed and row[key] is None:
+                    return None
+        return row
+
+    def _time(self, cell: str, unit: str) -> int | None:
+        found = _QUANTITY.match(cell)
+        value = _amount(cell, unit)
+        if found is None or value is None or not 0 <= value < LATEST_NS:
+            return None
+        decimals = len(found[1].partition(".")[2])
+        step = _SCALES[found[2] or unit] // 10**decimals
+        self.resolution_ns = max(self.resolution_ns, step)
+        return value
+
+
+def _cells(line: str, as_csv: bool, count: int | None) -> list[str]:
+    if not as_csv:
+        return _APART.split(line.strip(), maxsplit=0 if count is None else count - 1)
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return []
+
+
+def _amount(cell: str, unit: str = "") -> int | None:
+    """A number with a unit, its own or the column's, in ns or bytes."""
+    found = _QUANTITY.match(cell)
+    scale = _SCALES.get(found[2] or unit) if found else None
+    if found is None or scale is None:
+        return None
+    try:
+        value = Decimal(found[1]) * scale
+        return round(value) if abs(value) < LATEST_NS else None
+    except InvalidOperation:
+        return None
+
+
+@dataclass(slots=True)
+class _Tables:
+    """The rows of the canonical tables."""
+
+    report: ReadReport
+    device_event: list[Row] = field(default_factory=list)
+    host_event: list[Row] = field(default_factory=list)
+    instant: list[Row] = field(default_factory=list)
+    kernel_metric: list[Row] = field(default_factory=list)
+    devices: dict[int, str] = field(default_factory=dict)
+
+    def add(self, row: Row) -> None:
+        """A row of a log, which is what ran on a device, a call, or a mark."""
+        name = row.get("name", ("", ""))[0]
+        start = row.get("start")
+        if "device" in row:
+            self._add_work(row, name)
+        elif name.startswith(_MARKS) and start is not None:
+            self.instant.append({"time_ns": start, "category": "nvtx", "name": name})
+        elif start is not None and name:
+            launching = _LAUNCHING.match(name)
+            if launching:
+                name, row["correlation"] = launching[1], (launching[2] or "", "")
+            self.host_event.append(
+                {
+                    "category": "cuda_driver" if name.startswith("cu") and name[2:3].isupper() else "cuda_runtime",
+                    "kind": "runtime",
+                    "name": name,
+                    "role": role_of("runtime", name),
+                    "thread": 0,
+                    "start_ns": start,
+                    "dur_ns": row.get("duration", 0),
+                    "correlation": _whole(row, "correlation"),
+                }
+            )  # fmt: skip
+        else:
+            self.report.note("no_time")
+            self.report.dropped += 1
+
+    def _add_work(self, row: Row, name: str) -> None:
+        spelled = _DEVICE.match(row["device"][0])
+        device = int(spelled[2] or 0) if spelled and len(spelled[2] or "") < 5 else 0
+        self.devices.setdefault(device, spelled[1] if spelled else "")
+        stream = _whole(row, "stream")
+        made: Row = {
+            "start_ns": row.get("start", len(self.device_event)),
+            "dur_ns": row.get("duration", 0),
+            "device": device,
+            "stream": -1 if stream is None else stream,
+            "context": _whole(row, "context"),
+            "correlation": _whole(row, "correlation"),
+        }
+        if "start" not in row:
+            self.report.note("no_moments")
+        copy = _COPY.match(name)
+        source, target = (row.get(key, ("Unknown", ""))[0] for key in ("source", "target"))
+        if copy:
+            made |= {
+                "category": "gpu_memcpy",
+                "kind": "copy",
+                **copy_names(copy[1], source, target),
+            }
+        elif name == _FILL:
+            # nvprof names the memory that a fill writes as its source.
+            made |= {"category": "gpu_memset", "kind": "fill", **fill_names(source)}
+        else:
+            made |= _kernel(row, name)
+        if copy or name == _FILL:
+            made["bytes"] = _whole(row, "size")
+        for metric, cell, unit in row["measured"]:
+            value, of = _measured(cell)
+            if value is not None:
+                self.kernel_metric.append(
+                    {
+                        "device_row": len(self.device_event),
+                        "kernel": made["name"],
+                        "metric": metric,
+                        "value": value,
+                        "unit": of or unit or None,
+                        "tool": "nvprof",
+                    }
+                )
+        self.device_event.append(made)
+
+    def tables(self, pid: int | None) -> dict[str, pa.Table]:
+        """The tables, times counted from the first event."""
+        first = min(
+            [row["start_ns"] for row in (*self.device_event, *self.host_event)]
+            + [row["time_ns"] for row in self.instant]
+        )
+        for row in (*self.device_event, *self.host_event):
+            row["start_ns"] -= first
+        process = "" if pid is None else str(pid)
+        for row in self.instant:
+            row |= {"time_ns": row["time_ns"] - first, "pid": process, "tid": ""}
+        streams = sorted({(row["device"], row["stream"]) for row in self.device_event})
+        rows = {
+            "device_event": self.device_event,
+            "host_event": self.host_event,
+            "instant": self.instant,
+            "kernel_metric": self.kernel_metric,
+            "thread": [{"thread": 0, "pid": process, "tid": "", "kind": "track"}]
+            if self.host_event
+            else [],
+            "stream": [{"device": device, "stream": stream} for device, stream in streams],
+            "device": [
+                {"device": device, "kind": "cuda", "name": name or None, "used": True}
+                for device, name in sorted(self.devices.items())
+            ],
+        }
+        return {name: pa.Table.from_pylist(rows, schema=READ[name]) for name, rows in rows.items()}
+
+
+def _kernel(row: Row, name: str) -> Row:
+    correlated = _CORRELATED.match(name)
+    spelled = demangled(correlated[1] if correlated else name) or NAMELESS
+    static, dynamic = _whole(row, "static"), _whole(row, "dynamic")
+    made: Row = {
+        "category": "kernel",
+        "kind": vocabulary.device_kind("computation", spelled),
+        "name": spelled,
+        "registers_per_thread": _whole(row, "registers", 1 << 31),
+        "dynamic_shared_memory_bytes": dynamic,
+        "shared_memory_bytes": None if static is None and dynamic is None
+        else (static or 0) + (dynamic or 0),
+    }  # fmt: skip
+    if correlated:
+        made["correlation"] = _amount(correlated[2])
+    for size in ("grid", "block"):
+        together = row.get(size, ("", ""))[0].strip("()").split()
+        for axis, cell in zip("xyz", together, strict=False):
+            row[f"{size}_{axis}"] = (cell, "")
+        for axis in "xyz":
+            made[f"{size}_{axis}"] = _whole(row, f"{size}_{axis}", 1 << 31)
+    return made
+
+
+def _whole(row: Row, key: str, below: int = LATEST_NS) -> int | None:
+    """A number of a row that is not negative."""
+    value = _amount(*row[key]) if key in row else None
+    return value if value is not None and 0 <= value < below else None
+
+
+def _measured(cell: str) -> tuple[float | None, str]:
+    """What was measured and its unit: `0.46`, `93.75%`, `1.5GB/s`, `Low (2)`."""
+    level = _LEVEL.match(cell)
+    found = _QUANTITY.match(level[1] if level else cell)
+    try:
+        return (float(found[1]), found[2]) if found else (None, "")
+    except ValueError:
+        return None, ""
