@@ -84,6 +84,26 @@ def test_ranks_spans_and_devices_are_summed(diff):
     diff("kernels", rows, "name,count,total_ns\nk,2,3", ranks=[0])
 
 
+def test_of_operators_that_launched_a_kernel_as_often_the_first_by_name_is_named(diff):
+    diff(
+        "kernels",
+        {
+            "host_event": [
+                {"id": 1, "name": "aten::contiguous", "start_ns": 0, "dur_ns": 10},
+                {"id": 2, "name": "aten::cat", "start_ns": 20, "dur_ns": 10},
+            ],
+            "device_event": [
+                {"name": "copy", "start_ns": 5, "dur_ns": 3, "operator_id": 1},
+                {"name": "copy", "start_ns": 25, "dur_ns": 3, "operator_id": 2},
+            ],
+        },
+        """
+        name,operator,count
+        copy,aten::cat,2
+        """,
+    )
+
+
 def test_by_properties_tells_launches_and_operators_apart(diff):
     diff(
         "kernels",

@@ -25,7 +25,7 @@ _BY_PROPERTIES = (
 _FORMS = {
     "name": (
         "name, kind",
-        "name, kind, mode(operator) AS operator",
+        "name, kind, mode(operator ORDER BY operator) AS operator",
         f"SELECT *, charged_to AS operator FROM ({LABELLED_WORK}) WHERE {KERNELS}",
     ),
     "properties": (
@@ -119,7 +119,8 @@ def _weighted(column: str) -> str:
         Column(
             "operator",
             "text",
-            "innermost operator that launched it; by name, the one that did most often",
+            "innermost operator that launched it; by name, the one that did most often, of several the first "
+            "in the alphabet",
         ),
         Column("frame", "text", "innermost frame of that operator's Python call stack"),
         Column("call_stack", "text", "that call stack, innermost frame first", shown=False),
