@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from stepscope.cli.choices import form_options, reading_options, sources_argument, typed_sources
@@ -28,9 +30,7 @@ def command(
     job: str | None,
     no_cache: bool,
     strict: bool,
-    as_json: bool,
-    as_csv: bool,
-    parquet: str | None,
+    **form: Any,
 ) -> None:
     """Runs the data-quality checks of a recording and the invariants of its tables, after it has
     compared every file of the store with what was written.
@@ -40,11 +40,11 @@ def command(
     from stepscope.answers.ask import ask
     from stepscope.questions.invariants import invariants
 
-    check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
+    check_form(**form)
     with open_watched(*sources, job=job, cache=not no_cache, strict=strict) as trace:
         trace.store.check_all_files()
         answer = ask(invariants, trace.store)
-    put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet)
+    put_answer(answer, **form)
     failed = [row["check"] for row in answer.rows() if row["severity"] == "error"]
     if failed:
         raise CheckFailedError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from stepscope.cli.choices import (
@@ -53,9 +55,7 @@ def command(
     as_rank: int | None,
     no_python_stack: bool,
     strict: bool,
-    as_json: bool,
-    as_csv: bool,
-    parquet: str | None,
+    **form: Any,
 ) -> None:
     """Reads trace files, or folders of them, into a store: a directory to keep and ask again.
 
@@ -68,7 +68,7 @@ def command(
     from stepscope.store.build import import_source
     from stepscope.store.manifest import read_store_file
 
-    check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
+    check_form(**form)
     with progress_on() as progress:
         directory = import_source(
             sources,
@@ -85,7 +85,7 @@ def command(
     with open_trace(directory) as trace:
         answer = trace.ask("sources")
     skipped = read_store_file(directory).get("skipped", [])
-    put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet)
+    put_answer(answer, **form)
     for file in skipped:
         say(f"skipped {file['path']}: {file['reason']}")
     kept = typed_sources([str(directory)])

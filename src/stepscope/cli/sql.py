@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from stepscope.cli.choices import (
@@ -31,9 +33,7 @@ def command(
     window: tuple[int, int] | None,
     no_cache: bool,
     strict: bool,
-    as_json: bool,
-    as_csv: bool,
-    parquet: str | None,
+    **form: Any,
 ) -> None:
     """Runs one read-only SQL statement over the tables of a recording.
 
@@ -43,7 +43,7 @@ def command(
     chosen ranks, steps and events and with the question's default parameters. Only answers that the SQL names
     are computed.
     """
-    check_form(as_json=as_json, as_csv=as_csv, parquet=parquet)
+    check_form(**form)
     with open_watched(*sources, job=job, cache=not no_cache, strict=strict) as trace:
         answer = trace.sql(text, rank=ranks, step=steps, name=name, under=under, window=window)
-    put_answer(answer, as_json=as_json, as_csv=as_csv, parquet=parquet, whole=True)
+    put_answer(answer, **form, whole=True)

@@ -48,6 +48,8 @@ class Threshold:
 
 
 _LITTLE = "ours: below it there is little to win"
+AS_INPUT = "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads"
+"""Why a loss that waits is worth a finding from some part of the step on."""
 
 
 def worth(what: str, part: float, source: str = _LITTLE) -> Threshold:

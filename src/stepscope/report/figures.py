@@ -48,6 +48,16 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def finish_axes(axes: Any, grid: str, *, hidden: tuple[str, ...], title: str | None) -> None:
+    """Gives axes a light grid along `grid` behind what is drawn, takes spines away, and sets the title."""
+    axes.grid(axis=grid, linewidth=0.4, color="#dddddd")
+    axes.set_axisbelow(True)
+    for side in hidden:
+        axes.spines[side].set_visible(False)
+    if title:
+        axes.set_title(title, fontsize=9, loc="left")
+
+
 def check_name(path: str | os.PathLike[str]) -> None:
     """Refuses a name that ends in neither .png nor .svg, before anything is computed.
 

@@ -10,7 +10,7 @@ from stepscope.api.comparisons import scaling
 from stepscope.api.several import Source
 from stepscope.compare.runs import WHOLE
 from stepscope.floor.units import time_text
-from stepscope.report.figures import COLOURS, GREY, new_figure, plain_text
+from stepscope.report.figures import COLOURS, GREY, finish_axes, new_figure, plain_text
 
 MOST_LABELS = 12
 _BAR = 0.26
@@ -90,12 +90,7 @@ def scaling_chart(
     axes.set_ylabel("ms per iteration", fontsize=8)
     axes.tick_params(axis="y", labelsize=7)
     axes.tick_params(axis="x", length=0)
-    axes.grid(axis="y", linewidth=0.4, color="#dddddd")
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    if title:
-        axes.set_title(plain_text(title, 90), fontsize=9, loc="left")
+    finish_axes(axes, "y", hidden=("top", "right"), title=title and plain_text(title, 90))
     return figure
 
 

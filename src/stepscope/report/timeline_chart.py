@@ -9,7 +9,7 @@ from typing import Any
 from stepscope.api.several import Source, check_one_job, opened
 from stepscope.floor.errors import SourceError
 from stepscope.floor.units import time_text
-from stepscope.report.figures import COLOURS, new_figure, plain_text
+from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_text
 
 MOST_LABELS = 60
 MOST_RANKS = 8
@@ -96,12 +96,7 @@ def _draw(events: list[Row], whole_ns: float | None, title: str | None) -> Any:
     axes.set_xlabel("ms since the iteration started" + _also(left_out), fontsize=8)
     axes.tick_params(axis="x", labelsize=7)
     axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", linewidth=0.4, color="#dddddd")
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    if title:
-        axes.set_title(plain_text(title, 100), fontsize=9, loc="left")
+    finish_axes(axes, "x", hidden=("top", "right", "left"), title=title and plain_text(title, 100))
     return figure
 
 

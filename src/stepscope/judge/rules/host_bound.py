@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text, ratio_text
-from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth
+from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts
 from stepscope.judge.rules.low_utilization import low_use
 
 _SHARE = worth(
     "time in which the device waits for the host",
     0.05,
-    "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads",
+    AS_INPUT,
 )
 _SHORT = Threshold(
     "kernels below 10 µs, of all kernels, from which launching is the cause",

@@ -6,17 +6,16 @@ from collections.abc import Iterator
 
 from stepscope.analysis.gaps import KERNEL_WAIT_NS
 from stepscope.floor.units import time_text
-from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth
+from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.rules.low_utilization import low_use
 from stepscope.judge.stream_waits import in_words, stream_waits
 
-_SOURCE = "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads"
 _DEPENDENCY = worth(
-    "time in which the device waits before work that was launched in time", 0.05, _SOURCE
+    "time in which the device waits before work that was launched in time", 0.05, AS_INPUT
 )
-_GAPS = worth("short gaps before work that was launched in time", 0.05, _SOURCE)
-_UNKNOWN = worth("idle time of unknown cause", 0.05, _SOURCE)
+_GAPS = worth("short gaps before work that was launched in time", 0.05, AS_INPUT)
+_UNKNOWN = worth("idle time of unknown cause", 0.05, AS_INPUT)
 
 
 @rule(

@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from stepscope.floor.units import count_text, time_text
-from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth
+from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row
 from stepscope.judge.host_waits import EACH, FEW, LARGEST, LONG_NS, Wait
 from stepscope.judge.rules.low_utilization import low_use
 
-_SOURCE = "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads"
-_SINGLE = worth("single long waits for the host", 0.05, _SOURCE)
-_COLD = worth("waits for what is done once", 0.05, _SOURCE)
+_SINGLE = worth("single long waits for the host", 0.05, AS_INPUT)
+_COLD = worth("waits for what is done once", 0.05, AS_INPUT)
 _FEW = Threshold(
     f"the {LARGEST} longest waits for the host in a step, of all its waits for the host",
     FEW,
@@ -40,7 +39,7 @@ _SLOW = Threshold(
     "ours: loading a module takes 1 to 300 ms within a launch, which takes some µs otherwise; calls "
     "that allocate or set up take 1 ms and more, and are in no second step",
 )
-_BLOCKED = worth("time in which the host waits and no device works", 0.05, _SOURCE)
+_BLOCKED = worth("time in which the host waits and no device works", 0.05, AS_INPUT)
 
 _NAMED = 3
 _EVIDENCE = 5
