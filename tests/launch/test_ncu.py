@@ -168,3 +168,16 @@ def test_ncu_finds_them_in_a_report(
     )
     rows = list(csv.DictReader(done.stdout.splitlines())) if found else []
     assert [row["Kernel Name"] for row in rows if row["ID"]] == found
+
+
+@needs_ncu
+@pytest.mark.traces
+def test_a_report_that_was_cut_is_known(tmp_path: Path, shared_traces: Path) -> None:
+    content = (shared_traces / "ncu" / "a10g_5_kernels.ncu-rep").read_bytes()
+    (kind,) = TOOLS["ncu"].written
+    report = tmp_path / "a.ncu-rep"
+    report.write_bytes(content)
+    assert kind.lacks(report, "ncu") == ""
+    for size in (len(content) - 9, 1000, 0):
+        report.write_bytes(content[:size])
+        assert kind.lacks(report, "ncu").startswith("ncu --import: ==ERROR== Failed to load")

@@ -13,6 +13,7 @@ from stepscope.floor.captured_steps import CAPTURE_RANGE
 from stepscope.launch.tool import Request, Tool, Written
 from stepscope.launch.tools.kernel_filter import kernel_filter
 from stepscope.launch.tools.nvprof_metrics import ncu_names
+from stepscope.launch.tools.own_reader import refused
 
 _SHORT = {
     "-k": "--kernel-name",
@@ -45,8 +46,9 @@ def _arguments(request: Request) -> list[str]:
     return [*request.merged(own, _SHORT), f"--export={request.stem}"]
 
 
-def _lacks(report: Path, _ncu: str) -> str:
-    return "" if report.stat().st_size else "it is empty"
+def _lacks(report: Path, ncu: str) -> str:
+    """What ncu says against a report, of which it then prints no kernel."""
+    return refused([ncu, "--import", report, "--page", "raw", "--kernel-name", "none"])
 
 
 NCU = Tool(

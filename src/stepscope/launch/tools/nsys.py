@@ -7,12 +7,12 @@ command leaves running.
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from pathlib import Path
 
 from stepscope.floor.captured_steps import CAPTURE_RANGE
 from stepscope.launch.tool import Request, Tool, Written
+from stepscope.launch.tools.own_reader import refused
 
 _SHORT = {
     "-t": "--trace",
@@ -25,7 +25,6 @@ _SHORT = {
     "-d": "--duration",
     "-x": "--stop-on-exit",
 }
-_LONGEST_CHECK_S = 120
 
 
 def _arguments(request: Request) -> list[str]:
@@ -57,18 +56,7 @@ def _arguments(request: Request) -> list[str]:
 def _lacks(report: Path, nsys: str) -> str:
     """What `nsys export` misses in a report; for `info` it reads the table of its sections and no events."""
     with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
-        try:
-            done = subprocess.run(  # noqa: S603 - the user's own nsys
-                [nsys, "export", "--type", "info", "--output", f"{folder}/info", report],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                timeout=_LONGEST_CHECK_S,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"nsys export could not be asked: {error}"
-    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return "" if not done.returncode else f"nsys export: {lines[-1] if lines else done.returncode}"
+        return refused([nsys, "export", "--type", "info", "--output", f"{folder}/info", report])
 
 
 NSYS = Tool(
