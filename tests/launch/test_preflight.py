@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from stepscope.launch import preflight
 from stepscope.launch.preflight import Node, problems, version_of
 from stepscope.launch.tool import Tool
 
-NEEDS = frozenset({"gpu-counters", "perf-events", "temporary-space", "one-cupti", "ptrace"})
+NEEDS = frozenset(
+    {"gpu-counters", "perf-events", "temporary-space", "one-cupti", "ptrace", "ncu-lock"}
+)
 TOOL = Tool("tool", "records", "around", needs=NEEDS, oldest=(2020, 1))
 
 
@@ -67,6 +70,17 @@ def test_processes_that_nobody_may_look_into_are_a_failure(
     assert [words in line for line in said(users, tmp_path)] == [True] * by_users
     root = Node(users.environment, users.proc, is_root=True)
     assert [words in line for line in said(root, tmp_path)] == [True] * by_root
+
+
+def test_the_lock_that_another_user_of_ncu_has_left_is_a_failure(
+    node, tmp_path, monkeypatch
+) -> None:
+    lock = tmp_path / "nsight-compute-lock"
+    lock.touch()
+    assert said(node(), tmp_path) == []
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != lock and access(path, mode))
+    assert said(node(), tmp_path) == [f"failure: {lock} is another user's, and ncu has to write it"]
 
 
 def test_a_node_without_a_driver_records_no_cuda(node, tmp_path) -> None:

@@ -213,6 +213,18 @@ def _ptrace(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
         )
 
 
+def _ncu_lock(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
+    """Nsight Compute's Profiling Guide, FAQ: the file stays behind for the next user of the node."""
+    names = (node.environment.get(name) for name in ("TMPDIR", "TMP", "TEMP", "TEMPDIR"))
+    lock = Path(next(filter(None, names), "/tmp")) / "nsight-compute-lock"  # noqa: S108 - it is only looked at
+    if lock.exists() and not os.access(lock, os.W_OK):
+        yield Problem(
+            "failure",
+            f"{lock} is another user's, and ncu has to write it",
+            "set TMPDIR to a folder of your own on this node",
+        )
+
+
 _OTHERS = {
     "NSYS_PROFILING_SESSION_ID": "Nsight Systems already records this process",
     "CUDA_INJECTION64_PATH": "another profiler is injected into CUDA (CUDA_INJECTION64_PATH)",
@@ -256,6 +268,7 @@ _NEEDS: dict[Need, Callable[[Node, tuple[str, ...]], Iterator[Problem]]] = {
     "temporary-space": _temporary_space,
     "one-cupti": _one_cupti,
     "ptrace": _ptrace,
+    "ncu-lock": _ncu_lock,
 }
 
 
