@@ -24,6 +24,7 @@ from stepscope.floor.errors import SourceError
 from stepscope.floor.quoting import sql_name
 from stepscope.formats.container import Member
 from stepscope.formats.sniff import advice, what_is
+from stepscope.formats.sqlite_packed import PACKED, chunk_of, packing_query, unpacked
 
 MAGIC = b"SQLite format 3\x00"
 LONGEST_TEXT = 1 << 20
@@ -35,6 +36,7 @@ _PLAIN = re.compile(r"\s*CREATE\s+TABLE\s", re.IGNORECASE)
 _PIECE = 1 << 20
 _HEADER_BYTES = 100
 _BATCH = 1 << 14
+_CHUNK = 1 << 16
 
 _LATER = {"-wal": "unmerged_wal", "-journal": "unfinished_database"}
 """Files that SQLite keeps beside a database: what was written last, or what must be undone."""
@@ -91,6 +93,7 @@ class Database:
         self._connection = connection
         self._layout = layout
         self._most_rows = size // _BYTES_PER_ROW
+        self._without_row_ids: set[str] = set()
         self._columns = self._plain_tables()
         self._strings: dict[int, str] | None = None
         if layout.always and not self.has(layout.strings[0]):
@@ -99,14 +102,23 @@ class Database:
     def _plain_tables(self) -> dict[str, frozenset[str]]:
         """Columns of each table that is neither view nor virtual table."""
         listed = self._fetch("SELECT name, sql FROM sqlite_master WHERE type = 'table'", 1 << 16)
-        plain = [str(name) for name, sql in listed if isinstance(sql, str) and _PLAIN.match(sql)]
+        plain = {
+            str(name): sql for name, sql in listed if isinstance(sql, str) and _PLAIN.match(sql)
+        }
         # Columns that are computed when read are not listed by table_info.
-        return {
+        columns = {
             name: frozenset(
                 str(row[1]) for row in self._fetch(f"PRAGMA table_info({sql_name(name)})")
             )
             for name in plain
         }
+        self._without_row_ids = {
+            name
+            for name, sql in plain.items()
+            if re.search(r"WITHOUT\s+ROWID", sql, re.IGNORECASE)
+            or any(column.lower() == "rowid" for column in columns[name])
+        }
+        return columns
 
     def has(self, table: str) -> bool:
         """Whether it has a table of this name."""
@@ -157,44 +169,74 @@ class Database:
         Raises:
             SourceError: the database is damaged.
         """
-        kinds = [types.get(name, "integer") for name in columns]
         known = self._columns.get(table, frozenset())
-        asked = ", ".join(
-            _of_type(sql_name(name), kind) if name in known else "NULL"
-            for name, kind in zip(columns, kinds, strict=True)
-        )
+        kinds = {name: types.get(name, "integer") for name in columns}
+        there = {name: kind for name, kind in kinds.items() if name in known}
         where = ""
         if only is not None and only.column in known:
-            where = f" WHERE {sql_name(only.column)} >> {only.bits:d} = {only.value:d}"
-        numbering: dict[str, dict[Any, int]] = {}
-        parts: list[list[pa.Array]] = [[] for _ in columns]
-        for batch in (
-            self._batches(f"SELECT {asked} FROM {sql_name(table)}{where}") if known else ()
-        ):
-            for part, name, kind, values in zip(
-                parts, columns, kinds, zip(*batch, strict=True), strict=True
-            ):
-                if kind == "name":
-                    codes = numbering.setdefault(name, {})
-                    part.append(
-                        pa.array(
-                            [
-                                None if one is None else codes.setdefault(one, len(codes))
-                                for one in values
-                            ],
-                            pa.int32(),
-                        )
-                    )
-                else:
-                    part.append(pa.array(values, _ARROW[kind]))
+            where = f"{sql_name(only.column)} >> {only.bits:d} = {only.value:d}"
+        numbering: dict[str, dict[Any, int]] = {name: {} for name in columns}
+        parts: dict[str, list[pa.Array]] = {name: [] for name in columns}
+        for chunk in self._chunks(table, there, where, numbering) if known else ():
+            count = len(next(iter(chunk.values()))) if chunk else 0
+            for name, kind in kinds.items():
+                missing = pa.int32() if kind == "name" else _ARROW[kind]
+                parts[name].append(chunk[name] if name in chunk else pa.nulls(count, missing))
         return pa.table(
             {
-                name: self._named(numbering.get(name, {}), part)
+                name: self._named(numbering[name], parts[name])
                 if kind == "name"
-                else pa.chunked_array(part, _ARROW[kind])
-                for name, kind, part in zip(columns, kinds, parts, strict=True)
+                else pa.chunked_array(parts[name], _ARROW[kind])
+                for name, kind in kinds.items()
             }
         )
+
+    def _chunks(
+        self,
+        table: str,
+        kinds: dict[str, str],
+        where: str,
+        numbering: dict[str, dict[Any, int]],
+    ) -> Iterator[dict[str, pa.Array]]:
+        """Rows in order, some tens of thousands at a time; names as their place in `numbering`."""
+        asked = ", ".join(_of_type(sql_name(name), kind) for name, kind in kinds.items())
+        if not kinds or table in self._without_row_ids:
+            only = f" WHERE {where}" if where else ""
+            query = f"SELECT {asked or 'NULL'} FROM {sql_name(table)}{only}"
+            yield from (
+                _by_row(batch, kinds or {"": "integer"}, numbering)
+                for batch in self._batches(query)
+            )
+            return
+        packed = {name: kind for name, kind in kinds.items() if kind in PACKED}
+        beside = {name: kind for name, kind in kinds.items() if kind not in PACKED}
+        left, last = self._most_rows, -1 << 63
+        while True:
+            rows = f"rowid > {last}" + (f" AND {where}" if where else "")
+            source = f"{sql_name(table)} NOT INDEXED WHERE {rows} ORDER BY rowid LIMIT {_CHUNK}"
+            (found,) = self._fetch(packing_query(source, packed), 1)
+            chunk = chunk_of(found)
+            left -= chunk.rows
+            if left < 0 or (chunk.rows and chunk.last <= last):
+                raise _damaged(self._label, self._layout, "more rows than it has room for")
+            if not chunk.rows:
+                return
+            columns = unpacked(chunk, packed, LONGEST_TEXT)
+            if columns is None:
+                columns, beside_them = {}, kinds
+            else:
+                beside_them = beside
+                for name in packed:
+                    if kinds[name] == "name":
+                        columns[name] = _coded(columns[name], numbering[name])
+            if beside_them:
+                asked = ", ".join(
+                    _of_type(sql_name(name), kind) for name, kind in beside_them.items()
+                )
+                listed = list(self._fetch(f"SELECT {asked} FROM {source}", chunk.rows))
+                columns |= _by_row(listed, beside_them, numbering)
+            yield columns
+            last = chunk.last
 
     def _named(self, codes: dict[Any, int], part: list[pa.Array]) -> pa.DictionaryArray:
         """Numbers of strings, and texts, as texts; NULL where there is no such string."""
@@ -217,20 +259,23 @@ class Database:
         return {number for (number,) in self._fetch(asked)}
 
     def extent(
-        self, table: str, column: str, most: int, only: Only | None = None
-    ) -> tuple[int, int] | None:
-        """Smallest and largest whole number in a column from 0 to below `most`; None for none."""
+        self, table: str, columns: Sequence[str], most: int, only: Only | None = None
+    ) -> list[int]:
+        """Smallest and largest whole number from 0 to below `most` in each column that has one."""
         known = self._columns.get(table, frozenset())
-        if column not in known:
-            return None
-        value = sql_name(column)
-        where = f"typeof({value}) = 'integer' AND {value} BETWEEN 0 AND {most - 1:d}"
+        there = [sql_name(column) for column in columns if column in known]
+        if not there:
+            return []
+        fits = [
+            f"CASE WHEN typeof({one}) = 'integer' AND {one} BETWEEN 0 AND {most - 1:d} THEN {one} END"
+            for one in there
+        ]
+        asked = ", ".join(f"{which}({one})" for one in fits for which in ("min", "max"))
+        where = ""
         if only is not None and only.column in known:
-            where += f" AND {sql_name(only.column)} >> {only.bits:d} = {only.value:d}"
-        (found,) = self._fetch(
-            f"SELECT min({value}), max({value}) FROM {sql_name(table)} WHERE {where}"
-        )
-        return None if found[0] is None else (found[0], found[1])
+            where = f" WHERE {sql_name(only.column)} >> {only.bits:d} = {only.value:d}"
+        (found,) = self._fetch(f"SELECT {asked} FROM {sql_name(table)}{where}")
+        return [number for number in found if number is not None]
 
     def string(self, number: int | None) -> str:
         """The string of a number; empty where there is none."""
@@ -267,6 +312,28 @@ _ARROW = {
     "number": pa.float64(),
     "blob": pa.binary(),
 }
+
+
+def _by_row(
+    rows: Sequence[tuple[Any, ...]], kinds: dict[str, str], numbering: dict[str, dict[Any, int]]
+) -> dict[str, pa.Array]:
+    """Rows as columns, names as their place in `numbering`."""
+    made = {}
+    for (name, kind), values in zip(kinds.items(), zip(*rows, strict=True), strict=True):
+        if kind == "name":
+            codes = numbering[name]
+            places = [None if one is None else codes.setdefault(one, len(codes)) for one in values]
+            made[name] = pa.array(places, pa.int32())
+        else:
+            made[name] = pa.array(values, _ARROW[kind])
+    return made
+
+
+def _coded(numbers: pa.Array, codes: dict[Any, int]) -> pa.Array:
+    """Numbers of strings as their place in `codes`, which grows."""
+    coded = numbers.dictionary_encode()
+    places = [codes.setdefault(one, len(codes)) for one in coded.dictionary.to_pylist()]
+    return pa.array(places, pa.int32()).take(coded.indices)
 
 
 def _of_type(column: str, kind: str) -> str:

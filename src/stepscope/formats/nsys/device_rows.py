@@ -173,8 +173,11 @@ def _kernels(database: Database, process: int | None, known: dict[int, Row]) -> 
         **dict.fromkeys(names, "name"),
     )
     # Exports differ in which of the names they have; what a symbol says, Nsight does not repeat.
-    texts = [rows[name].cast(pa.string()) for name in names]
-    name = mapped(pc.coalesce(*texts, pa.scalar("(kernel without a name)")), demangled)
+    if rows[names[0]].null_count == 0:
+        name = mapped(rows[names[0]], demangled)
+    else:
+        texts = [rows[one].cast(pa.string()) for one in names]
+        name = mapped(pc.coalesce(*texts, pa.scalar("(kernel without a name)")), demangled)
     made["name"] = name
     made["kind"] = mapped(name, lambda one: vocabulary.device_kind("computation", one))
     for axis, column in zip(

@@ -142,13 +142,9 @@ def peek(member: Member) -> Facts | None:
             *((table, "globalTid") for table in (*export.CALLS, *export.NVTX, export.SYSTEM_CALLS)),
         ):
             only = export.of_process(column, process)
-            for moment in ("start", "end"):
-                extent = database.extent(table, moment, export.LATEST_NS, only)
-                if extent is not None:
-                    found += extent
+            found += database.extent(table, ("start", "end"), export.LATEST_NS, only)
         for table, column, only in () if found else export.sampled(process):
-            extent = database.extent(table, column, export.LATEST_NS, only)
-            found += extent or ()
+            found += database.extent(table, (column,), export.LATEST_NS, only)
         if not found:
             return None
         facts = _facts(database, process)

@@ -18,6 +18,7 @@ NAMELESS = "(range without a name)"
 _NUMBER = r", (op_id|seq) = [0-9]{1,18}\b"
 _INSIDE = re.compile(r", (?:op_id|seq) = ")
 _SEQUENCE = r", seq = (?P<number>[0-9]{1,18})\b"
+_GIVEN = ", input_op_ids = ["
 _GIVEN_BY = r", input_op_ids = \[[^\[\]]*\]$"
 """Which operators made an operator's inputs; nothing is made of it."""
 
@@ -42,7 +43,9 @@ class Texts:
             (int64), NULL where it has none.
         """
         named = texts.fill_null(NAMELESS)
-        alike = pc.replace_substring_regex(named, _GIVEN_BY, ", input_op_ids = []")
+        alike = named
+        if pc.any(pc.match_substring(named, _GIVEN)).as_py():
+            alike = pc.replace_substring_regex(named, _GIVEN_BY, f"{_GIVEN}]")
         alike = pc.replace_substring_regex(alike, _NUMBER, r", \1 = 0").dictionary_encode()
         known = pa.array(
             [self._of_alike(text) for text in alike.dictionary.to_pylist()], pa.int32()
