@@ -56,10 +56,17 @@ def flops_text(count: float | None, *, per_second: bool = False) -> str:
 
 
 def ratio_text(ratio: float | None) -> str:
-    """A ratio in per cent: `0.5551` → `55.5 %`."""
+    """A ratio in per cent: `0.5551` → `55.5 %`; what is small is never shown as 0: `0.0003` → `0.03 %`.
+
+    >>> ratio_text(0.0), ratio_text(0.00001), ratio_text(-0.0003)
+    ('0.0 %', '<0.01 %', '-0.03 %')
+    """
     if ratio is None or math.isnan(ratio):
         return NOT_MEASURED
-    return f"{100 * ratio:.1f} %"
+    percent = 100 * ratio
+    if not 0 < abs(percent) < 0.05:
+        return f"{percent or 0.0:.1f} %"  # there is no -0
+    return f"{percent:.2f} %" if abs(percent) >= 0.005 else "<0.01 %"
 
 
 def count_text(count: float | None) -> str:

@@ -103,19 +103,12 @@ def signed_time(ns: float | None) -> str:
 def signed_ratio(ratio: float | None) -> str:
     """A relative change, with its sign: `0.031` → `+3.1 %`."""
     text = ratio_text(ratio)
-    if text in ("0.0 %", "-0.0 %"):
-        return "0.0 %"
-    return f"+{text}" if ratio is not None and ratio > 0 else text
+    return f"+{text}" if ratio is not None and ratio > 0 and text[0].isdigit() else text
 
 
 def _half(row: Row) -> float | None:
     low, high = row["ci95_low_ns"], row["ci95_high_ns"]
     return None if low is None or high is None else (high - low) / 2
-
-
-def _share(ratio: float | None) -> str:
-    text = ratio_text(ratio)
-    return "0.0 %" if text == "-0.0 %" else text
 
 
 def _grid(rows: Sequence[Row], width: int) -> list[Line]:
@@ -126,7 +119,7 @@ def _grid(rows: Sequence[Row], width: int) -> list[Line]:
         ("%", [signed_ratio(row.get("change_ratio")) for row in rows], False),
         ("±", [time_text(_half(row)) for row in rows], False),
         ("verdict", [row["verdict"] for row in rows], True),
-        ("share", [_share(row["share_ratio"]) for row in rows], False),
+        ("share", [ratio_text(row["share_ratio"]) for row in rows], False),
     ]
     if "calls_before" in rows[0]:
         columns.append(("calls", [_calls(row) for row in rows], False))
