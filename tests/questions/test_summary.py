@@ -46,6 +46,14 @@ def rows_of(table: Any, section: str) -> dict[str, dict[str, Any]]:
     return {row["item"]: row for row in table.rows() if row["section"] == section}
 
 
+def test_a_device_without_a_name_is_called_so(answer):
+    unnamed = {"rank": 0, "device": 0, "kind": "rocm", "used": True}
+    items = [row["item"] for row in answer("summary", {**TRAINING, "device": [unnamed]}).rows()]
+    assert "AMD GPU of unknown model" in items
+    (row,) = answer("tensor-cores", {**TRAINING, "device": [unnamed]}).rows()[:1]
+    assert row["device_name"] == "AMD GPU of unknown model"
+
+
 def test_what_was_recorded_and_what_is_missing(answer: Any) -> None:
     found = rows_of(answer("summary", TRAINING), "recorded")
     assert found["tool"]["text"] == "torch"

@@ -18,6 +18,7 @@ from stepscope.analysis.operator_calls import Codes, coded, distinct_rows
 from stepscope.analysis.recording import Array
 from stepscope.answers.scope import Scope
 from stepscope.costs import CLASSES, PRODUCTS, Conventions, Work, class_of
+from stepscope.formats.vocabulary import unknown_model
 
 NO_STEP = -(1 << 62)
 DIRECTIONS = ("", "forward", "backward", "optimizer")
@@ -268,16 +269,23 @@ def _of_rank(
 
 
 def _devices(scope: Scope, rank: int, events: Any) -> tuple[Array, list[Device]]:
-    rows = scope.sql("SELECT device, name, sm_count FROM device WHERE rank = $rank", {"rank": rank})
-    listed = zip(*(rows.column(c).to_pylist() for c in rows.column_names), strict=True)
-    known = {number: Device(name, sm_count) for number, name, sm_count in listed}
+    query = "SELECT device, kind, name, sm_count FROM device WHERE rank = $rank"
+    rows = scope.sql(query, {"rank": rank}).to_pylist()
+    known = {row["device"]: Device(row["name"], row["sm_count"]) for row in rows}
+    kinds = {row["device"]: row["kind"] for row in rows}
     # Recorders of AMD's devices number them by node in one place and by process in another: where all
     # that the process saw are alike, one without a name is like them.
     named = {device for device in known.values() if device.name is not None}
     other = named.pop() if len(named) == 1 else Device(None, None)
     numbers, which = np.unique(events.column("device").to_numpy(), return_inverse=True)
-    found = (known.get(number, other) for number in numbers.tolist())
-    return which.reshape(-1), [other if device.name is None else device for device in found]
+    found = []
+    for number in numbers.tolist():
+        device = known.get(number, other)
+        device = other if device.name is None else device
+        if device.name is None and number in kinds:
+            device = known[number]._replace(name=unknown_model(kinds[number]))
+        found.append(device)
+    return which.reshape(-1), found
 
 
 def _grouped(columns: dict[str, Array]) -> dict[str, Array]:

@@ -320,6 +320,42 @@ def memory_kind(name: str) -> str:
     return "device" if ends == {"device"} else "unknown"
 
 
+_MAKERS = {
+    "cuda": "NVIDIA GPU",
+    "rocm": "AMD GPU",
+    "xpu": "Intel GPU",
+    "hpu": "Gaudi",
+    "npu": "Ascend NPU",
+    "mtia": "MTIA device",
+}
+
+
+def unknown_model(kind: str) -> str:
+    """What to call a device of this kind whose name is not recorded.
+
+    >>> unknown_model("rocm"), unknown_model("privateuse1")
+    ('AMD GPU of unknown model', 'device of unknown model')
+    """
+    return f"{_MAKERS.get(kind, 'device')} of unknown model"
+
+
+_WAIT_ROLES = {
+    "Context Sync": "host for device",
+    "Stream Sync": "host for stream",
+    "Event Sync": "host for event",
+    "Stream Wait Event": "stream for event",
+}
+
+
+def wait_role(kind: str, name: str) -> str | None:
+    """Who waits for what in a wait that the recorder draws on the device, by CUPTI's names.
+
+    >>> wait_role("sync", "Context Sync"), wait_role("computation", "gemm")
+    ('host for device', None)
+    """
+    return _WAIT_ROLES.get(name) if kind == "sync" else None
+
+
 _COUNTER_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
     for kind, pattern in (

@@ -11,6 +11,7 @@ from stepscope.answers.rows import answer_rows
 from stepscope.answers.selection import numbers_text
 from stepscope.floor.units import bytes_text
 from stepscope.formats.evidence import EVERYTHING
+from stepscope.formats.vocabulary import unknown_model
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -168,7 +169,11 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
         yield {"item": "recordings", "count": spans, "text": "several recordings of a rank"}
     for row in devices(scope):
         text = ", ".join(("device", *_capabilities(row)))
-        yield {"item": row["name"] or row["kind"], "count": row["devices"], "text": text}
+        yield {
+            "item": row["name"] or unknown_model(row["kind"]),
+            "count": row["devices"],
+            "text": text,
+        }
     rules = scope.sql("SELECT DISTINCT rule FROM step ORDER BY rule").column("rule").to_pylist()
     numbers = scope.sql("SELECT DISTINCT step FROM step").column("step").to_pylist()
     times = facts.times

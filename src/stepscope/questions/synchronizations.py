@@ -20,7 +20,15 @@ if TYPE_CHECKING:
         Column("rank", "int", "rank of the process"),
         Column("device", "int", "index of the device in its process"),
         Column("kind", "text", "Stream Wait Event, Event Sync, Stream Sync, Context Sync, ..."),
-        Column("stream", "int", "stream that waited, or was waited for; -1 where none is named"),
+        Column(
+            "waits",
+            "text",
+            "who waits for what: host for device (all its streams), host for stream, host for event, stream "
+            "for event",
+        ),
+        Column(
+            "stream", "int", "stream that waited, or was waited for; empty where it is all or none"
+        ),
         Column("on_stream", "int", "stream that recorded the event which was waited for"),
         Column("count", "int", "how often", "count"),
         Column("total_ns", "int", "summed duration", "ns"),
@@ -35,21 +43,21 @@ if TYPE_CHECKING:
 def synchronizations(scope: Scope) -> pa.Table:
     """Synchronisations as CUPTI records them, those with the largest summed duration of a rank first.
 
-    * **Stream Wait Event**: work on `stream` waits until the event is reached that was recorded on
+    * **Stream Wait Event** (stream for event): work on `stream` waits until the event is reached that was recorded on
       `on_stream`. The device waits, not the host; the duration is that of the request.
-    * **Event Sync**: the host waits for an event recorded on `on_stream`.
-    * **Stream Sync**: the host waits for all work on `stream`.
-    * **Context Sync**: the host waits for all work of the device.
+    * **Event Sync** (host for event): the host waits for an event recorded on `on_stream`.
+    * **Stream Sync** (host for stream): the host waits for all work on `stream`.
+    * **Context Sync** (host for device): the host waits for all work of the device, on all streams.
 
     Waits are no work: no other answer counts them as such. `findings` judges the time that the host
     waits by the calls themselves (`cudaStreamSynchronize`, ...).
     """
     return scope.sql(
         """
-        SELECT rank, device, name AS kind, stream, wait_on_stream AS on_stream, count(*) AS count,
+        SELECT rank, device, name AS kind, role AS waits, nullif(stream, -1) AS stream, wait_on_stream AS on_stream, count(*) AS count,
             sum(dur_ns)::BIGINT AS total_ns, avg(dur_ns) AS mean_ns, max(dur_ns) AS max_ns
         FROM device_event WHERE kind = 'sync'
-        GROUP BY rank, device, name, stream, wait_on_stream
-        ORDER BY rank, total_ns DESC, device, name, stream, wait_on_stream
+        GROUP BY rank, device, name, role, device_event.stream, wait_on_stream
+        ORDER BY rank, total_ns DESC, device, name, device_event.stream, wait_on_stream
         """
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from stepscope.schema.declare import BIGINT, DOUBLE, INTEGER, SMALLINT, By, Role, table
 from stepscope.schema.declare import SchemaColumn as Column
 
-STORE_VERSION = 10
+STORE_VERSION = 11
 """Version of the tables. A store of another version is made anew from its source."""
 
 EVENT, ROW, KEY, STEP, NUMBER = Role.EVENT, Role.ROW, Role.KEY, Role.STEP, Role.NUMBER
@@ -92,7 +92,7 @@ DECLARED = (
         _rank("rank that saw it"),
         Column("device", KEY, "index of the device in its process"),
         Column("kind", TEXT, "cuda, rocm, xpu, mtia, hpu, npu, privateuse1 or unknown"),
-        Column("name", TEXT, "product name", nullable=True),
+        Column("name", TEXT, "product name, as its driver has it or as its figures tell without doubt", nullable=True),
         Column("used", FLAG, "the recording has work of this device"),
         Column("sm_count", COUNT, "streaming multiprocessors (compute units on AMD)", type=INTEGER, nullable=True),
         Column("memory_bytes", BYTES, "device memory (bytes)", nullable=True),
@@ -217,6 +217,7 @@ DECLARED = (
         Column("destination_memory", WORD, "memory that a copy or fill writes", nullable=True),
         Column("context", NUMBER, "context id", nullable=True),
         Column("priority", NUMBER, "priority of its stream, the lower the sooner", type=INTEGER, nullable=True),
+        Column("role", WORD, "for a wait: who waits for what, where its name says so: host for device, host for stream, host for event, stream for event", nullable=True),
         Column("wait_on_stream", NUMBER, "for a wait: stream whose work it waits for", nullable=True),
         Column("wait_on_correlation", NUMBER, "for a wait: correlation of the call that recorded the event which it waits for", nullable=True),
         Column("graph_id", NUMBER, "CUDA graph that replayed it", nullable=True),

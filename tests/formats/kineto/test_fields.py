@@ -116,6 +116,12 @@ def test_waits_for_events_and_streams_have_rows_of_their_own(read_events):
     assert (wait["stream"], wait["wait_on_stream"], wait["wait_on_correlation"]) == (20, 7, 33)
     assert (rows["Stream Sync"]["stream"], rows["Context Sync"]["stream"]) == (7, -1)
     assert [row["kind"] for row in rows.values()] == ["sync", "sync", "sync", "computation"]
+    assert [row["role"] for row in rows.values()] == [
+        "stream for event",
+        "host for stream",
+        "host for device",
+        None,
+    ]
     assert sorted(row["stream"] for row in tables.stream.to_pylist()) == [-1, 7, 20]
     assert set(tables.report.unknown_fields) == {"wait_on_cuda_event_id"}
 

@@ -203,6 +203,24 @@ def test_kind_of_device_is_told_by_name_then_runtime_then_warp(device, keys, kin
     assert devices({**keys, "deviceProperties": [device]})[0]["kind"] == kind
 
 
+GFX942 = {"name": "", "warpSize": 64, "computeMajor": 9, "computeMinor": 4}
+
+
+@pytest.mark.parametrize(
+    ("figures", "name"),
+    [
+        ({"numSms": 304, "totalGlobalMem": 206141652992}, "AMD Instinct MI300X"),
+        ({"numSms": 304, "totalGlobalMem": 274877906944}, "AMD Instinct MI325X"),
+        ({"numSms": 228, "totalGlobalMem": 137438953472}, "AMD Instinct MI300A"),
+        ({"numSms": 38, "totalGlobalMem": 206141652992}, None),  # a part of one
+        ({"numSms": 304}, None),
+        ({"numSms": 304, "totalGlobalMem": 206141652992, "warpSize": 32}, None),
+    ],
+)
+def test_a_device_without_a_name_is_named_where_its_figures_leave_no_doubt(figures, name):
+    assert devices({"deviceProperties": [{**GFX942, **figures}]})[0]["name"] == name
+
+
 def test_what_a_device_does_not_state_is_unknown():
     (device,) = devices(
         {

@@ -97,9 +97,10 @@ def test_a_wait_lies_on_the_device_of_its_context(nsys):
         "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", start=7, end=9, deviceId=0, contextId=2,
         streamId=4294967295, correlationId=2, globalPid=global_pid(), syncType=3,
     )  # fmt: skip
-    assert device(nsys.read(), "kind", "name", "device", "stream")[1] == (
+    assert device(nsys.read(), "kind", "name", "role", "device", "stream")[1] == (
         "sync",
         "Stream Sync",
+        "host for stream",
         1,
         -1,
     )

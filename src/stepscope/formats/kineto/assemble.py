@@ -220,8 +220,9 @@ def _device_table(
     words = Words(columns)
     if "occupancy_limit" in columns:
         columns["occupancy_limit"] = _limits(columns["occupancy_limit"])
-    kind, copy_kind, memory_kind, source_memory, destination_memory = words.each(
+    kind, role, copy_kind, memory_kind, source_memory, destination_memory = words.each(
         vocabulary.device_kind,
+        vocabulary.wait_role,
         lambda kind, name: _of_copy(vocabulary.copy_kind, kind, name),
         lambda kind, name: _of_copy(vocabulary.memory_kind, kind, name),
         lambda kind, name: _of_copy(vocabulary.source_memory, kind, name),
@@ -236,6 +237,7 @@ def _device_table(
     columns.update(
         category=words.category(),
         kind=kind,
+        role=role,
         name=text(columns.pop("name"), ""),
         start_ns=start,
         dur_ns=duration,

@@ -19,6 +19,7 @@ from stepscope.formats.kineto.loose import (
     unescaped,
 )
 from stepscope.formats.tables import Facts
+from stepscope.formats.vocabulary import unknown_model
 
 MOST_KEYS = 10_000
 """Keys that are read; more is damage."""
@@ -66,6 +67,14 @@ _DEVICE_NAMES = {
     "npu": ("ascend",),
     "mtia": ("mtia",),
 }
+_MODELS = {
+    ("rocm", 9, 4, 304, 192): "AMD Instinct MI300X",
+    ("rocm", 9, 4, 304, 256): "AMD Instinct MI325X",
+    ("rocm", 9, 4, 228, 128): "AMD Instinct MI300A",
+}
+"""Models that some drivers leave without a name, by what no other model has: kind, compute capability (gfx942),
+compute units and GiB of memory, from AMD's data sheets. MI350X and MI355X are alike in all of them, and so are an
+MI210 and a die of an MI250."""
 _VERSIONS = ("torch_version", "pytorch_version", "torchVersion", "kineto_version")
 _RUNTIMES = ("cuda_runtime_version", "hip_runtime_version")
 _OF_JOB = ("backend", "nccl_version")
@@ -277,8 +286,11 @@ def device_names(metadata: dict[str, Any]) -> tuple[str, ...] | None:
 
 def _model(device: dict[str, Any]) -> str:
     """A device's name; some drivers give none, and then what tells models apart stands for it."""
-    figures = f"{device['kind']} {device['compute_major']}.{device['compute_minor']}"
-    return str(device["name"] or f"{figures} with {device['sm_count']} multiprocessors")
+    figures = f"{device['compute_major']}.{device['compute_minor']}"
+    return str(
+        device["name"]
+        or f"{unknown_model(device['kind'])}: {figures} with {device['sm_count']} multiprocessors"
+    )
 
 
 def versions(metadata: dict[str, Any]) -> dict[str, str]:
@@ -317,6 +329,9 @@ def _device(device: dict[str, Any], position: int, metadata: dict[str, Any]) -> 
     }
     for column, key in _DEVICE_KEYS.items():
         row[column] = _integer(device.get(key))
+    if row["name"] is None and row["memory_bytes"] is not None:
+        figures = (row["kind"], row["compute_major"], row["compute_minor"], row["sm_count"])
+        row["name"] = _MODELS.get((*figures, -(-row["memory_bytes"] // 2**30)))
     return row
 
 

@@ -285,6 +285,7 @@ def _waits(database: Database, process: int | None, device_of: dict[int, int]) -
     """Waits name their context rightly, and 0 for every device."""
     rows, made = _events(database, WAITS, process, "cuda_sync", ("syncType",))
     made["name"] = mapped(rows["syncType"].fill_null(0), lambda one: _WAITS.get(one, "Sync"))
+    made["role"] = mapped(made["name"], lambda one: vocabulary.wait_role("sync", one))
     contexts, stated = made["context"].to_pylist(), made["device"].to_pylist()
     made["device"] = pa.array(
         [device_of.get(one, device) for one, device in zip(contexts, stated, strict=True)],

@@ -185,4 +185,5 @@ def _waits(database: Database) -> Iterator[Row]:
     table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
     for row, (kind,) in _events(database, table, "cuda_sync", ("type",)):
         device = _small(device_of.get(row["context"])) or 0
-        yield row | {"name": _WAITS.get(kind, "Sync"), "device": device}
+        name = _WAITS.get(kind, "Sync")
+        yield row | {"name": name, "role": vocabulary.wait_role("sync", name), "device": device}
