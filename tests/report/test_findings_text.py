@@ -35,13 +35,18 @@ def test_a_finding_says_what_it_saves_and_what_to_do() -> None:
         "1. Input-bound: for 30.0 % of the step (300 ns) training waits for the next batch of the "
         "DataLoader. Read with care: zero_ts"
     )
-    assert (
-        lines[3] == "   [input-bound, high: saves at most 300 ns a step (30.0 %), confidence low]"
+    # Two grades in one bracket, "high: ..., confidence low", were taken for one another.
+    assert lines[3] == (
+        "   A cure saves at most 300 ns a step (30.0 %), which is of high severity. Confidence in the cause: "
+        "low. Rule: input-bound."
     )
     assert lines[4].startswith("   Next: `stepscope checks`")
     assert "   ⚠ read with care: zero_ts" in lines
     assert "2. The recording is not complete or not in order: zero_ts" in lines
-    assert lines[-1] == "The evidence and queries behind these numbers: --json."
+    assert lines[-2:] == [
+        "Severity is high where a cure could save 20 % and more, medium from 5 % on.",
+        "The evidence and queries behind these numbers: --json.",
+    ]
 
 
 def test_commands_in_an_answer_are_those_that_can_be_typed() -> None:

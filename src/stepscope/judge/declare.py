@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Unit = Literal["ns", "ratio", "count", "bytes"]
 Severity = Literal["high", "medium", "low", "note"]
 Confidence = Literal["high", "medium", "low"]
+HIGH, MEDIUM = 0.20, 0.05
+"""Parts of the step from which a saving is of high or medium severity: xprof's bands for time lost to input."""
 Role = Literal["obstacle", "loss", "work", "remedy"]
 """What a finding is to the verdict: an obstacle to judging comes first; then the largest loss, a part
 of the step in which nothing useful is done, or, where none is large, the work that the step is filled

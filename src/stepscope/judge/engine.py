@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from stepscope.judge.declare import FILLED, LEADING, Finding, Rule, Severity
+from stepscope.judge.declare import FILLED, HIGH, LEADING, MEDIUM, Finding, Rule, Severity
 from stepscope.judge.facts import STEP_TIMES, Facts
-
-HIGH, MEDIUM = 0.20, 0.05
-"""Parts of the step from which a saving is high or medium: xprof's bands for time lost to input."""
 
 _MOST_CHECKS_NAMED = 3
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.text_grid import MARK, Line, note_lines, wrapped
 from stepscope.floor.units import ratio_text, time_text
+from stepscope.judge.declare import HIGH, MEDIUM
 from stepscope.report.advice import advice_lines
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+_SEVERITY = (
+    f"Severity is high where a cure could save {100 * HIGH:.0f} % and more, medium from {100 * MEDIUM:.0f} % "
+    "on."
+)
 _LAST = "The evidence and queries behind these numbers: --json."
 
 
@@ -40,7 +45,9 @@ def findings_lines(
         lines += [Line(""), *_paragraph(number, row, width, command, source)]
     hidden = len(rows) - len(rows[:most])
     last = f"{hidden} more with --top {len(rows)}. {_LAST}" if hidden else _LAST
-    return [*lines, Line(""), *note_lines(last, width)]
+    saves = any(row["saving_high_ns"] is not None for row in rows[:most])
+    notes = [_SEVERITY, last] if saves else [last]
+    return [*lines, Line(""), *(line for note in notes for line in note_lines(note, width))]
 
 
 def _paragraph(number: int, row: Row, width: int, command: str, source: str) -> list[Line]:
@@ -58,11 +65,15 @@ def _paragraph(number: int, row: Row, width: int, command: str, source: str) -> 
 
 
 def _saving(row: Row) -> str:
-    high = row["saving_high_ns"]
-    sure = f"confidence {row['confidence']}"
+    """What a cure saves and how severe that makes it, how sure the cause is, and which rule says so."""
+    high, low = row["saving_high_ns"], row["saving_low_ns"]
+    sure = f"Confidence in the cause: {row['confidence']}. Rule: {row['id']}."
     if high is None:
-        return f"[{row['id']}, {sure}]"
-    low, share = row["saving_low_ns"], ratio_text(row["saving_share_ratio"])
+        return sure
+    share = ratio_text(row["saving_share_ratio"])
     bounds = f"at most {time_text(high)}" if not low else f"{time_text(low)} to {time_text(high)}"
     share = share if not low else f"at most {share}"
-    return f"[{row['id']}, {row['severity']}: saves {bounds} a {row['per']} ({share}), {sure}]"
+    saved = (
+        f"A cure saves {bounds} a {row['per']} ({share}), which is of {row['severity']} severity."
+    )
+    return f"{saved} {sure}"
