@@ -72,7 +72,9 @@ def test_bounds_hold_and_queries_give_the_numbers_again(
     for row in rows:
         assert row["saving_low_ns"] in (None, 0)
         assert row["saving_high_ns"] is None or row["trade_off"]
-    saved = [row["saving_high_ns"] is not None for row in rows[1:]]
+    # What prevents judging stands before the verdict.
+    others = rows[2 if rows and rows[0]["id"] in ("device-only", "data-quality") else 1 :]
+    saved = [row["saving_high_ns"] is not None for row in others]
     assert saved == sorted(saved, reverse=True)
-    ranked = [r["saving_high_ns"] for r in rows[1:] if r["saving_high_ns"]]
+    ranked = [row["saving_high_ns"] for row in others if row["saving_high_ns"]]
     assert ranked == sorted(ranked, reverse=True)

@@ -35,7 +35,8 @@ def known(**more: Any) -> Facts:
     facts.__dict__ |= {
         "times": Times(), "phases": None, "phases_alone": None, "has_steps": True, "steps": 1,
         "checks": [], "counted": "true", "utilization": None, "kernels": WORK, "busiest_operator": None,
-        "gaps": {}, **more,
+        "gaps": {}, "devices": [], "platform": "cuda", "optimizes": True, "trains": True, "has_loader": True,
+        "by_torch_profiler": True, **more,
     }  # fmt: skip
     return facts
 

@@ -261,7 +261,7 @@ class QuestionMethods(ABC):
     def synchronizations(self, **asked: Unpack[Asked]) -> Table:
         """Which streams waited for which, and how often did the host wait for the device?
 
-        Columns: rank, device, kind, stream, on_stream, count, total_ns, mean_ns, max_ns.
+        Columns: rank, device, kind, waits, stream, on_stream, count, total_ns, mean_ns, max_ns.
         """
         return self.ask("synchronizations", **asked)
 

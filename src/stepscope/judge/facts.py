@@ -12,6 +12,7 @@ from stepscope.analysis.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 from stepscope.analysis.overview import Times, busiest_operator, measure_times
 from stepscope.analysis.recording import WORK, every_step, marks_steps, rank_batches
 from stepscope.answers.selection import numbers_text
+from stepscope.floor.quoting import sql_literal
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.formats.evidence import Evidence
 from stepscope.judge.phase_means import PARTS as OF_PHASES
@@ -350,6 +351,48 @@ class Facts:
             return None
         majors = [row["compute_major"] for row in self.devices]
         return None if None in majors else int(min(majors))
+
+    @cached_property
+    def platform(self) -> str | None:
+        """The kind of its devices: cuda, rocm, xpu, ...; None where none is known, or several are."""
+        kinds = {row["kind"] for row in self.devices}
+        return kinds.pop() if len(kinds) == 1 else None
+
+    @property
+    def has_bfloat16(self) -> bool:
+        """Whether the devices' tensor cores are known to take bfloat16, which NVIDIA's do from 8.0 on."""
+        if self.capability is not None:
+            return self.capability >= 8
+        return self.limits is not None and "bfloat16" in self.limits.matrix
+
+    @cached_property
+    def optimizes(self) -> bool:
+        """Whether an optimizer's step is recorded; a job that measured its own phases has one."""
+        return self.phases_alone is not None or self._there("direction = 'optimizer'")
+
+    @cached_property
+    def trains(self) -> bool:
+        """Whether a backward or an optimizer's step is recorded."""
+        return self.optimizes or self._there("direction = 'backward'")
+
+    @cached_property
+    def has_loader(self) -> bool:
+        """Whether a DataLoader is recorded; a job that measured its own phases waits for one."""
+        return self.phases_alone is not None or self._there("role = 'dataloader'")
+
+    @cached_property
+    def by_torch_profiler(self) -> bool:
+        """Whether torch.profiler, or nothing that is known, recorded it: its options are those to name."""
+        formats = self.scope.sql("SELECT DISTINCT format FROM source").column("format").to_pylist()
+        return set(formats) <= {"kineto"}
+
+    def has_called(self, *names: str) -> bool:
+        """Whether the host called something whose name starts with one of these."""
+        return self._there(" OR ".join(f"starts_with(name, {sql_literal(one)})" for one in names))
+
+    def _there(self, condition: str) -> bool:
+        found = self.scope.value(f"SELECT EXISTS (SELECT 1 FROM host_event WHERE {condition})")
+        return bool(found)
 
     @property
     def has_tensor_cores(self) -> bool:

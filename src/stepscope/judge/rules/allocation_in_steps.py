@@ -20,7 +20,7 @@ _CALLS = """
 
 @rule(
     "allocation-in-steps",
-    "Calls of cudaMalloc, cudaFree and their likes in steps after the first.",
+    "Calls of cudaMalloc, cudaFree, hipMalloc and their likes in steps after the first.",
     _COUNT,
     _SHARE,
     trade_off="A cache that is not emptied, and sizes that are padded, hold more device memory.",
@@ -53,7 +53,12 @@ def allocation_in_steps(facts: Facts) -> Iterator[Finding]:
         saving_ns=time_ns,
         confidence="high",
         evidence=first(rows),
-        advice="Take torch.cuda.empty_cache() out of the step; pad changing sizes to a few; set "
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; pin host buffers once.",
+        advice="Take torch.cuda.empty_cache() out of the step; pad changing sizes to a few; "
+        + (
+            "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; "
+            if facts.platform == "cuda"
+            else ""
+        )
+        + "pin host buffers once.",
         query=facts.to_repeat(f"SELECT sum(dur_ns) / {later} {_CALLS}"),
     )

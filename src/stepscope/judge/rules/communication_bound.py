@@ -52,10 +52,28 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
         confidence=facts.confidence,
         evidence=first(rows, 8),
         rank=rows[0]["rank"] if len(rows) > 1 or source else None,
-        advice=f"{facts.parts_command} for each rank's part. Overlap it: DistributedDataParallel with larger or smaller bucket_cap_mb, "
-        "gradient_as_bucket_view=True and static_graph=True; FSDP with backward prefetch; "
-        "no_sync() while gradients accumulate; bf16 compression hooks. Where one rank waits long "
-        "and another hardly, even out their work instead.",
+        advice=f"{facts.parts_command} for each rank's part. {_less(facts)} Where one rank waits long and "
+        "another hardly, even out their work instead.",
         query=facts.parts_query if facts.per == "step" else "stepscope device-time SRC",
         ranks=facts.on_ranks("communication", _SHARE.value)[1],
     )
+
+
+def _less(facts: Facts) -> str:
+    """What hides or shortens the communication of such a job."""
+    if not facts.trains:
+        return (
+            "Exchange less, or beside computation: fewer ranks to a layer, smaller types, one part of the "
+            "batch while another is computed."
+        )
+    wrapped = {
+        "DistributedDataParallel with larger or smaller bucket_cap_mb, gradient_as_bucket_view=True and "
+        "static_graph=True": facts.has_called("DistributedDataParallel."),
+        "FSDP with backward prefetch": facts.has_called("FSDP::", "FullyShardedDataParallel."),
+    }
+    # Where none is seen, of phases say, any may be.
+    named = [how for how, seen in wrapped.items() if seen or not any(wrapped.values())]
+    ddp = any("Distributed" in how for how in named)
+    narrow = "bf16" if facts.has_bfloat16 else "fp16"
+    cures = [*named, "no_sync() while gradients accumulate"]
+    return f"Overlap it: {'; '.join(cures)}{f'; {narrow} compression hooks' if ddp else ''}."

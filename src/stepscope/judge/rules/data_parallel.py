@@ -35,7 +35,9 @@ def data_parallel(facts: Facts) -> Iterator[Finding]:
             confidence="high",
             evidence=({**row, "devices": devices},),
             rank=row["rank"],
-            advice="Use DistributedDataParallel with a process a device (torchrun).",
+            advice="Use DistributedDataParallel with a process a device (torchrun)."
+            if facts.trains
+            else "Run a process for each device, each with the model and a part of the batches.",
             query="SELECT count(*) FROM host_event WHERE name = 'DataParallel.forward' "
             f"AND rank = {row['rank']}",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stepscope.judge.cures import processors
 from stepscope.judge.declare import Finding, Threshold, kernel_rule, worth
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.of_kernels import of_kernels
@@ -70,7 +71,7 @@ def small_grids(facts: Facts) -> Iterator[Finding]:
         facts,
         lambda group: group.kind == "computation" and (group.idle_sm_ns or 0) > 0,
         _EMPTY,
-        title="Kernels with fewer blocks than multiprocessors leave {} of the device empty",
+        title=f"Kernels with fewer blocks than {processors(facts)} leave {{}} of the device empty",
         metric="kernels' time times the part of multiprocessors without a block, per step",
         saving=1,
         confidence="low",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text, ratio_text
+from stepscope.judge.cures import launch_less, show_the_host
 from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts
 from stepscope.judge.rules.low_utilization import low_use
@@ -35,11 +36,6 @@ _DOING = {
 _SHOWN = 0.0005
 """Shares below this would read 0.0 %."""
 
-_LAUNCH_LESS = (
-    "`stepscope launches` for launch cost. Launch less: torch.compile(mode='reduce-overhead') or CUDA "
-    "graphs (torch.cuda.make_graphed_callables), fused or foreach optimizers, a larger batch."
-)
-
 
 @rule(
     "host-bound",
@@ -47,8 +43,8 @@ _LAUNCH_LESS = (
     _SHARE,
     _SHORT,
     _RAN_DRY,
-    trade_off="Python that leaves the step has to run elsewhere. CUDA graphs fix shapes and addresses and hold "
-    "memory of their own; torch.compile takes its time at the start and for each new shape.",
+    trade_off="Python that leaves the step has to run elsewhere. Captured graphs fix shapes and addresses "
+    "and hold memory of their own; torch.compile takes its time at the start and for each new shape.",
     rests_on=("clocks", "launches"),
     silent_without=("device-work",),
 )
@@ -88,10 +84,10 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
             f", which launches {count_text(round(kernels['kernels'] / facts.steps))} kernels, "
             f"{ratio_text(short)} of them below 10 µs"
         )
-        advice = _LAUNCH_LESS
+        advice = launch_less(facts)
     advice = f"`stepscope idle` for what the host does meanwhile; {advice}"
     if unknown:
-        advice = "Record with_stack=True to see what the host does, then look at `stepscope idle`."
+        advice = show_the_host(facts)
     beside = facts.part_of_step(facts.host_waits.mean_ns(facts.host_waits.long)) > _SHARE.value
     parts = ", ".join(
         f"{words} {ratio_text(facts.part_of_step(waits[part]))}"
@@ -140,7 +136,7 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
         "the host gave it more",
         confidence="medium",
         evidence=({"checked_steps": checked, "idle_steps": phases.total("idle_steps")},),
-        advice=f"Record a trace; {_LAUNCH_LESS}",
+        advice=f"Record a trace; {launch_less(facts)}",
         query=facts.parts_query,
         ranks=facts.on_ranks("compute", _SHARE.value)[1],
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from stepscope.analysis.gaps import KERNEL_WAIT_NS
 from stepscope.floor.units import time_text
+from stepscope.judge.cures import graphs, joined
 from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.rules.low_utilization import low_use
@@ -43,9 +44,7 @@ def dependency_bound(facts: Facts) -> Iterator[Finding]:
         metric="idle time before work that was launched in time, of the step",
         title="Dependency-bound: for {} the device has its next work and waits for another stream, "
         "event or rank, or for what was not recorded" + (f"; {places}" if places else ""),
-        advice="`stepscope idle` for the streams that wait. Record all ranks, and with "
-        "experimental_config=torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True), to see for "
-        "whom.",
+        advice=f"`stepscope idle` for the streams that wait.{_for_whom(facts)}",
         evidence=first(waits),
     )
 
@@ -68,7 +67,7 @@ def gap_bound(facts: Facts) -> Iterator[Finding]:
         metric=_GAPS.name,
         title="Gap-bound: for {} the device is between two pieces of work that were launched in time, "
         f"each gap shorter than {time_text(KERNEL_WAIT_NS)}",
-        advice="`stepscope kernels`: fewer, longer ones (fused operators, torch.compile, CUDA graphs) "
+        advice=f"`stepscope kernels`: fewer, longer ones ({joined('fused operators', 'torch.compile', graphs(facts))}) "
         "leave fewer gaps.",
     )
 
@@ -91,6 +90,18 @@ def idle(facts: Facts) -> Iterator[Finding]:
         title="Idle: for {} the device does nothing, for reasons not recorded",
         advice="`stepscope idle`; the launches that would say why are not in the recording.",
     )
+
+
+def _for_whom(facts: Facts) -> str:
+    """How to see in the next recording for whom a stream waits."""
+    ranks = facts.scope.value("SELECT max(world_size) FROM rank") or 1
+    ways = []
+    if ranks > 1 and ranks > len(facts.scope.store.ranks):
+        ways.append("Record all ranks")
+    if facts.platform == "cuda" and facts.by_torch_profiler:
+        config = "torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True)"
+        ways.append(f"{'with' if ways else 'Record with'} experimental_config={config}")
+    return f" {', and '.join(ways)}, to see for whom." if ways else ""
 
 
 def _idle(

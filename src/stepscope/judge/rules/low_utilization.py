@@ -71,7 +71,8 @@ def low_utilization(facts: Facts) -> Iterator[Finding]:
         unit="ratio",
         confidence="medium",
         evidence=first(rows, 8),
-        advice="Raise the batch size as far as memory and convergence allow: the host's time for a "
+        advice=f"Raise the batch size as far as memory and {'convergence' if facts.trains else 'latency'} "
+        "allow: the host's time for a "
         "step hardly grows with it. Or share the device among several processes.",
         query="stepscope utilization SRC",
     )

@@ -64,7 +64,23 @@ def pageable_copies(facts: Facts) -> Iterator[Finding]:
         saving_ns=exposed_ns,
         confidence="high",
         evidence=first(rows),
-        advice="DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True); copy the next "
-        "batch on a stream of its own while this one computes.",
+        advice=_pin(facts, {row["direction"] for row in rows}),
         query=facts.to_repeat(f"SELECT sum(dur_ns) / {facts.steps} {_PAGEABLE}"),
     )
+
+
+def _pin(facts: Facts, directions: set[str]) -> str:
+    """How to copy through pinned memory, each way that is copied."""
+    cures = []
+    if directions != {"DtoH"}:
+        pinned = "DataLoader(pin_memory=True)" if facts.has_loader else "tensor.pin_memory()"
+        cures.append(
+            f"{pinned} and tensor.to(device, non_blocking=True); copy the next batch on a stream of its own "
+            "while this one computes."
+        )
+    if "DtoH" in directions:
+        cures.append(
+            "To the host, copy into a pinned tensor (torch.empty(..., pin_memory=True)) with "
+            "copy_(..., non_blocking=True), and wait once before it is read."
+        )
+    return " ".join(cures)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from stepscope.costs import alignment, class_of, misaligned
 from stepscope.costs.dtype import size_of
 from stepscope.floor.units import ratio_text, time_text
+from stepscope.judge.cures import matrix_units, narrow_types
 from stepscope.judge.declare import Finding, Threshold, kernel_rule, worth
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.groups import NARROW, Group, by_kernel, reproduce, summed
@@ -47,8 +48,7 @@ _HALVED = ("element-wise", "normalisation", "reduction")
     "Matrix products and convolutions in float32 on a device with tensor cores.",
     _WIDE,
     _NARROW,
-    trade_off="Casts of weights and activations take time of their own, results keep fewer bits, and float16 "
-    "needs its loss scaled.",
+    trade_off="Casts of weights and activations take time of their own, and results keep fewer bits.",
 )
 def amp_off(facts: Facts) -> Iterator[Finding]:
     """Products are matrix products, convolutions and attention, by operator and kernel; their element
@@ -78,8 +78,8 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
     others = f"; {time_text(others_ns)} in other kernels that could move half the bytes"
     busy = summed(group for group in facts.groups if group.kind == "computation")
     yield Finding(
-        title=f"Mixed precision is off: {facts.amount(wide_ns)} in float32 products, "
-        f"{ratio_text(on_cores_ns / wide_ns)} on tensor cores" + (others if others_ns else ""),
+        title=f"Mixed precision is off: {facts.amount(wide_ns)} in float32 products"
+        f"{_on_cores(facts, wide)}{others if others_ns else ''}",
         metric="time of products in float32, per step",
         value=wide_ns,
         unit="ns",
@@ -93,17 +93,31 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
             ),
             {"kernel": "all of them", "share_of_kernel_time_ratio": summed(wide) / busy},
         ),
-        advice="Train under torch.autocast(device_type='cuda', dtype=torch.bfloat16), or "
-        "dtype=torch.float16 with torch.amp.GradScaler on devices before Ampere.",
+        advice=narrow_types(facts),
         query=reproduce(facts.steps, facts.counted, wide),
     )
+
+
+def _on_cores(facts: Facts, products: list[Group]) -> str:
+    """How much of products' time is on tensor cores, as far as kernels' names tell."""
+    used, unknown = (
+        summed(group for group in products if group.use.used is told) for told in (True, None)
+    )
+    if unknown and not used:
+        return ""
+    least = "at least " if unknown else ""
+    return f", {least}{ratio_text(used / summed(products))} on {matrix_units(facts)}"
 
 
 def _moves_less(group: Group) -> bool:
     """Whether it would read and write half the bytes of tensors in 16 bits."""
     if group.kind != "computation" or group.is_product or group.direction == "optimizer":
         return False
-    return class_of(None if group.model is None else group.model.family, group.name) in _HALVED
+    return _class(group) in _HALVED
+
+
+def _class(group: Group) -> str:
+    return class_of(None if group.model is None else group.model.family, group.name)
 
 
 def _ratio(facts: Facts, dtype: str, unit: str) -> float:
@@ -165,19 +179,25 @@ def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
     """
     if not facts.has_tensor_cores:
         return
+    convolved = any(_off_cores(g) and _class(g) == "convolution" for g in facts.groups)
     yield from of_kernels(
         facts,
-        lambda g: g.is_product and g.use.used is False and g.dtype in NARROW,
+        _off_cores,
         _OFF,
-        title="Tensor cores unused by products in 16 bits: {}",
+        title=f"{matrix_units(facts).capitalize()} unused by products in 16 bits: {{}}",
         metric="time of products in 16 bits off tensor cores, per step",
         saving=1 - _ratio(facts, "float16", "vector"),
         confidence="medium",
-        advice="Make channels and features multiples of 8 (16 for 8-bit types), use channels_last for "
-        "convolutions, and update cuDNN and cuBLAS.",
+        advice="Make channels and features multiples of 8 (16 for 8-bit types)"
+        + (", use channels_last for convolutions" if convolved else "")
+        + f", and update {'MIOpen and hipBLASLt' if facts.platform == 'rocm' else 'cuDNN and cuBLAS'}.",
         input_dims=lambda g: g.dims,
         sizes=_wrong_sizes,
     )
+
+
+def _off_cores(group: Group) -> bool:
+    return group.is_product and group.use.used is False and group.dtype in NARROW
 
 
 @kernel_rule(

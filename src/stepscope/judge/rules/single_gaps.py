@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from stepscope.floor.units import count_text, time_text
+from stepscope.judge.cures import device_tool, show_the_host
 from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row
 from stepscope.judge.host_waits import EACH, FEW, LARGEST, LONG_NS, Wait
@@ -68,8 +69,7 @@ def cold_start(facts: Facts) -> Iterator[Finding]:
         facts.host_waits.sort(cold=True),
         _COLD,
         title="Cold start: for {amount} the device waits for what is done once: {filled}",
-        advice="Warm up before recording (some steps first, or wait and warmup in "
-        "torch.profiler.schedule) and judge the steps after it; what returns in every recording can "
+        advice=f"Warm up before recording ({_warm_up(facts)}) and judge the steps after it; what returns in every recording can "
         "be loaded or allocated before the first step.",
         saves=False,
     )
@@ -125,7 +125,7 @@ def unrecorded_work(facts: Facts) -> Iterator[Finding]:
         title="Unrecorded work: for {amount} the host itself waits for the device, of which no work is "
         "recorded meanwhile: {filled}",
         advice="Record all that the device does (all threads, other libraries, graphs), and look with "
-        "nvidia-smi for other processes on it. Copies to and from pageable memory wait too: "
+        f"{device_tool(facts)} for other processes on it. Copies to and from pageable memory wait too: "
         "`stepscope copies`.",
         saves=False,
     )
@@ -147,7 +147,7 @@ def _found(
     longest = waits[0]
     named = bool(longest.filler)
     if not named and saves:
-        advice = "Record with_stack=True to see what the host does, then look at `stepscope idle`."
+        advice = show_the_host(facts)
     yield of_step(
         "loss",
         facts.part_of_step(time_ns),
@@ -162,6 +162,12 @@ def _found(
         advice=advice,
         rank=longest.gap.rank if len(facts.scope.ranks) > 1 else None,
     )
+
+
+def _warm_up(facts: Facts) -> str:
+    if facts.by_torch_profiler:
+        return "some steps first, or wait and warmup in torch.profiler.schedule"
+    return "some steps first, with a tool that waits for torch.cuda.profiler.start()"
 
 
 def _few(count: float, per: str) -> str:

@@ -74,7 +74,8 @@ def slow_pinned_copies(facts: Facts) -> Iterator[Finding]:
         confidence="medium",
         evidence=first(rows),
         advice="Compare with one rank alone: devices may share the link. Bind each rank to the processor "
-        "its device is at (numactl), and look at the link with nvidia-smi -q or lspci -vv.",
+        "its device is at (numactl), and look at the link with "
+        f"{'amd-smi static' if facts.platform == 'rocm' else 'nvidia-smi -q'} or lspci -vv.",
         query=" ".join(
             f"SELECT sum(bytes) * 1e9 / sum(dur_ns) / {speed} {_WHERE}".replace(
                 "{counted}", facts.counted

@@ -46,7 +46,6 @@ _CALLS = """
     JOIN operator_input USING (rank, span, input_id)
     WHERE direction IS DISTINCT FROM 'forward'
 """
-_TRAINS = "SELECT EXISTS (SELECT 1 FROM host_event WHERE direction IN ('backward', 'optimizer'))"
 
 
 @rule(
@@ -71,7 +70,7 @@ def small_all_reduces(facts: Facts) -> Iterator[Finding]:
     """
     rows = [row for row in _all_reduces(facts) if row["bytes"] < _SIZE.value]
     calls = sum(row["calls"] for row in rows) / facts.steps
-    if calls < _COUNT.value or _most_sizes(rows) < _SIZES.value or not facts.scope.value(_TRAINS):
+    if calls < _COUNT.value or _most_sizes(rows) < _SIZES.value or not facts.trains:
         return
     time_ns = sum(row["time_ns"] + row["host_ns"] for row in rows) / facts.steps
     if facts.part_of_step(time_ns) <= _SHARE.value:

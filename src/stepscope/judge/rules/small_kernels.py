@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text
+from stepscope.judge.cures import graphs
 from stepscope.judge.declare import LEADING, Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged
@@ -68,6 +69,7 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
         confidence="medium",
         evidence=first(sorted(rows, key=lambda row: -row["time_ns"] - row["gaps_ns"])),
         **sequence.place,
-        advice="Fuse them: torch.compile, fused normalisations and optimizers, larger batches"
-        + ("." if replayed else "; CUDA graphs shorten the gaps."),
+        advice=f"Fuse them: torch.compile, fused normalisations{' and optimizers' if facts.optimizes else ''}, "
+        "larger batches"
+        + (f"; {graphs(facts)} shorten the gaps." if graphs(facts) and not replayed else "."),
     )

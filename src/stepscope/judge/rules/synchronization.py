@@ -89,8 +89,8 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
         saving_ns=idle_ns,
         confidence="medium",
         evidence=first(rows),
-        advice="Leave values on the device: log loss.detach() and call .item() every so many steps, "
-        "use torch.where and masks in place of nonzero() and boolean indexing, copy with "
+        advice=f"Leave values on the device: {'log loss.detach() and ' if facts.trains else ''}call .item() "
+        f"{'every so many steps' if facts.trains else 'once, after the last launch'}, use torch.where and masks in place of nonzero() and boolean indexing, copy with "
         "non_blocking=True from pinned memory, take torch.cuda.synchronize() out of the step.",
     )
 

@@ -26,6 +26,11 @@ _RATIO = Threshold(
     "ours: warm-up of libraries and of the recorder easily doubles a step",
 )
 _AT_LEAST = Threshold("steps", ENOUGH_STEPS, "count", "ours: fewer have no median to speak of")
+_WARM_UP = {
+    True: "Record with a longer warmup in torch.profiler.schedule",
+    False: "Start recording some steps later",
+}
+"""By whether torch.profiler recorded it."""
 
 
 @rule(
@@ -129,7 +134,7 @@ def first_step(facts: Facts) -> Iterator[Finding]:
             rank=broken.rank,
             step=step,
             window_ns=(int(broken.steps["start_ns"][row]), int(broken.steps["end_ns"][row])),
-            advice=f"Record with a longer warmup in torch.profiler.schedule; --step {step} asks about "
+            advice=f"{_WARM_UP[facts.by_torch_profiler]}; --step {step} asks about "
             "this step alone.",
             query="stepscope steps SRC --json",
         )

@@ -1,0 +1,140 @@
+"""Advice fits what the recording holds: its device, whether it is a training, and what recorded it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.judge.job import A100, V100, Job
+
+from stepscope.judge.cures import device_tool, graphs, launch_less, matrix_units, processors
+
+SGEMM, FLOATS = "volta_sgemm_128x64_nn", ["float", "float"]
+MI300 = {
+    "kind": "rocm", "name": "AMD Instinct MI300X", "used": True, "sm_count": 304, "warp_size": 64,
+    "compute_major": 9, "compute_minor": 4,
+}  # fmt: skip
+XPU = {"kind": "xpu", "name": "Intel(R) Data Center GPU Max 1550", "used": True}
+SHORT = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float> >"
+
+
+def job(device: Any, *, trains: bool, **more: Any) -> Job:
+    made = Job(device=device, **more)
+    made.event("forward", 0, 1, direction="forward")
+    if trains:
+        made.event("Optimizer.step#SGD.step", 0, 1, kind="annotation", role="optimizer",
+                   direction="optimizer")  # fmt: skip
+        made.event("MmBackward0", 0, 1, direction="backward", role="backward")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("device", "trains", "advice"),
+    [
+        (A100, True, "Train under torch.autocast(device_type='cuda', dtype=torch.bfloat16)."),
+        (A100, False, "Run under torch.autocast(device_type='cuda', dtype=torch.bfloat16)."),
+        (MI300, True, "Train under torch.autocast(device_type='cuda', dtype=torch.bfloat16)."),
+        (V100, True, "Train under torch.autocast(device_type='cuda', dtype=torch.float16) with "
+         "torch.amp.GradScaler: tensor cores of this device take no bfloat16."),
+        (V100, False, "Run under torch.autocast(device_type='cuda', dtype=torch.float16): tensor cores of "
+         "this device take no bfloat16."),
+    ],
+)  # fmt: skip
+def test_mixed_precision_in_a_type_that_the_device_has(
+    findings: Any, device: Any, trains: bool, advice: str
+) -> None:
+    made = job(device, trains=trains).kernel(SGEMM, 600_000, operator="aten::mm", types=FLOATS)
+    (row,) = findings(made.rows(), "amp-off")
+    assert row["advice"] == advice
+
+
+def test_a_name_that_does_not_tell_is_not_said_to_be_off_the_matrix_cores(findings: Any) -> None:
+    unknown = job(MI300, trains=True).kernel(
+        "Cijk_Alik_Bljk_SB_MT64x64x16", 600_000, operator="aten::mm", dims=[[64, 64], [64, 64]],
+        types=FLOATS,
+    )  # fmt: skip
+    (row,) = findings(unknown.rows(), "amp-off")
+    assert "tensor cores" not in row["title"]
+
+
+@pytest.mark.parametrize(
+    ("device", "trains", "words", "others"),
+    [
+        (V100, True, ["CUDA graphs", "optimizers"], ["HIP"]),
+        (V100, False, ["CUDA graphs"], ["HIP", "optimizer"]),
+        (MI300, True, ["HIP graphs", "optimizers"], ["CUDA graphs"]),
+        (XPU, False, ["torch.compile()"], ["CUDA", "HIP", "graph", "optimizer"]),
+    ],
+)
+def test_launching_less_is_advised_in_the_terms_of_the_device(
+    findings: Any, device: Any, trains: bool, words: list[str], others: list[str]
+) -> None:
+    made = job(device, trains=trains).event("python", 0, 1_000_000, kind="python")
+    made.kernel(SHORT, 2_000, count=100, gap_ns=6_000, late=True)
+    (row,) = [one for one in findings(made.rows()) if one["id"] == "host-bound"]
+    assert all(word in row["advice"] for word in words)
+    assert not [word for word in others if word in row["advice"]]
+
+
+@pytest.mark.parametrize(
+    ("direction", "loader", "words", "others"),
+    [
+        ("HtoD", True, ["DataLoader(pin_memory=True)"], ["To the host"]),
+        ("HtoD", False, ["tensor.pin_memory()"], ["DataLoader"]),
+        ("DtoH", False, ["torch.empty(..., pin_memory=True)"], ["DataLoader", "next batch"]),
+    ],
+)
+def test_copies_are_pinned_where_they_are_made(
+    findings: Any, direction: str, loader: bool, words: list[str], others: list[str]
+) -> None:
+    made = job(V100, trains=True)
+    if loader:
+        made.event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 1,
+                   kind="annotation", role="dataloader")  # fmt: skip
+    made.kernel(f"Memcpy {direction} (Pageable -> Device)", 100_000, kind="copy", copy_kind=direction,
+                memory_kind="pageable", bytes=1_000_000)  # fmt: skip
+    (row,) = findings(made.rows(), "pageable-copies")
+    assert all(word in row["advice"] for word in words)
+    assert not [word for word in others if word in row["advice"]]
+
+
+@pytest.mark.parametrize(
+    ("called", "device", "trains", "words", "others"),
+    [
+        ("DistributedDataParallel.forward", V100, True, ["bucket_cap_mb", "fp16 compression"], ["FSDP"]),
+        ("FSDP::pre_forward", A100, True, ["FSDP"], ["bucket_cap_mb", "compression"]),
+        ("aten::mm", A100, True, ["bucket_cap_mb", "bf16 compression", "FSDP"], []),
+        ("aten::mm", A100, False, ["fewer ranks to a layer"],
+         ["DistributedData", "FSDP", "no_sync", "gradient"]),
+    ],
+)  # fmt: skip
+def test_communication_is_cured_as_it_is_done(
+    findings: Any, called: str, device: Any, trains: bool, words: list[str], others: list[str]
+) -> None:
+    made = job(device, trains=trains).event(called, 0, 1, kind="annotation")
+    made.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 500_000, kind="communication")
+    (row,) = [one for one in findings(made.rows()) if one["id"] == "communication-bound"]
+    assert all(word in row["advice"] for word in words)
+    assert not [word for word in others if word in row["advice"]]
+
+
+class Known:
+    """What cures ask of a recording."""
+
+    def __init__(self, platform: str | None) -> None:
+        self.platform, self.optimizes, self.trains = platform, False, False
+
+
+@pytest.mark.parametrize(
+    ("platform", "named"),
+    [
+        ("cuda", ("CUDA graphs", "tensor cores", "multiprocessors", "nvidia-smi")),
+        ("rocm", ("HIP graphs", "matrix cores", "compute units", "amd-smi")),
+    ],
+)
+def test_things_have_the_names_that_the_vendor_gives_them(
+    platform: str, named: tuple[str, ...]
+) -> None:
+    known: Any = Known(platform)
+    assert (graphs(known), matrix_units(known), processors(known), device_tool(known)) == named
+    assert graphs(known) in launch_less(known)
