@@ -13,7 +13,7 @@ from __future__ import annotations
 from stepscope.schema.declare import BIGINT, DOUBLE, INTEGER, SMALLINT, By, Role, table
 from stepscope.schema.declare import SchemaColumn as Column
 
-STORE_VERSION = 11
+STORE_VERSION = 12
 """Version of the tables. A store of another version is made anew from its source."""
 
 EVENT, ROW, KEY, STEP, NUMBER = Role.EVENT, Role.ROW, Role.KEY, Role.STEP, Role.NUMBER
