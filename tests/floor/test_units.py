@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.floor.units import ratio_text
+from stepscope.floor.units import bandwidth_text, ratio_text
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,20 @@ from stepscope.floor.units import ratio_text
 )
 def test_a_share_that_is_there_is_never_shown_as_none(ratio, shown):
     assert ratio_text(ratio) == shown
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown"),
+    [
+        (1420e9, "1420 GB/s"),
+        (0.25e9, "0.250 GB/s"),
+        (2.4e6, "2.400 MB/s"),
+        (446_400.0, "0.446 MB/s"),
+        (446.4, "0.446 kB/s"),
+        (3.0, "3.000 B/s"),
+        (0.0, "0.000 GB/s"),
+        (None, "–"),
+    ],
+)
+def test_a_slow_copy_has_a_bandwidth_too(rate, shown):
+    assert bandwidth_text(rate) == shown

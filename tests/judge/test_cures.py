@@ -118,11 +118,38 @@ def test_communication_is_cured_as_it_is_done(
     assert not [word for word in others if word in row["advice"]]
 
 
+@pytest.mark.parametrize(
+    ("operation", "words", "others"),
+    [
+        ("all_to_all", ["next batch"], ["bucket_cap_mb", "FSDP", "no_sync"]),
+        ("all_gather", ["FSDP with backward prefetch"], ["bucket_cap_mb", "next batch"]),
+        ("all_reduce", ["bucket_cap_mb"], ["FSDP", "next batch"]),
+    ],
+)
+def test_communication_is_named_by_what_most_of_it_is(
+    findings: Any, operation: str, words: list[str], others: list[str]
+) -> None:
+    made = job(A100, trains=True)
+    made.kernel("ncclDevKernel_SendRecv", 400_000, kind="communication")
+    made.kernel("ncclDevKernel_Broadcast", 100_000, kind="communication")
+    rows = made.rows()
+    rows["collective"] = [
+        {"id": row["id"], "operation": operation if "SendRecv" in row["name"] else "broadcast"}
+        for row in rows["device_event"]
+        if row["kind"] == "communication"
+    ]
+    (row,) = [one for one in findings(rows) if one["id"] == "communication-bound"]
+    assert row["title"].endswith(f"; {operation} has 80.0 % of its kernels' time")
+    assert row["evidence"][-2]["time_ns"] == 400_000
+    assert all(word in row["advice"] for word in words)
+    assert not [word for word in others if word in row["advice"]]
+
+
 class Known:
     """What cures ask of a recording."""
 
     def __init__(self, platform: str | None) -> None:
-        self.platform, self.optimizes, self.trains = platform, False, False
+        self.platform, self.loops_over_parameters = platform, False
 
 
 @pytest.mark.parametrize(

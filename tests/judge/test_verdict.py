@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from stepscope.analysis.breakdown import IDLE_PARTS, PARTS
@@ -19,6 +20,12 @@ WORK = {"kernels": 10, "short": 0, "kernel_ns": 10, "work": 100}
 
 class NoTables:
     """Tables without rows: a count of theirs is 0."""
+
+    ranks = (0,)
+
+    @staticmethod
+    def sql(query: str) -> pa.Table:
+        return pa.table({})
 
     @staticmethod
     def value(query: str) -> int:
@@ -35,7 +42,7 @@ def known(**more: Any) -> Facts:
     facts.__dict__ |= {
         "times": Times(), "phases": None, "phases_alone": None, "has_steps": True, "steps": 1,
         "checks": [], "counted": "true", "utilization": None, "kernels": WORK, "busiest_operator": None,
-        "gaps": {}, "devices": [], "platform": "cuda", "optimizes": True, "trains": True, "has_loader": True,
+        "gaps": {}, "devices": [], "platform": "cuda", "optimizes": True, "loops_over_parameters": True, "trains": True, "has_loader": True,
         "by_torch_profiler": True, **more,
     }  # fmt: skip
     return facts

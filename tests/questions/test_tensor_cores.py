@@ -24,7 +24,7 @@ def test_shares_are_of_kernel_time_and_copies_are_left_out(diff):
         rows,
         """
         kernel_ns,eligible_ns,eligible_ratio,used_ns,used_ratio,why_not
-        100,80,0.8,60,0.6,"float32: TF32 is off, and so is mixed precision (25.0 %)"
+        100,80,0.8,60,0.6,float32: neither TF32 nor mixed precision (25.0 %)
         """,
     )
 
@@ -32,7 +32,7 @@ def test_shares_are_of_kernel_time_and_copies_are_left_out(diff):
 @pytest.mark.parametrize(
     ("dims", "dtype", "kernel", "why"),
     [
-        ([[8, 8]] * 2, "float", "ampere_sgemm_128x64_nn", "float32: TF32 is off, and so is mixed precision"),
+        ([[8, 8]] * 2, "float", "ampere_sgemm_128x64_nn", "float32: neither TF32 nor mixed precision"),
         ([[8, 8]] * 2, "double", "volta_dgemm_64x64_nn", "float64"),
         ([[8, 9], [9, 8]], BF16, "ampere_hgemm_64x64_nn", "K = 9: no multiple of 8"),
         ([[8, 8], [8, 1]], BF16, "void gemv2T_kernel_val<int, int>", "N = 1: no multiple of 8"),

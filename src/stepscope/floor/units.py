@@ -6,6 +6,7 @@ import math
 
 _TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_BANDWIDTHS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
 
 NOT_MEASURED = "–"
 """How a missing value is shown: it is never shown as 0."""
@@ -38,10 +39,16 @@ def bytes_text(size: float | None) -> str:
 
 
 def bandwidth_text(bytes_per_second: float | None) -> str:
-    """A bandwidth in bytes per second, in decimal GB/s as vendors and nccl-tests count it."""
+    """A bandwidth in bytes per second, in decimal GB/s as vendors and nccl-tests count it; one of a few
+    bytes, which would be 0 there, in MB/s or kB/s.
+    """
     if bytes_per_second is None or math.isnan(bytes_per_second):
         return NOT_MEASURED
-    return f"{_four_digits(bytes_per_second / 1e9)} GB/s"
+    magnitude = abs(bytes_per_second)
+    size, unit = next((one for one in _BANDWIDTHS if magnitude >= one[0] / 10), _BANDWIDTHS[-1])
+    if not magnitude:
+        size, unit = _BANDWIDTHS[0]
+    return f"{_four_digits(bytes_per_second / size)} {unit}"
 
 
 def flops_text(count: float | None, *, per_second: bool = False) -> str:

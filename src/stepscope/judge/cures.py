@@ -27,7 +27,7 @@ def launch_less(facts: Facts) -> str:
     cures = joined(
         f"torch.compile({mode})"
         + (f" or {captured} (torch.cuda.make_graphed_callables)" if captured else ""),
-        "fused or foreach optimizers" if facts.optimizes else "",
+        "fused or foreach optimizers" if facts.loops_over_parameters else "",
         "a larger batch",
     )
     return f"`stepscope launches` for launch cost. Launch less: {cures}."

@@ -99,6 +99,7 @@ class Finding:
         share: the part of the step that it is about; losses are compared by it.
         ranks: ranks on which it was found, the worst first; empty where all count together.
         phase: phase of the step in which the time is lost, where one is known.
+        trade_off: that of its cure, where it is not the rule's.
     """
 
     title: str
@@ -119,6 +120,7 @@ class Finding:
     share: float | None = None
     ranks: tuple[int, ...] = ()
     phase: str | None = None
+    trade_off: str = ""
 
 
 def of_step(role: Role, share: float, metric: str, **more: Any) -> Finding:

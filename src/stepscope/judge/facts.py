@@ -371,6 +371,12 @@ class Facts:
         return self.phases_alone is not None or self._there("direction = 'optimizer'")
 
     @cached_property
+    def loops_over_parameters(self) -> bool:
+        """Whether an optimizer is recorded, and nothing of it that works on many tensors at once."""
+        joint = "SELECT EXISTS (SELECT 1 FROM device_event WHERE contains(name, 'multi_tensor'))"
+        return self.optimizes and not self.scope.value(joint)
+
+    @cached_property
     def trains(self) -> bool:
         """Whether a backward or an optimizer's step is recorded."""
         return self.optimizes or self._there("direction = 'backward'")

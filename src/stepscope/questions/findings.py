@@ -131,7 +131,7 @@ def _row(facts: Facts, found: Found) -> dict[str, Any]:
         "per": facts.per,
         "confidence": finding.confidence,
         "advice": finding.advice,
-        "trade_off": found.rule.trade_off or None,
+        "trade_off": finding.trade_off or found.rule.trade_off or None,
         "metric": finding.metric,
         "value": float(finding.value),
         "unit": finding.unit,

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     rests_on=DEVICE_WORK,
     about="events",
     needs="device",
-    fills="Kineto records synchronisations since torch 2.4, with ProfilerActivity.CUDA.",
+    fills="torch.profiler records synchronisations with experimental_config="
+    "torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True).",
 )
 def synchronizations(scope: Scope) -> pa.Table:
     """Synchronisations as CUPTI records them, those with the largest summed duration of a rank first.

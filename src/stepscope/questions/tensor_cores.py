@@ -181,7 +181,7 @@ def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware
     if dtype in ("float32", "complex64"):
         limits = hardware.find(variant.device.name, variant.device.sm_count)
         has = limits is not None and "tf32" in limits.matrix
-        cure = "TF32 is off, and so is mixed precision" if has else "mixed precision is off"
+        cure = "neither TF32 nor mixed precision" if has else "mixed precision is off"
         return _Piece(True, use.used, f"{dtype}: {cure}", "")
     if dtype in ("float64", "complex128"):
         return _Piece(True, use.used, f"{dtype}", "")

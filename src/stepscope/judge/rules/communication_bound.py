@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stepscope.floor.units import ratio_text
 from stepscope.judge.declare import Finding, of_step, rule, worth
-from stepscope.judge.facts import Facts, first
+from stepscope.judge.facts import Facts, Row, first
 
 _SHARE = worth(
     "exposed communication",
     0.10,
     "TensorBoard profiler plugin: communication > 10 % of the step (TraceLens: > 5 %)",
 )
+_MUCH = 0.25
+"""An operation with this part of all communication has a cure named."""
+_EXCHANGES = frozenset({"all_to_all", "send_recv"})
+_SHARDED = frozenset({"all_gather", "reduce_scatter"})
+_INFERENCE = ("fewer ranks to a layer", "smaller types", "one part of the batch beside another")
 
 
 @rule(
@@ -37,7 +43,7 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
     if share <= _SHARE.value:
         return
     rows = facts.by_recording("communication")
-    source = ""
+    operations, source = _by_operation(facts), ""
     if facts.phases_alone is not None:
         source = ", by DDP's own timings of the all-reduce"
         if len(rows) < len(facts.phases_alone.ranks):
@@ -47,33 +53,76 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
         share,
         "exposed communication, of the step",
         title=f"Communication-bound: for {facts.amount(exposed_ns)} ranks communicate, or wait for each "
-        f"other, with nothing to hide it{source}",
+        f"other, with nothing to hide it{source}{_most(operations)}",
         saving_ns=exposed_ns,
         confidence=facts.confidence,
-        evidence=first(rows, 8),
+        evidence=(*first(rows, 8), *first(operations)),
         rank=rows[0]["rank"] if len(rows) > 1 or source else None,
-        advice=f"{facts.parts_command} for each rank's part. {_less(facts)} Where one rank waits long and "
-        "another hardly, even out their work instead.",
+        advice=f"{facts.parts_command} for {_whose(facts)} part. {_less(facts, operations)} {_uneven(facts)}",
         query=facts.parts_query if facts.per == "step" else "stepscope device-time SRC",
         ranks=facts.on_ranks("communication", _SHARE.value)[1],
     )
 
 
-def _less(facts: Facts) -> str:
-    """What hides or shortens the communication of such a job."""
-    if not facts.trains:
-        return (
-            "Exchange less, or beside computation: fewer ranks to a layer, smaller types, one part of the "
-            "batch while another is computed."
+def _by_operation(facts: Facts) -> list[Row]:
+    """Time of communication kernels a step by collective operation, where it is known, the largest first."""
+    if facts.phases_alone is not None:
+        return []
+    return facts.host(
+        f"""
+        SELECT operation, count(*) / {facts.steps} AS calls_per_step, sum(dur_ns) / {facts.steps} AS time_ns
+        FROM collective JOIN device_event USING (rank, span, id)
+        WHERE operation IS NOT NULL AND {{counted}} GROUP BY operation ORDER BY time_ns DESC, operation
+        """
+    )
+
+
+def _most(operations: list[Row]) -> str:
+    """The operation that most of it is, in words."""
+    whole = sum(row["time_ns"] for row in operations)
+    if not whole:
+        return ""
+    largest = operations[0]
+    part = ratio_text(largest["time_ns"] / whole)
+    return f"; {largest['operation']} has {part} of its kernels' time"
+
+
+def _less(facts: Facts, operations: list[Row]) -> str:
+    """What hides or shortens the communication of such a job, by what most of it is."""
+    cures: list[str] = []
+    whole = sum(row["time_ns"] for row in operations)
+    large = {row["operation"] for row in operations if row["time_ns"] > _MUCH * whole}
+    if large & _EXCHANGES:
+        cures.append(
+            "exchange a part of the batch while another is computed, and what the next batch needs ahead of it "
+            "(for embeddings TorchRec's TrainPipelineSparseDist)"
         )
-    wrapped = {
-        "DistributedDataParallel with larger or smaller bucket_cap_mb, gradient_as_bucket_view=True and "
-        "static_graph=True": facts.has_called("DistributedDataParallel."),
-        "FSDP with backward prefetch": facts.has_called("FSDP::", "FullyShardedDataParallel."),
-    }
-    # Where none is seen, of phases say, any may be.
-    named = [how for how, seen in wrapped.items() if seen or not any(wrapped.values())]
-    ddp = any("Distributed" in how for how in named)
-    narrow = "bf16" if facts.has_bfloat16 else "fp16"
-    cures = [*named, "no_sync() while gradients accumulate"]
-    return f"Overlap it: {'; '.join(cures)}{f'; {narrow} compression hooks' if ddp else ''}."
+    if not facts.trains:
+        return f"Overlap it: {'; '.join([*cures, *_INFERENCE])}."
+    ddp = facts.has_called("DistributedDataParallel.")
+    fsdp = facts.has_called("FSDP::", "FullyShardedDataParallel.")
+    if (ddp or not fsdp) and (not large or "all_reduce" in large):
+        narrow = "bf16" if facts.has_bfloat16 else "fp16"
+        cures.append(
+            "DistributedDataParallel with larger or smaller bucket_cap_mb, gradient_as_bucket_view=True and "
+            f"static_graph=True; {narrow} compression hooks"
+        )
+    if (fsdp or not ddp) and (not large or large & _SHARDED):
+        cures.append("FSDP with backward prefetch")
+    if not large or large - _EXCHANGES:
+        cures.append("no_sync() while gradients accumulate")
+    return f"Overlap it: {'; '.join(cures)}."
+
+
+def _several(facts: Facts) -> bool:
+    return facts.phases_alone is not None or len(facts.scope.ranks) > 1
+
+
+def _whose(facts: Facts) -> str:
+    return "each rank's" if _several(facts) else "each step's"
+
+
+def _uneven(facts: Facts) -> str:
+    if _several(facts):
+        return "Where one rank waits long and another hardly, even out their work instead."
+    return "Record all ranks to see whether one comes late: then even out their work instead."

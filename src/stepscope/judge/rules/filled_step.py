@@ -46,7 +46,8 @@ def device_bound(facts: Facts) -> Iterator[Finding]:
         facts.share("kernel"),
         "kernels' part of the step",
         title=f"Device-bound: kernels fill {facts.amount(facts.time('kernel'))}"
-        + ("" if used is None else f"; GPU utilisation is {ratio_text(used)}"),
+        + ("" if used is None else f"; GPU utilisation is {ratio_text(used)}")
+        + (", communication included" if used is not None and facts.time("communication") else ""),
         confidence="high",
         advice="`stepscope kernels` and `stepscope operators`: the largest are where time can be won.",
         query=facts.parts_query,

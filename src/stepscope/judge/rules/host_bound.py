@@ -35,6 +35,11 @@ _DOING = {
 }
 _SHOWN = 0.0005
 """Shares below this would read 0.0 %."""
+_ELSEWHERE = "Python that leaves the step has to run elsewhere."
+_COMPILED = (
+    "Captured graphs fix shapes and addresses and hold memory of their own; torch.compile takes its time "
+    "at the start and for each new shape."
+)
 
 
 @rule(
@@ -43,8 +48,7 @@ _SHOWN = 0.0005
     _SHARE,
     _SHORT,
     _RAN_DRY,
-    trade_off="Python that leaves the step has to run elsewhere. Captured graphs fix shapes and addresses "
-    "and hold memory of their own; torch.compile takes its time at the start and for each new shape.",
+    trade_off=f"{_ELSEWHERE} {_COMPILED}",
     rests_on=("clocks", "launches"),
     silent_without=("device-work",),
 )
@@ -113,6 +117,7 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
             },
         ),
         advice=advice,
+        trade_off=_COMPILED if launching else _ELSEWHERE,
     )
 
 

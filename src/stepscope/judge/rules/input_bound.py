@@ -43,8 +43,9 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
         confidence=facts.confidence,
         evidence=first(facts.by_recording("dataloader"), 8),
         advice=f"{facts.parts_command}, then the loader: more workers (num_workers), "
-        "persistent_workers=True and a larger prefetch_factor; cheaper transforms, or transforms on the "
-        "device; larger, fewer files.",
+        "persistent_workers=True and a larger prefetch_factor; cheaper transforms"
+        + (", or transforms on the device" if facts.has_device or facts.phases_alone else "")
+        + "; larger, fewer files.",
         query=facts.parts_query,
         ranks=ranks,
     )

@@ -40,7 +40,7 @@ def residual(facts: Facts) -> Iterator[Finding]:
         confidence="medium",
         evidence=first(facts.by_recording("residual"), 8),
         advice="Name parts of the loop with `stepscope.region` and plan them, or take a trace with "
-        "stacks.",
+        "stacks: `stepscope record --stack -- train.py`.",
         query=facts.parts_query,
         ranks=ranks,
     )

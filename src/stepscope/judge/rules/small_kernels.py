@@ -69,7 +69,7 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
         confidence="medium",
         evidence=first(sorted(rows, key=lambda row: -row["time_ns"] - row["gaps_ns"])),
         **sequence.place,
-        advice=f"Fuse them: torch.compile, fused normalisations{' and optimizers' if facts.optimizes else ''}, "
+        advice=f"Fuse them: torch.compile, fused normalisations{' and optimizers' if facts.loops_over_parameters else ''}, "
         "larger batches"
         + (f"; {graphs(facts)} shorten the gaps." if graphs(facts) and not replayed else "."),
     )

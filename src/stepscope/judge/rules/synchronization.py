@@ -81,7 +81,7 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
     if facts.part_of_step(idle_ns) <= _SHARE.value or count < _EVERY.value:
         return
     yield Finding(
-        title=f"After {count_text(round(count, 1))} synchronising calls a {facts.per}, most in "
+        title=f"After {_calls(count)} a {facts.per}, most in "
         f"{rows[0]['caller']}, the device is idle for {facts.amount(idle_ns)}",
         metric="time the device is idle when synchronising calls return, per step",
         value=idle_ns,
@@ -93,6 +93,11 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
         f"{'every so many steps' if facts.trains else 'once, after the last launch'}, use torch.where and masks in place of nonzero() and boolean indexing, copy with "
         "non_blocking=True from pinned memory, take torch.cuda.synchronize() out of the step.",
     )
+
+
+def _calls(count: float) -> str:
+    number = count_text(round(count, 1))
+    return f"{number} synchronising call{'' if number == '1' else 's'}"
 
 
 def _blamed(

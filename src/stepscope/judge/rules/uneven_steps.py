@@ -26,6 +26,17 @@ _RATIO = Threshold(
     "ours: warm-up of libraries and of the recorder easily doubles a step",
 )
 _AT_LEAST = Threshold("steps", ENOUGH_STEPS, "count", "ours: fewer have no median to speak of")
+_IN_WORDS = {
+    "kernel": "computation on the device",
+    "memcpy": "time in copies",
+    "memset": "time in fills",
+    "communication": "communication",
+    "runtime": "time in runtime calls",
+    "dataloader": "waiting for the DataLoader",
+    "cpu_exec": "time in operators and Python on the host",
+    "other": "time in which nothing was recorded",
+}
+"""The parts of a step (`PARTS`)."""
 _WARM_UP = {
     True: "Record with a longer warmup in torch.profiler.schedule",
     False: "Start recording some steps later",
@@ -82,9 +93,10 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
     longest = rows[0]
     grown = max(PARTS[1:], key=lambda part: longest[f"{part}_ns"] - usual[part])
     sure = grown in ("dataloader", "memcpy", "communication")
+    whose = f" of rank {longest['rank']}" if len(facts.scope.ranks) > 1 else ""
     yield Finding(
-        title=f"Steps are uneven: step {longest['step']} takes {time_text(longest['step_ns'])}, the median "
-        f"{time_text(median)}; it has more {grown}",
+        title=f"Steps are uneven: step {longest['step']}{whose} takes {time_text(longest['step_ns'])}, the "
+        f"median {time_text(median)}; it has more {_IN_WORDS[grown]}",
         metric="how much more a mean step waits than the median one, of the median step",
         value=more / median,
         unit="ratio",
@@ -94,7 +106,7 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
         rank=longest["rank"],
         step=longest["step"],
         window_ns=longest["window_ns"],
-        advice=f"Look at step {longest['step']} beside a usual one (`stepscope steps`): {grown} has "
+        advice=f"Look at step {longest['step']} beside a usual one (`stepscope steps`): {_IN_WORDS[grown]} has "
         f"{ratio_text(longest[f'{grown}_ns'] / longest['step_ns'])} of it. Sizes that change, "
         "checkpoints and logging, garbage collection and slow batches come and go like this.",
         query="stepscope steps SRC --json",
