@@ -98,7 +98,7 @@ ABOUT = {
         "priorities", "prof", "annotations", "short-kernels", "synchronizations",
         "gpu-summary", "api-summary", "gpu-trace",
     },
-    "time": {"steps", "device-time", "idle", "queue", "utilization", "counters"},
+    "time": {"steps", "device-time", "idle", "queue", "utilization", "counters", "device-metrics"},
     "recording": {"summary", "findings", "phases", "inline", "checks", "sources", "scaling"},
 }  # fmt: skip
 """What each question's answer is about, written down apart from the declarations."""

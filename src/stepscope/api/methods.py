@@ -404,8 +404,25 @@ class QuestionMethods(ABC):
         """
         return self.ask("annotations", by=by, all=all, **asked)
 
+    def device_metrics(
+        self,
+        *,
+        by: Literal["metric", "step", "time"] = "metric",
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """How busy were multiprocessors, tensor cores, memory and links in samples of the hardware?
+
+        Args:
+            by: `metric` for a row a metric, `step` for one a step, too, `time` for at most 100
+                pieces of time.
+
+        Columns: rank, span, device, step, start_ns, window_ns, metric, unit, samples, mean,
+        min, max.
+        """
+        return self.ask("device-metrics", by=by, **asked)
+
     def counters(self, **asked: Unpack[Asked]) -> Table:
-        """What did hardware counters measure of each kernel, and over time?
+        """What did each counter measure of each kernel, or over time, under its own name?
 
         Columns: name, pid, counter, samples, total, mean, min, max.
         """

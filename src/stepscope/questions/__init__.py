@@ -40,6 +40,7 @@ ALL = (
     "priorities",
     "prof",
     "annotations",
+    "device_metrics",
     "counters",
     "inline",
     "phases",

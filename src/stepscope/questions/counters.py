@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @question(
     "counters",
-    "What did hardware counters measure of each kernel, and over time?",
+    "What did each counter measure of each kernel, or over time, under its own name?",
     (
         Column("name", "text", "kernel that was measured, or track of a sampled counter"),
         Column("pid", "text", "of a sampled counter: index of its device, or process", shown=False),
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     about="time",
     fills=(
         "Record CUPTI metrics of kernels (experimental_config with profiler_metrics), or sampled "
-        "hardware counters, with Kineto."
+        "hardware counters, with Kineto; or with nvprof --metrics, or nsys profile --gpu-metrics-devices=all."
     ),
 )
 def counters(scope: Scope) -> pa.Table:
@@ -39,8 +39,9 @@ def counters(scope: Scope) -> pa.Table:
     measured while it ran alone, replayed as often as the counters needed: such a recording's times are
     not those of an ordinary run. Where one range covers the complete recording, that is the name.
 
-    Counters over time are `C` events of a trace: samples of the performance monitors (CUPTI PM
-    sampling), memory in use, or whatever a program writes. What a sum or a mean says depends on the
+    Counters over time are samples of the hardware (of Nsight Systems, or of CUPTI PM sampling),
+    memory in use, or whatever a program writes into `C` events; `device-metrics` has those of the
+    hardware whose meaning is known, over time and per step. What a sum or a mean says depends on the
     counter, so both are given. With `--step`, counters of kernels are those of the steps; samples
     belong to no step.
     """
