@@ -155,6 +155,28 @@ def listening(job: Job, _round: int) -> list[Timed]:
         return timed_steps(job, listener.iterate(job.loader()))
 
 
+def waiting_for_steps(job: Job, _round: int) -> list[Timed]:
+    """What starts and stops another profiler, in the steps that are not captured."""
+    from stepscope.floor.captured_steps import StepRange
+    from stepscope.record.capture.signals import NvtxRange
+    from stepscope.record.capture.steps import CapturedSteps
+
+    far = StepRange(1 << 40, 1 << 40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no step was captured
+        with CapturedSteps(far, NvtxRange()) as recording:
+            return timed_steps(job, recording.iterate(job.loader()))
+
+
+def nvtx_ranges(job: Job, _round: int) -> list[Timed]:
+    """Ranges of steps, phases, modules and operators, which no profiler takes."""
+    from stepscope.floor.captured_steps import StepRange
+    from stepscope.record.capture.steps import CapturedSteps
+
+    with CapturedSteps(StepRange(LEAD_IN - 2, 1 << 40), None, nvtx=True) as recording:
+        return timed_steps(job, recording.iterate(job.loader()))
+
+
 def torch_profiler(job: Job, _round: int) -> list[Timed]:
     """While it records; starting and stopping are outside the measured steps."""
     from torch.profiler import ProfilerActivity, profile
@@ -184,6 +206,8 @@ WAYS: dict[str, Callable[[Job, int], list[Timed]]] = {
     "phases": phases,
     "inline": inline_events,
     "on demand, waiting": listening,
+    "capture, waiting": waiting_for_steps,
+    "NVTX ranges": nvtx_ranges,
     "torch.profiler": torch_profiler,
 }
 

@@ -117,6 +117,7 @@ _COMMUNICATION_OP = re.compile(
 )
 ON_HOST = "^(?:gloo|mpi|ucc):"
 """Ranges of libraries whose collectives run on the host; calls of the others only enqueue a kernel."""
+_PHASE = re.compile(r"^phase: (input_wait|forward|loss|backward|optimizer)$")
 _COMPILED = re.compile(r"^## Call CompiledFxGraph \w+ ##$|^Torch-Compiled Region: ")
 _MODULE = re.compile(r"^nn\.Module: (.+)$")
 _ZERO_GRAD_PYTHON = re.compile(r"optimizer\.py\(\d+\): zero_grad$")
@@ -183,6 +184,12 @@ def module_name(name: str) -> str | None:
     """The module that a Python frame of this name calls: `nn.Module: Linear_3` → `Linear_3`."""
     found = _MODULE.match(name)
     return found.group(1) if found else None
+
+
+def phase_name(name: str) -> str | None:
+    """The phase of a step that a range of this name marks; a loss belongs to the forward, as the job times it."""
+    found = _PHASE.match(name)
+    return found and {"loss": "forward"}.get(found.group(1), found.group(1))
 
 
 def lies_in_file(name: str) -> bool:

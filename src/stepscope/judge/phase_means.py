@@ -114,7 +114,11 @@ class PhaseMeans:
 
 
 def phase_means(scope: Scope) -> PhaseMeans | None:
-    """The means of the asked ranks and steps; None where no job measured its phases."""
+    """The means of the asked ranks and steps; None where no job measured its phases.
+
+    Not those that ranges mark in the few steps of another tool's recording: its events say more, and
+    are judged.
+    """
     rows = scope.sql(
         f"""
         SELECT rank, phase, sum(steps)::BIGINT AS steps, {_MEANS},
@@ -122,7 +126,9 @@ def phase_means(scope: Scope) -> PhaseMeans | None:
             sum(checked_steps)::BIGINT AS checked_steps, sum(idle_steps)::BIGINT AS idle_steps,
             sum(first_batch_ns * first_batches) AS first_batches_ns,
             sum(first_batches)::BIGINT AS first_batches
-        FROM ({times_of(scope)}) WHERE steps > 0 GROUP BY rank, phase ORDER BY rank
+        FROM ({times_of(scope)})
+        ANTI JOIN (SELECT DISTINCT rank, span FROM step WHERE rule = 'ProfilerStep') USING (rank, span)
+        WHERE steps > 0 GROUP BY rank, phase ORDER BY rank
         """
     ).to_pylist()
     ranks: dict[int, dict[str, Row]] = {}

@@ -20,6 +20,7 @@ from stepscope.link.host import Host, nest_host
 from stepscope.link.launches import link_launches
 from stepscope.link.modules import find_modules, spread_modules
 from stepscope.link.overruns import clip_overruns
+from stepscope.link.phases import find_phases
 from stepscope.link.recursion import find_recursion
 from stepscope.link.stacks import find_stacks
 from stepscope.link.steps import find_steps, steps_of_events
@@ -110,6 +111,8 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
             events=not (tables.inline_timing.num_rows or tables.phase.num_rows),
         ),
     }
+    if not tables.phase.num_rows:
+        linked |= find_phases(host, steps)
     links = {
         "row": host.nesting.row,
         "parent_id": host.nesting.parent,

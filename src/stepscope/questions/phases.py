@@ -95,6 +95,10 @@ def phases(scope: Scope, by: str = "phase") -> pa.Table:
     same verdict first, so far as step times, phases and checks suffice for it. [The
     rules](../findings.md) have the thresholds.
 
+    Phases that ranges mark (`stepscope record --nvtx` under another profiler) are those of the captured
+    steps, on the host; a loss module belongs to forward. They have no verdict: `findings` judges the
+    events of such a recording.
+
     **The rank that the others wait for.** `over_fastest_ratio` compares ranks phase by phase, but an
     all-reduce inside backward makes all backwards equally long, whichever rank is late, even when it
     is late within its own. So a rank is named only where something tells: DDP's own timings of the

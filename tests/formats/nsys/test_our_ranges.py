@@ -24,7 +24,7 @@ def trace(tmp_path):
         mm = f"aten::mm, seq = {step}, sizes = [[8, 4], [4, 2]], {TYPES}"
         nsys.range(at + 60, at + 100, mm)
         nsys.launch(at + 70, step, "gemm", at + 75, at + 95)
-        nsys.range(at + 145, at + 155, "phase: loss", kind=START_END)
+        nsys.range(at + 141, at + 149, "phase: loss", kind=START_END)
         nsys.range(at + 150, at + 300, "phase: backward", kind=START_END)
         nsys.range(at + 160, at + 290, f"MmBackward0, seq = {step}", kind=START_END)
         nsys.range(at + 170, at + 200, f"aten::mm, sizes = [[4, 8], [8, 2]], {TYPES}")
@@ -106,3 +106,18 @@ def test_modules_without_the_model_are_known_by_their_paths(tmp_path):
     nsys.range(0, 50, "nn.Module: body.0 (Linear)").range(10, 20, "aten::relu")
     with stepscope.open(nsys.path, cache=False) as opened:
         assert _rows(opened.sql("SELECT path FROM module")) == [("body",), ("body.0",)]
+
+
+def test_phases_are_those_of_the_captured_steps_and_have_no_verdict(trace):
+    answer = trace.phases()
+    rows = {row["phase"]: (row["steps"], row["mean_ns"]) for row in answer.rows()}
+    assert rows == {
+        "step": (2, 500.0),
+        "input_wait": (2, 20.0),
+        "forward": (2, 108.0),  # 8 of them the loss
+        "backward": (2, 150.0),
+        "optimizer": (2, 90.0),
+        "residual": (2, 132.0),
+    }
+    assert all(row["verdict"] is None for row in answer.rows())
+    assert [row["step"] for row in trace.phases(by="step").rows()] == [100, 101]

@@ -141,7 +141,7 @@ def _mode_class() -> Any:
             self._push, self._pop = nvtx.push, nvtx.pop
             self._start, self._end = nvtx.start, nvtx.end
             self._guard = guard
-            self._texts: dict[Any, bytes] = {}
+            self._texts: dict[Any, tuple[bytes, bytes]] = {}
             self._here = threading.local()
             self._here.sequence = sequence_number()
 
@@ -162,22 +162,24 @@ def _mode_class() -> Any:
                     self._pop()
 
         def _begins(self, func: Any, args: Any, kwargs: Any) -> bool:
-            if func.namespace == "profiler":  # ranges of torch's profiler are no operators
+            name, described = self._text(func, args, kwargs)
+            if not name:
                 return False
+            here = self._here.__dict__
             node = current_node()
-            if node is not getattr(self._here, "node", None):
+            if node is not here.get("node"):
                 self.node_ended()
                 if node is not None:
-                    self._here.node = node
-                    self._here.range = self._start(_node_text(node))
+                    here["node"] = node
+                    here["range"] = self._start(_node_text(node))
             # Autograd numbers a node as it makes it, before it calls the operator: numbers that have
             # gone by since the last operator are of this one's node, and of views beside it.
             number = sequence_number()
-            made = number > getattr(self._here, "sequence", number)
-            self._here.sequence = number
-            text = self._text(func, args, kwargs)
-            name = func._schema.name.encode("ascii", "replace")
-            self._push(b"%b, seq = %d%b" % (name, number - 1, text) if made else name + text)
+            made = number > here.get("sequence", number)
+            here["sequence"] = number
+            self._push(
+                b"%b, seq = %d%b" % (name, number - 1, described) if made else name + described
+            )
             return True
 
         def node_ended(self) -> None:
@@ -187,18 +189,24 @@ def _mode_class() -> Any:
             if opened is not None:
                 self._end(opened)
 
-        def _text(self, func: Any, args: Any, kwargs: Any) -> bytes:
+        def _text(self, func: Any, args: Any, kwargs: Any) -> tuple[bytes, bytes]:
             # A step repeats: its few distinct calls are described once.
             try:
                 key = (func, *map(_key, args), *((name, _key(kwargs[name])) for name in kwargs))
                 text = self._texts.get(key)
             except TypeError:  # something that has no hash
-                return describe(func, args, kwargs)
+                return _name(func), describe(func, args, kwargs)
             if text is None:
-                text = self._texts[key] = describe(func, args, kwargs)
+                text = self._texts[key] = _name(func), describe(func, args, kwargs)
             return text
 
     return Operators
+
+
+def _name(func: Any) -> bytes:
+    """Empty for what is no operator: the ranges of torch's own profiler."""
+    name: str = func._schema.name
+    return b"" if name.startswith("profiler::") else name.encode("ascii", "replace")
 
 
 def _node_text(node: Any) -> bytes:
