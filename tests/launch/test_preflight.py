@@ -60,16 +60,20 @@ def test_a_node_that_lets_nobody_sample_is_a_failure(node, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scope", "by_users", "by_root"), [(0, 0, 0), (1, 0, 0), (2, 1, 0), (3, 1, 1)]
+    ("need", "severity", "allowed_to_users", "allowed_to_root"),
+    [("ptrace", "failure", 1, 2), ("ptrace-any", "warning", 0, 2)],
 )
-def test_processes_that_nobody_may_look_into_are_a_failure(
-    node, tmp_path, scope: int, by_users: int, by_root: int
+def test_processes_that_may_not_be_looked_into_are_named(
+    node, tmp_path, need: str, severity: str, allowed_to_users: int, allowed_to_root: int
 ) -> None:
-    users = node({"sys/kernel/yama/ptrace_scope": f"{scope}\n"})
-    words = f"(kernel.yama.ptrace_scope is {scope})"
-    assert [words in line for line in said(users, tmp_path)] == [True] * by_users
-    root = Node(users.environment, users.proc, is_root=True)
-    assert [words in line for line in said(root, tmp_path)] == [True] * by_root
+    tool = Tool("tool", "records", "around", needs=frozenset({need}))
+    for scope in range(4):
+        users = node({"sys/kernel/yama/ptrace_scope": f"{scope}\n"})
+        root = Node(users.environment, users.proc, is_root=True)
+        for one, allowed in ((users, allowed_to_users), (root, allowed_to_root)):
+            found = said(one, tmp_path, tool=tool)
+            assert [line.partition(":")[0] for line in found] == [severity] * (scope > allowed)
+            assert all(f"kernel.yama.ptrace_scope is {scope}" in line for line in found)
 
 
 def test_the_lock_that_another_user_of_ncu_has_left_is_a_failure(

@@ -26,7 +26,6 @@ SPACE_WANTED = 1 << 30
 _VERSION = re.compile(r"\b(\d+)\.(\d+)(?:\.(\d+))?")
 _LONGEST_ANSWER_S = 60
 _PARANOID_SAMPLING = 2
-_PTRACE_BELOW, _PTRACE_BY_ADMINISTRATORS = 1, 2
 _LONGEST_SCRIPT = 1 << 20
 
 Severity = Literal["note", "warning", "failure"]
@@ -200,16 +199,31 @@ def _perf_events(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
         )
 
 
-def _ptrace(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
+def _ptrace_scope(node: Node) -> int:
+    """How far processes may look into others: 0 into all of their user's, 1 into those below, 2 as administrators."""
     try:
-        scope = int((node.proc / "sys/kernel/yama/ptrace_scope").read_text(encoding="ascii"))
+        return int((node.proc / "sys/kernel/yama/ptrace_scope").read_text(encoding="ascii"))
     except (OSError, ValueError):
-        return
-    if scope > (_PTRACE_BY_ADMINISTRATORS if node.is_root else _PTRACE_BELOW):
+        return 0
+
+
+def _ptrace(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
+    if (scope := _ptrace_scope(node)) > (2 if node.is_root else 1):
         yield Problem(
             "failure",
             f"this node lets no process look into those that it starts (kernel.yama.ptrace_scope is {scope})",
             "ask for `sysctl kernel.yama.ptrace_scope=1`, or use perf",
+        )
+
+
+def _ptrace_any(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
+    """VTune's own words: "To enable profiling, please set /proc/sys/kernel/yama/ptrace_scope to 0."."""
+    if (scope := _ptrace_scope(node)) > (2 if node.is_root else 0):
+        yield Problem(
+            "warning",
+            f"this node lets no process look into just any other (kernel.yama.ptrace_scope is {scope}), which sampling "
+            "and tracing in user mode need",
+            "ask for `sysctl kernel.yama.ptrace_scope=0`, or sample hardware events: `-- -knob sampling-mode=hw --`",
         )
 
 
@@ -268,6 +282,7 @@ _NEEDS: dict[Need, Callable[[Node, tuple[str, ...]], Iterator[Problem]]] = {
     "temporary-space": _temporary_space,
     "one-cupti": _one_cupti,
     "ptrace": _ptrace,
+    "ptrace-any": _ptrace_any,
     "ncu-lock": _ncu_lock,
 }
 

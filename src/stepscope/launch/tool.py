@@ -25,7 +25,15 @@ Capture = Literal["cuda-profiler", "nvtx", "itt", "roctx"]
 
 Way = Literal["around", "inside", "record"]
 
-Need = Literal["gpu-counters", "perf-events", "temporary-space", "one-cupti", "ptrace", "ncu-lock"]
+Need = Literal[
+    "gpu-counters",
+    "perf-events",
+    "temporary-space",
+    "one-cupti",
+    "ptrace",
+    "ptrace-any",
+    "ncu-lock",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ VTUNE = Tool(
     captures=("itt",),
     # Nothing says that the command goes on when its -duration is over.
     delays=("--delay",),
-    needs=frozenset({"temporary-space"}),
+    needs=frozenset({"temporary-space", "ptrace-any"}),
     oldest=(2019,),
     finalize=_finalize,
 )
