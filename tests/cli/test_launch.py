@@ -48,7 +48,7 @@ def test_options_of_the_tool_stand_between_two_dashes(run, tmp_path: Path) -> No
     [
         (("--tool", "nsys"), "no command was given"),
         (("--tool", "nsys", "--", "-t", "cuda"), "-t stands where the command does"),
-        (("--tool", "nsys", "--steps", "4-3", "--", "a"), "'4-3' is no step and no range"),
+        (("--tool", "nsys", "--steps", "4-3", "--", "a"), 'steps "4-3" cannot be read'),
         (("--tool", "nsys", "--ranks", "x", "--", "a"), 'ranks "x" cannot be read'),
         (("--tool", "nsys", "--set", "full", "--", "a"), "nsys has no --set"),
     ],

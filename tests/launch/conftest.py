@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from stepscope.cli.main import main
 from stepscope.floor.ranks import RANK_VARIABLES
 
 LAUNCHERS = (
@@ -73,3 +75,15 @@ def launch(stand_ins: Path, tmp_path: Path) -> Callable[..., Any]:
             process.communicate()
 
     return start
+
+
+@pytest.fixture
+def run_launch(capsys: pytest.CaptureFixture[str]) -> Callable[..., SimpleNamespace]:
+    """Runs `stepscope launch --tool nsys` in this process, for what runs no command."""
+
+    def run(*words: str) -> SimpleNamespace:
+        code = main(["launch", "--tool", "nsys", *words, "--", "true"])
+        out, err = capsys.readouterr()
+        return SimpleNamespace(code=code, out=out, err=err)
+
+    return run

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.floor.captured_steps import StepRange
 from stepscope.floor.errors import UsageError
 from stepscope.launch.line import tool_line
 from stepscope.launch.tool import Request
@@ -17,7 +18,9 @@ STEM = Path("/runs/rank3.node07")
 
 def typed(name: str, **asked) -> str:
     tool = TOOLS[name]
-    return tool_line(tool, name, Request(STEM, **asked), ("./app", "-x")).typed()
+    return tool_line(
+        tool, name, Request(STEM, steps=StepRange(3, 4), **asked), ("./app", "-x")
+    ).typed()
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.floor.captured_steps import StepRange
 from stepscope.floor.errors import UsageError
 from stepscope.launch.line import capture_of, recorded_command, script_line, tool_line
 from stepscope.launch.tool import Request, Written
 from stepscope.launch.tools import TOOLS
 
 STEM = Path("/runs/rank3.node07")
+STEPS = StepRange(3, 4)
 
 
 def typed(name: str, command: str = "./app", **asked) -> str:
-    tool, request = TOOLS[name], Request(STEM, **asked)
+    """The line; signals of steps come from `stepscope record`, which runs the command."""
+    tool, request = TOOLS[name], Request(STEM, **{"steps": STEPS, **asked})
     return tool_line(tool, name, request, command.split()).typed()
 
 
@@ -91,21 +94,30 @@ def recorded(name: str, *command: str, **asked) -> list[str]:
 
 
 def test_steps_that_matter_run_the_script_under_record() -> None:
-    assert recorded("nsys", "-u", "-X", "dev", "train.py", "--lr=1", steps=(3, 4), capture="nvtx", nvtx=True) == [
+    assert recorded("nsys", "-u", "-X", "dev", "train.py", "--lr=1", steps=StepRange(3, 4), capture="nvtx", nvtx=True) == [
         *("-u", "-X", "dev", "-m", "stepscope", "record", "--capture", "nvtx", "--steps", "3-4", "--nvtx"),
         *("--", "train.py", "--lr=1"),
     ]  # fmt: skip
 
 
+def test_a_program_that_marks_its_steps_is_told_the_signal() -> None:
+    line = typed("nsys", capture="cuda-profiler", steps=None)
+    assert line.startswith("env STEPSCOPE_CAPTURE=cuda-profiler nsys profile ")
+    assert "--capture-range=cudaProfilerApi" in line
+    assert recorded("nsys", "train.py", capture="nvtx") == ["train.py"]
+
+
 def test_a_module_runs_under_record_too() -> None:
-    assert recorded("torch", "-m", "package.train", steps=(10, 12)) == [
+    assert recorded("torch", "-m", "package.train", steps=StepRange(10, 12)) == [
         *("-m", "stepscope", "record", "--wait=9", "--warmup=1", "--active=3", "--out", "/runs"),
         *("--", "-m", "package.train"),
     ]
 
 
 def test_the_first_step_has_none_before_it() -> None:
-    assert "--wait=0 --warmup=0 --active=1" in " ".join(recorded("torch", "a.py", steps=(0, 0)))
+    assert "--wait=0 --warmup=0 --active=1" in " ".join(
+        recorded("torch", "a.py", steps=StepRange(0, 0))
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +141,7 @@ def test_without_a_driver_steps_are_marked_by_nvtx() -> None:
     assert capture_of(TOOLS["nsys"], "cuda-profiler", has_nvidia=False) == "cuda-profiler"
     with pytest.raises(UsageError, match="is not started and stopped by nvtx"):
         capture_of(TOOLS["nvprof"], "nvtx", has_nvidia=True)
-    with pytest.raises(UsageError, match="cannot be started and stopped by a script"):
+    with pytest.raises(UsageError, match="cannot be started and stopped by a command"):
         capture_of(TOOLS["onednn"], None, has_nvidia=True)
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import click
 
 from stepscope.cli.choices import recorded_ranks_option, typed_sources
 from stepscope.cli.say import put, say
 from stepscope.cli.typed_name import typed_name
+from stepscope.floor.captured_steps import SIGNALS, StepRange, parse_steps
 from stepscope.floor.chosen_ranks import may_be_chosen
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.ranks import process_from
@@ -30,29 +29,16 @@ from stepscope.launch.run import (
     launch,
 )
 from stepscope.launch.supervise import end_as
-from stepscope.launch.tool import Capture
 from stepscope.launch.tools import TOOLS
 
 ERRORS = {
     "no-command": "There is nothing to run: the command stands last, behind `--`.",
 }
 
-_STEPS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
-
-def read_steps(
-    ctx: click.Context, param: click.Parameter, text: str | None
-) -> tuple[int, int] | None:
-    """The first and last step of `100-102`; None where none were given."""
-    if text is None:
-        return None
-    found = _STEPS.fullmatch(text.strip())
-    first = last = int(found[1]) if found else -1
-    if found and found[2]:
-        last = int(found[2])
-    if found is None or last < first:
-        raise click.BadParameter(f"{text!r} is no step and no range of steps: 100-102", ctx, param)
-    return first, last
+def _steps(_ctx: click.Context, _param: click.Parameter, text: str | None) -> StepRange | None:
+    """The steps of `100-102`; None where none were given."""
+    return None if text is None else parse_steps(text)
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[str, ...]:
@@ -100,13 +86,13 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
 @click.option(
     "--steps",
     metavar="A-B",
-    callback=read_steps,
+    callback=_steps,
     help="Record only these steps of a Python script.",
 )
 @click.option(
     "--capture",
-    type=click.Choice(get_args(Capture)),
-    help="How the script starts and stops the tool (default: what the tool knows best).",
+    type=click.Choice(["auto", *SIGNALS]),
+    help="The signal by which --steps, or stepscope.capture() in COMMAND, starts and stops the profiler.",
 )
 @click.option("--nvtx", is_flag=True, help="Mark steps, modules and operators as NVTX ranges.")
 @click.option(
@@ -153,8 +139,8 @@ def command(
     metrics: tuple[str, ...],
     earlier: str | None,
     top: int,
-    steps: tuple[int, int] | None,
-    capture: Capture | None,
+    steps: StepRange | None,
+    capture: str | None,
     nvtx: bool,
     delay: float | None,
     duration: float | None,

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stepscope.floor.captured_steps import SIGNAL_VARIABLE
 from stepscope.floor.errors import UsageError
-from stepscope.launch.tool import Capture, Request, Tool
+from stepscope.launch.tool import Request, Tool
 
 ERRORS = {
     "no-script-here": (
@@ -122,22 +123,15 @@ def recorded_command(
         return script_line(
             command, [*tool.arguments(request), "--out", str(folder), *request.options]
         )
-    if request.capture is None and not request.nvtx:
-        return list(command)
-    return script_line(command, capture_options(request))
+    options = ["--nvtx"] if request.nvtx else []
+    if request.capture is not None and request.steps is not None:
+        steps = f"{request.steps.first}-{request.steps.last}"
+        options = ["--capture", request.capture, "--steps", steps, *options]
+    return script_line(command, options) if options else list(command)
 
 
-def capture_options(request: Request) -> list[str]:
-    """The options of `stepscope record` that start and stop the tool around the steps of a request."""
-    options = ["--capture", request.capture] if request.capture is not None else []
-    if request.steps is not None:
-        first, last = request.steps
-        options += ["--steps", str(first) if first == last else f"{first}-{last}"]
-    return [*options, *(["--nvtx"] if request.nvtx else [])]
-
-
-def capture_of(tool: Tool, asked: Capture | None, *, has_nvidia: bool) -> Capture:
-    """How a script is to start and stop the tool: as asked, else by the best way that works here.
+def capture_of(tool: Tool, asked: str | None, *, has_nvidia: bool) -> str:
+    """How a command is to start and stop the tool: as asked, else by the best way that works here.
 
     cudaProfilerStart needs a driver; an NVTX range does not.
 
@@ -145,7 +139,9 @@ def capture_of(tool: Tool, asked: Capture | None, *, has_nvidia: bool) -> Captur
         UsageError: the tool cannot be started and stopped so.
     """
     if not tool.captures:
-        raise tool.refusal("cannot be started and stopped by a script", "leave --steps out")
+        raise tool.refusal(
+            "cannot be started and stopped by a command", "leave --steps and --capture out"
+        )
     if asked is None:
         without = [way for way in tool.captures if way != "cuda-profiler" or has_nvidia]
         return (without or list(tool.captures))[0]
@@ -163,6 +159,8 @@ def tool_line(tool: Tool, executable: str, request: Request, command: Sequence[s
     """
     tool.check(request)
     environment = tool.environment(request)
+    if request.capture is not None and request.steps is None:
+        environment = {**environment, SIGNAL_VARIABLE: request.capture}
     if tool.way in ("inside", "record"):
         return Line(tuple(command), environment)
     return Line((executable, *tool.arguments(request), *command), environment)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from stepscope.floor.captured_steps import StepRange
 from stepscope.floor.chosen_ranks import chosen, may_be_chosen
 from stepscope.floor.errors import StepScopeError
 from stepscope.floor.ranks import Process, process_from
@@ -27,7 +28,7 @@ from stepscope.launch.preflight import (
     version_of,
 )
 from stepscope.launch.supervise import Supervisor
-from stepscope.launch.tool import Capture, Request, Tool
+from stepscope.launch.tool import Request, Tool
 
 LONGEST_END_S = 600.0
 """That a tool may take to write its files after the command has ended."""
@@ -41,7 +42,8 @@ class Asked:
         ranks: which processes are profiled; None for all.
         folder: where the output goes.
         command: what the user runs.
-        capture: how a script starts and stops the tool; None: as the tool has it.
+        capture: by which signal the command starts and stops the tool, `auto` for the best; None: by none, or
+            with `steps` by the best.
         longest_end_s: how long the tool may take to write its files after the command has ended.
         others: as in `Request`.
     """
@@ -50,8 +52,8 @@ class Asked:
     command: tuple[str, ...]
     folder: Path
     ranks: str | None = None
-    steps: tuple[int, int] | None = None
-    capture: Capture | None = None
+    steps: StepRange | None = None
+    capture: str | None = None
     delay_s: float | None = None
     duration_s: float | None = None
     wanted: str | None = None
@@ -64,8 +66,9 @@ class Asked:
     def request(self, stem: Path, version: tuple[int, ...] = ()) -> Request:
         """What this asks of the tool in one process."""
         capture = None
-        if self.steps is not None and self.tool.way != "record":
-            capture = capture_of(self.tool, self.capture, has_nvidia=this_node().has_nvidia)
+        if self.tool.way != "record" and (self.steps or self.capture):
+            asked = None if self.capture == "auto" else self.capture
+            capture = capture_of(self.tool, asked, has_nvidia=this_node().has_nvidia)
         return Request(
             stem=stem,
             version=version,

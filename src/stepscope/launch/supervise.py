@@ -220,8 +220,8 @@ class Supervisor:
             self._told_to_end = what
         if not self._command:
             self._early.append(what)
-        # From a terminal it reaches the command too, if that is in our group.
-        elif not (started.is_typed(one) and _group(self._command) == os.getpgrp()):
+        # What is typed reaches the command too, in our group or through the tool that moved it to another.
+        elif not started.is_typed(one):
             self._pass_on(what)
 
     def _pass_on(self, what: signal.Signals) -> None:
@@ -281,13 +281,6 @@ def _how(status: int) -> str:
 def _passed_on(status: int) -> tuple[int, ...]:
     """The statuses of a tool that ends as the command did, whose parent gives a signal as a shell does."""
     return (status, (128 + os.WTERMSIG(status)) << 8) if os.WIFSIGNALED(status) else (status,)
-
-
-def _group(pid: int) -> int:
-    try:
-        return os.getpgid(pid)
-    except OSError:
-        return -1
 
 
 def _group_of_its_own() -> dict[str, int]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from stepscope.floor.captured_steps import StepRange
 from stepscope.floor.errors import UsageError
 
 ERRORS = {
@@ -19,9 +20,6 @@ ERRORS = {
         "itself stand between two `--`: `stepscope launch --tool nsys -- --cuda-memory-usage=true -- python train.py`."
     ),
 }
-
-Capture = Literal["cuda-profiler", "nvtx", "itt", "roctx"]
-"""How a running script starts and stops a tool."""
 
 Way = Literal["around", "inside", "record"]
 
@@ -45,8 +43,8 @@ class Request:
             writes is the stem and something after it.
         version: of the tool that was found, as (2022, 4, 2); empty where it is not known, and then taken for a
             new one.
-        steps: the first and the last step that matter; None: all.
-        capture: how the script itself starts and stops the tool around these steps; None: it does not.
+        steps: those that matter; None: all, or those that the command marks itself.
+        capture: how the command starts and stops the tool, one of `SIGNALS`; None: it does not.
         delay_s, duration_s: when to start after the command, and for how long, in seconds; None: not limited.
         wanted: the value of `--set`; None: what the tool does by itself.
         options: given on, to the tool itself.
@@ -57,8 +55,8 @@ class Request:
 
     stem: Path
     version: tuple[int, ...] = ()
-    steps: tuple[int, int] | None = None
-    capture: Capture | None = None
+    steps: StepRange | None = None
+    capture: str | None = None
     delay_s: float | None = None
     duration_s: float | None = None
     wanted: str | None = None
@@ -138,7 +136,7 @@ class Tool:
         environment: variables that are set for it and the command.
         written: what it writes.
         sets: what `--set` takes, a word in capitals for any text; empty where it takes none.
-        captures: how a script can start and stop it, the best first; empty where it cannot.
+        captures: the signals by which a command can start and stop it, the best first; empty where it cannot.
         delays: which of `--delay` and `--duration` it knows.
         needs: what has to be allowed or there, for the preflight.
         version_arguments: print its version, which the first number with a dot in the output is.
@@ -160,7 +158,7 @@ class Tool:
     environment: Callable[[Request], dict[str, str]] = lambda _: {}
     written: tuple[Written, ...] = ()
     sets: tuple[str, ...] = ()
-    captures: tuple[Capture, ...] = ()
+    captures: tuple[str, ...] = ()
     delays: tuple[Literal["--delay", "--duration"], ...] = ()
     needs: frozenset[Need] = field(default_factory=frozenset)
     version_arguments: tuple[str, ...] = ("--version",)

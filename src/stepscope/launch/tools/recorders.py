@@ -8,7 +8,7 @@ from stepscope.launch.tool import Request, Tool
 def _torch(request: Request) -> list[str]:
     if request.steps is None:
         return []
-    first, last = request.steps
+    first, last = request.steps.first, request.steps.last
     warmup = min(first, 1)
     schedule = {"wait": first - warmup, "warmup": warmup, "active": last - first + 1}
     return [f"--{name}={steps}" for name, steps in schedule.items()]

@@ -1,0 +1,172 @@
+"""Real profilers under real launchers, two ranks; what they write is read back."""
+
+from __future__ import annotations
+
+import ctypes.util
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.launch.conftest import bare_environment
+
+import stepscope
+
+LAUNCH = (sys.executable, "-m", "stepscope", "launch")
+NVTX = """
+import ctypes, sys
+if sys.argv[1] != "None":
+    library = ctypes.CDLL(sys.argv[1])
+    library.nvtxRangePushA(b"work")
+    library.nvtxRangePop()
+print("done")
+"""
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def nvtx_library() -> str | None:
+    """NVIDIA's library for NVTX ranges, where it is installed: of its Python package, or of CUDA."""
+    found = importlib.util.find_spec("nvidia")
+    folders = [] if found is None else list(found.submodule_search_locations or ())
+    paths = [path for folder in folders for path in Path(folder).glob("nvtx/lib/libnvToolsExt.so*")]
+    return str(paths[0]) if paths else ctypes.util.find_library("nvToolsExt")
+
+
+APP = (sys.executable, "-c", NVTX, str(nvtx_library()))
+
+
+def needed(name: str) -> None:
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+
+
+def ran(words: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = bare_environment() | AS_ROOT | variables
+    return subprocess.run(
+        words, env=environment, capture_output=True, text=True, timeout=90, check=False
+    )
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> Iterator[str]:
+    """The configuration of a Slurm of one node that runs here."""
+    for name in ("slurmctld", "slurmd", "srun"):
+        needed(name)
+    if os.geteuid():
+        pytest.skip("slurmd starts tasks as root")
+    node, ports = socket.gethostname(), []
+    for _ in range(2):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            ports.append(free.getsockname()[1])
+    for name in ("state", "spool"):
+        (tmp_path / name).mkdir()
+    file = tmp_path / "slurm.conf"
+    file.write_text(
+        f"ClusterName=one\nSlurmctldHost={node}(127.0.0.1)\nSlurmctldPort={ports[0]}\nSlurmdPort={ports[1]}\n"
+        "AuthType=auth/none\nCredType=cred/none\nSlurmUser=root\nMpiDefault=none\nReturnToService=2\n"
+        f"StateSaveLocation={tmp_path}/state\nSlurmdSpoolDir={tmp_path}/spool\n"
+        f"SlurmctldPidFile={tmp_path}/ctld.pid\nSlurmdPidFile={tmp_path}/d.pid\n"
+        f"SlurmctldLogFile={tmp_path}/ctld.log\nSlurmdLogFile={tmp_path}/d.log\n"
+        "ProctrackType=proctrack/pgid\nTaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/none\n"
+        "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\n"
+        f"NodeName={node} NodeAddr=127.0.0.1 CPUs=2\nPartitionName=all Nodes=ALL Default=YES State=UP\n"
+    )
+    for daemon in ("slurmctld", "slurmd"):
+        subprocess.run([daemon, "-f", str(file)], check=True, timeout=20)
+    yield str(file)
+    for name in ("d.pid", "ctld.pid"):
+        os.kill(int((tmp_path / name).read_text()), signal.SIGTERM)
+
+
+def assert_both_ranks_are_read_back(folder: Path) -> None:
+    """Both reports are there; without a range in them there is nothing to read."""
+    assert [path.name[:6] for path in sorted(folder.iterdir())] == ["rank0.", "rank1."]
+    if nvtx_library() is None:
+        pytest.skip("without NVIDIA's library for NVTX ranges the reports are empty")
+    with stepscope.open(folder, cache=False) as trace:
+        columns = ["rank", "rank_rule", "tool"]
+        assert trace.sources(columns=columns).to_csv().splitlines()[1:] == [
+            "0,file name,Nsight Systems",
+            "1,file name,Nsight Systems",
+        ]
+
+
+def test_two_ranks_of_mpiexec(tmp_path: Path) -> None:
+    needed("nsys")
+    needed("mpiexec")
+    words = ["mpiexec", "-n", "2", *LAUNCH, "--tool", "nsys", "-o", str(tmp_path / "out")]
+    done = ran([*words, "--", *APP])
+    assert (done.returncode, done.stdout.count("done")) == (0, 2), done.stderr
+    assert_both_ranks_are_read_back(tmp_path / "out")
+
+
+def test_two_ranks_of_srun(slurm: str, tmp_path: Path) -> None:
+    needed("nsys")
+    out = tmp_path / "out"
+    words = ["srun", "-n", "2", "--overcommit", *LAUNCH, "--tool", "nsys", "-o", str(out)]
+    done = ran([*words, "--", *APP], SLURM_CONF=slurm)
+    assert (done.returncode, done.stdout.count("done")) == (0, 2), done.stderr
+    assert_both_ranks_are_read_back(out)
+
+
+@pytest.mark.torch
+def test_one_of_two_ranks_of_torchrun(tmp_path: Path) -> None:
+    needed("nsys")
+    start = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--no-python"]
+    words = ["--tool", "nsys", "--ranks", "1", "-o", str(tmp_path / "out"), "--", *APP]
+    done = ran([*start, *LAUNCH, *words])
+    assert (done.returncode, done.stdout.count("done")) == (0, 2), done.stderr
+    (report,) = (tmp_path / "out").iterdir()
+    assert report.name.startswith("rank1.")
+
+
+@pytest.mark.parametrize("tool", ["ncu", "nvprof"])
+def test_the_exit_code_is_the_commands_whatever_the_tools_is(tool: str, tmp_path: Path) -> None:
+    needed(tool)
+    words = [*LAUNCH, "--tool", tool, "-o", str(tmp_path / "out"), "--", "sh", "-c", "exit 5"]
+    done = ran(words)
+    assert done.returncode == 5
+    if not Path("/proc/driver/nvidia").exists():
+        assert f"stepscope launch: rank 0: {tool} wrote no rank0." in done.stderr
+
+
+@pytest.mark.parametrize("what", [signal.SIGTERM, signal.SIGKILL])
+def test_nsys_that_is_told_to_end_or_killed_leaves_the_command_running(
+    what, tmp_path: Path
+) -> None:
+    needed("nsys")
+    script = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(7))\n"
+        "print(os.getpid(), flush=True)\n"
+        "while True: signal.pause()\n"
+    )
+    words = [*LAUNCH, "--tool", "nsys", "--wait", "20", "-o", str(tmp_path / "out")]
+    with subprocess.Popen(
+        [*words, "--", sys.executable, "-c", script],
+        env=bare_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        command = int(next(line for line in process.stdout if line.strip().isdecimal()))
+        listed = subprocess.run(
+            ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+        )
+        rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
+        (nsys,) = (
+            int(pid)
+            for pid, parent, args in rows
+            if int(parent) == process.pid and " profile " in args
+        )
+        os.kill(nsys, what)
+        os.kill(command, signal.SIGUSR1)
+        _, warnings = process.communicate(timeout=60)
+    assert process.returncode == 7, warnings
