@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import stepscope
 from stepscope.floor.captured_steps import StepRange
 from stepscope.floor.errors import UsageError
 from stepscope.launch.line import capture_of, recorded_command, script_line, tool_line
@@ -109,15 +110,37 @@ def test_a_program_that_marks_its_steps_is_told_the_signal() -> None:
 
 def test_a_module_runs_under_record_too() -> None:
     assert recorded("torch", "-m", "package.train", steps=StepRange(10, 12)) == [
-        *("-m", "stepscope", "record", "--wait=9", "--warmup=1", "--active=3", "--out", "/runs"),
+        *("-m", "stepscope", "record", "--wait=8", "--warmup=1", "--active=3", "--out", "/runs"),
         *("--", "-m", "package.train"),
     ]
 
 
-def test_the_first_step_has_none_before_it() -> None:
-    assert "--wait=0 --warmup=0 --active=1" in " ".join(
-        recorded("torch", "a.py", steps=StepRange(0, 0))
+def test_a_trace_starts_when_the_loop_was_found() -> None:
+    assert "--wait=1 --warmup=0 --active=1 " in " ".join(
+        recorded("torch", "a.py", steps=StepRange(2, 2))
     )
+    assert "--wait=1 --warmup=1 --active=2 " in " ".join(
+        recorded("torch", "a.py", steps=StepRange(3, 4))
+    )
+    with pytest.raises(UsageError, match="torch records from step 2 on"):
+        recorded("torch", "a.py", steps=StepRange(1, 2))
+
+
+@pytest.mark.torch
+def test_the_steps_of_a_trace_are_those_that_were_asked(launch, tmp_path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n"
+        "model = torch.nn.Linear(2, 2)\n"
+        "optimizer = torch.optim.SGD(model.parameters())\n"
+        "for _ in range(8):\n"
+        "    model(torch.rand(2, 2)).sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    with launch("--steps", "3-4", "--", sys.executable, str(script), tool="torch") as process:
+        process.communicate(timeout=60)
+    with stepscope.open(tmp_path / "out", cache=False) as trace:
+        assert trace.steps(columns=["step"]).to_csv() == "step\n3\n4\n"
 
 
 @pytest.mark.parametrize(

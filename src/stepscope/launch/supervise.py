@@ -162,8 +162,9 @@ class Supervisor:
                 self._say(
                     f"{_how(self._tool_status)} while the command runs, which goes on unprofiled"
                 )
-            if self._tool_status is not None and processes.process(self._command) is None:
-                # Nobody of ours is told how it ended, if its starter was killed and another has adopted it.
+            if not any(map(processes.process, (self._starter, self._command))):
+                # The starter writes it down before it ends; if it was killed, who adopted the command knows.
+                self._reap()
                 self._look()
                 return
             self._wait(time.monotonic() + _LOOK_AGAIN_S if self._tool_status is not None else None)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from stepscope.launch.tool import Request, Tool
 
+_FIRST = 2
+"""The first step that can be recorded: the one before finds the loop, and that before it starts the script."""
+
 
 def _torch(request: Request) -> list[str]:
     if request.steps is None:
         return []
     first, last = request.steps.first, request.steps.last
-    warmup = min(first, 1)
-    schedule = {"wait": first - warmup, "warmup": warmup, "active": last - first + 1}
+    if first < _FIRST:
+        raise TORCH.refusal(
+            f"records from step {_FIRST} on", "a script's loop is found in the steps before"
+        )
+    warmup = min(first - _FIRST, 1)
+    # The step that contains the start of the script comes before those that `--wait` counts.
+    schedule = {"wait": first - warmup - 1, "warmup": warmup, "active": last - first + 1}
     return [f"--{name}={steps}" for name, steps in schedule.items()]
 
 
