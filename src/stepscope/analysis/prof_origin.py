@@ -15,6 +15,7 @@ import numpy as np
 from stepscope.analysis.operator_calls import Codes, coded, distinct_rows
 from stepscope.analysis.recording import Array
 from stepscope.answers.scope import Scope
+from stepscope.formats.nesting import Forest
 from stepscope.link.columns import places
 
 NOTHING = -1
@@ -133,7 +134,7 @@ class _Above:
         self.sequence, self.outer_sequence = own_sequence.copy(), own_sequence.copy()
         self.stack, self.ranges = own_stack.copy(), nothing
         paths = Codes()
-        for rows in _levels(parent):
+        for rows in Forest.of(parent).layers():
             up = parent[rows]
             within = up >= 0
             if within.any():
@@ -150,20 +151,6 @@ class _Above:
                 pairs, which = distinct_rows(self.ranges[named], name[named])
                 self.ranges[named] = paths.all(pairs)[which]
         self.paths = _spelled(list(paths.of), self.names)
-
-
-def _levels(parent: Array) -> list[Array]:
-    """Rows by depth, outermost first."""
-    order = np.argsort(parent, kind="stable")
-    first = np.searchsorted(parent[order], np.arange(len(parent) + 1))
-    level = np.flatnonzero(parent < 0)
-    levels = []
-    while level.size:
-        levels.append(level)
-        count = first[level + 1] - first[level]
-        offset = np.repeat(first[level] - (np.cumsum(count) - count), count)
-        level = order[offset + np.arange(len(offset))]
-    return levels
 
 
 def _outermost(values: Array, rows: Array, up: Array) -> None:

@@ -19,9 +19,9 @@ from stepscope.answers.part import Part, matching, window_text
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import did_you_mean
 from stepscope.floor.units import time_text
-from stepscope.formats.nesting import climb
+from stepscope.formats.nesting import Forest, climb, levels
 from stepscope.link.columns import places
-from stepscope.link.modules import levels
+from stepscope.link.device_time import DeviceTime, summed_up
 from stepscope.link.recursion import inside_alike
 from stepscope.schema.tables import TABLES
 
@@ -335,7 +335,7 @@ class _OfRank:
         if under is not None and under.is_module:
             inside, work_inside = (under.of_module(rank, events) for events in (host, work))
         elif under is not None:
-            inside = _handed_down(inside, self._above)
+            inside = Forest.of(self._above).inherit(inside.copy(), missing=False)
             work_inside = np.where(self._origin >= 0, inside[self._origin], False)
         if part.window is not None:
             inside = inside & _overlaps(host, part.window)
@@ -361,7 +361,8 @@ class _OfRank:
             own["self_ns"] = self._self_times(start, end, cut)[rows]
         total, self_time = host["device_ns"], host["device_self_ns"]
         if self.part.window is not None:
-            total, self_time = self._device_times(self.part.window)
+            time = self._device_times(self.part.window)
+            total, self_time = time.total, time.own
         return {
             "rank": np.full(len(rows), self.rank, np.int32),
             **own,
@@ -404,55 +405,24 @@ class _OfRank:
             self_ns[parent] -= int(np.maximum(ends - np.maximum(begins, reached), 0).sum())
         return self_ns
 
-    def _device_times(self, window: tuple[int, int]) -> tuple[Array, Array]:
-        """Durations of the device work within a window that each host event launched: in it or below it,
-        and in no operator or range below it. Work that was launched before the window counts for the
-        events around its launch that reach into it.
+    def _device_times(self, window: tuple[int, int]) -> DeviceTime:
+        """Durations of the device work within a window that each host event launched. Work that was launched
+        before the window counts for the events around its launch that reach into it.
         """
-        host, above = self._all, self._above
         start, end, _ = _cut(self._work, window)
         in_window = _overlaps(self._work, window) & self._work["is_work"]
         linked = np.flatnonzero(in_window & (self._origin >= 0))
-        origin, duration = self._origin[linked], (end - start)[linked]
-        launched, has = np.zeros(len(above), np.int64), np.zeros(len(above), bool)
-        np.add.at(launched, origin, duration)
-        has[origin] = True
-        own = np.where(has, launched, _UNMEASURED)
-        calls = np.flatnonzero(has & host["is_call"])
-        caller = climb(above[calls].astype(np.int32), above, lambda _, at: ~host["is_call"][at])
-        _add(own, caller, launched[calls])
-        deeper = np.flatnonzero(caller >= 0)
-        deeper = deeper[~host["is_range"][caller[deeper]]]
-        around = climb(caller[deeper].copy(), above, lambda _, at: host["is_range"][at])
-        _add(own, around, launched[calls[deeper]])
-        depth = levels(above)
-        order = np.argsort(depth, kind="stable")
-        edges = np.searchsorted(depth[order], np.arange(1, int(depth.max(initial=0)) + 2))
-        for first, last in zip(edges[-2::-1].tolist(), edges[:0:-1].tolist(), strict=True):
-            here = order[first:last]
-            here = here[has[here]]
-            np.add.at(launched, above[here], launched[here])
-            has[above[here]] = True
-        return np.where(has, launched, _UNMEASURED), own
-
-
-def _add(sums: Array, row: Array, values: Array) -> None:
-    row, values = row[row >= 0], values[row >= 0]
-    sums[row] = np.maximum(sums[row], 0)
-    np.add.at(sums, row, values)
+        return summed_up(
+            Forest.of(self._above),
+            self._origin[linked],
+            (end - start)[linked],
+            is_call=self._all["is_call"],
+            is_range=self._all["is_range"],
+        )
 
 
 def _either(one: str, other: str, pattern: str) -> str:
     return f"({matching(one, pattern)} OR coalesce({matching(other, pattern)}, false))"
-
-
-def _handed_down(flags: Array, above: Array) -> Array:
-    """Sets the flag of each row that has a flagged one above it: at each round twice as far up."""
-    flags, at = flags.copy(), above.copy()
-    while (climbing := np.flatnonzero(at >= 0)).size:
-        flags[climbing] |= flags[at[climbing]]
-        at[climbing] = at[at[climbing]]
-    return flags
 
 
 def _overlaps(events: Columns, window: tuple[int, int]) -> Array:

@@ -33,51 +33,86 @@ _ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Nesting:
+class Forest:
+    """Rows of which some enclose others.
+
+    Args:
+        parent: position of the row above each, or -1.
+        by_depth: positions ordered by depth.
+        level: int64, where each depth starts in `by_depth`, and its length at the end.
+    """
+
+    parent: NDArray[Any]
+    by_depth: NDArray[Any]
+    level: Int64s
+
+    @classmethod
+    def of(cls, parent: NDArray[Any]) -> Forest:
+        """The forest of rows in any order."""
+        depth = levels(parent)
+        return cls(parent, np.argsort(depth, kind="stable"), _starts_of(depth))
+
+    def layers(self) -> list[NDArray[Any]]:
+        """Positions by depth, outermost first."""
+        return np.split(self.by_depth, self.level[1:-1])
+
+    def inherit(self, values: NDArray[Any], missing: int = -1) -> NDArray[Any]:
+        """Hands values down in place: who has none takes that of the nearest row above with one."""
+        for here in self.layers()[1:]:
+            here = here[values[here] == missing]
+            values[here] = values[self.parent[here]]
+        return values
+
+    def spread_up(self, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Sets, in place, the flag of each row that has a flagged one below it."""
+        for here in self.layers()[:0:-1]:
+            flags[self.parent[here[flags[here]]]] = True
+        return flags
+
+    def sum_up(self, values: Int64s) -> Int64s:
+        """Adds to each row, in place, the values of all rows below it."""
+        for here in self.layers()[:0:-1]:
+            here = here[values[here] != 0]
+            np.add.at(values, self.parent[here], values[here])
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Nesting(Forest):
     """The events of all threads as a forest. All arrays but `row` speak of positions in `row`.
 
     Args:
+        parent, by_depth: int32.
         row: int32, the events' rows, parents before children.
-        parent: int32, position of the parent, or -1.
         depth: int16 (int32 where that is too small), number of events above.
-        by_depth: int32, positions ordered by depth.
-        level: int64, where each depth starts in `by_depth`, and its length at the end.
         self_ns: int64, duration less the time that children cover.
     """
 
     row: Int32s
-    parent: Int32s
     depth: NDArray[Any]
-    by_depth: Int32s
-    level: Int64s
     self_ns: Int64s
 
     def __len__(self) -> int:
         """The number of events."""
         return len(self.row)
 
-    def inherit(self, values: NDArray[Any], missing: int = -1) -> NDArray[Any]:
-        """Hands values down in place: who has none takes that of the nearest event above with one."""
-        for depth in range(1, len(self.level) - 1):
-            here = self.by_depth[self.level[depth] : self.level[depth + 1]]
-            here = here[values[here] == missing]
-            values[here] = values[self.parent[here]]
-        return values
 
-    def spread_up(self, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Sets, in place, the flag of each event that has a flagged one below it."""
-        for depth in range(len(self.level) - 2, 0, -1):
-            here = self.by_depth[self.level[depth] : self.level[depth + 1]]
-            flags[self.parent[here[flags[here]]]] = True
-        return flags
+def levels(parent: NDArray[Any]) -> NDArray[np.int64]:
+    """The depth of each row of a forest given by the positions of parents."""
+    level = (parent >= 0).astype(np.int64)
+    at = parent
+    # The reach of each round is twice that of the one before; numbers in a damaged file may lead in a circle.
+    for _ in range(len(parent).bit_length()):
+        if not (at >= 0).any():
+            break
+        level += np.where(at >= 0, level[at], 0)
+        at = np.where(at >= 0, at[at], -1)
+    return level
 
-    def sum_up(self, values: Int64s) -> Int64s:
-        """Adds to each event, in place, the values of all events below it."""
-        for depth in range(len(self.level) - 2, 0, -1):
-            here = self.by_depth[self.level[depth] : self.level[depth + 1]]
-            here = here[values[here] != 0]
-            np.add.at(values, self.parent[here], values[here])
-        return values
+
+def _starts_of(depth: NDArray[Any]) -> Int64s:
+    """Where each depth starts among rows ordered by it, and their number at the end."""
+    return np.concatenate([[0], np.cumsum(np.bincount(depth))]).astype(np.int64)
 
 
 def climb(
@@ -143,9 +178,8 @@ def nest(
         row, begin, end, rank = row[again], begin[again], end[again], rank[again]
         dur = dur[again]
         recorded = recorded[0][again], recorded[1][again]
-    level = np.concatenate([[0], np.cumsum(np.bincount(depth))]).astype(np.int64)
     self_ns = _self_time(dur, parent, by_depth, begin, end)
-    return Nesting(row, parent, depth, by_depth, level, self_ns)
+    return Nesting(parent, by_depth, _starts_of(depth), row, depth, self_ns)
 
 
 def _order(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any]) -> Int32s:

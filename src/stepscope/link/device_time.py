@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.formats.nesting import Forest, climb
 from stepscope.link.device import Device
 from stepscope.link.host import ANNOTATION, OPERATOR, RUNTIME, Host
 
@@ -34,24 +36,51 @@ def sum_device_time(host: Host, device: Device, launch: Int32s, operator: Int32s
 
     Work without a known launch counts for its operator, where that is known.
     """
-    launched = np.zeros(len(host), dtype=np.int64)
-    has = np.zeros(len(host), dtype=bool)
     origin = np.where(launch >= 0, launch, operator)
     linked = np.flatnonzero(device.work & (origin >= 0))
-    np.add.at(launched, origin[linked], device.dur[linked])
-    has[origin[linked]] = True
-    place = np.flatnonzero(has)
-    own = np.full(len(host), NOT_MEASURED, dtype=np.int64)
-    own[place] = launched[place]
-    calls = place[host.kind[place] == RUNTIME]
-    caller = host.climb(host.nesting.parent[calls], host.kind != RUNTIME)
+    return summed_up(
+        host.nesting,
+        origin[linked],
+        device.dur[linked],
+        is_call=host.kind == RUNTIME,
+        is_range=(host.kind == OPERATOR) | (host.kind == ANNOTATION),
+    )
+
+
+def summed_up(
+    events: Forest,
+    origin: NDArray[Any],
+    duration: NDArray[np.int64],
+    *,
+    is_call: NDArray[np.bool_],
+    is_range: NDArray[np.bool_],
+) -> DeviceTime:
+    """Sums durations of device work over host events.
+
+    Args:
+        events: which of them encloses which.
+        origin: the event that launched each piece of work.
+        duration: how long each piece took (ns).
+        is_call: which events are runtime calls.
+        is_range: which are operators and ranges.
+    """
+
+    def up(at: NDArray[Any], wanted: NDArray[np.bool_]) -> Int32s:
+        return climb(at.astype(np.int32), events.parent, lambda _, place: wanted[place])
+
+    launched = np.zeros(len(is_call), dtype=np.int64)
+    has = np.zeros(len(is_call), dtype=bool)
+    np.add.at(launched, origin, duration)
+    has[origin] = True
+    own = np.where(has, launched, NOT_MEASURED)
+    calls = np.flatnonzero(has & is_call)
+    caller = up(events.parent[calls], ~is_call)
     _add(own, caller, launched[calls])
-    is_range = (host.kind == OPERATOR) | (host.kind == ANNOTATION)
     deeper = np.flatnonzero(caller >= 0)
     deeper = deeper[~is_range[caller[deeper]]]
-    _add(own, host.climb(caller[deeper], is_range), launched[calls[deeper]])
-    total = host.nesting.sum_up(launched)
-    host.nesting.spread_up(has)
+    _add(own, up(caller[deeper], is_range), launched[calls[deeper]])
+    total = events.sum_up(launched)
+    events.spread_up(has)
     total[~has] = NOT_MEASURED
     return DeviceTime(total, own)
 

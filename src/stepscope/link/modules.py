@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stepscope.formats.nesting import climb
+from stepscope.formats.nesting import climb, levels
 from stepscope.formats.vocabulary import module_name
 from stepscope.link.backward import BACKWARD_PASS, Directions
 from stepscope.link.columns import places, run_starts, small_numbers, words
@@ -235,17 +235,6 @@ def without_circles(above: Int32s) -> Int32s:
     cut: Int32s = above.copy()
     cut[at[at >= 0]] = -1
     return cut
-
-
-def levels(above: NDArray[Any]) -> NDArray[np.int64]:
-    """The depth of each entry of a forest given by indices of parents."""
-    level = (above >= 0).astype(np.int64)
-    at = above
-    while (at >= 0).any():
-        # The reach of each step is twice that of the one before.
-        level += np.where(at >= 0, level[at], 0)
-        at = np.where(at >= 0, at[at], -1)
-    return level
 
 
 def _from_hierarchy(host: Host, named: Int32s) -> Modules | None:
