@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
@@ -9,11 +10,23 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.formats.damage import CLASSES
-from stepscope.formats.kineto.mend import RAW_NAME, NumberText, mend
+from stepscope.formats.kineto.mend import RAW_NAME, Mended, NumberText
+from stepscope.formats.kineto.mend import mend as events_of
 
 A = b'{"ph": "X", "name": "a", "ts": 1, "dur": 2}'
 B = b'{"ph": "X", "name": "b", "ts": 3, "dur": 4, "args": {"stream": 7}}'
 C = b'{"ph": "X", "name": "c", "ts": 5, "dur": 6}'
+
+
+@dataclass
+class Read(Mended):
+    events: list[dict] = field(default_factory=list)
+
+
+def mend(chunk, offset, *, last):
+    read = Read()
+    read.events = list(events_of(chunk, offset, read, last=last))
+    return read
 
 
 def names(mended):
@@ -21,7 +34,7 @@ def names(mended):
 
 
 def classes(mended):
-    return [damage for damage, _ in mended.notes]
+    return [damage for damage, count in mended.damage.items() for _ in range(count)]
 
 
 def mend_middle(event):
@@ -53,7 +66,7 @@ def dropped(event, damage):
 def test_intact_events_come_out_as_json_reads_them():
     mended = mend(b", " + A + b",\n" + B + b" ,", 50, last=False)
     assert mended.events == [json.loads(A), json.loads(B)]
-    assert (mended.repaired, mended.dropped, mended.notes, mended.truncated) == (0, 0, [], False)
+    assert (mended.repaired, mended.dropped, mended.damage, mended.truncated) == (0, 0, {}, False)
 
 
 def test_digits_of_long_times_survive():
@@ -72,14 +85,14 @@ def test_digits_of_long_times_survive():
 def test_text_beyond_ascii_is_no_damage():
     mended = mend('{"ph": "X", "name": "größe ✓ \\u00e9 \\ud83d\\ude00"}'.encode(), 0, last=False)
     assert names(mended) == ["größe ✓ é 😀"]
-    assert mended.notes == []
+    assert mended.damage == {}
 
 
 def test_objects_inside_arguments_are_no_events():
     nested = b'{"ph": "X", "name": "n", "args": {"groups": [{"name": "x", "id": 1}, {"name": "y", "id": 2}]}}'
     mended = mend_middle(nested)
     assert names(mended) == ["a", "n", "c"]
-    assert mended.notes == []
+    assert mended.damage == {}
 
 
 # -- what can be repaired --------------------------------------------------------------------------
@@ -154,7 +167,7 @@ def test_quotes_inside_a_list_cost_the_list_and_not_the_event():
 def test_numbers_that_were_not_measured_are_null(word):
     mended = mend_middle(b'{"ph": "X", "name": "b", "bandwidth": %s, "ts": 3}' % word)
     assert mended.events[1] == {"ph": "X", "name": "b", "bandwidth": None, "ts": 3}
-    assert (mended.repaired, mended.notes) == (0, [])
+    assert (mended.repaired, mended.damage) == (0, {})
 
 
 def test_word_for_a_number_that_is_not_available_is_null_and_noted():
@@ -165,7 +178,7 @@ def test_word_for_a_number_that_is_not_available_is_null_and_noted():
 def test_comma_behind_the_last_member_is_no_damage():
     mended = mend_middle(b'{"ph": "X", "name": "b", "args": {"a": [1, 2,], }, }')
     assert mended.events[1]["args"] == {"a": [1, 2]}
-    assert (mended.repaired, mended.notes) == (0, [])
+    assert (mended.repaired, mended.damage) == (0, {})
 
 
 def test_commas_with_nothing_between_them_are_let_pass():
@@ -250,13 +263,29 @@ def test_empty_event_is_neither_kept_nor_lost():
     assert (names(mended), mended.dropped, classes(mended)) == (["a", "c"], 0, ["empty_event"])
 
 
+@pytest.mark.parametrize("between", [b"", b" ", b", ", b",\n", b"\x00"])
+def test_many_empty_events_are_counted_as_each_would_be(between):
+    mended = mend(A + b", " + between.join([b"{}", b"{ }"] * 5000) + b", " + C, 0, last=False)
+    missing = {} if b"," in between else {"missing_comma": 9999}
+    assert names(mended) == ["a", "c"]
+    assert mended.damage == {"empty_event": 10_000, **missing}
+
+
+def test_events_come_one_by_one():
+    events = events_of(A + b", {}{} " + B, 0, mended := Mended(), last=False)
+    assert next(events) == json.loads(A)
+    assert mended.damage == {}
+    assert next(events) == json.loads(B)
+    assert mended.damage == {"empty_event": 2, "missing_comma": 2}
+
+
 @pytest.mark.parametrize(
     "garbage", [b"\x00\x01\x02", b"17", b"null", b"}", b"]", b"}}", b"garbage", b'"text"', b"x{"]
 )
 def test_garbage_between_events_costs_no_event(garbage):
     mended = mend(A + b", " + garbage + b", " + C, 0, last=False)
     assert names(mended) == ["a", "c"]
-    assert mended.notes
+    assert mended.damage
 
 
 def test_byte_in_place_of_a_comma_costs_no_event():
@@ -270,7 +299,7 @@ def test_file_that_ends_inside_an_event_is_truncated():
     mended = mend(A + b", " + B[:30], 1000, last=True)
     assert names(mended) == ["a"]
     assert (mended.truncated, mended.dropped) == (True, 1)
-    assert mended.notes == [("truncated", 1000 + len(A) + 2)]
+    assert (mended.damage, mended.damage_offset) == ({"truncated": 1}, 1000 + len(A) + 2)
 
 
 def test_damaged_event_at_the_end_is_no_truncation():
@@ -283,7 +312,7 @@ def test_metadata_behind_the_events_is_not_read_as_events():
     mended = mend(A + b", " + B + tail, 0, last=True)
     assert names(mended) == ["a", "b"]
     assert mended.end == len(A + b", " + B) + 2
-    assert (mended.dropped, mended.notes) == (0, [])
+    assert (mended.dropped, mended.damage) == (0, {})
 
 
 def test_metadata_is_found_behind_a_damaged_event():
@@ -319,7 +348,9 @@ def test_whole_trace_inside_a_trace_is_noted():
 
 def test_offsets_are_bytes_of_the_file():
     text = '{"ph": "X", "name": "größe"}, '.encode() + b'{"ph": "X", "name": "\xff"}'
-    assert mend(text, 5000, last=False).notes == [("invalid_utf8", 5000 + text.index(b"\xff"))]
+    mended = mend(text, 5000, last=False)
+    assert mended.damage == {"invalid_utf8": 1}
+    assert mended.damage_offset == 5000 + text.index(b"\xff")
 
 
 # -- hostile input ---------------------------------------------------------------------------------
@@ -404,8 +435,8 @@ def test_events_before_the_first_flipped_byte_survive(events, ascii_only, last, 
         before += 1
     mended = mend(bytes(chunk), 0, last=last)
     assert mended.events[:before] == events[:before]
-    assert all(damage in CLASSES for damage, _ in mended.notes)
-    assert all(0 <= offset <= len(chunk) for _, offset in mended.notes)
+    assert set(mended.damage) <= set(CLASSES)
+    assert 0 <= (mended.damage_offset or 0) <= len(chunk)
 
 
 @examples(60)
@@ -441,7 +472,7 @@ def test_no_text_makes_it_raise(pieces, last):
     mended = mend(b"".join(pieces), 7, last=last)
     assert 0 <= mended.repaired <= len(mended.events)
     assert all(isinstance(event["ph"], str) for event in mended.events)
-    assert mended.notes == sorted(mended.notes, key=lambda note: note[1])
+    assert (mended.damage_offset is None) == (not mended.damage)
 
 
 @examples(40)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from stepscope.formats.kineto.loose import (
@@ -22,6 +22,7 @@ from stepscope.formats.kineto.loose import (
     not_measured,
     read_value,
 )
+from stepscope.formats.tables import ReadReport
 
 RAW_NAME = "Name bytes"
 """Argument that keeps apart events whose names differ only in bytes that are not UTF-8: a hash."""
@@ -30,6 +31,10 @@ _SPACE = " \t\r\n"
 _BETWEEN = re.compile(r"[ \t\r\n\x00,]*")
 _START = re.compile(
     r'\{[ \t\r\n]*"(?:ph|name|cat|args|pid|tid|ts|dur|id|bp|s|tts|tdur|cname|scope|id2)"[ \t\r\n]*:'
+)
+_EMPTY_OBJECTS = re.compile(
+    r"(?P<bare>(?:\{[ \t\r\n]*\}[ \t\r\n\x00]*){2,4096})"
+    r"|(?P<listed>(?:\{[ \t\r\n]*\}[ \t\r\n\x00]*,[ \t\r\n\x00]*){2,4096})"
 )
 _NEAR_BRACE = re.compile(r"[^{}\[\]]{0,4}\{")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -48,43 +53,38 @@ _WINDOW = 1 << 15
 
 
 @dataclass(slots=True)
-class Mended:
-    """The events of a damaged piece of text.
+class Mended(ReadReport):
+    """What became of the events of damaged pieces of text.
 
     Attributes:
-        events: those that were intact and those that were repaired, in order. Numbers with decimals
-            or exponents are `NumberText`; what is not a number is None.
-        repaired: how many of `events` were repaired.
-        dropped: how many events could not be read.
-        notes: class of damage and byte of the file, in order of the file.
-        truncated: the file ends inside an event.
         end: byte of the file after the `]` that ends the trace's events, where it was met; whatever
             follows, in this piece or the next, is not the trace's.
     """
 
-    events: list[dict[str, Any]] = field(default_factory=list)
-    repaired: int = 0
-    dropped: int = 0
-    notes: list[tuple[str, int]] = field(default_factory=list)
-    truncated: bool = False
     end: int | None = None
 
 
-def mend(chunk: bytes, offset: int, *, last: bool) -> Mended:
+def mend(chunk: bytes, offset: int, mended: Mended, *, last: bool) -> Iterator[dict[str, Any]]:
     """Reads the events of a piece of a `traceEvents` array, whatever state it is in; never raises.
+
+    Gives those that were intact and those that were repaired, in order. Numbers with decimals or
+    exponents are `NumberText`; what is not a number is None.
 
     Args:
         chunk: events with commas between them, without the brackets around them. May begin or end
             with commas, hold the array's end and anything after it, or break off.
         offset: byte of the uncompressed file at which the chunk begins.
+        mended: where repairs and losses are counted, up to the event given last.
         last: the file ends with this chunk.
 
     Example:
-        >>> mended = mend(b'{"ph": "X", "ts": 1.25}, {"ph": "X", "na', 100, last=True)
-        >>> mended.events, mended.dropped, mended.truncated, mended.notes
-        ([{'ph': 'X', 'ts': '1.25'}], 1, True, [('truncated', 125)])
+        >>> mended = Mended()
+        >>> list(mend(b'{"ph": "X", "ts": 1.25}, {"ph": "X", "na', 100, mended, last=True))
+        [{'ph': 'X', 'ts': '1.25'}]
+        >>> mended.dropped, mended.truncated, mended.damage, mended.damage_offset
+        (1, True, {'truncated': 1}, 125)
     """
-    return _Mender(chunk, offset, last=last).run()
+    return _Mender(chunk, offset, mended, last=last).run()
 
 
 class _Members:
@@ -115,13 +115,14 @@ class _Members:
 class _Mender:
     """The state of one call of `mend`."""
 
-    def __init__(self, chunk: bytes, offset: int, *, last: bool) -> None:
+    def __init__(self, chunk: bytes, offset: int, mended: Mended, *, last: bool) -> None:
         self._chunk = chunk
         self._text = chunk.decode("latin-1")
         self._ascii = chunk.isascii()
         self._offset = offset
         self._last = last
-        self._mended = Mended()
+        self._mended = mended
+        self._events: list[dict[str, Any]] = []
         self._window = ""
         self._window_start = 0
         self._members = _Members()
@@ -136,7 +137,7 @@ class _Mender:
         # parsed only up to where the next seems to begin, which keeps the whole thing linear.
         self._patience = 8 * len(chunk) + (1 << 20)
 
-    def run(self) -> Mended:
+    def run(self) -> Iterator[dict[str, Any]]:
         text = self._text
         index = 0
         while True:
@@ -153,17 +154,30 @@ class _Mender:
                 if not self._expected:
                     self._note("missing_comma", index)
                 self._expected = False
-                index = self._event(index)
+                index = self._empty_events(index) or self._event(index)
+                if self._events:
+                    yield from self._events
+                    self._events.clear()
             elif text[index] == "]":
                 index = self._array_end(index)
                 self._expected = True
             else:
                 index = self._garbage(index)
                 self._expected = True
-        self._mended.notes.sort(key=lambda note: note[1])
-        return self._mended
 
     # -- one event ---------------------------------------------------------------------------------
+
+    def _empty_events(self, index: int) -> int:
+        """Goes over many empty objects at once; 0 where there are none at `index`."""
+        found = _EMPTY_OBJECTS.match(self._text, index)
+        if found is None:
+            return 0
+        count = self._text.count("{", index, found.end())
+        self._note("empty_event", index, count)
+        if found.lastgroup == "bare":
+            self._note("missing_comma", index, count - 1)
+        self._expected = found.lastgroup != "bare"
+        return found.end()
 
     def _event(self, index: int) -> int:
         """Reads the event at `index`; returns where to go on."""
@@ -279,7 +293,7 @@ class _Mender:
             self._note("torn_event", index)
             mended.dropped += 1
         elif isinstance(value.get("ph"), str):
-            mended.events.append(value)
+            self._events.append(value)
             mended.repaired += bool(damage)
             for kind, at in damage:
                 self._note(kind, at)
@@ -384,8 +398,8 @@ class _Mender:
             return False
         return "\n" in before[len(bare) :] or self._text.startswith('{"ph"', index)
 
-    def _note(self, damage: str, index: int) -> None:
-        self._mended.notes.append((damage, self._offset + index))
+    def _note(self, damage: str, index: int, count: int = 1) -> None:
+        self._mended.note(damage, self._offset + index, count)
 
 
 def _keep_name_apart(event: dict[str, Any], raw: bytes) -> None:

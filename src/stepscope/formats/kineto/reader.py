@@ -27,6 +27,9 @@ from stepscope.formats.tables import RankTables, ReadReport
 MOST_EVENTLESS_BYTES = 128 << 20
 """A file that has no event by then is no trace."""
 
+MOST_MENDED_BYTES = 32 << 20
+"""Nor is one that has none after so much damaged text: to repair it takes up to 2 µs a byte."""
+
 GROUP_SLICES = 8
 """Slices that DuckDB's threads share at a time; fewer where they are longer than they should be."""
 
@@ -78,12 +81,18 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
                         options.progress(slices.size)
                     if scanner.ended:
                         break
-                    if slices.size > MOST_EVENTLESS_BYTES and rows.empty:
-                        raise SourceError(
-                            f"{member.label}: no trace events in its first {slices.size >> 20} MiB",
-                            hint=advice("json"),
-                            slug="not-a-trace",
-                        )
+                    if (
+                        slices.size > MOST_EVENTLESS_BYTES
+                        or scanner.mended_bytes >= MOST_MENDED_BYTES
+                    ):
+                        taken.result()
+                        if rows.empty:
+                            raise SourceError(
+                                f"{member.label}: no trace events in its first "
+                                f"{slices.size >> 20} MiB",
+                                hint=advice("text"),
+                                slug="not-a-trace",
+                            )
                 if taken is not None:
                     taken.result()
         finally:
@@ -123,7 +132,7 @@ def _groups(slices: EventSlices) -> Iterator[list[Slice]]:
             keys = known.read(piece.text)
             group.append(replace(piece, new_keys=keys.new, booleans=keys.booleans))
             size += len(piece.text)
-            if size > LONGEST_EVENT_BYTES:
+            if size >= LONGEST_EVENT_BYTES:
                 break
         return group
 

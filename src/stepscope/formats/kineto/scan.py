@@ -17,6 +17,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import islice
 from typing import Any
 
 import duckdb
@@ -25,7 +26,7 @@ from fsspec.spec import AbstractFileSystem
 from stepscope.floor.quoting import sql_literal, sql_name
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto.conform import conform
-from stepscope.formats.kineto.mend import mend
+from stepscope.formats.kineto.mend import Mended, mend
 from stepscope.formats.kineto.slices import Slice, split_at_event
 from stepscope.formats.tables import ReadReport
 
@@ -173,12 +174,14 @@ class EventScanner:
         self._loose = False
         self._again = False
         self._damaged_pieces = 0
+        self.mended_bytes = 0
+        """Text that was read the slow way so far."""
         self.ended = False
         """Whether the trace's own end was seen before the file's."""
         self._plan = ("", "")
         self._table = ""
         self._side = "b"
-        self._pending = ReadReport()
+        self._pending = Mended()
         self.boundary: re.Pattern[bytes] = re.compile(rb'\}\s*,\s*(\{\s*")')
 
     def close(self) -> None:
@@ -241,7 +244,7 @@ class EventScanner:
         extents = [self._extent(table) for table in tables]
         if not self._exact and max(longest for longest, _ in extents) >= EXACT_US * 1000:
             return []
-        self._pending = ReadReport()
+        self._pending = Mended()
         self._damaged_pieces = 0
         loaded = []
         for table, part, (_, with_extras) in zip(tables, parts, extents, strict=True):
@@ -274,7 +277,7 @@ class EventScanner:
         while self._again:
             # What a pass finds out, other keys or other types, is for the next pass.
             self._again, self.ended = False, False
-            self._pending = ReadReport()
+            self._pending = Mended()
             self._plan = (self._select(), self._read_columns())
             self.connection.execute(
                 f"CREATE OR REPLACE TABLE {self._table} ({self._table_columns()})"
@@ -329,25 +332,20 @@ class EventScanner:
         if halves is not None:
             self._insert(list(halves))
             return
-        mended = mend(piece.text, piece.offset, last=piece.last)
-        events = [conform(event, self._pending) for event in mended.events]
-        if self._add_keys(
-            {key for event in events for key in event.get("args") or {}},
-            {key for event in events for key in event},
-        ):
-            self._again = True
-        if self._again:
-            return
-        self._pending.repaired += mended.repaired
-        self._pending.dropped += mended.dropped
-        self._pending.truncated |= mended.truncated
-        for damage, offset in mended.notes:
-            self._pending.note(damage, offset)
+        self.mended_bytes += len(piece.text)
+        events = mend(piece.text, piece.offset, self._pending, last=piece.last)
+        while some := list(islice(events, INSERTED_EVENTS)):
+            conformed = [conform(event, self._pending) for event in some]
+            if self._add_keys(
+                {key for event in conformed for key in event.get("args") or {}},
+                {key for event in conformed for key in event},
+            ):
+                self._again = True
+            if not self._again:
+                self._insert_conformed(conformed, piece.offset)
         # The trace's own end: what follows is left over from a longer file before it.
-        self.ended |= mended.end is not None
+        self.ended |= self._pending.end is not None
         self._damaged_pieces += 1
-        for start in range(0, len(events), INSERTED_EVENTS):
-            self._insert_conformed(events[start : start + INSERTED_EVENTS], piece.offset)
 
     def _insert_conformed(self, events: list[dict[str, Any]], offset: int) -> None:
         text = json.dumps(events).encode()[1:-1]
