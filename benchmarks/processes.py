@@ -160,6 +160,9 @@ def _redirect(stdout: str, folder: Path) -> None:
     if where == subprocess.PIPE:
         where = os.open(folder / "out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(where, 1)
+    # Those of the parent know what theirs leads to: one that could be sought, say, as no pipe can.
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 

@@ -428,6 +428,21 @@ def test_encrypted_member_is_refused_when_it_is_opened(lay):
     assert refusal(lay(bytes(data))) == "archive-encrypted"
 
 
+def test_members_of_a_zip_that_share_their_bytes_are_refused_but_the_first(lay):
+    data = bytearray(zipped({"a.json": TEXT, "b.json": TEXT, "c.json": TEXT}))
+    # The directory's third entry leads to the first entry's bytes.
+    directory = data.index(b"PK\x01\x02")
+    third = data.rindex(b"PK\x01\x02")
+    data[third + 42 : third + 46] = data[directory + 42 : directory + 46]
+    first, second, shared = members(lay(bytes(data)))
+    for sound in (first, second):
+        with sound.open() as stream:
+            assert stream.read() == TEXT
+    with pytest.raises(SourceError, match="shares its bytes with another member") as caught:
+        shared.open()
+    assert caught.value.slug == "archive-damaged"
+
+
 def test_unknown_zip_method_is_refused_when_it_is_opened(lay):
     assert refusal(lay(zipped({"a.json": TEXT}, zipfile.ZIP_LZMA))) == "archive-method"
 

@@ -134,12 +134,14 @@ class _Place:
         length: of its bytes there; to the end when None.
         entry: what the directory of a zip archive says of it.
         within: the uncompressed archive, where the archive itself is compressed.
+        shared: whether bytes of it are another member's too.
     """
 
     offset: int = 0
     length: int | None = None
     entry: zipfile.ZipInfo | None = None
     within: _Forwards | None = None
+    shared: bool = False
 
 
 SPOOLED = "stepscope-stdin-"
@@ -186,9 +188,16 @@ class Member:
         """Opens its uncompressed bytes.
 
         Raises:
-            SourceError: the file cannot be read, or needs a password or an unknown method.
+            SourceError: the file cannot be read, needs a password or an unknown method, or is one of
+                several members that lead to the same bytes of an archive.
         """
         place = self._place
+        if place.shared:
+            raise SourceError(
+                f"{self.label} shares its bytes with another member of the archive",
+                hint="copy the archive again, or repair it with `zip -FF` and give the result",
+                slug="archive-damaged",
+            )
         opener: Callable[[], Stream]
         if place.within is not None:
             opener = partial(_Stretch, place.within, place.offset, place.length or 0)
@@ -312,13 +321,25 @@ def _zip_members(path: Path) -> Iterator[Member]:
             hint="copy it again, or repair it with `zip -FF` and give the result",
             slug="archive-damaged",
         ) from error
+    shared = _sharing(entries)
     for entry in entries:
         kind = stat.S_IFMT(entry.external_attr >> 16)
         if entry.is_dir() or kind not in (0, stat.S_IFREG) or _is_noise(entry.filename):
             continue
         name = printable(entry.filename)
-        place = _Place(_zip_data(path, entry), entry.compress_size, entry)
+        offset = _zip_data(path, entry)
+        place = _Place(offset, entry.compress_size, entry, shared=entry in shared)
         yield Member(path, name, f"{called(path)}!{name}", entry.compress_size, place)
+
+
+def _sharing(entries: list[zipfile.ZipInfo]) -> set[zipfile.ZipInfo]:
+    """Entries that begin within the bytes of another: a few KB can stand for terabytes that way."""
+    shared, end = set(), 0
+    for entry in sorted(entries, key=lambda entry: entry.header_offset):
+        if entry.header_offset < end:
+            shared.add(entry)
+        end = max(end, entry.header_offset + zipfile.sizeFileHeader + entry.compress_size)
+    return shared
 
 
 def _zip_data(path: Path, entry: zipfile.ZipInfo) -> int:
