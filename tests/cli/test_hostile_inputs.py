@@ -29,6 +29,7 @@ def test_each_kind_gets_an_answer_or_an_error_and_losses_are_counted(part):
 
 def test_forks_do_not_write_as_if_their_output_led_where_the_scripts_leads(tmp_path):
     options = ["--quick", "--scale", "0.003", "--inputs", "1", "--only", "output that nobody reads"]
-    with (tmp_path / "out").open("wb") as out:  # a file can be sought, and the pipe of a fork cannot
+    # A file can be sought, and the pipe of a fork cannot.
+    with (tmp_path / "out").open("wb") as out:
         ran = subprocess.run([sys.executable, SCRIPT, *options], stdout=out, check=False)
     assert ran.returncode == 0, (tmp_path / "out").read_text()
