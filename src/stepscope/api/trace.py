@@ -19,7 +19,7 @@ from stepscope.answers.selection import check_known, numbers_of, wrong_argument
 from stepscope.answers.table import Table
 from stepscope.api.free_query import answer_query
 from stepscope.api.methods import QuestionMethods
-from stepscope.floor.errors import UsageError
+from stepscope.floor.errors import StoreError, UsageError
 from stepscope.floor.known_names import check_name
 from stepscope.floor.path_names import path_names
 from stepscope.floor.quoting import printable
@@ -40,6 +40,9 @@ ERRORS = {
     ),
 }
 
+
+_NOT_KEPT = ("cache-not-writable", "disk-full", "not-writable")
+"""Errors of a cache that cannot be used; a question is answered without it."""
 
 _LACKING = ("unknown-rank", "unknown-step", "named-nothing", "nothing-in-window")
 """Errors of a job that does not have what another may have."""
@@ -327,7 +330,8 @@ def open_trace(
     """Opens a recording: a trace file, a folder of them, or a store.
 
     What is no store is imported first, into the user's cache, where it is found again as long as the
-    files stay as they are. Files of one job become one recording. Files of several are told apart, by
+    files stay as they are; where the cache cannot be written, that is logged once and nothing is kept.
+    Files of one job become one recording. Files of several are told apart, by
     device, world size, versions, host and time; answers then have a column `job`, and the trace's
     `jobs` has each as a trace of its own.
 
@@ -347,7 +351,7 @@ def open_trace(
     Raises:
         SourceError: the path is no recording that can be read.
         DamagedSourceError: a file is damaged and `strict` was asked for.
-        StoreError: the store cannot be opened or written.
+        StoreError: the store cannot be opened, or nothing can be written in the temporary folder.
         UsageError: a rank, a step or a job that the recording does not have.
 
     Example:
@@ -379,7 +383,17 @@ def open_trace(
     cache = cache and not any(map(is_standard_input, files))
     reading: dict[str, Any] = {"ranks": ranks, "window": chosen, "python_stack": python_stack}
     reading["progress"] = progress or Progress()
-    made = open_source(files, **reading, cache=cache, strict=strict)
+    try:
+        made = open_source(files, **reading, cache=cache, strict=strict)
+    except StoreError as error:
+        if not cache or error.slug not in _NOT_KEPT:
+            raise
+        # Imported here: it is rare.
+        from logging import getLogger
+
+        note = f"stepscope: {error.message}; what was read is not kept for the next question"
+        getLogger("stepscope").warning(printable(note))
+        cache, made = False, open_source(files, **reading, cache=False, strict=strict)
     scratch, renew = (None, partial(renew_source, files, **reading)) if cache else (made, None)
     try:
         found += [_Kept(kept, made, renew) for kept in kept_jobs(made, renew=renew)]

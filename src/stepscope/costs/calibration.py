@@ -7,7 +7,6 @@ that StepScope brings along, `measured.toml` by `stepscope calibrate`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 from stepscope.costs.hardware import Hardware, load_hardware, parse_hardware
 from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import UsageError
+from stepscope.floor.home import user_folder
 from stepscope.floor.quoting import toml_string
 
 _HINT = "set XDG_CONFIG_HOME to a folder that you may write to"
@@ -31,8 +31,7 @@ ERRORS = {
 
 def config_folder() -> Path:
     """Where the user's configuration of StepScope is."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base else Path.home() / ".config") / "stepscope"
+    return user_folder("XDG_CONFIG_HOME", ".config")
 
 
 def measured_path() -> Path:

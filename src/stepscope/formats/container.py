@@ -30,6 +30,7 @@ on disk is no trace: text of traces inflates 10 to 60 times."""
 BOM = b"\xef\xbb\xbf"
 BLANK = b" \t\r\n\x00"
 """What is no text: spaces, and the zeros of a preallocated file."""
+_ZIP_HEADER = 30
 _TAR_BLOCK = 512
 _MOST_HEADERS = 1 << 14
 """Bytes of headers in front of one member of a tar archive. What `tarfile` does with a header takes
@@ -338,7 +339,7 @@ def _sharing(entries: list[zipfile.ZipInfo]) -> set[zipfile.ZipInfo]:
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset < end:
             shared.add(entry)
-        end = max(end, entry.header_offset + zipfile.sizeFileHeader + entry.compress_size)
+        end = max(end, entry.header_offset + _ZIP_HEADER + entry.compress_size)
     return shared
 
 
@@ -346,13 +347,13 @@ def _zip_data(path: Path, entry: zipfile.ZipInfo) -> int:
     """First byte of a member's data: its own header may be longer than the directory says."""
     window = FileWindow(str(path), max(0, entry.header_offset))
     try:
-        header = window.read(30)
+        header = window.read(_ZIP_HEADER)
     finally:
         window.close()
-    if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
+    if len(header) < _ZIP_HEADER or not header.startswith(b"PK\x03\x04"):
         return path.stat().st_size
     name, extra = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
-    return entry.header_offset + 30 + name + extra
+    return entry.header_offset + _ZIP_HEADER + name + extra
 
 
 def _unzipped(opener: Callable[[], Stream], entry: zipfile.ZipInfo, label: str) -> Stream:

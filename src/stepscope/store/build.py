@@ -62,8 +62,9 @@ ERRORS = {
         "with other filters, import the original files again."
     ),
     "cache-not-writable": (
-        "The folder in which imported recordings are kept cannot be written. Set "
-        "`STEPSCOPE_CACHE` to one that can, or use `--no-cache` to keep nothing."
+        "The folder in which imported recordings are kept cannot be written. A question is answered "
+        "without it, and reads its files again the next time. Set `STEPSCOPE_CACHE` to a folder that "
+        "can be written, or use `--no-cache` to keep nothing."
     ),
     "disk-full": (
         "The disk was full before the store was complete; what was written has been removed. Free "

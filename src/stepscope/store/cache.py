@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from stepscope.floor.home import user_folder
 from stepscope.store.manifest import UNFINISHED, holds_only_a_store, is_store
 
 DEFAULT_BYTES = 20 << 30
@@ -40,9 +41,8 @@ def cache_directory() -> Path:
     """The cache's folder."""
     named = os.environ.get("STEPSCOPE_CACHE")
     if named:
-        return Path(named).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "stepscope"
+        return Path(os.path.expanduser(named))  # noqa: PTH111 - Path's raises where no home is known
+    return user_folder("XDG_CACHE_HOME", ".cache")
 
 
 def cache_bytes() -> int:
