@@ -50,7 +50,11 @@ def _categories() -> dict[str, Category]:
         ("gpu_memset", device, "fill", ("memset", "gcu_memset")),
         ("gpu_user_annotation", device, "annotation", ("xpu_user_annotation",)),
         ("os_runtime", host, "other", ()),
+        ("cudnn", host, "other", ()),
+        ("cublas", host, "other", ()),
+        ("mpi", host, "annotation", ()),
         ("cuda_graph", device, "computation", ()),
+        ("um_page_fault", device, "other", ()),
         ("cuda_sync", device, "sync", ("xpu_sync",)),
         ("cuda_event", device, "sync", ()),
         ("cuda_profiler_range", device, "annotation", ()),
@@ -115,7 +119,7 @@ _COMMUNICATION_OP = re.compile(
     r"^(?:nccl|rccl|gloo|mpi|ucc|hccl|xccl|oneccl|ccl):|^c10d::|^_?c10d_functional::|^hccl::|^record_param_comms"
     r"|^mccl:|^eccl:"
 )
-ON_HOST = "^(?:gloo|mpi|ucc):"
+ON_HOST = "^(?:(?:gloo|mpi|ucc):|MPI_)"
 """Ranges of libraries whose collectives run on the host; calls of the others only enqueue a kernel."""
 _PHASE = re.compile(r"^phase: (input_wait|forward|loss|backward|optimizer)$")
 _COMPILED = re.compile(r"^## Call CompiledFxGraph \w+ ##$|^Torch-Compiled Region: ")

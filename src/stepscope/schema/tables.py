@@ -84,7 +84,7 @@ DECLARED = (
         Column("clock_offset_ns", DURATION, "what is added to this rank's times to align them with the run's (ns)", nullable=True),
         Column("clock_uncertainty_ns", DURATION, "how far the alignment may be off (ns); NULL when it was not estimated", nullable=True),
         Column("resolution_ns", DURATION, "smallest step of the recorded times (ns): 1000 for files in whole microseconds"),
-        Column("rank_rule", TEXT, "how the rank was found: flag, distributedInfo, nccl, recorder, file name, order or single"),
+        Column("rank_rule", TEXT, "how the rank was found: flag, distributedInfo, nccl, recorder, MPI (its calls were traced), launcher (its variables in the recorded environment), file name, order or single"),
         by=STORE,
     ),
     table(

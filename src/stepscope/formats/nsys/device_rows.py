@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ from stepscope.formats.nsys.export import (
     GRAPHS,
     KERNELS,
     LATEST_NS,
+    PAGE_FAULTS,
     WAITS,
     constant,
     enumeration,
     mapped,
+    mapped_rows,
     of_process,
     pid_of,
     small,
@@ -50,6 +53,7 @@ def device_events(database: Database, process: int | None, report: ReadReport) -
         _graphs(database, process),
         _copies(database, process),
         _fills(database, process),
+        _page_faults(database, process),
     ]
     parts.append(_waits(database, process, _device_of_context(database, process, parts)))
     table = in_time(pa.concat_tables(parts, promote_options="default"), report)
@@ -278,6 +282,26 @@ def _fills(database: Database, process: int | None) -> pa.Table:
         rows["memKind"], lambda one: memories.get(one, "unknown").lower()
     )
     made["bytes"] = rows["bytes"]
+    return pa.table(made)
+
+
+_ACCESS = {1: "read", 2: "write", 3: "atomic", 4: "prefetch"}
+
+
+def _page_faults(database: Database, process: int | None) -> pa.Table:
+    """Faults of unified memory that a device raised; a row may stand for many of one page."""
+    rows, made = _events(
+        database, PAGE_FAULTS, process, "um_page_fault", ("numberOfPageFaults", "faultAccessType")
+    )
+    words = enumeration(database, "ENUM_CUDA_UNIF_MEM_ACCESS_TYPE", _ACCESS, "label")
+
+    def arguments(row: dict[str, int | None]) -> str:
+        access = words.get(row["faultAccessType"] or 0, "unknown").lower()
+        return json.dumps({"faults": row["numberOfPageFaults"], "access": access})
+
+    made["name"] = constant("GPU page fault", rows.num_rows)
+    asked = ("numberOfPageFaults", "faultAccessType")
+    made["other_args"] = mapped_rows({name: rows[name] for name in asked}, arguments)
     return pa.table(made)
 
 

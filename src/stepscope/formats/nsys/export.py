@@ -7,13 +7,17 @@ name their process by a number, `globalPid`: the machine, the process id in bits
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.floor.errors import SourceError
+from stepscope.floor.ranks import RANK_VARIABLES, process_from
 from stepscope.formats.sqlite import MAGIC, Database, Layout, Only
 from stepscope.formats.tables import EPOCH_NS
 
@@ -30,11 +34,16 @@ WAITS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
 NVTX = ("NVTX_EVENTS", "NVTX_EVENTS_V2", "NVTX_EVENTS_V3")
 SYSTEM_CALLS = "OSRT_API"
+MPI = ("MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS")
+LIBRARIES = {"CUDNN_EVENTS": "cudnn", "CUBLAS_EVENTS": "cublas"}
+PAGE_FAULTS, CPU_PAGE_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS", "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
 STACKS = "COMPOSITE_EVENTS"
 METRICS, CARDS, GENERIC = "GPU_METRICS", "NET_NIC_METRIC", "GENERIC_EVENTS"
 
 _WORK = tuple((table, "globalPid") for table in (KERNELS, COPIES, FILLS, GRAPHS))
-_ASKING = tuple((table, "globalTid") for table in (*CALLS, *NVTX))
+_ASKING = tuple((table, "globalTid") for table in (*CALLS, *NVTX, *MPI, *LIBRARIES))
+OF_THREADS = (*(table for table, _ in _ASKING), SYSTEM_CALLS)
+"""Tables of what threads did."""
 _SYSTEM = ((SYSTEM_CALLS, "globalTid"),)
 
 _MARKS = (
@@ -162,6 +171,54 @@ def host(database: Database) -> str | None:
     return named.get("Hostname") or named.get("DEVICE_DISPLAY_NAME") or None
 
 
+_VARIABLE = re.compile(r"PROCESS_\d{1,9}:ENVIRONMENT_VARIABLE\Z")
+_STARTER = "TORCHELASTIC_RUN_ID"
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a file says of a process's place in its job; None for what it does not say."""
+
+    rank: int | None = None
+    rule: str | None = None
+    world_size: int | None = None
+    local_rank: int | None = None
+
+
+def stated_rank(database: Database, process: int | None, *, alone: bool) -> Stated:
+    """The rank of a process: by MPI, which was traced, or by its launcher.
+
+    Args:
+        database: the export.
+        process: the process; None where the file names none.
+        alone: whether it is the only process of the file that can be a rank. The environment is that of
+            the command that was profiled, which for several is their launcher and no rank.
+    """
+    traced = {
+        rank
+        for thread, rank in database.rows("MPI_RANKS", ("globalTid", "rank"))
+        if thread is not None and rank is not None and 0 <= rank < 1 << 31
+        if process is None or thread >> _BITS == process
+    }
+    if len(traced) == 1:
+        return Stated(traced.pop(), "MPI")
+    if not alone:
+        return Stated()
+    wanted = RANK_VARIABLES | {_STARTER}
+    variables = (
+        value.partition("=")
+        for name, value in database.rows(
+            "META_DATA_CAPTURE", ("name", "value"), name="text", value="text"
+        )
+        if name and value and _VARIABLE.match(name)
+    )
+    environment = {name: value.strip('"') for name, _, value in variables if name in wanted}
+    found = process_from(environment)
+    if found.rule == "single" or found.disagreement:
+        return Stated()
+    return Stated(found.rank, "launcher", found.world_size, found.local_rank)
+
+
 def enumeration(
     database: Database, table: str, otherwise: dict[int, str], column: str = "name"
 ) -> dict[int, str]:
@@ -189,6 +246,25 @@ def mapped(values: pa.Array, of: Callable[[Any], str | None]) -> pa.DictionaryAr
     place = [None if one is None else numbering.setdefault(one, len(numbering)) for one in made]
     indices = pa.array(place, pa.int32()).take(coded.indices)
     return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbering), pa.string()))
+
+
+def mapped_rows(
+    columns: Mapping[str, pa.ChunkedArray], of: Callable[[dict[str, Any]], str | None]
+) -> pa.DictionaryArray:
+    """A text for each row of some columns, worked out once for each distinct one; NULL for None."""
+    codes = np.zeros(len(next(iter(columns.values()))), np.int64)
+    distinct: list[dict[str, Any]] = [{}]
+    for name, column in columns.items():
+        coded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        width = max(len(coded.dictionary), 1)
+        packed = pa.array(codes * width + coded.indices.to_numpy()).dictionary_encode()
+        values = coded.dictionary.to_pylist()
+        distinct = [
+            distinct[one // width] | {name: values[one % width]}
+            for one in packed.dictionary.to_pylist()
+        ]
+        codes = packed.indices.to_numpy().astype(np.int64)
+    return mapped(pa.array(codes), lambda one: of(distinct[one]))
 
 
 def constant(text: str, count: int) -> pa.DictionaryArray:

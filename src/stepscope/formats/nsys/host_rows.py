@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 
@@ -12,10 +13,13 @@ import pyarrow.compute as pc
 from stepscope.formats.nsys.device_rows import in_time
 from stepscope.formats.nsys.export import (
     CALLS,
+    LIBRARIES,
+    MPI,
     SYSTEM_CALLS,
     constant,
     enumeration,
     mapped,
+    mapped_rows,
     of_process,
     thread_ids,
 )
@@ -77,7 +81,12 @@ def host_calls(
 ) -> list[pa.Table]:
     """Calls and overhead, with the times as recorded."""
     parts = [_calls(database, table, process, threads) for table in CALLS]
-    parts.append(_system_calls(database, process, threads))
+    parts.append(_library_calls(database, SYSTEM_CALLS, "os_runtime", process, threads))
+    parts += [
+        _library_calls(database, table, category, process, threads)
+        for table, category in LIBRARIES.items()
+    ]
+    parts += [_mpi_calls(database, table, process, threads) for table in MPI]
     parts += [
         _overhead(database, table, process, threads)
         for table in ("CUPTI_ACTIVITY_KIND_OVERHEAD", "PROFILER_OVERHEAD")
@@ -124,9 +133,11 @@ def _or_unnamed(names: pa.ChunkedArray, otherwise: str) -> pa.ChunkedArray:
     return names.cast(pa.string()).fill_null(otherwise)
 
 
-def _system_calls(database: Database, process: int | None, threads: Threads) -> pa.Table:
+def _library_calls(
+    database: Database, table: str, category: str, process: int | None, threads: Threads
+) -> pa.Table:
     rows = database.columns(
-        SYSTEM_CALLS,
+        table,
         ("start", "end", "globalTid", "nameId"),
         of_process("globalTid", process),
         nameId="name",
@@ -135,10 +146,49 @@ def _system_calls(database: Database, process: int | None, threads: Threads) -> 
         {
             "start": rows["start"],
             "end": rows["end"],
-            "category": constant("os_runtime", rows.num_rows),
+            "category": constant(category, rows.num_rows),
             "kind": constant("other", rows.num_rows),
             "name": mapped(_or_unnamed(rows["nameId"], "(call without a name)"), str),
             "thread": threads.numbers(rows["globalTid"]),
+        }
+    )
+
+
+_MPI_ARGUMENTS = {
+    "size": "bytes",
+    "recvSize": "bytes received",
+    "remoteRank": "remote rank",
+    "rootRank": "root",
+    "tag": "tag",
+    "commHandle": "communicator",
+}
+"""What an export has of a call of MPI, and how it is called here."""
+
+
+def _mpi_calls(database: Database, table: str, process: int | None, threads: Threads) -> pa.Table:
+    """Calls of MPI; all but those without arguments (`MPI_Init`, `MPI_Comm_rank`) communicate."""
+    rows = database.columns(
+        table,
+        ("start", "end", "globalTid", "textId", *_MPI_ARGUMENTS),
+        of_process("globalTid", process),
+        textId="name",
+    )
+    role = "communication" if table != MPI[-1] else None
+
+    def arguments(row: dict[str, int | None]) -> str | None:
+        stated = {word: row[name] for name, word in _MPI_ARGUMENTS.items() if row[name] is not None}
+        return json.dumps(stated) if stated else None
+
+    return pa.table(
+        {
+            "start": rows["start"],
+            "end": rows["end"],
+            "category": constant("mpi", rows.num_rows),
+            "kind": constant("annotation", rows.num_rows),
+            "role": mapped(pa.array(np.zeros(rows.num_rows, np.int8)), lambda _: role),
+            "name": mapped(_or_unnamed(rows["textId"], "(call without a name)"), str),
+            "thread": threads.numbers(rows["globalTid"]),
+            "other_args": mapped_rows({one: rows[one] for one in _MPI_ARGUMENTS}, arguments),
         }
     )
 

@@ -10,12 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.formats.nsys.export import (
+    CPU_PAGE_FAULTS,
     LATEST_NS,
     NVTX,
     constant,
     enumeration,
     mapped,
+    mapped_rows,
     of_process,
+    pid_of,
     thread_ids,
 )
 from stepscope.formats.nsys.host_rows import Threads
@@ -95,6 +98,38 @@ def _read(
     return (
         (thread, ranges["start"].to_numpy(), end, marker, sequence, other),
         _instants(marks, others),
+    )
+
+
+def cpu_page_faults(database: Database, process: int | None) -> pa.Table:
+    """Faults of unified memory that the host raised, as table `instant`: they took no time of their own."""
+    rows = database.columns(
+        CPU_PAGE_FAULTS,
+        ("start", "CpuInstruction", "module"),
+        of_process("globalPid", process),
+        CpuInstruction="name",
+        module="name",
+    )
+    start = rows["start"]
+    timed = pc.and_(pc.greater_equal(start, 0), pc.less(start, LATEST_NS)).fill_null(False)
+    rows = rows.filter(timed)
+    stated = {"function": rows["CpuInstruction"], "library": rows["module"]}
+
+    def each(text: str) -> pa.Array:
+        return constant(text, rows.num_rows).cast(pa.string())
+
+    return pa.table(
+        {
+            "time_ns": rows["start"],
+            "category": each("um_page_fault"),
+            "name": each("CPU page fault"),
+            "pid": each("" if process is None else str(pid_of(process))),
+            "tid": each(""),
+            "args": mapped_rows(
+                {name: column.cast(pa.string()) for name, column in stated.items()}, json.dumps
+            ).cast(pa.string()),
+        },
+        schema=READ["instant"],
     )
 
 

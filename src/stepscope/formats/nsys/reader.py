@@ -17,7 +17,7 @@ from stepscope.formats.nsys import export
 from stepscope.formats.nsys.counter_rows import counters
 from stepscope.formats.nsys.device_rows import device_events, devices
 from stepscope.formats.nsys.host_rows import Threads, host_calls
-from stepscope.formats.nsys.nvtx_rows import nvtx_ranges
+from stepscope.formats.nsys.nvtx_rows import cpu_page_faults, nvtx_ranges
 from stepscope.formats.nsys.report_file import looks_like_report, opened_export
 from stepscope.formats.nsys.sample_rows import stack_samples
 from stepscope.formats.nvtx.markers import module_classes
@@ -68,6 +68,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         threads = Threads()
         device_event = device_events(database, process, report)
         ranges, marks = nvtx_ranges(database, process, threads, report)
+        marks = pa.concat_tables([marks, cpu_page_faults(database, process)])
         shared = range_tables(ranges, python_stack=options.python_stack)
         parts = [
             canonical(shared.pop("host_event"), "host_event"),
@@ -83,7 +84,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         counter = counters(database, process, used, report, first=first)
         thread = _table(threads.rows(database), "thread")
         known = devices(database, process)
-        facts = _facts(database, process)
+        facts = _facts(database, process, ranks)
         facts.metadata = _metadata(database, ranks)
         facts.module_classes = module_classes(ranges.markers)
         if database.unnamed:
@@ -134,12 +135,13 @@ def peek(member: Member) -> Facts | None:
         SourceError: it cannot be opened or is damaged.
     """
     with opened_export(member) as database:
-        process = _number(member, export.processes(database))
+        ranks = export.processes(database)
+        process = _number(member, ranks)
         found: list[int] = []
         for table, column in (
             *((table, "globalPid") for table in (export.KERNELS, export.COPIES, export.FILLS)),
             (export.GRAPHS, "globalPid"),
-            *((table, "globalTid") for table in (*export.CALLS, *export.NVTX, export.SYSTEM_CALLS)),
+            *((table, "globalTid") for table in export.OF_THREADS),
         ):
             only = export.of_process(column, process)
             found += database.extent(table, ("start", "end"), export.LATEST_NS, only)
@@ -147,7 +149,7 @@ def peek(member: Member) -> Facts | None:
             found += database.extent(table, (column,), export.LATEST_NS, only)
         if not found:
             return None
-        facts = _facts(database, process)
+        facts = _facts(database, process, ranks)
         models = {row["name"] for row in devices(database, process) if row["name"]}
     if facts.start_epoch_ns is not None:
         zero = facts.start_epoch_ns
@@ -175,9 +177,14 @@ def _unix(time_ns: int, zero_ns: int) -> int:
     return time_ns if time_ns >= EPOCH_NS else zero_ns + time_ns
 
 
-def _facts(database: Database, process: int | None) -> Facts:
+def _facts(database: Database, process: int | None, ranks: dict[str, int | None]) -> Facts:
     """`start_epoch_ns` is that of the export's time 0."""
+    stated = export.stated_rank(database, process, alone=len(ranks) == 1)
     return Facts(
+        rank=stated.rank,
+        rank_rule=stated.rule,
+        world_size=stated.world_size,
+        local_rank=stated.local_rank,
         host=export.host(database),
         pid=None if process is None else export.pid_of(process),
         start_epoch_ns=export.epoch_of_zero_ns(database),
