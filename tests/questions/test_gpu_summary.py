@@ -84,6 +84,20 @@ def test_a_database_of_nvprof_is_summed_up_as_nvprof_does():
 
 @pytest.mark.traces
 @pytest.mark.usefixtures("own_cache")
+def test_a_trace_of_torch_profiler_has_the_same_tables():
+    with stepscope.open(vendor_tools.TRACES / "kineto" / "bert_small_h100") as trace:
+        rows = trace.gpu_summary(by="operation").rows()
+        launches = {row["name"]: row["count"] for row in trace.api_summary().rows()}
+        listed = trace.gpu_trace().rows()
+    found = [(row["operation"], row["count"], row["total_ns"]) for row in rows]
+    assert found == [("computation", 60, 307_197), ("copy DtoH", 1, 2_240)]
+    assert launches["cudaMemcpyAsync"] == 1
+    assert sum(row["dur_ns"] for row in listed) == 309_437
+    assert [row["destination_memory"] for row in listed if row["kind"] == "copy"] == ["pinned"]
+
+
+@pytest.mark.traces
+@pytest.mark.usefixtures("own_cache")
 def test_nvprof_itself_has_the_same_table(tmp_path):
     recording = vendor_tools.unpacked(vendor_tools.NVPROF, tmp_path, "x.db")
     theirs = [
