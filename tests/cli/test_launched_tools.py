@@ -78,9 +78,12 @@ def test_a_result_that_its_tool_cannot_finish_is_an_error(spawn, tmp_path: Path)
 
 def test_metrics_are_listed_by_the_tool_that_records_them(spawn, tmp_path: Path) -> None:
     stand_in(tmp_path / "bin", "ncu", "print(*words)")
+    stand_in(tmp_path / "bin", "nvprof", "print(*words)")
     there = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     ran = spawn("launch", "--tool", "ncu", "--query-metrics", "--", "--chips", "ga100", **there)
     assert (ran.code, ran.out) == (0, "--query-metrics --chips ga100\n")
+    ran = spawn("launch", "--tool", "nvprof", "--query-metrics", **there)
+    assert (ran.code, ran.out) == (0, "--query-metrics --query-events\n")
     ran = spawn("launch", "--tool", "nsys", "--query-metrics", **there)
     assert (ran.code, "nsys lists no metrics" in ran.err) == (2, True)
 
