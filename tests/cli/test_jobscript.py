@@ -67,6 +67,7 @@ def test_a_file_is_replaced_only_when_told_so(run, tmp_path: Path) -> None:
     assert file.read_text() == first
     assert run(*words, "--force", "--", "b").code == 0
     assert file.read_text() != first
+    assert run(*words[:-1], "/dev/null", "--", "b").code == 0
 
 
 def test_the_page_shows_what_the_command_writes(run) -> None:

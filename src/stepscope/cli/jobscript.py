@@ -13,7 +13,7 @@ import click
 from stepscope.cli.launch import apart
 from stepscope.cli.launch import command as launch
 from stepscope.cli.say import put, say
-from stepscope.floor.complete_file import complete_output
+from stepscope.floor.complete_file import complete_output, descriptor_of
 from stepscope.floor.errors import UsageError
 from stepscope.launch.job_preset import SCHEDULERS, find_preset, preset_names
 from stepscope.launch.jobscript import Job, jobscript, not_given
@@ -186,7 +186,7 @@ def _write(script: str, output: Path | None, *, force: bool) -> None:
     if output is None:
         put(script)
         return
-    if output.exists() and not force:
+    if output.is_file() and descriptor_of(output) is None and not force:
         raise UsageError(
             f"{output} is there already",
             hint="name another file, or give --force",
