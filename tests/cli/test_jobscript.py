@@ -39,7 +39,7 @@ def test_what_is_missing_is_said_in_the_words_of_the_scheduler(run) -> None:
     [
         (("slurm", "--", "a"), "Missing option '--tool'"),
         (("slurm", "--tool", "nsys"), "no command was given"),
-        (("slurm", "--tool", "nsys", "--steps", "4-3", "--", "a"), "'4-3' is no step and no range"),
+        (("slurm", "--tool", "nsys", "--steps", "4-3", "--", "a"), 'steps "4-3" cannot be read'),
         (("slurm", "--tool", "nsys", "--ranks", "x", "--", "a"), 'ranks "x" cannot be read'),
         (("slurm", "--tool", "vtun", "--", "a"), "'vtun' is not one of"),
         (("lsf", "--tool", "nsys", "--", "a"), "'lsf' is not one of"),
