@@ -14,7 +14,7 @@ from stepscope.record.plan import plan_from
 from stepscope.record.targets import Target
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
 from stepscope.record.targets.copies import Copied, Copies, HostToDevice
-from stepscope.record.targets.find import Finder, module_paths
+from stepscope.record.targets.find import Finder, module_paths, why_not_seen
 from stepscope.record.targets.modules import ModuleForward
 from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward
 from stepscope.record.targets.patches import Patch
@@ -536,3 +536,11 @@ def test_a_failing_watch_trips_the_guard_and_the_job_goes_on() -> None:
         assert len(caught) == 1
         target.remove()
         assert untouched(model)
+
+
+def test_a_name_near_one_that_every_plan_has_is_told_it() -> None:
+    (entry,) = plan_from({"events": ["optimizer"]}).entries
+    why = why_not_seen(entry, Finder(make_model(), (), None), ["forward"])
+    assert why == (
+        "nothing of this name ran in the observed iteration (did you mean optimizer.step?)"
+    )

@@ -188,9 +188,10 @@ def _named_nothing(
 ) -> UsageError:
     known = scope.sql(f"SELECT DISTINCT name FROM ({names}) ORDER BY name LIMIT {_MOST_NAMES}")
     near = did_you_mean(pattern.strip("/*?"), known.column("name").to_pylist())
+    after = " " if near.endswith("?") else "; "
     return UsageError(
         f"no {what} in this recording",
-        hint=f"{near}{'; ' if near else ''}{listed_by} list the names, * stands for any text",
+        hint=f"{near}{after if near else ''}{listed_by} list the names, * stands for any text",
         slug="named-nothing",
     )
 

@@ -16,6 +16,7 @@ from stepscope.cli.choices import (
 from stepscope.cli.output import check_form, put_answer
 from stepscope.cli.progress import progress_on
 from stepscope.cli.say import say
+from stepscope.cli.typed_name import typed_name
 
 
 @click.command(name="import", short_help="Reads traces into a store to keep.")
@@ -89,4 +90,4 @@ def command(
     for file in skipped:
         say(f"skipped {file['path']}: {file['reason']}")
     kept = typed_sources([str(directory)])
-    say(f"{directory}: ready; ask it with: stepscope summary {kept}")
+    say(f"{directory}: ready; ask it with: {typed_name()} summary {kept}")

@@ -105,8 +105,6 @@ def _on_cores(facts: Facts, products: list[Group]) -> str:
     )
     if unknown and not used:
         return ""
-    if not used:
-        return f", none of it on {matrix_units(facts)}"
     least = "at least " if unknown else ""
     return f", {least}{ratio_text(used / summed(products))} on {matrix_units(facts)}"
 

@@ -231,4 +231,5 @@ def why_not_seen(entry: Entry, finder: Finder, seen: Iterable[str]) -> str:
         return "the job did not call it, or did not wait for it (DDP's own are inside backward)"
     if label.text in NAMED or label.kind in ("backward", "module"):
         return "it did not run in the observed iteration"
-    return f"nothing of this name ran in the observed iteration ({did_you_mean(label.text, [*NAMED, *seen])})"
+    near = did_you_mean(label.text, [*NAMED, "forward", "backward", *seen])
+    return f"nothing of this name ran in the observed iteration ({near})"
