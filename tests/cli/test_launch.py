@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
+
+from stepscope.cli.launch import show
 
 LAUNCHER = {"PMI_RANK": "3", "PMI_SIZE": "8"}
 
@@ -70,3 +73,16 @@ def test_a_process_that_is_not_chosen_becomes_the_command(spawn) -> None:
         **LAUNCHER,
     )
     assert (ran.code, ran.err) == (7, "")
+
+
+def test_what_took_the_devices_time_is_shown_of_this_ranks_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = {"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "args": {"stream": 7}}
+    trace = tmp_path / "rank8.json"
+    events = [{"ph": "X", "ts": 1.0, "dur": 2.0, **kernel}]
+    trace.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    show([trace])
+    assert "gemm" in capsys.readouterr().out
+    show([tmp_path / "none"])
+    assert "no such file" in capsys.readouterr().err

@@ -18,6 +18,9 @@ def main(arguments):
         return 0
     if arguments[0] == "export":
         return int(how == "truncates")
+    if how == "starts the second time" and not Path("tried").exists():
+        Path("tried").touch()
+        return 1
     if how == "refuses":
         print("unrecognised option", file=sys.stderr)
         return 2

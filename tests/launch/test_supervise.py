@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,15 +18,18 @@ def ended(launch, tmp_path: Path, how: str, *words: str, command=COMMAND) -> tup
     with launch(*words, *command, STAND_IN=how) as process:
         _, warnings = process.communicate(timeout=30)
     assert (tmp_path / "ran").read_text() == "ran\n"
-    assert not left_running(process.pid)
+    assert left_running(tmp_path) == []
     return process.returncode, warnings
 
 
-def left_running(session: int) -> list[str]:
-    """What still runs of what was started here, by its session or its working folder."""
-    listed = subprocess.run(["ps", "-eo", "sid=,args="], capture_output=True, text=True, check=True)
-    lines = [line.split(None, 1) for line in listed.stdout.splitlines()]
-    return [words[1] for words in lines if int(words[0]) == session or words[1] == "sleep 61"]
+def left_running(folder: Path) -> list[str]:
+    """What still runs of what was started here, by its working folder."""
+    found = []
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if process.name.isdecimal() and (process / "cwd").readlink() == folder:
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
 
 
 @pytest.mark.parametrize(
@@ -35,7 +38,11 @@ def left_running(session: int) -> list[str]:
         ("works", None),
         ("has codes of its own", None),
         ("has sessions", None),
-        ("refuses", "nsys ended with exit code 2 before it started the command"),
+        (
+            "starts the second time",
+            "nsys ended with exit code 1 at its start, and is started again",
+        ),
+        ("refuses", "runs unprofiled: nsys ended with exit code 2 before it started the command"),
         ("crashes", "nsys was ended by SIGKILL while the command runs, which goes on unprofiled"),
         ("leaves", "nsys ended with exit code 1 while the command runs, which goes on unprofiled"),
         ("writes nothing", "nsys wrote no rank0."),

@@ -226,11 +226,11 @@ def _report(asked: Asked, launched: Launched, *, stats: bool) -> None:
     if not asked.tool.reads:
         return
     if stats:
-        _show(launched.files)
+        show(launched.files)
     say(f"To read what all ranks wrote: {typed_name()} summary {shlex.quote(str(asked.folder))}")
 
 
-def _show(files: Sequence[Path]) -> None:
+def show(files: Sequence[Path]) -> None:
     """The table of device work of this rank's own files."""
     from stepscope.api.trace import open_trace
     from stepscope.cli.output import put_answer

@@ -27,7 +27,7 @@ from stepscope.launch.preflight import (
     this_node,
     version_of,
 )
-from stepscope.launch.supervise import Supervisor
+from stepscope.launch.supervise import Ended, Supervisor
 from stepscope.launch.tool import Request, Tool
 
 LONGEST_END_S = 600.0
@@ -179,32 +179,26 @@ def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
     executable = executable_of(tool)
     version = version_of(tool, executable)
     request = asked.request(stem, version)
-    command = asked.recorded(request)
     for one in problems(tool, version, asked.folder, asked.command, this_node()):
         if one.severity != "note":
             warn(f"rank {process.rank}: {one.what}", one.cure)
     started_s = time.monotonic()
-    supervisor = Supervisor(
-        asked.longest_end_s, lambda words: warn(f"rank {process.rank}: {tool.name} {words}")
-    )
-    try:
-        with _temporary(tool, stem) as variables:
-            if tool.way == "inside":
-                line = tool_line(tool, executable, request, command)
-                output = Diverted(tool.prefixes, stem.with_name(f"{stem.name}.{tool.name}.txt"))
-                ended = supervisor.run_diverted(line.words, _environment(line, variables), output)
-            else:
-                line = tool_line(tool, executable, request, supervisor.starter(command))
-                ended = supervisor.run(line, _environment(line, variables))
-    finally:
-        supervisor.release()
+    ended = _run(asked, process, executable, request)
+    if not ended.was_started and ended.told_to_end is None and not ended.gave_up:
+        # Many that start at once on a node get into each other's way: nsys, by its semaphores.
+        warn(
+            f"rank {process.rank}: {tool.name} {ended.tool or 'ended'} at its start, and is started again"
+        )
+        ended = _run(asked, process, executable, request)
     if not ended.was_started:
         if ended.told_to_end is not None:
             return Launched(ended.told_to_end, (), speaks=False, was_told_to_end=True)
-        why = ended.tool or "ended, or hung,"
-        warn(
-            f"rank {process.rank} runs unprofiled: {tool.name} {why} before it started the command"
+        why = (
+            ended.tool
+            if ended.gave_up
+            else f"{ended.tool or 'ended'} before it started the command"
         )
+        warn(f"rank {process.rank} runs unprofiled: {tool.name} {why}")
         return None
     status = ended.command
     if status is None:
@@ -221,6 +215,23 @@ def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
         speaks=_is_lowest(asked.ranks, process),
         was_told_to_end=ended.told_to_end is not None,
     )
+
+
+def _run(asked: Asked, process: Process, executable: str, request: Request) -> Ended:
+    tool, stem, command = asked.tool, request.stem, asked.recorded(request)
+    supervisor = Supervisor(
+        asked.longest_end_s, lambda words: warn(f"rank {process.rank}: {tool.name} {words}")
+    )
+    try:
+        with _temporary(tool, stem) as variables:
+            if tool.way == "inside":
+                line = tool_line(tool, executable, request, command)
+                output = Diverted(tool.prefixes, stem.with_name(f"{stem.name}.{tool.name}.txt"))
+                return supervisor.run_diverted(line.words, _environment(line, variables), output)
+            line = tool_line(tool, executable, request, supervisor.starter(command))
+            return supervisor.run(line, _environment(line, variables))
+    finally:
+        supervisor.release()
 
 
 def _environment(line: Line, variables: Mapping[str, str]) -> dict[str, str]:

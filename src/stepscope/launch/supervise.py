@@ -39,15 +39,17 @@ class Ended:
 
     Args:
         command: the command's wait status; None where it was not started, or nobody could be told.
-        was_started: whether the command was started at all.
+        was_started: whether the command was started; if not, no starter runs it any more.
         tool: how the tool ended, in words; empty where all was well.
         told_to_end: the signal by which the job was told to end, if it was.
+        gave_up: the tool took too long to start the command.
     """
 
     command: int | None
     was_started: bool
     tool: str
     told_to_end: signal.Signals | None
+    gave_up: bool = False
 
 
 class Supervisor:
@@ -69,6 +71,8 @@ class Supervisor:
         self._starter_ticks: int | None = None
         self._command = 0
         self._status: int | None = None
+        self._claimed = False
+        self._gave_up = False
         self._told_to_end: signal.Signals | None = None
         self._early: list[signal.Signals] = []
         """What came before the command was there to get it."""
@@ -95,13 +99,14 @@ class Supervisor:
         if self._starter or self._status is not None:
             self._wait_for_command()
         overdue = self._wait_for_tool()
-        was_started = self._starter != 0 or self._status is not None
         how = _how(self._tool_status or 0)
         if self._status is not None and self._tool_status in _passed_on(self._status):
             how = ""
         if overdue:
             how = f"did not end within {self._longest_end_s:g} s of the command, and was ended"
-        return Ended(self._status, was_started, how, self._told_to_end)
+        if self._gave_up:
+            how = f"did not start the command within {LONGEST_START_S:g} s, and was ended"
+        return Ended(self._status, not self._claimed, how, self._told_to_end, self._gave_up)
 
     def run_diverted(
         self, command: Sequence[str], environment: dict[str, str], output: Diverted
@@ -134,9 +139,11 @@ class Supervisor:
         """Until the command runs, or has ended, or is claimed here, so that no starter runs it any more."""
         deadline = time.monotonic() + LONGEST_START_S
         while not (self._starter or self._status is not None):
-            given_up = self._tool_status is not None or self._told_to_end is not None
-            if given_up or time.monotonic() > deadline:
-                if started.claim(self._folder) or not self._claimer_lives():
+            over = self._tool_status is not None or self._told_to_end is not None
+            if over or time.monotonic() > deadline:
+                self._claimed = started.claim(self._folder)
+                self._gave_up = self._claimed and not over
+                if self._claimed or not self._claimer_lives():
                     return
                 deadline = time.monotonic() + _LOOK_AGAIN_S
             self._wait(deadline)
@@ -173,9 +180,8 @@ class Supervisor:
     def _wait_for_tool(self) -> bool:
         """Until the tool, and what was there before the command, has ended; whether it had to be ended."""
         killed = self._tool_status is not None and os.WIFSIGNALED(self._tool_status)
-        unused = not self._starter and self._status is None
         longest = min(self._longest_end_s, LONGEST_REMAINS_S) if killed else self._longest_end_s
-        deadline = time.monotonic() + (0.0 if unused else longest)
+        deadline = time.monotonic() + (0.0 if self._claimed else longest)
         while (left := self._tools()) and time.monotonic() < deadline:
             self._wait(deadline)
         overdue = bool(left)
@@ -188,7 +194,7 @@ class Supervisor:
             # What the command left behind was told to end with its process group.
             processes.send(processes.below(os.getpid()), self._told_to_end)
         self._reap()
-        return overdue and not unused
+        return overdue and not self._claimed
 
     def _tools(self) -> list[processes.Found]:
         """The tool's processes: itself, the starter, and those of our children that are no younger than that.
