@@ -121,3 +121,15 @@ def test_phases_are_those_of_the_captured_steps_and_have_no_verdict(trace):
     }
     assert all(row["verdict"] is None for row in answer.rows())
     assert [row["step"] for row in trace.phases(by="step").rows()] == [100, 101]
+
+
+def test_the_rank_of_a_process_is_the_one_that_it_wrote(tmp_path):
+    nsys = Nsys(tmp_path / "report.sqlite")
+    for pid, rank in ((144, 5), (145, 3)):
+        text = f"rank {rank} of 8, stepscope"
+        nsys.range(0, 1, text, pid=pid, tid=pid, kind=START_END, registered=True)
+        nsys.range(10, 20, f"aten::mm, op_id = {rank}", pid=pid, tid=pid)
+    with stepscope.open(nsys.path, cache=False) as opened:
+        found = opened.sql("SELECT rank, world_size, rank_rule, pid FROM rank ORDER BY rank")
+        assert _rows(found) == [(3, 8, "recorder", 145), (5, 8, "recorder", 144)]
+        assert not any(row["check"] == "ranks_guessed" for row in opened.checks().rows())

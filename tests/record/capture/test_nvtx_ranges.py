@@ -182,7 +182,8 @@ def test_every_operator_of_the_steps_has_a_range_and_losses_are_the_same(
 def test_ranges_lie_in_their_step_phase_and_module(heard: Heard, tmp_path: Path) -> None:
     _run(tmp_path, CapturedSteps(StepRange(4, 4), None, nvtx=True))
     step, net = "ProfilerStep#4", "nn.Module: Net (Net, model)"
-    assert [text for text, inside in heard.ranges if not inside] == [step]
+    outermost = [text for text, inside in heard.ranges if not inside]
+    assert outermost == ["rank 0 of 1, stepscope", step]
     phases = [text for text, inside in heard.ranges if text.startswith("phase: ")]
     assert phases == [
         f"phase: {name}" for name in ("input_wait", "forward", "loss", "backward", "optimizer")
@@ -215,7 +216,7 @@ def test_without_steps_ranges_go_from_the_step_in_which_the_model_is_known_to_th
     heard: Heard, tmp_path: Path
 ) -> None:
     _run(tmp_path, CapturedSteps(None, None, nvtx=True))
-    steps = [text for text, inside in heard.ranges if not inside]
+    _, *steps = [text for text, inside in heard.ranges if not inside]
     assert steps == [f"ProfilerStep#{number}" for number in range(3, 13)]
     assert not heard.opened
 
@@ -249,7 +250,7 @@ def test_a_job_with_a_dispatch_mode_of_its_own_keeps_it(heard: Heard, tmp_path: 
     with pytest.warns(RecordingWarning, match="operators get no ranges: the job has a dispatch"):
         _run(tmp_path, CapturedSteps(StepRange(4, 4), None, nvtx=True), script)
     assert {text.partition(":")[0] for text, _ in heard.ranges} == {
-        *("ProfilerStep#4", "phase", "nn.Module")
+        *("rank 0 of 1, stepscope", "ProfilerStep#4", "phase", "nn.Module")
     }
 
 
@@ -331,13 +332,20 @@ def test_two_ranks_under_nsys_yield_the_same_steps_with_all_that_runs_in_them(
         ])
         """)
     )
-    done = torchrun(tmp_path / "under_nsys.py", str(tmp_path / "train.py"))
+    for _ in range(3):
+        done = torchrun(tmp_path / "under_nsys.py", str(tmp_path / "train.py"))
+        # Two of nsys 2022.4 that start at once now and then take each other's semaphore away.
+        if "sem_open" not in done.stdout + done.stderr:
+            break
     assert done.returncode == 0, done.stdout + done.stderr
     counting = _Counting(StepRange(4, 5))
     _run(tmp_path, counting)
     for rank in (0, 1):
         with stepscope.open(tmp_path / f"report-{rank}.sqlite", cache=False) as trace:
             assert [row["step"] for row in trace.steps().rows()] == [4, 5]
+            assert trace.sql("SELECT rank, world_size FROM rank").rows() == [
+                {"rank": rank, "world_size": 2}
+            ]
             found = trace.sql(
                 "SELECT 'ProfilerStep#' || step || ' ' || name AS call, count(*) AS calls FROM "
                 "host_event JOIN operator_input USING (rank, span, input_id) "

@@ -24,6 +24,7 @@ from stepscope.formats.tables import EPOCH_NS
 LATEST_NS = 1 << 62
 _BITS = 24
 _LOW = (1 << _BITS) - 1
+_WRITTEN = re.compile(r"rank ([0-9]{1,9}) of ([0-9]{1,9}), stepscope\Z")
 _MOST_PROCESSES = 4096
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -186,7 +187,7 @@ class Stated:
 
 
 def stated_rank(database: Database, process: int | None, *, alone: bool) -> Stated:
-    """The rank of a process: by MPI, which was traced, or by its launcher.
+    """The rank of a process: as recording with --nvtx wrote it, by MPI, which was traced, or by its launcher.
 
     Args:
         database: the export.
@@ -194,6 +195,9 @@ def stated_rank(database: Database, process: int | None, *, alone: bool) -> Stat
         alone: whether it is the only process of the file that can be a rank. The environment is that of
             the command that was profiled, which for several is their launcher and no rank.
     """
+    written = _written_rank(database, process)
+    if written is not None:
+        return written
     traced = {
         rank
         for thread, rank in database.rows("MPI_RANKS", ("globalTid", "rank"))
@@ -217,6 +221,20 @@ def stated_rank(database: Database, process: int | None, *, alone: bool) -> Stat
     if found.rule == "single" or found.disagreement:
         return Stated()
     return Stated(found.rank, "launcher", found.world_size, found.local_rank)
+
+
+def _written_rank(database: Database, process: int | None) -> Stated | None:
+    """The rank in a registered text: these are few, so that ranges need not be looked through for it."""
+    for number, text in database.each("StringIds", ("id", "value"), value="text"):
+        found = _WRITTEN.match(text or "")
+        if not found or number is None:
+            continue
+        for table in NVTX:
+            threads = database.columns(table, ("globalTid",), Only("textId", 0, number))
+            of = {one >> _BITS for one in threads["globalTid"].to_pylist() if one is not None}
+            if process in of or (process is None and of):
+                return Stated(int(found[1]), "recorder", int(found[2]))
+    return None
 
 
 def enumeration(

@@ -120,7 +120,7 @@ class _ByMode(OperatorRanges):
 
     def backward_ended(self) -> None:
         if self._mode is not None:
-            self._mode.node_ended()
+            self._mode.backward_ended()
 
 
 @cache
@@ -131,6 +131,7 @@ def _mode_class() -> Any:
     # Older torches have the one or the other not; there are no numbers then.
     sequence_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
     current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
+    queue_callback = torch.autograd.Variable._execution_engine.queue_callback
 
     class Operators(TorchDispatchMode):  # type: ignore[misc] # torch's types are not checked here
         """Puts a range around every operator, and runs it unchanged."""
@@ -170,6 +171,10 @@ def _mode_class() -> Any:
             if node is not here.get("node"):
                 self.node_ended()
                 if node is not None:
+                    if not here.get("asked"):
+                        here["asked"] = True
+                        # What the engine does after the last node, an all-reduce to wait for, is no node's.
+                        queue_callback(self.backward_ended)
                     here["node"] = node
                     here["range"] = self._start(_node_text(node))
             # Autograd numbers a node as it makes it, before it calls the operator: numbers that have
@@ -181,6 +186,11 @@ def _mode_class() -> Any:
                 b"%b, seq = %d%b" % (name, number - 1, described) if made else name + described
             )
             return True
+
+        def backward_ended(self) -> None:
+            """The backward that ran on this thread is over, or its last node is."""
+            self._here.__dict__.pop("asked", None)
+            self.node_ended()
 
         def node_ended(self) -> None:
             """The node of autograd that ran on this thread is over; its range has no frame of its own."""

@@ -5,6 +5,7 @@
     nn.Module: layers.0.attn (Attention)                 a module, with its class; `(Net, model)` is the model
     aten::mm, seq = 72, sizes = [[8, 4], [4, 2]], ...    an operator
     MmBackward0, seq = 72                                a node of autograd
+    rank 3 of 8, stepscope                               once, before the first step
 
 What begins and ends in one call is pushed and popped, the rest is started and ended: a step crosses the ranges
 that a job has of its own.
@@ -25,6 +26,7 @@ from stepscope.record.targets.modules import ModuleForward
 from stepscope.record.targets.steps import OptimizerStep, whole_backward
 from stepscope.record.traces.module_ranges import ModuleRanges
 from stepscope.record.trouble import Guard, warn_once
+from stepscope.record.who import Who
 
 _CALLED = {"optimizer.step": "optimizer"}
 
@@ -57,6 +59,7 @@ class StepRanges:
         self.guard = guard
         self._nvtx = nvtx()
         self._step: int | None = None
+        self._said_rank = False
         self._operators = operator_ranges(self._nvtx, guard)
         self._targets: list[Target] = [whole_backward(), OptimizerStep()]
         for root in found.roots:
@@ -95,6 +98,13 @@ class StepRanges:
     def begin_step(self, number: int) -> None:
         """A step starts, and one that runs has ended."""
         self.end_step()
+        if not self._said_rank:
+            # Registered texts are few, and found in a file without a look at all ranges.
+            self._said_rank = True
+            who = Who().named()
+            if not who.disagreement:
+                text = f"rank {who.rank} of {who.world_size}, stepscope"
+                self._nvtx.end(self._nvtx.start_registered(text.encode()))
         self._step = self._nvtx.start(b"ProfilerStep#%d" % number)
 
     def end_step(self) -> None:
