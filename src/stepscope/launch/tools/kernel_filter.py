@@ -16,6 +16,8 @@ _NAME = re.compile(r"\b(?!T\d)[A-Za-z_]\w*(?!\w|::)")
 _SAID_BY_TOOLS = frozenset(
     "anonymous const false instance lambda namespace operator true unnamed unsigned void".split()  # noqa: SIM905
 )
+_CAST = re.compile(r"\((?:unsigned |signed )?(?:bool|char|short|int|long|long long)\)")
+"""The type of a number, which some tools write before it."""
 _MOST_WORDS = 5
 """Of the template arguments: the longest, which tell most. Each is one more way for a regular expression to fail."""
 _OPENS = {")": "(", "]": "[", "}": "{", ">": "<"}
@@ -35,7 +37,8 @@ def _expression(name: str) -> str:
     own, arguments = _function(name)
     if not arguments:
         return re.escape(own) + r"(\(|$)"
-    words = dict.fromkeys(word for word in _NAME.findall(arguments) if word not in _SAID_BY_TOOLS)
+    names = _NAME.findall(_CAST.sub("", arguments))
+    words = dict.fromkeys(word for word in names if word not in _SAID_BY_TOOLS)
     longest = sorted(words, key=len, reverse=True)[:_MOST_WORDS]
     return "".join([re.escape(own), "<", *(f".*{word}" for word in words if word in longest)])
 
