@@ -54,6 +54,10 @@ def test_options_of_the_tool_stand_between_two_dashes(run, tmp_path: Path) -> No
         (("--tool", "nsys", "--steps", "4-3", "--", "a"), 'steps "4-3" cannot be read'),
         (("--tool", "nsys", "--ranks", "x", "--", "a"), 'ranks "x" cannot be read'),
         (("--tool", "nsys", "--set", "full", "--", "a"), "nsys has no --set"),
+        (("--tool", "torch", "--steps", "1-2", "--", "a"), "torch records from step 2 on"),
+        (("--tool", "phases", "--steps", "3", "--", "a"), "phases measures every step"),
+        (("--tool", "inline", "--", "a"), "inline needs a plan"),
+        (("--tool", "torch", "--nvtx", "--", "a"), "torch reads no NVTX ranges"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_runs(run, words, expected) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.launch.conftest import bare_environment
 
 COMMAND = ("--", "sh", "-c", "echo ran >> ran; sleep 0.6; exit 7")
 
@@ -84,8 +86,10 @@ def test_output_of_an_earlier_run_stays(launch, tmp_path) -> None:
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
-@pytest.mark.parametrize("how", ["works", "has sessions"])
-@pytest.mark.parametrize("what", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [("works", signal.SIGTERM), ("has sessions", signal.SIGINT), ("works", signal.SIGUSR1)],
+)
 def test_a_signal_to_the_job_reaches_the_command_once(launch, how, what) -> None:
     script = (
         "import signal, sys, time\n"
@@ -144,3 +148,28 @@ def test_a_command_that_cannot_be_started_ends_as_in_a_shell(launch, name, code)
         _, warnings = process.communicate(timeout=20)
     assert process.returncode == code
     assert warnings.startswith(f"stepscope launch: {name}: ")
+
+
+def test_a_tool_that_does_not_start_the_command_is_given_up(stand_ins, tmp_path) -> None:
+    impatient = (
+        "import sys\n"
+        "from stepscope.cli.main import main\n"
+        "from stepscope.launch import supervise\n"
+        "supervise.LONGEST_START_S = 0.3\n"
+        "sys.exit(main())\n"
+    )
+    environment = bare_environment() | {"STAND_IN": "hangs at the start"}
+    environment["PATH"] = f"{stand_ins}{os.pathsep}{environment['PATH']}"
+    done = subprocess.run(
+        [sys.executable, "-c", impatient, "launch", "--tool", "nsys", *COMMAND],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 7
+    assert "runs unprofiled: nsys did not start the command within 0.3 s" in done.stderr
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    assert left_running(tmp_path) == []

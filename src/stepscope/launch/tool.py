@@ -174,7 +174,7 @@ class Tool:
         """Refuses what the tool cannot do, before anything runs.
 
         Raises:
-            UsageError: a set that it does not know, a delay, duration, kernels or metrics.
+            UsageError: a set that it does not know, a delay, duration, kernels, metrics or ranges.
         """
         if request.wanted is not None and not self.sets:
             raise self.refusal(
@@ -192,6 +192,10 @@ class Tool:
             if given and name not in self.takes:
                 option = "--kernels-from" if name == "kernels" else "--metrics"
                 raise self.refusal(f"has no {option}", "leave it out, or take ncu")
+        if self.way == "record":
+            if request.nvtx:
+                raise self.refusal("reads no NVTX ranges", "leave --nvtx out")
+            self.arguments(request)
 
     def refusal(self, what: str, hint: str) -> UsageError:
         """The error for something that the tool cannot do."""
