@@ -31,6 +31,12 @@ def compiling_check() -> Callable[[], bool]:
     return never
 
 
+def has_compiled() -> bool:
+    """Whether torch has compiled anything in this process."""
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+    return any(any(counters.get(kind, {}).values()) for kind in ("frames", "stats"))
+
+
 def capturing_check() -> Callable[[], bool]:
     """A function that returns whether the current CUDA stream is being captured into a graph.
 

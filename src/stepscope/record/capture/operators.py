@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from stepscope.record.capture.nvtx import Nvtx
+from stepscope.record.compiling import has_compiled
 from stepscope.record.targets.operators import compiles_beside_modes
 from stepscope.record.traces.one_profiler import OneProfiler
 from stepscope.record.trouble import Guard, warn_once
@@ -98,7 +99,7 @@ class _ByMode(OperatorRanges):
         # Modes are left in turn: one of the job's that is on now might be left before ours.
         if _get_current_dispatch_mode() is not None:
             raise RuntimeError("the job has a dispatch mode of its own on")
-        if "torch._dynamo" in sys.modules and not compiles_beside_modes():
+        if has_compiled() and not compiles_beside_modes():
             raise RuntimeError("this torch compiles nothing while operators are observed")
         mode = _mode_class()(self._nvtx, self._guard)
         mode.__enter__()

@@ -7,12 +7,12 @@ down, so they stay for a single iteration of the warm-up.
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+from stepscope.record.compiling import has_compiled
 from stepscope.record.targets.backward import backward_number
 from stepscope.record.targets.optimizers import OptimizerSteps
 from stepscope.record.trouble import Guard
@@ -112,9 +112,7 @@ def _compiles_anew_for_hooks() -> bool:
     """
     import torch
 
-    utils = sys.modules.get("torch._dynamo.utils")
-    counters = getattr(utils, "counters", {})
-    if not any(any(counters.get(kind, {}).values()) for kind in ("frames", "stats")):
+    if not has_compiled():
         return False
     return tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 8)
 
