@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("id", "text", "rule that found it", shown=False),
-    Column("severity", "text", "high, medium, low by what it could save; or note"),
+    Column("severity", "text", "high, medium, low by what a cure could save; or note"),
     Column("title", "text", "what was found"),
     Column("saving_high_ns", "int", "what a step could save, at most", "ns"),
     Column(
@@ -33,7 +33,7 @@ _COLUMNS = (
     Column(
         "per", "text", "what savings are per: step, or recording where none is marked", shown=False
     ),
-    Column("confidence", "text", "how sure the cause is: high, medium or low"),
+    Column("confidence", "text", "how sure the cause is, whatever it costs: high, medium or low"),
     Column("advice", "text", "what to do, in PyTorch's terms", advises=True),
     Column(
         "trade_off",
@@ -89,6 +89,10 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
 
     **Severity** is high from 20 % of the step, medium from 5 % (the bands of xprof for time lost to
     input), low below, and note where nothing can be said of the saving.
+
+    **Confidence** is another thing: how sure the cause is, however much a cure would save. It is high where the
+    evidence leaves no other reading, medium where another cause could look the same, low where the recording
+    shows only that it is possible, or where a failing check bears on the evidence.
 
     **Silence**: a rule that would be wrong about a recording says nothing, so an answer without a
     saving means that no rule found something large enough, and is not a promise that nothing could
