@@ -49,7 +49,7 @@ OTHERS = {
     "--nproc_per_node", "--no-python", "--nproc-per-node", "--standalone", "--nnodes", "--epochs",
     "--query-gpu", "--help", "--user", "--no-deps", "--steps-per-epoch", "--profile-from-start",
     "--type", "--trace", "--ts-shift", "--ts-normalize", "--cuda-memory-usage", "--print-gpu-trace",
-    "--qos", "--nv", "--pwd", "--print-api-trace", "--events", "--metrics", "--gpu-metrics-devices",
+    "--qos", "--nv", "--pwd", "--print-api-trace", "--events", "--metrics", "--gpu-metrics-devices", "--system-profiling",
 }  # fmt: skip
 """Options of torchrun, pip, nvidia-smi, nvprof, nsys, sbatch, apptainer and of people's scripts."""
 OF_THE_EXAMPLE = {"waits"}

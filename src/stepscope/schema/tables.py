@@ -326,7 +326,7 @@ DECLARED = (
         _span(),
         Column("track", WORD, "what is counted"),
         Column("series", WORD, "which of the track's values it is, as the recorder spells it"),
-        Column("kind", WORD, "of a device or network card, what is measured where the series says so: sm_active, sm_issue, tensor_active, compute_active, compute_warps, dram_read, dram_write, pcie_receive, pcie_send, nvlink_receive, nvlink_send, clock, network_receive or network_send", nullable=True),
+        Column("kind", WORD, "of a device or network card, what is measured where the series says so: sm_active, sm_issue, tensor_active, compute_active, compute_warps, dram_read, dram_write, pcie_receive, pcie_send, nvlink_receive, nvlink_send, clock, memory_clock, temperature, power, fan, network_receive or network_send", nullable=True),
         Column("unit", WORD, "unit of the value, where it is known: % of what is possible, Hz, or as the recorder spells it", nullable=True),
         Column("pid", WORD, "process id as the file spells it; of a device's counters the index of the device, of a network card's its name and port", nullable=True),
         Column("time_ns", MOMENT, "when (ns)"),

@@ -31,6 +31,7 @@ _TABLES = {
     "CUPTI_ACTIVITY_KIND_MARKER": "flags timestamp id objectKind objectId name domain",
     "CUPTI_ACTIVITY_KIND_METRIC": "id value correlationId flags",
     "CUPTI_ACTIVITY_KIND_METRIC_INSTANCE": "id value instance correlationId flags",
+    "CUPTI_ACTIVITY_KIND_ENVIRONMENT": "deviceId timestamp environmentKind data",
     "CUPTI_ACTIVITY_KIND_EVENT": "id value domain correlationId",
     "CUPTI_ACTIVITY_KIND_EVENT_INSTANCE": "id domain instance value correlationId",
     "CUPTI_ACTIVITY_KIND_DEVICE": (

@@ -378,3 +378,21 @@ def test_events_and_metrics_of_a_kernel_are_kept_by_number(nvprof):
         ("gemm", "event 11", 77.0),
         ("gemm", "event 11 [0]", 40.0),
     ]
+
+
+def test_samples_of_clocks_temperature_and_power_are_counters(nvprof):
+    nvprof.launch(100, 5, "gemm", 104, 109)
+    for kind, *numbers in ((1, 1380, 877, 3, 16, 0), (2, 61), (3, 152_000, 250_000), (9, 1), (4,)):
+        data = struct.pack(f"<{len(numbers)}I", *numbers)
+        nvprof.insert(
+            "ENVIRONMENT", deviceId=0, timestamp=90, environmentKind=kind, data=data
+        )  # fmt: skip
+    nvprof.insert("ENVIRONMENT", deviceId=0, timestamp=-1, environmentKind=2, data=b"1234")
+    names = ("series", "kind", "unit", "pid", "time_ns", "value")
+    found = [tuple(row[name] for name in names) for row in nvprof.read().counter.to_pylist()]
+    assert found == [
+        ("SM Clock", "clock", "Hz", "0", -10, 1380e6),
+        ("Memory Clock", "memory_clock", "Hz", "0", -10, 877e6),
+        ("Temperature", "temperature", "°C", "0", -10, 61.0),
+        ("Power", "power", "mW", "0", -10, 152_000.0),
+    ]

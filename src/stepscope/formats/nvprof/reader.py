@@ -17,6 +17,7 @@ from stepscope.formats.container import Member
 from stepscope.formats.nvprof.device_rows import device_events, devices
 from stepscope.formats.nvprof.host_rows import OVERHEAD, HostRows, host_rows
 from stepscope.formats.nvprof.kernel_metrics import kernel_metrics
+from stepscope.formats.nvprof.samples import samples
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sqlite import MAGIC, Database, Layout, opened
 from stepscope.formats.tables import (
@@ -55,6 +56,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         host = host_rows(database, report, python_stack=options.python_stack)
         known = devices(database)
         measured = list(kernel_metrics(database, device_rows))
+        counter = _table(samples(database), "counter")
         version = database.rows("Version", ("version",))
     ranges = canonical(host.ranges.pop("host_event"), "host_event")
     host_event = pa.concat_tables([ranges, _table(host.events, "host_event")])
@@ -83,6 +85,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         device=_devices(known, device_rows),
         **host.ranges,
         kernel_metric=_table(measured, "kernel_metric"),
+        counter=counted_from(counter, origin, "time_ns"),
         instant=_instants(host),
     )
 
