@@ -26,7 +26,7 @@ def data_quality(facts: Facts) -> Iterator[Finding]:
         return
     names = ", ".join(dict.fromkeys(row["check"] for row in facts.checks))
     severities = {row["severity"] for row in facts.checks}
-    title = f"The recording is not complete or not in order: {names}"
+    title = f"Some answers rest on evidence that is damaged or missing: {names}"
     if hides_idle(facts):
         title = (
             f"Unreliable data ({names}): device work is missing, so how long the device waited, and "
