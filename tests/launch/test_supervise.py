@@ -116,11 +116,14 @@ def test_the_job_ends_by_the_signal_that_ended_the_command(launch) -> None:
     assert process.returncode == -signal.SIGTERM
 
 
-def test_the_command_ends_when_the_job_was_killed(launch) -> None:
-    with launch("--", "sh", "-c", "echo ready; exec sleep 30") as process:
+def test_the_command_ends_when_the_job_was_killed(launch, tmp_path) -> None:
+    there = {"TMPDIR": str(tmp_path)}
+    with launch("--", "sh", "-c", "echo ready; exec sleep 30", **there) as process:
         assert process.stdout.readline() == "ready\n"
+        assert list(tmp_path.glob("stepscope-*"))
         process.kill()
         process.communicate(timeout=20)  # until nobody has its output open any more
+    assert not list(tmp_path.glob("stepscope-*"))
 
 
 def test_a_tool_that_hangs_before_the_command_can_be_told_to_end(launch, tmp_path) -> None:

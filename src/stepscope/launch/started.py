@@ -86,7 +86,9 @@ def main(folder: Path, supervisor: int, command: list[str]) -> int:
         _tell(folder, supervisor, ENDED, str(code << 8))
         return code
     _tell(folder, supervisor, STARTED, f"{os.getpid()} {_ticks()} {process}")
-    threading.Thread(target=_end_with, args=(supervisor, process), daemon=True).start()
+    was_killed = threading.Event()
+    watch = (supervisor, process, was_killed)
+    threading.Thread(target=_end_with, args=watch, daemon=True).start()
     while True:
         one = signal.sigwaitinfo(FORWARDED | {signal.SIGCHLD})
         if one.si_signo == signal.SIGCHLD:
@@ -99,6 +101,10 @@ def main(folder: Path, supervisor: int, command: list[str]) -> int:
     exited = ended.si_code == os.CLD_EXITED
     status = ended.si_status << 8 if exited else ended.si_status
     _tell(folder, supervisor, ENDED, str(status))
+    if was_killed.is_set():  # and cannot do it
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
     os.waitpid(process, 0)
     return ended.si_status if exited else 128 + ended.si_status
 
@@ -118,7 +124,7 @@ def _tell(folder: Path, supervisor: int, name: str, text: str) -> None:
         pass
 
 
-def _end_with(supervisor: int, process: int) -> None:
+def _end_with(supervisor: int, process: int, was_killed: threading.Event) -> None:
     """Ends the command when the supervisor was killed: that was meant for the command."""
     try:
         descriptor = os.pidfd_open(supervisor)
@@ -128,6 +134,7 @@ def _end_with(supervisor: int, process: int) -> None:
         return
     else:
         select.select([descriptor], [], [])
+    was_killed.set()
     os.kill(process, signal.SIGKILL)
 
 
