@@ -112,7 +112,9 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     if options.progress is not None:
         options.progress(member.size)
     made = {name: pa.Table.from_pylist(rows, schema=READ[name]) for name, rows in tables.items()}
-    made["host_event"] = pa.concat_tables([ranges, made["host_event"]])
+    made["host_event"] = pa.concat_tables(
+        [ranges, made["host_event"]], promote_options="permissive"
+    )
     return RankTables(facts=_facts(), report=report, **made, **shared)
 
 

@@ -169,19 +169,12 @@ class Database:
         Raises:
             SourceError: the database is damaged.
         """
-        known = self._columns.get(table, frozenset())
         kinds = {name: types.get(name, "integer") for name in columns}
-        there = {name: kind for name, kind in kinds.items() if name in known}
-        where = ""
-        if only is not None and only.column in known:
-            where = f"{sql_name(only.column)} >> {only.bits:d} = {only.value:d}"
         numbering: dict[str, dict[Any, int]] = {name: {} for name in columns}
         parts: dict[str, list[pa.Array]] = {name: [] for name in columns}
-        for chunk in self._chunks(table, there, where, numbering) if known else ():
-            count = len(next(iter(chunk.values()))) if chunk else 0
-            for name, kind in kinds.items():
-                missing = pa.int32() if kind == "name" else _ARROW[kind]
-                parts[name].append(chunk[name] if name in chunk else pa.nulls(count, missing))
+        for chunk in self._chunks(table, kinds, only, numbering):
+            for name, values in chunk.items():
+                parts[name].append(values)
         return pa.table(
             {
                 name: self._named(numbering[name], parts[name])
@@ -191,14 +184,58 @@ class Database:
             }
         )
 
+    def chunks(
+        self, table: str, columns: Sequence[str], only: Only | None = None, **types: str
+    ) -> Iterator[pa.Table]:
+        """The same, some tens of thousands of rows at a time, of which the caller keeps less.
+
+        Raises:
+            SourceError: the database is damaged.
+        """
+        kinds = {name: types.get(name, "integer") for name in columns}
+        numbering: dict[str, dict[Any, int]] = {name: {} for name in columns}
+        for chunk in self._chunks(table, kinds, only, numbering):
+            yield pa.table(
+                {
+                    name: self._named(numbering[name], [values])
+                    if kinds[name] == "name"
+                    else values
+                    for name, values in chunk.items()
+                }
+            )
+            for codes in numbering.values():
+                codes.clear()
+
     def _chunks(
+        self,
+        table: str,
+        kinds: dict[str, str],
+        only: Only | None,
+        numbering: dict[str, dict[Any, int]],
+    ) -> Iterator[dict[str, pa.Array]]:
+        """Rows in order; names as their place in `numbering`."""
+        known = self._columns.get(table, frozenset())
+        there = {name: kind for name, kind in kinds.items() if name in known}
+        where = ""
+        if only is not None and only.column in known:
+            where = f"{sql_name(only.column)} >> {only.bits:d} = {only.value:d}"
+        for chunk in self._present(table, there, where, numbering) if known else ():
+            count = len(next(iter(chunk.values())))
+            yield {
+                name: chunk[name]
+                if name in chunk
+                else pa.nulls(count, pa.int32() if kind == "name" else _ARROW[kind])
+                for name, kind in kinds.items()
+            }
+
+    def _present(
         self,
         table: str,
         kinds: dict[str, str],
         where: str,
         numbering: dict[str, dict[Any, int]],
     ) -> Iterator[dict[str, pa.Array]]:
-        """Rows in order, some tens of thousands at a time; names as their place in `numbering`."""
+        """The columns that a table has, some tens of thousands of rows at a time."""
         asked = ", ".join(_of_type(sql_name(name), kind) for name, kind in kinds.items())
         if not kinds or table in self._without_row_ids:
             only = f" WHERE {where}" if where else ""

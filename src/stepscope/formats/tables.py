@@ -23,17 +23,14 @@ READ: dict[str, pa.Schema] = {
 
 
 def canonical(table: pa.Table, name: str) -> pa.Table:
-    """The table of that name; columns that are not there are NULL."""
-    schema = READ[name]
-    rows = table.num_rows
+    """The table of that name; columns that are not there are NULL, and take no memory."""
     return pa.table(
-        [
-            table[field.name].cast(field.type)
+        {
+            field.name: table[field.name].cast(field.type)
             if field.name in table.column_names
-            else pa.nulls(rows, field.type)
-            for field in schema
-        ],
-        schema=schema,
+            else pa.nulls(table.num_rows)
+            for field in READ[name]
+        }
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from stepscope.formats.nsys.export import (
     thread_ids,
 )
 from stepscope.formats.nsys.host_rows import Threads
-from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Ranges
+from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Numbering, Ranges
 from stepscope.formats.nvtx.texts import NAMELESS, Texts
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import READ, ReadReport
@@ -42,62 +42,97 @@ def nvtx_ranges(
     A range that never ended ends with the last moment of its thread. What a program gave with a range
     (its payload) is not read.
     """
-    texts = Texts()
-    others = _Others()
-    read = [_read(database, table, process, texts, others, threads, report) for table in NVTX]
-    thread, start, end, marker, sequence, other = (
-        np.concatenate(parts) for parts in zip(*(ranges for ranges, _ in read), strict=True)
-    )
-    ranges = Ranges(thread, start, end, marker, sequence, other, texts.markers, others.listed)
-    return ranges, pa.concat_tables([marks for _, marks in read])
-
-
-def _read(
-    database: Database,
-    table: str,
-    process: int | None,
-    texts: Texts,
-    others: _Others,
-    threads: Threads,
-    report: ReadReport,
-) -> tuple[tuple[Int64s, Int64s, Int64s, Int32s, Int64s, Int32s], pa.Table]:
-    """The columns of `Ranges`, and table `instant`."""
-    rows = database.columns(
-        table,
-        ("eventType", "start", "end", "text", "textId", "globalTid", "domainId", "category"),
-        of_process("globalTid", process),
-        text="text",
-        textId="name",
-    )
+    words = enumeration(database, "ENUM_NSYS_EVENT_TYPE", _KINDS)
     kinds = {
         number: word.removeprefix("Nvtx").removeprefix("t")
-        for number, word in enumeration(database, "ENUM_NSYS_EVENT_TYPE", _KINDS).items()
+        for number, word in words.items()
         if word.startswith("Nvtx")
     }
-    kind = rows["eventType"]
+    texts, others = Texts(), _Others()
+    found = [_Columns.empty()]
+    marks: list[pa.Table] = []
+    for table in NVTX:
+        for rows in database.chunks(
+            table,
+            ("eventType", "start", "end", "text", "textId", "globalTid", "domainId", "category"),
+            of_process("globalTid", process),
+            text="text",
+            textId="name",
+        ):
+            kind = rows["eventType"].combine_chunks()
+            others.name(rows.filter(_is(kind, kinds, "DomainCreate")), "domain")
+            others.name(rows.filter(_is(kind, kinds, "Category")), "category")
+            is_range = pc.or_(_is(kind, kinds, *_RANGES), kind.is_null())
+            found.append(_columns(_timed(rows.filter(is_range), report), texts, others, threads))
+            is_mark = _is(kind, kinds, "Mark")
+            if pc.any(is_mark).as_py():
+                marks.append(_timed(rows.filter(is_mark), report))
+    together = _Columns(
+        *(np.concatenate([getattr(one, field) for one in found]) for field in _Columns._fields)
+    )
+    ranges = Ranges(
+        together.thread,
+        together.start,
+        _ended(together, report),
+        together.marker,
+        together.sequence,
+        others.resolved(together.pair),
+        texts.markers,
+        others.listed,
+    )
+    instants = [_instants(rows, others) for rows in marks]
+    return ranges, pa.concat_tables([READ["instant"].empty_table(), *instants])
 
-    def which(*words: str) -> pa.ChunkedArray:
-        found = [number for number, word in kinds.items() if word in words]
-        return pc.is_in(kind, pa.array(found, pa.int64()))
 
-    others.name(rows.filter(which("DomainCreate")), rows.filter(which("Category")))
-    is_range = pc.or_(which(*_RANGES), kind.is_null())
-    used = pc.or_(is_range, which("Mark"))
+class _Columns(NamedTuple):
+    """Ranges as they are read; `end` is -1 where a range never ended, -2 where its end is damaged."""
+
+    thread: Int64s
+    start: Int64s
+    end: Int64s
+    marker: Int32s
+    sequence: Int64s
+    pair: Int32s
+
+    @classmethod
+    def empty(cls) -> _Columns:
+        """No ranges."""
+        times, numbers = np.empty(0, np.int64), np.empty(0, np.int32)
+        return cls(times, times, times, numbers, times, numbers)
+
+
+_OPEN, _DAMAGED = -1, -2
+
+
+def _is(kind: pa.Array, kinds: dict[int, str], *words: str) -> pa.Array:
+    found = [number for number, word in kinds.items() if word in words]
+    return pc.is_in(kind, pa.array(found, pa.int64()))
+
+
+def _timed(rows: pa.Table, report: ReadReport) -> pa.Table:
+    """The rows with a time; those without are counted."""
     start = rows["start"]
     timed = pc.and_(pc.greater_equal(start, 0), pc.less(start, LATEST_NS)).fill_null(False)
-    lost = pc.sum(pc.and_not(used, timed)).as_py()
+    kept = rows.filter(timed)
+    lost = rows.num_rows - kept.num_rows
     if lost:
         report.note("no_time", count=lost)
         report.dropped += lost
-    ranges = rows.filter(pc.and_(is_range, timed))
-    marks = rows.filter(pc.and_(pc.and_not(used, is_range), timed))
-    thread = threads.numbers(ranges["globalTid"]).to_numpy()
-    end = _ended(thread, ranges, report)
-    marker, sequence = _texts(ranges, texts)
-    other = others.numbers(ranges)
-    return (
-        (thread, ranges["start"].to_numpy(), end, marker, sequence, other),
-        _instants(marks, others),
+    return kept
+
+
+def _columns(rows: pa.Table, texts: Texts, others: _Others, threads: Threads) -> _Columns:
+    read = texts.read(_names(rows).combine_chunks())
+    start = rows["start"].to_numpy()
+    end = rows["end"].fill_null(_OPEN).to_numpy()
+    good = ((start <= end) & (end < LATEST_NS)) | rows["end"].is_null().to_numpy()
+    return _Columns(
+        threads.numbers(rows["globalTid"]).to_numpy(),
+        start,
+        np.where(good, end, _DAMAGED),
+        read.field("marker").to_numpy(),
+        read.field("sequence").fill_null(NONE).to_numpy(),
+        others.pairs(rows),
     )
 
 
@@ -138,40 +173,25 @@ def _names(rows: pa.Table) -> pa.ChunkedArray:
     return pc.coalesce(rows["text"], rows["textId"].cast(pa.string()))
 
 
-def _texts(rows: pa.Table, texts: Texts) -> tuple[Int32s, Int64s]:
-    """Number of the marker, and autograd's number, of each row."""
-    marker = np.empty(rows.num_rows, np.int32)
-    sequence = np.empty(rows.num_rows, np.int64)
-    at = 0
-    for chunk in _names(rows).chunks:
-        read = texts.read(chunk)
-        marker[at : at + len(chunk)] = read.field("marker").to_numpy()
-        sequence[at : at + len(chunk)] = read.field("sequence").fill_null(NONE).to_numpy()
-        at += len(chunk)
-    return marker, sequence
-
-
-def _ended(thread: Int64s, rows: pa.Table, report: ReadReport) -> Int64s:
+def _ended(ranges: _Columns, report: ReadReport) -> Int64s:
     """The end of each range; what never ended, ends with its thread's last moment."""
-    start = rows["start"].to_numpy()
-    open_ = rows["end"].is_null().to_numpy()
-    end: Int64s = rows["end"].fill_null(0).to_numpy().copy()
-    damaged = ~open_ & ~((start <= end) & (end < LATEST_NS))
+    end: Int64s = ranges.end.copy()
+    damaged, open_ = end == _DAMAGED, end == _OPEN
     if damaged.any():
         report.note("negative_duration", count=int(damaged.sum()))
         report.repaired += int(damaged.sum())
-        end[damaged] = start[damaged]
+        end[damaged] = ranges.start[damaged]
     if open_.any():
         report.note("unfinished", count=int(open_.sum()))
         report.repaired += int(open_.sum())
-        last = np.zeros(int(thread.max()) + 1, np.int64)
-        np.maximum.at(last, thread, np.where(open_, start, end))
-        end[open_] = last[thread[open_]]
+        last = np.zeros(int(ranges.thread.max()) + 1, np.int64)
+        np.maximum.at(last, ranges.thread, np.maximum(ranges.start, end))
+        end[open_] = last[ranges.thread[open_]]
     return end
 
 
 class _Others:
-    """What else was recorded of an event: the names of its domain and category.
+    """What else was recorded of an event: the names of its domain and category, which may come later.
 
     Attributes:
         listed: what was recorded of some event, by number.
@@ -179,22 +199,21 @@ class _Others:
 
     def __init__(self) -> None:
         self.listed: list[dict[str, str]] = []
-        self._domains: dict[int | None, str] = {}
-        self._categories: dict[tuple[int | None, int | None], str] = {}
+        self._pairs: Numbering[tuple[int | None, int | None]] = Numbering()
+        self._names: dict[str, dict[tuple[int | None, int | None], str]] = {
+            "domain": {},
+            "category": {},
+        }
 
-    def name(self, domains: pa.Table, categories: pa.Table) -> None:
-        """Takes the names that events give to domains and categories."""
-        numbers = domains["domainId"].to_pylist()
-        self._domains |= dict(zip(numbers, _names(domains).fill_null("").to_pylist(), strict=True))
-        pairs = zip(
-            categories["domainId"].to_pylist(), categories["category"].to_pylist(), strict=True
-        )
-        self._categories |= dict(
-            zip(pairs, _names(categories).fill_null("").to_pylist(), strict=True)
-        )
+    def name(self, rows: pa.Table, of: str) -> None:
+        """Takes the names that events give to domains or categories."""
+        texts = _names(rows).fill_null("").to_pylist()
+        domains, categories = (rows[name].to_pylist() for name in ("domainId", "category"))
+        for domain, category, text in zip(domains, categories, texts, strict=True):
+            self._names[of][domain, category if of == "category" else None] = text
 
-    def numbers(self, rows: pa.Table) -> Int32s:
-        """The number in `listed` of what was recorded of each row; -1 for nothing."""
+    def pairs(self, rows: pa.Table) -> Int32s:
+        """The number of each row's domain and category together."""
         domain, category = (
             rows[name].combine_chunks().dictionary_encode(null_encoding="encode")
             for name in ("domainId", "category")
@@ -202,25 +221,28 @@ class _Others:
         width = max(len(category.dictionary), 1)
         packed = domain.indices.to_numpy().astype(np.int64) * width + category.indices.to_numpy()
         coded = pa.array(packed).dictionary_encode()
+        domains, categories = domain.dictionary.to_pylist(), category.dictionary.to_pylist()
         table = [
-            self._number(
-                domain.dictionary[one // width].as_py(), category.dictionary[one % width].as_py()
-            )
+            self._pairs.number((domains[one // width], categories[one % width]))
             for one in coded.dictionary.to_pylist()
         ]
         found: Int32s = np.array([*table, NONE], np.int32)[coded.indices.to_numpy()]
         return found
 
-    def _number(self, domain: int | None, category: int | None) -> int:
-        named = {
-            "domain": self._domains.get(domain),
-            "category": self._categories.get((domain, category)),
-        }
-        found = {key: word for key, word in named.items() if word}
-        if not found:
-            return NONE
-        self.listed.append(found)
-        return len(self.listed) - 1
+    def resolved(self, pairs: Int32s) -> Int32s:
+        """The number in `listed` of what was recorded of each pair; -1 for nothing."""
+        table: list[int] = []
+        for domain, category in self._pairs.listed():
+            named = {
+                "domain": self._names["domain"].get((domain, None)),
+                "category": self._names["category"].get((domain, category)),
+            }
+            found = {key: word for key, word in named.items() if word}
+            table.append(len(self.listed) if found else NONE)
+            if found:
+                self.listed.append(found)
+        numbers: Int32s = np.array([*table, NONE], np.int32)[pairs]
+        return numbers
 
 
 def _instants(rows: pa.Table, others: _Others) -> pa.Table:
@@ -230,7 +252,7 @@ def _instants(rows: pa.Table, others: _Others) -> pa.Table:
         ("" if pid is None else str(pid), "" if tid is None else str(tid))
         for pid, tid in thread_ids(ids.dictionary)
     ]
-    number = others.numbers(rows)
+    number = others.resolved(others.pairs(rows))
     told = [json.dumps(other) for other in others.listed]
 
     def each(texts: list[str], at: Any) -> pa.Array:

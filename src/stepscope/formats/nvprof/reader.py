@@ -59,7 +59,9 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         counter = _table(samples(database), "counter")
         version = database.rows("Version", ("version",))
     ranges = canonical(host.ranges.pop("host_event"), "host_event")
-    host_event = pa.concat_tables([ranges, _table(host.events, "host_event")])
+    host_event = pa.concat_tables(
+        [ranges, _table(host.events, "host_event")], promote_options="permissive"
+    )
     device_event = _table(device_rows, "device_event")
     if not device_event.num_rows and not host_event.num_rows:
         raise SourceError(

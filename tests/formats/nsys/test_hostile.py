@@ -1,0 +1,99 @@
+"""Exports that are locked, cut off, unmerged, without tables, or made to harm."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from tests.formats.nsys.exports import PROCESS, Nsys, global_tid, host
+
+import stepscope
+from stepscope.floor.errors import SourceError
+
+
+@pytest.fixture
+def nsys(tmp_path):
+    made = Nsys(tmp_path / "report.sqlite")
+    for number in range(200):
+        made.launch(number * 100, number, "gemm", number * 100 + 10, number * 100 + 50)
+        made.range(number * 100, number * 100 + 60, f"aten::mm, seq = {number}, op_id = {number}")
+    return made
+
+
+def refused(path):
+    with pytest.raises(SourceError) as error:
+        stepscope.open(path, cache=False)
+    return error.value.slug
+
+
+def test_an_export_that_is_locked_is_read_as_it_is(nsys):
+    nsys.connection.execute("BEGIN EXCLUSIVE")
+    assert nsys.read().device_event.num_rows == 200
+    nsys.connection.execute("ROLLBACK")
+
+
+def test_changes_that_are_not_merged_are_not_read_and_said(nsys):
+    nsys.connection.execute("PRAGMA wal_autocheckpoint = 0")
+    nsys.connection.execute("PRAGMA journal_mode = WAL")
+    nsys.launch(90_000, 900, "late", 90_010, 90_020)
+    tables = nsys.read()
+    assert "late" not in [name for (name,) in host(tables, "name")]
+    assert tables.device_event.num_rows == 200
+    assert tables.report.damage == {"unmerged_wal": 1}
+    with stepscope.open(nsys.path, cache=False) as trace:
+        said = [row["explanation"] for row in trace.checks().rows() if row["severity"] != "ok"]
+    assert any("-wal" in one for one in said)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.95])
+def test_an_export_that_was_cut_off_is_an_error(nsys, share, tmp_path):
+    nsys.connection.close()
+    content = nsys.path.read_bytes()
+    cut = tmp_path / "cut.sqlite"
+    cut.write_bytes(content[: int(len(content) * share)])
+    assert refused(cut) == "database-damaged"
+
+
+def test_an_export_without_events_or_without_tables_holds_nothing(tmp_path):
+    bare = Nsys(tmp_path / "bare.sqlite")
+    assert refused(bare.path) == "no-recording"
+    empty = tmp_path / "empty.sqlite"
+    connection = sqlite3.connect(empty)
+    connection.execute("CREATE TABLE NVTX_EVENTS(x)")
+    connection.execute("DROP TABLE NVTX_EVENTS")
+    connection.commit()
+    connection.close()
+    assert refused(empty) in ("no-recording", "not-a-trace")
+
+
+def test_tables_with_other_columns_are_read_for_what_they_have(tmp_path):
+    nsys = Nsys(tmp_path / "report.sqlite")
+    nsys.insert("CUPTI_ACTIVITY_KIND_KERNEL", start=5, end=9, unknown="x")
+    nsys.insert("NVTX_EVENTS", start=1, end=20, text="step", globalTid=global_tid(PROCESS))
+    nsys.insert("COMPOSITE_EVENTS", anything=1)
+    nsys.insert("GPU_METRICS", anything=1)
+    nsys.insert("MPI_RANKS", anything=1)
+    tables = nsys.read()
+    assert tables.device_event["name"].to_pylist() == ["(kernel without a name)"]
+    assert host(tables, "name") == [("step",)]
+
+
+def test_values_of_other_types_are_not_measured_and_counted(tmp_path):
+    nsys = Nsys(tmp_path / "report.sqlite")
+    nsys.range(0, 50, "step").range("soon", 50, "lost").range(10, "later", "open")
+    nsys.insert(
+        "NVTX_EVENTS",
+        start=20,
+        end=30,
+        eventType=59,
+        text=b"\x00\xff",
+        globalTid=global_tid(PROCESS),
+        domainId="x",
+    )
+    tables = nsys.read()
+    assert sorted(host(tables, "name", "start_ns", "dur_ns")) == [
+        ("(range without a name)", 20, 10),
+        ("open", 10, 40),
+        ("step", 0, 50),
+    ]
+    assert tables.report.damage == {"no_time": 1, "unfinished": 1}
