@@ -1,0 +1,59 @@
+"""Kinds of lists and logs of nvprof that nobody meant to be read: lines cut, mixed and changed."""
+
+from __future__ import annotations
+
+from hostile_kinds import Laid, Place, kind
+
+_CALL = "{'mod': 'torch', 'op': 'mm', 'args': [{'name': '', 'type': 'tensor', 'shape': (8, 4), 'dtype': 'float32'}]}"
+_LIST = "\n".join(
+    repr(
+        {
+            "kShortName": "gemm", "kDuration": number, "layer": [], "trace": ["a.py:1"],
+            "reprMarkers": [], "marker": [_CALL],
+            "seqMarker": [f"mm, seq = {number}", f"MmBackward, seq = {number}"], "tid": 7,
+            "device": 0, "stream": 7, "grid": (640, 1, 1), "block": (128, 1, 1),
+            "kLongName": "void gemm<float>(int)",
+        }
+    )
+    for number in range(9)
+)  # fmt: skip
+_CSV = """==7== NVPROF is profiling process 7, command: python train.py
+==7== Profiling result:
+"Start","Duration","Grid X","Grid Y","Grid Z","Size","SrcMemType","Device","Context","Stream","Name","Correlation_ID","ipc"
+s,s,,,,MB,,,,,,,
+1.000000,0.006624,640,1,1,,,"Tesla V100 (0)","1","7","gemm",41,0.5
+1.444284,0.003168,,,,0.000008,"Device","Tesla V100 (0)","1","7","[CUDA memcpy DtoH]",42,
+1.450000,0.000100,,,,,,,,,"cudaLaunchKernel",41,
+1.460000,,,,,,,,,,"[Range start] mm (Domain: <unnamed>)",,
+"""
+_TEXT = """==7== Profiling result:
+   Start  Duration            Grid Size      Block Size      Size           Device   Context    Stream  Name
+1.0000ms  6.6240us            (640 1 1)       (128 1 1)         -  Tesla V100-SXM2         1         7  void gemm<float>(int*) [41]
+1.4443ms  3.1680us                    -               -        8B  Tesla V100-SXM2         1         7  [CUDA memset]
+"""
+_PIECES = (
+    b"9" * 30, b"-", b"e99999", b'"', b"'", b"[" * 200, b"(", b"\0", b",", b"\n", b"1e5", b"\xff", b"{}",
+    b"None", b"x" * (1 << 18), b"==7== Profiling result:\n", b"  ",
+)  # fmt: skip
+
+
+@kind("lists and logs of nvprof")
+def _mixed(place: Place) -> Laid:
+    rng = place.rng
+    text = bytearray(rng.choice([_LIST, _CSV, _TEXT]).encode())
+    for _ in range(rng.randint(1, 9)):
+        at = rng.randrange(len(text))
+        change = rng.choice(["cut", "lose", "repeat", "insert", "byte"])
+        if change == "cut":
+            del text[at + 1 :]
+        elif change == "lose":
+            del text[at : at + rng.randrange(1, 90)]
+        elif change == "repeat":
+            text[at:at] = text[rng.randrange(len(text)) :][: rng.randrange(1, 300)]
+        elif change == "insert":
+            text[at:at] = rng.choice(_PIECES)
+        else:
+            text[at] = rng.randrange(256)
+        text = text or bytearray(b"\n")
+    asked = (("checks", "--json"), ("gpu-trace",), ("api-summary",), ("prof",), ("summary",))
+    return Laid(place.write("net", bytes(text)), asked)
