@@ -92,6 +92,7 @@ def test_damaged_texts_are_ranges_or_operators_without_inputs(tmp_path):
         f'aten::relu, {sizes}, types = ["float32"], values = {"[" * 50_000}{"]" * 50_000}',
         f'aten::relu, sizes = {"[" * 500}{"]" * 500}, types = ["float32"]',
         f'aten::relu, {sizes}, types = ["float32"], values = ["", ""]',
+        'types of aten::relu, sizes = [3], types = ["float32"]',
     )
     for place, text in enumerate(texts):
         nsys.range(10 * place, 10 * place + 5, text)
@@ -133,3 +134,33 @@ def test_the_rank_of_a_process_is_the_one_that_it_wrote(tmp_path):
         found = opened.sql("SELECT rank, world_size, rank_rule, pid FROM rank ORDER BY rank")
         assert _rows(found) == [(3, 8, "recorder", 145), (5, 8, "recorder", 144)]
         assert not any(row["check"] == "ranks_guessed" for row in opened.checks().rows())
+
+
+def test_types_that_are_told_apart_go_to_the_operators_of_their_sizes(tmp_path):
+    nsys = Nsys(tmp_path / "report.sqlite")
+    told = (
+        'aten::mm, sizes = [[8, 4], [4, 2]], types = ["float32", "float32"]',
+        'aten::cat, sizes = [[[2], [3]], []], types = ["TensorList", "Scalar"], values = ["", "0"]',
+        'aten::relu, sizes = [[3]], types = ["float16"]',
+        'aten::relu, sizes = [[3]], types = ["float32"]',
+        'aten::view, sizes = [[6], []], types = ["int64", "ScalarList"], values = ["", "[2, 3]"]',
+        'aten::view, sizes = [[6], []], types = ["int64", "ScalarList"], values = ["", "[3, 2]"]',
+    )
+    for place, text in enumerate(told):
+        nsys.range(place, place + 1, f"types of {text}", kind=START_END)
+    calls = ("mm, seq = 3, op_id = 4, sizes = [[8, 4], [4, 2]]", "cat, op_id = 5, sizes = [[], []]",
+             "relu, op_id = 6, sizes = [[3]]", "view, op_id = 7, sizes = [[6], []]")  # fmt: skip
+    for place, text in enumerate(calls):
+        nsys.range(20 + place, 21 + place, f"aten::{text}")
+    with stepscope.open(nsys.path, cache=False) as opened:
+        found = opened.sql(
+            "SELECT name, types, values FROM host_event JOIN operator_input USING (rank, span, input_id) "
+            "ORDER BY start_ns"
+        )
+        assert _rows(found) == [
+            ("aten::mm", '["float", "float"]', None),
+            ("aten::cat", '["TensorList", "Scalar"]', '["", "0"]'),
+            ("aten::relu", None, None),
+            ("aten::view", '["long int", "ScalarList"]', None),
+        ]
+        assert opened.sql("SELECT count(*) AS n FROM host_event").rows() == [{"n": 4}]

@@ -12,10 +12,10 @@ import ast
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-Sort = Literal["call", "stack", "module", "operator", "range"]
+Sort = Literal["call", "stack", "module", "operator", "types", "range"]
 
 LONGEST_LITERAL = 1 << 17
 _DEEPEST = 24
@@ -32,6 +32,8 @@ _STATED = re.compile(
     r", types = (?P<types>\[[^\[\]]*\])(?:, values = (?P<values>\[.*\]))?\Z",
     re.DOTALL,
 )
+_TYPES_OF = "types of "
+"""Before an operator of which only types and values are told: no call of it."""
 _OF_MODEL = re.compile(r"(nn\.Module: (\S+)) \(([\w.<>]+)(, model)?\)\Z")
 _QUALIFIED = re.compile(
     r"(?:aten|prim|prims|quantized|c10d|nccl|gloo|torch::\w+|torchvision)::[\w:]+\Z"
@@ -61,7 +63,7 @@ class Marker:
     """What a marker says.
 
     Args:
-        sort: what it marks.
+        sort: what it marks; `types` tells an operator's, and marks nothing.
         name: the operator as torch spells it today (`aten::mm`, `MmBackward`), the wrapped function
             (`torch.nn.functional.linear`), the module with what it was made with, or the text itself.
         module: where a wrapped function comes from (`torch.nn.functional`).
@@ -133,9 +135,10 @@ def _with_types(stated: re.Match[str]) -> Marker:
     sizes = _shapes(stated["sizes"])
     count = len(json.loads(sizes)) if sizes else 0
     values = _words(stated["values"] or "[]", count)
+    call = numbered["name"] if numbered else stated["call"]
     return Marker(
-        "operator",
-        numbered["name"] if numbered else stated["call"],
+        "types" if call.startswith(_TYPES_OF) else "operator",
+        call.removeprefix(_TYPES_OF),
         sequence=int(numbers["seq"]) if "seq" in numbers else None,
         sizes=sizes,
         types=_words(stated["types"], count),
@@ -153,6 +156,30 @@ def _words(text: str, count: int) -> tuple[str, ...]:
         return ()
     good = isinstance(words, list) and all(isinstance(word, str) for word in words)
     return tuple(words) if good and len(words) == count else ()
+
+
+def types_of_operators(markers: Iterable[Marker]) -> dict[tuple[str, str], Marker]:
+    """Of operators whose ranges state only sizes, a marker with the types and values of such a call.
+
+    By name and sizes, in which torch leaves those of lists out. Where calls differ in types there is
+    nothing, where they differ in values no values.
+    """
+    found: dict[tuple[str, str], Marker] = {}
+    for one in markers:
+        if one.sort != "types" or one.sizes is None:
+            continue
+        sizes = [[] if _is_list_of_lists(size) else size for size in json.loads(one.sizes)]
+        key = one.name, str(sizes)
+        other = found.setdefault(key, one)
+        if other.types != one.types:
+            found[key] = replace(other, types=())
+        elif other.values != one.values:
+            found[key] = replace(other, values=None)
+    return found
+
+
+def _is_list_of_lists(size: Any) -> bool:
+    return isinstance(size, list) and any(isinstance(part, list) for part in size)
 
 
 def module_classes(markers: Iterable[Marker]) -> dict[str, str]:

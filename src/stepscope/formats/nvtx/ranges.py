@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stepscope.formats.nesting import Nesting, nest
 from stepscope.formats.nvtx.calls import Inputs, call_inputs, operator_name, stated_inputs
-from stepscope.formats.nvtx.markers import Marker, base_name
+from stepscope.formats.nvtx.markers import Marker, base_name, types_of_operators
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
@@ -130,8 +130,15 @@ def nested(ranges: Ranges) -> Nested:
     def operator_of(marker: Marker) -> int:
         return names.number(marker.name if marker.sort == "operator" else None)
 
+    types = types_of_operators(ranges.markers)
+
     def inputs_of(marker: Marker) -> int:
-        return inputs.number(stated_inputs(marker) if marker.sort == "operator" else None)
+        if marker.sort != "operator":
+            return NONE
+        known = None if marker.types else types.get((marker.name, marker.sizes or ""))
+        if known is not None:
+            marker = replace(marker, types=known.types, values=known.values)
+        return inputs.number(stated_inputs(marker))
 
     made = Nested(
         ranges,

@@ -1,12 +1,13 @@
 """Ranges of operators for a profiler that does not know torch: name, shapes, types, and autograd's numbers.
 
-Where the job uses CUDA, torch writes them itself (`emit_nvtx`), in C++ and without types. Elsewhere a dispatch mode
-writes them in torch's grammar, with types and values. It sees operators below autograd, as `inline` does
+Where the job uses CUDA, torch writes them itself (`emit_nvtx`), in C++ and without types, which are observed in the step
+before. Elsewhere a dispatch mode writes them in torch's grammar, with types and values. It sees operators below autograd, as `inline` does
 (`aten::addmm`, not the `aten::linear` that is made of it), and code that torch.compile has made not at all.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import threading
@@ -23,6 +24,13 @@ from stepscope.record.trouble import Guard, warn_once
 
 _LONGEST_LIST = 64
 _LONGEST_TEXT = 64
+_SILENT = Nvtx(
+    push=lambda _: None,
+    pop=lambda: None,
+    start=lambda _: 0,
+    end=lambda _: None,
+    start_registered=lambda _: 0,
+)
 _NOT_COUNTED = 1 << 62
 """Nodes that accumulate gradients have the highest number there is: none."""
 
@@ -48,8 +56,35 @@ class OperatorRanges(ABC):
 
 def operator_ranges(nvtx: Nvtx, guard: Guard) -> OperatorRanges:
     """The way that fits this job: torch's own where it uses CUDA."""
+    return _ByTorch(guard) if _uses_cuda() else _ByMode(nvtx, guard)
+
+
+def _uses_cuda() -> bool:
     cuda = getattr(sys.modules["torch"], "cuda", None)
-    return _ByTorch(guard) if cuda is not None and cuda.is_initialized() else _ByMode(nvtx, guard)
+    return cuda is not None and bool(cuda.is_initialized())
+
+
+class OperatorTypes:
+    """Types and values of the operators of one step, for torch's own ranges, which state only sizes.
+
+    Args:
+        guard: gets what goes wrong.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        self._mode = _ByMode(_SILENT, guard)
+
+    def begin(self) -> None:
+        """Observes operators, where torch's own ranges will be written and nothing stands against it."""
+        if _uses_cuda():
+            with contextlib.suppress(RuntimeError):
+                self._mode.install()
+
+    def end(self) -> list[bytes]:
+        """Observes no more; a text for each distinct call, with its sizes, types and values."""
+        texts = self._mode.texts()
+        self._mode.remove()
+        return texts
 
 
 class _ByTorch(OperatorRanges):
@@ -92,6 +127,10 @@ class _ByMode(OperatorRanges):
         self._nvtx = nvtx
         self._guard = guard
         self._mode: Any = None
+
+    def texts(self) -> list[bytes]:
+        """Of each distinct operator call until now."""
+        return [] if self._mode is None else self._mode.texts()
 
     def install(self) -> None:
         from torch.utils._python_dispatch import _get_current_dispatch_mode
@@ -151,6 +190,9 @@ def _mode_class() -> Any:
         def ignore_compile_internals(cls) -> bool:
             """Else torch compiles nothing while the mode is on, and raises with fullgraph=True."""
             return True
+
+        def texts(self) -> list[bytes]:
+            return sorted({name + text for name, text in self._texts.values() if name})
 
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None

@@ -6,6 +6,7 @@
     aten::mm, seq = 72, sizes = [[8, 4], [4, 2]], ...    an operator
     MmBackward0, seq = 72                                a node of autograd
     rank 3 of 8, stepscope                               once, before the first step
+    types of aten::mm, sizes = ..., types = ...          the same, of each distinct call, where ranges have none
 
 What begins and ends in one call is pushed and popped, the rest is started and ended: a step crosses the ranges
 that a job has of its own.
@@ -48,6 +49,7 @@ class StepRanges:
     Args:
         guard: gets what goes wrong.
         found: the model, and the modules that the job itself calls: models and losses.
+        types: texts of operators with their types, where their ranges will not have them.
 
     Raises:
         OSError: there is no NVTX.
@@ -55,8 +57,9 @@ class StepRanges:
 
     resting = False
 
-    def __init__(self, guard: Guard, found: ModelSearch) -> None:
+    def __init__(self, guard: Guard, found: ModelSearch, types: list[bytes]) -> None:
         self.guard = guard
+        self._types = types
         self._nvtx = nvtx()
         self._step: int | None = None
         self._said_rank = False
@@ -105,6 +108,9 @@ class StepRanges:
             if not who.disagreement:
                 text = f"rank {who.rank} of {who.world_size}, stepscope"
                 self._nvtx.end(self._nvtx.start_registered(text.encode()))
+        types, self._types = self._types, []
+        for described in types:
+            self._nvtx.end(self._nvtx.start(b"types of " + described))
         self._step = self._nvtx.start(b"ProfilerStep#%d" % number)
 
     def end_step(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stepscope.floor.captured_steps import StepRange
+from stepscope.record.capture.operators import OperatorTypes
 from stepscope.record.capture.ranges import StepRanges
 from stepscope.record.capture.signals import Signal, stop_after_device
 from stepscope.record.job.trained_model import ModelSearch
@@ -49,6 +50,7 @@ class CapturedSteps(EveryStep):
         self._hooks = Guard("NVTX ranges")
         self._ranges: StepRanges | None = None
         self._search = ModelSearch(None, self._hooks) if nvtx else None
+        self._types = OperatorTypes(self._hooks)
         self._first = steps.first if steps else start_step + _KNOWN_FROM
         self._start_step = self._number = start_step
         self._index = 0
@@ -108,6 +110,8 @@ class CapturedSteps(EveryStep):
             observed = max(0, self._number - self._start_step - 1)
             before = max(0, self._first - self._start_step - 1)
             self._search.step_begins(observed, first_recorded=before)
+            if self._number == self._first - 1:
+                self._hooks.ask(self._types.begin)
         if self._number < self._first:
             return
         if not self._capturing:
@@ -123,7 +127,8 @@ class CapturedSteps(EveryStep):
             )
         self._captured = self._capturing = True
         if self._search is not None:
-            self._ranges = self._hooks.ask(StepRanges, self._hooks, self._search)
+            types = self._hooks.ask(self._types.end) or []
+            self._ranges = self._hooks.ask(StepRanges, self._hooks, self._search, types)
             self._search.close()
         if self._signal is not None:
             self._signal.start()
@@ -153,6 +158,7 @@ class CapturedSteps(EveryStep):
                 self._end_ranges()
 
     def _end_ranges(self) -> None:
+        self._types.end()
         if self._ranges is not None and self._ranges.end():
             self._ranges = None
 
