@@ -87,6 +87,17 @@ def test_a_step_covered_by_one_kernel_gives_nothing_to_later_activities(diff: An
     diff("steps", rows, expected)
 
 
+def test_calls_of_mpi_are_communication_on_the_host() -> None:
+    call = {"kind": "annotation", "role": "communication", "category": "mpi", "dur_ns": 30}
+    rows = {
+        "step": [{"end_ns": 100}],
+        "host_event": [call | {"name": "MPI_Allreduce", "start_ns": 10}],
+    }
+    with Store.from_rows(rows) as store:
+        (step,) = ask(find("steps"), store).rows()
+    assert (step["communication_ns"], step["total_ns"]) == (30, 100)
+
+
 def test_host_communication_and_ranges_drawn_on_the_device(diff: Any) -> None:
     rows = {
         "step": [{"end_ns": 100}],

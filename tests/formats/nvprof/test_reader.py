@@ -347,9 +347,10 @@ def test_an_empty_recording_says_why(nvprof):
 
 def test_a_range_keeps_its_domain(nvprof):
     nvprof.ranges((0, 9, "loss"), domain="torchvision").ranges((10, 12, "epoch"))
+    nvprof.ranges((20, 22, "step"), domain="-- null --")
     tables = nvprof.launch(3, 5, "k", 4, 5).read()
     kept = [row for row in host(tables, "name", "other_args") if row[0] != "cudaLaunchKernel"]
-    assert kept == [("loss", '{"domain": "torchvision"}'), ("epoch", None)]
+    assert kept == [("loss", '{"domain": "torchvision"}'), ("epoch", None), ("step", None)]
 
 
 def test_events_and_metrics_of_a_kernel_are_kept_by_number(nvprof):

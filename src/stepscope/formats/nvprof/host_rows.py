@@ -22,6 +22,8 @@ Row = dict[str, Any]
 
 _INSTANT, _BEGIN, _END = 1, 2, 4
 _THREAD_OBJECT = 2
+_NO_NAME = "-- null --"
+"""What nvprof writes where CUPTI named no domain."""
 OVERHEAD = "overhead"
 _OVERHEADS = {
     1: "Driver Compiler",
@@ -163,7 +165,7 @@ def _domains(names: pa.ChunkedArray) -> tuple[list[dict[str, str]], Int32s]:
     coded = names.cast(pa.string()).combine_chunks().dictionary_encode()
     others = [{"domain": name} for name in coded.dictionary.to_pylist()]
     number = coded.indices.fill_null(NONE).to_numpy(zero_copy_only=False).astype(np.int32)
-    silent = np.array([not one["domain"] for one in others] + [True])[number]
+    silent = np.array([one["domain"] in ("", _NO_NAME) for one in others] + [True])[number]
     return others, np.where(silent, NONE, number).astype(np.int32)
 
 
