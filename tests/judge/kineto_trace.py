@@ -109,6 +109,7 @@ class Recorder:
         stream: int = 7,
         after: int = -1,
         late: int = 0,
+        launch: int = _LAUNCH,
         grid: tuple[int, int, int] = (2048, 1, 1),
         block: tuple[int, int, int] = (256, 1, 1),
         occupancy: int = 75,
@@ -118,7 +119,7 @@ class Recorder:
         **more: Any,
     ) -> None:
         """A kernel that the innermost operator launches: it starts after what is before it on its stream
-        and on the stream `after`, and `late` µs more.
+        and on the stream `after`, and `late` µs more; its launch call takes `launch` µs.
         """
         blocks = grid[0] * grid[1] * grid[2]
         warps = -(-block[0] * block[1] * block[2] // 32)
@@ -127,7 +128,7 @@ class Recorder:
             "blocks per SM": blocks / sms, "warps per SM": blocks * warps / sms,
             "grid": list(grid), "block": list(block), "est. achieved occupancy %": occupancy, **more,
         }  # fmt: skip
-        self._work("kernel", name, us, "cudaLaunchKernel", stream, args, after, late)
+        self._work("kernel", name, us, "cudaLaunchKernel", stream, args, after, late, launch)
 
     def copy(self, name: str, us: int, size: int, *, stream: int = 7) -> None:
         """A copy that the innermost operator starts."""
@@ -152,10 +153,11 @@ class Recorder:
         args: Event,
         after: int = -1,
         late: int = 0,
+        launch: int = _LAUNCH,
     ) -> None:
         if self._replay is None:
             correlation = self._next()
-            self.call(call, correlation=correlation)
+            self.call(call, launch, correlation=correlation)
         else:
             correlation = self._replay
         start = max(self.now + 2, *(self.ends.get(of, 0) + 1 for of in (stream, after))) + late

@@ -53,9 +53,10 @@ def test_device_events_say_when_and_by_which_operator_they_were_launched(recordi
     recording.launch(20, 25, 1)
     linked_work, lost = recording.kernel(40, 45, 1), recording.kernel(70, 75, 2)
     rows = recording.link().rows("device_event")
-    assert [(rows[i]["launch_ns"], rows[i]["operator_name"]) for i in (linked_work, lost)] == [
-        (20, "aten::mm"),
-        (None, None),
+    told = ("launch_ns", "launch_end_ns", "operator_name")
+    assert [tuple(rows[i][name] for name in told) for i in (linked_work, lost)] == [
+        (20, 25, "aten::mm"),
+        (None, None, None),
     ]
 
 

@@ -54,6 +54,30 @@ def test_the_cause_follows_from_the_next_launch_and_the_gaps_length(diff: Any) -
     )
 
 
+def test_a_launch_call_that_fills_the_gap_makes_it_a_wait_for_the_host(diff: Any) -> None:
+    def one(took: int, **of_work: Any) -> dict[str, Any]:
+        """A kernel that ends at 100,000, and work launched before, by a call that takes so long."""
+        rows = trace(launched(0, 10, 99_990), launched(90_000, 200_000, 50, **of_work))
+        rows["host_event"][1]["dur_ns"] = took
+        return rows
+
+    def cause(name: str) -> str:
+        return f"{CAUSES}\n,{name},1,100000,100000\n0,{name},1,100000,100000"
+
+    diff("idle", one(60_000), cause("host wait"))  # 50,000 of 100,000 are in the call
+    diff("idle", one(109_000), cause("host wait"))
+    diff("idle", one(59_999), cause("other"))
+    diff("idle", one(5), cause("other"))
+    diff("idle", one(109_000, kind="copy"), cause("other"))  # it may have waited for the copy
+    diff("idle", one(109_000), cause("host wait"), kernel_wait_ns=1_000_000)
+
+
+def test_a_launch_call_that_overruns_a_short_gap_is_no_wait_for_the_host(diff: Any) -> None:
+    rows = trace(launched(0, 10, 90), launched(95, 120, 50))
+    rows["host_event"][1]["dur_ns"] = 60_000
+    diff("idle", rows, f"{CAUSES}\n,kernel wait,1,20,20\n0,kernel wait,1,20,20")
+
+
 def test_a_gap_of_the_threshold_is_no_kernel_wait(diff: Any) -> None:
     rows = trace(launched(0, 10, 10), launched(1, 50, 10), launched(2, 89, 10))
     expected = f"""

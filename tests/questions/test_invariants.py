@@ -72,6 +72,7 @@ def test_a_sound_store_breaks_nothing():
         ("links_lead_somewhere", changed("module", 0, parent_id=4)),
         ("links_are_what_they_lead_to", changed("device_event", 0, launch_ns=11)),
         ("links_are_what_they_lead_to", changed("device_event", 1, launch_ns=10)),
+        ("links_are_what_they_lead_to", changed("device_event", 0, launch_end_ns=9)),
         ("links_are_what_they_lead_to", changed("device_event", 0, operator_name="aten::mm")),
         ("recursion_is_inside", changed("host_event", 0, recursive=True)),
         ("recursion_is_inside", changed("host_event", 1, recursive=True, name="aten::mm")),

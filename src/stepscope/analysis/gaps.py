@@ -28,7 +28,7 @@ HOST_WAIT, KERNEL_WAIT, OTHER, UNLINKED, NO_WORK_FOLLOWS = range(5)
 
 KERNEL_WAIT_NS = 30_000
 """A shorter gap after work that was launched in time is the device's own delay (Holistic Trace
-Analysis)."""
+Analysis). So is what a launch call takes at the start of a gap."""
 
 COMMUNICATES = f"role = 'communication' AND regexp_matches(name, '{ON_HOST}')"
 """SQL: collectives that run on the host, and are not only enqueued there."""
@@ -129,7 +129,8 @@ def frames_in(scope: Scope, gaps: Collection[Gap]) -> dict[Gap, str]:
 
 
 def launched_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
-    """Device work with `device`, `stream`, `start_ns`, `end_ns` and `launch_ns`, when it was launched."""
+    """Device work with `device`, `stream`, `start_ns`, `end_ns`, `launch_ns` and `launch_end_ns`, when
+    its launch started and ended."""
     return recordings(scope.numpy(_DEVICE.format(ranks=ranks)))
 
 
@@ -147,11 +148,11 @@ def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None
     """
     order = np.argsort(work["start_ns"], kind="stable")
     start, end = work["start_ns"][order], work["end_ns"][order]
-    launch = work["launch_ns"][order]
+    launch, launched = work["launch_ns"][order], work["launch_end_ns"][order]
     reach = np.maximum.accumulate(end)
     after = np.flatnonzero(start[1:] > reach[:-1])
     begins, ends = reach[after], start[after + 1]
-    cause = _causes(begins, ends, launch[after + 1], kernel_wait_ns)
+    cause = _causes(begins, ends, launch[after + 1], launched[after + 1], kernel_wait_ns)
     if windows is None:
         return Gaps(begins, ends, cause)
     first = min(int(start[0]), int(windows["start_ns"].min(initial=start[0])))
@@ -173,9 +174,14 @@ def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None
     return Gaps(starts[full], finishes[full], cause[gap][full])
 
 
-def _causes(begins: Array, ends: Array, launch: Array, kernel_wait_ns: int) -> Array:
+def _causes(
+    begins: Array, ends: Array, launch: Array, launched: Array, kernel_wait_ns: int
+) -> Array:
+    # A call that was under way when the device ran dry, and then fills the gap, launched too late.
+    held = np.minimum(np.maximum(launched, begins), ends) - begins
+    late = (launch > begins) | ((held >= KERNEL_WAIT_NS) & (2 * held >= ends - begins))
     short = np.where(ends - begins < kernel_wait_ns, KERNEL_WAIT, OTHER)
-    linked = np.where(launch > begins, HOST_WAIT, short)
+    linked = np.where(late, HOST_WAIT, short)
     return np.where(launch == NEVER, UNLINKED, linked)
 
 

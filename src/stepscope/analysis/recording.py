@@ -31,8 +31,12 @@ WORK = "kind IN ('computation', 'communication', 'copy', 'fill')"
 NEVER = np.iinfo(np.int64).min
 """Stands for the time of a launch that is not known. Real times are never this small."""
 
-LAUNCH_NS = f"coalesce(launch_ns, {NEVER}) AS launch_ns"
-"""SQL: when a row of `device_event` was launched."""
+LAUNCH_NS = f"""
+    coalesce(launch_ns, {NEVER}) AS launch_ns,
+    coalesce(CASE WHEN kind <> 'copy' THEN launch_end_ns END, {NEVER}) AS launch_end_ns
+"""
+"""SQL: when the launch of a row of `device_event` started and ended. The end of a call that copies says
+nothing of when it was launched: such calls wait for the copy."""
 
 RANKS_AT_ONCE = 16
 """Ranks whose events are held in memory together."""
@@ -152,8 +156,8 @@ def marks_steps(scope: Scope) -> bool:
 def device_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
     """Kernels, copies and fills of the ranks that an SQL condition lets through.
 
-    Columns `work` (COMPUTATION, ...), `device`, `start_ns`, `end_ns`, `launch_ns` (NEVER where its
-    launch is not known), `blocks_per_sm` and `occupancy_ratio` (NaN where they were not recorded).
+    Columns `work` (COMPUTATION, ...), `device`, `start_ns`, `end_ns`, `launch_ns` and `launch_end_ns`
+    (NEVER where its launch is not known; no end of what copies), `blocks_per_sm` and `occupancy_ratio` (NaN where they were not recorded).
     """
     return recordings(
         scope.numpy(

@@ -79,7 +79,8 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
             columns={
                 "raw_dur_ns": integers(raw_dur, type=pa.int64()),
                 "launch_id": integers(host.rows(launch), type=pa.int64()),
-                "launch_ns": _starts(host, launch),
+                "launch_ns": _times(host, launch),
+                "launch_end_ns": _times(host, launch, ends=True),
                 "operator_id": integers(host.rows(operator), type=pa.int64()),
                 "operator_name": _names(host, operator),
                 "module_id": integers(device_module, type=pa.int32()),
@@ -150,10 +151,12 @@ def _through(
     return result
 
 
-def _starts(host: Host, positions: Int32s) -> pa.Array:
-    """When the host events at some positions start (ns), as recorded; NULL for -1."""
-    starts = np.append(numbers(host.table, "start_ns"), 0)[host.rows(positions)]
-    return pa.array(starts, mask=positions < 0)
+def _times(host: Host, positions: Int32s, *, ends: bool = False) -> pa.Array:
+    """When the host events at some positions start or end (ns), as recorded; NULL for -1."""
+    times = numbers(host.table, "start_ns")
+    if ends:
+        times = times + numbers(host.table, "dur_ns")
+    return pa.array(np.append(times, 0)[host.rows(positions)], mask=positions < 0)
 
 
 def _names(host: Host, positions: Int32s) -> pa.Array:

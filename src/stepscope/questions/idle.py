@@ -69,8 +69,9 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
     latest end that counts, not that of the piece before: with programmatic dependent launch a kernel
     may start before the one before it is over. The cause follows from what runs next:
 
-    * **host wait**: its launch call started only after the gap had started. The device had caught up
-      with the host.
+    * **host wait**: its launch call started only after the gap had started, or was under way then and
+      went on for 30 µs or more and at least half of the gap. The device had caught up with the host.
+      (The end of a call that copies does not count: such calls wait for the copy.)
     * **kernel wait**: it was launched in time, and the gap is shorter than `kernel_wait_ns`: the
       device's own delay from one piece of work to the next.
     * **other**: it was launched in time, and the gap is longer: it waited for another stream, for
@@ -89,8 +90,8 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
     to its span less its busy time. With `--step`, gaps are cut to the steps, and the time from a
     step's start to its first work counts as well; so with `--window`, in that stretch of time.
 
-    The classes and the 30 µs are those of Holistic Trace Analysis, which measures from the end of the
-    piece before: on overlapping work it sums negative gaps. It calls gaps before unlinked work kernel
+    The classes and the 30 µs are those of Holistic Trace Analysis, which knows the start of a launch
+    alone and measures from the end of the piece before: on overlapping work it sums negative gaps. It calls gaps before unlinked work kernel
     wait or other, and looks at single streams only.
     """
     from stepscope.analysis.gaps import find_gaps, frames_in, host_activity, launched_work

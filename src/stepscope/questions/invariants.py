@@ -96,7 +96,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "links_are_what_they_lead_to",
-        "device work has the time of its launch and the name of its operator",
+        "device work has the times of its launch and the name of its operator",
         """
         SELECT count(*) FROM device_event AS work
         LEFT JOIN host_event AS launch
@@ -104,6 +104,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         LEFT JOIN host_event AS operator
             ON work.rank = operator.rank AND work.operator_id = operator.id
         WHERE work.launch_ns IS DISTINCT FROM launch.start_ns
+            OR work.launch_end_ns IS DISTINCT FROM launch.start_ns + launch.dur_ns
             OR work.operator_name IS DISTINCT FROM operator.name
         """,
     ),

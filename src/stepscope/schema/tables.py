@@ -192,6 +192,7 @@ DECLARED = (
         Column("external_id", NUMBER, "the recorder's own number of the operator", nullable=True),
         Column("launch_id", EVENT, "host event that launched it", nullable=True, of="host_event", by=LINK),
         Column("launch_ns", MOMENT, "start of that host event (ns)", nullable=True, by=LINK, along="launch_id"),
+        Column("launch_end_ns", MOMENT, "end of that host event (ns)", nullable=True, by=LINK, along="launch_id"),
         Column("operator_id", EVENT, "innermost operator that encloses its launch", nullable=True, of="host_event", by=LINK),
         Column("operator_name", WORD, "name of that operator", nullable=True, by=LINK, along="operator_id"),
         Column("module_id", ROW, "module it belongs to (see table module)", nullable=True, of="module", by=LINK),

@@ -130,6 +130,7 @@ def _fill_links(rows: Rows) -> None:
         launch = by_id.get((row["rank"], row.get("launch_id")))
         operator = by_id.get((row["rank"], row.get("operator_id")))
         row.setdefault("launch_ns", launch and launch["start_ns"])
+        row.setdefault("launch_end_ns", launch and launch["start_ns"] + launch["dur_ns"])
         row.setdefault("operator_name", operator and operator["name"])
 
 

@@ -71,6 +71,17 @@ def test_the_stream_that_waits_and_where_are_named(found: Any, step: Any, words:
     assert (first["gaps_per_step"], first["where"] in words) == (1, True)
 
 
+def test_a_launch_call_that_goes_on_after_the_device_ran_dry_is_the_hosts_wait(found: Any) -> None:
+    def step(r: Recorder) -> None:
+        products(r)  # 3 ms of work, launched within 0.4 ms
+        products(r, launch=300_000)
+
+    trace = training(step)
+    assert found(trace, "dependency-bound") == []
+    (row,) = found(trace, "single-gaps")
+    assert "`cudaLaunchKernel` in aten::mm 297" in row["title"]
+
+
 def test_gaps_that_are_the_devices_own_are_not(found: Any) -> None:
     def step(r: Recorder) -> None:
         products(r)
