@@ -33,6 +33,7 @@ def write_trace(
         "baseTimeNanoseconds": START_NS + round(minute * MINUTE_NS),
         **metadata,
         "traceEvents": events,
+        "traceName": str(path),
     }
     if device is not None:
         listed = [{"id": 0, "name": device, "computeMajor": 9, "numSms": 132}] if device else []

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 
@@ -19,7 +20,7 @@ def write(path, *, rank=None, ts=1, base=None, nccl=None, world=None):
     }
     if nccl is not None:
         event["args"] = {"Rank": nccl}
-    trace = {"traceEvents": [event]}
+    trace = {"traceEvents": [event], "traceName": str(path)}
     if rank is not None:
         trace["distributedInfo"] = {"rank": rank, "world_size": world}
     if base is not None:
@@ -155,3 +156,32 @@ def test_a_list_without_events_is_no_rank_unless_it_says_so(tmp_path):
     assert [(name, rank) for name, rank, *_ in ranks(tmp_path)] == [("a.json", 0), ("c.json", 1)]
     ((skipped, reason),) = find_run(tmp_path).skipped
     assert (skipped, reason) == (str(tmp_path / "b.json"), "no trace events")
+
+
+def test_a_list_of_other_things_is_no_rank(tmp_path):
+    """What lies beside a capture of vLLM's CUDA graphs."""
+    write(tmp_path / "capture.json")
+    (tmp_path / "details.json").write_text('[{"file": "capture.json", "batch_size": 32}]')
+    assert [(name, rank) for name, rank, *_ in ranks(tmp_path)] == [("capture.json", 0)]
+    ((skipped, reason),) = find_run(tmp_path).skipped
+    assert (skipped, reason) == (str(tmp_path / "details.json"), "no trace events")
+
+
+def test_copies_of_one_file_are_no_further_ranks(tmp_path):
+    for name in ("a.json", "b.json"):
+        write(tmp_path / name)
+    for name in ("copy of a.json", "z.json"):
+        shutil.copy(tmp_path / "a.json", tmp_path / name)
+    copied = str(tmp_path / "a.json")
+    assert [(name, rank) for name, rank, *_ in ranks(tmp_path)] == [("a.json", 0), ("b.json", 1)]
+    assert find_run(tmp_path).copies == [
+        (str(tmp_path / "copy of a.json"), copied),
+        (str(tmp_path / "z.json"), copied),
+    ]
+
+
+def test_copies_whose_names_say_a_rank_are_what_they_say(tmp_path):
+    write(tmp_path / "rank0.json")
+    shutil.copy(tmp_path / "rank0.json", tmp_path / "rank1.json")
+    assert [rank for _, rank, *_ in ranks(tmp_path)] == [0, 1]
+    assert find_run(tmp_path).copies == []

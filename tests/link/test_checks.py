@@ -6,7 +6,7 @@ import pytest
 
 from stepscope.formats.damage import CLASSES, is_harmless
 from stepscope.formats.evidence import MEANINGS
-from stepscope.link.checks import CHECKS, left_out, ranks_guessed, spans_apart
+from stepscope.link.checks import CHECKS, identical_files, left_out, ranks_guessed, spans_apart
 
 NAMES = [
     "stream_overlap",
@@ -283,3 +283,10 @@ def test_ranks_that_were_guessed_from_the_order_of_names_are_said():
     found = ranks_guessed.row([("runs/b.json", 0), ("runs/c.json", 1), ("runs/d.json", 2)])
     assert (found["severity"], found["affects"], found["count"]) == ("note", "run", 3)
     assert "(b.json is rank 0, c.json is rank 1, and 1 more)" in found["explanation"]
+
+
+def test_copies_of_a_recording_are_said():
+    assert identical_files.row([])["severity"] == "ok"
+    found = identical_files.row([("runs/b.json", "runs/a.json"), ("old/a.json", "runs/a.json")])
+    assert (found["severity"], found["affects"], found["count"]) == ("note", "run", 2)
+    assert "(b.json is a copy of a.json, a.json is a copy of a.json)" in found["explanation"]

@@ -45,6 +45,14 @@ def test_a_trace_from_a_pipe_leaves_nothing_behind(piped, data):
     assert list(folder.iterdir()) == []
 
 
+def test_store_of_a_pipe_names_no_file_that_is_gone(piped, tmp_path):
+    piped(TRACE)
+    assert main(["import", "-", "-o", str(tmp_path / "store")]) == 0
+    facts = json.loads((tmp_path / "store" / "store.json").read_text())
+    assert (facts["source"], facts["job"]) == ("standard input", "standard input")
+    assert not any(b"stepscope-stdin" in path.read_bytes() for path in tmp_path.rglob("*.*"))
+
+
 def test_what_needs_a_file_is_read_too(piped, tmp_path):
     """A database is read from pages all over it."""
     path = tmp_path / "made" / "net.sqlite"

@@ -7,11 +7,13 @@ paths, and sizes that an archive claims are not believed.
 
 from __future__ import annotations
 
+import hashlib
 import stat
 import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -199,11 +201,7 @@ class Member:
                 hint="copy the archive again, or repair it with `zip -FF` and give the result",
                 slug="archive-damaged",
             )
-        opener: Callable[[], Stream]
-        if place.within is not None:
-            opener = partial(_Stretch, place.within, place.offset, place.length or 0)
-        else:
-            opener = partial(FileWindow, str(self.path), place.offset, place.length)
+        opener = self._packed()
         if place.entry is not None:
             opener = partial(_unzipped, opener, place.entry, self.label)
         packed = place.within is not None or place.entry is not None
@@ -211,6 +209,28 @@ class Member:
             return ByteStream(opener, self.label, self.size, packed=packed)
         except OSError as error:
             raise _unreadable(self.label, error) from error
+
+    def _packed(self) -> Callable[[], Stream]:
+        """Opens its bytes as they lie on disk or in an archive."""
+        place = self._place
+        if place.within is not None:
+            return partial(_Stretch, place.within, place.offset, place.length or 0)
+        return partial(FileWindow, str(self.path), place.offset, place.length)
+
+    def digest(self) -> bytes:
+        """A digest of its bytes as they lie on disk or in an archive: copies of one file have the same.
+
+        Raises:
+            SourceError: the file cannot be read.
+        """
+        found = hashlib.sha256()
+        try:
+            with closing(self._packed()()) as stream:
+                while block := stream.read(_KEPT_BYTES):
+                    found.update(block)
+        except OSError as error:
+            raise _unreadable(self.label, error) from error
+        return found.digest()
 
 
 def members(path: Path) -> Iterator[Member]:

@@ -82,6 +82,8 @@ class Run:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     """Of these, those that were recordings once, or have the name of one."""
+    copies: list[tuple[str, str]] = field(default_factory=list)
+    """Further copies of a recording, which are left out, each with the one that is read."""
 
     @property
     def recordings(self) -> list[Recording]:
@@ -151,7 +153,7 @@ def find_run(*paths: Path, rank: int | None = None) -> Run:
             slug="rank-of-many",
         )
     jobs = jobs_of(_peeked(found, run))
-    run.jobs = [Job(job.name, job.about, _with_ranks(job.files)) for job in jobs]
+    run.jobs = [Job(job.name, job.about, _with_ranks(job.files, run)) for job in jobs]
     return run
 
 
@@ -229,14 +231,19 @@ def _peeked(found: list[tuple[Member, Format]], run: Run) -> list[Candidate]:
     return peeked
 
 
-def _with_ranks(job: list[Candidate]) -> list[Recording]:
-    """The recordings of a job, in order of rank and span."""
+def _with_ranks(job: list[Candidate], run: Run) -> list[Recording]:
+    """The recordings of a job, in order of rank and span. Where ranks can only be guessed, files of the
+    same bytes are one recording."""
     # Apart, so that a guess for files of one kind never depends on files of another.
     ranked: list[tuple[int, str, Candidate]] = []
     for timed in (True, False):
         chosen = [one for one in job if one.format.timed is timed]
         found = zip(_ranks(chosen), chosen, strict=True)
         ranked += [(rank, rule, one) for (rank, rule), one in found]
+    copies = _copies([one for _, rule, one in ranked if rule == "order"])
+    if copies:
+        run.copies += copies.items()
+        return _with_ranks([one for one in job if one.member.label not in copies], run)
     ranked.sort(
         key=lambda found: (
             found[0],
@@ -252,6 +259,21 @@ def _with_ranks(job: list[Candidate]) -> list[Recording]:
         spans[rank] = span + 1
         recordings.append(Recording(one.member, one.format, rank, span, rule))
     return recordings
+
+
+def _copies(files: list[Candidate]) -> dict[str, str]:
+    """Labels of the files that hold the same bytes as an earlier one, each with that one's."""
+    of_size: dict[tuple[int, str | None], list[Member]] = {}
+    for member in sorted((one.member for one in files), key=lambda one: natural(one.label)):
+        of_size.setdefault((member.size, member.process), []).append(member)
+    copies: dict[str, str] = {}
+    for alike in of_size.values():
+        first: dict[bytes, str] = {}
+        for member in alike if len(alike) > 1 else ():
+            original = first.setdefault(member.digest(), member.label)
+            if original != member.label:
+                copies[member.label] = original
+    return copies
 
 
 def _ranks(job: list[Candidate]) -> list[tuple[int, str]]:

@@ -549,3 +549,18 @@ def ranks_guessed(files: Sequence[tuple[str, int]]) -> Found:
         f"ranks were guessed from the order of names ({', '.join(named[:2])}{more}): no file says its "
         "rank, so a rank's number may be another's.",
     )
+
+
+@check("identical_files", "run", fine="no file is a copy of another.", looks_at="folder")
+def identical_files(files: Sequence[tuple[str, str]]) -> Found:
+    """Files that do not say their rank hold the same bytes: they are copies of one recording and no
+    further ranks, so one of them is read. It has a row only where there are such files.
+    """
+    named = [f"{Path(label).name} is a copy of {Path(original).name}" for label, original in files]
+    more = f", and {len(named) - 2} more" if len(named) > 2 else ""
+    return Found(
+        NOTE if files else OK,
+        len(files),
+        f"the same recording lies there more than once ({', '.join(named[:2])}{more}): copies were "
+        "left out.",
+    )

@@ -398,7 +398,9 @@ def _build(
 
 
 def _named(sources: list[Path]) -> str:
-    return ", ".join(map(str, sources))
+    from stepscope.formats.container import called
+
+    return ", ".join(map(called, sources))
 
 
 def _finish(
@@ -412,7 +414,7 @@ def _finish(
     """Makes a store of what was written of the ranks of a job; none of a job without the steps that
     were asked for, which then is deleted.
     """
-    from stepscope.link.checks import left_out, ranks_guessed
+    from stepscope.link.checks import identical_files, left_out, ranks_guessed
     from stepscope.store.ranks import add_check, merge_spans
 
     if options.steps is not None:
@@ -425,7 +427,10 @@ def _finish(
     for rank in ranks:
         merge_spans(directory, rank)
     guessed = [(one.member.label, one.rank) for one in job.recordings if one.rule == "order"]
-    for check, files in ((left_out, run.unreadable), (ranks_guessed, guessed)):
+    read = {one.member.label for one in job.recordings}
+    copies = [(label, original) for label, original in run.copies if original in read]
+    checked = ((left_out, run.unreadable), (ranks_guessed, guessed), (identical_files, copies))
+    for check, files in checked:
         if files:
             add_check(directory, min(ranks), check.row(files))
     write_store_file(directory, {"job": job.name, "ranks": sorted(ranks), **facts})

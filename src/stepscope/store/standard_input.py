@@ -61,7 +61,7 @@ def _copied(progress: Progress) -> Iterator[Path]:
 
     folder = Path(tempfile.mkdtemp(prefix=SPOOLED))
     try:
-        path = folder / "recording"
+        path = folder / "standard input"
         most = min(MOST_BYTES, shutil.disk_usage(folder).free // 2)
         progress.start("Reading standard input", total=None, unit="bytes")
         size = 0

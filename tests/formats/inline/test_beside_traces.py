@@ -56,7 +56,7 @@ def test_a_profile_is_a_further_recording_of_its_rank_and_comes_last(tmp_path):
 
 def test_profiles_take_no_rank_from_traces_that_are_ordered_by_name(tmp_path):
     (tmp_path / "first.json").write_text(_trace(900))
-    (tmp_path / "second.json").write_text(_trace(900))
+    (tmp_path / "second.json").write_text(_trace(901))
     (tmp_path / "h.0.prof.json").write_text(_profile(0))
     (tmp_path / "h.1.prof.json").write_text(_profile(1))
     assert [(name, rank) for name, rank, _, _ in _found(tmp_path)] == [

@@ -60,7 +60,9 @@ def _peeked(member: Member, *, through: bool) -> Facts | None:
                 last = piece
             metadata, _ = read_metadata(slices.head, slices.tail)
             found = facts(metadata, member.label)
-        if first is None and slices.closed and found.rank is None:
+        # A list may be of other things: what is in a single piece of text shows it.
+        eventless = first is None or (last is first and b'"ph"' not in first.text)
+        if eventless and slices.closed and found.rank is None:
             return None
     text = first.text if first else b""
     if found.rank is not None:
