@@ -157,11 +157,12 @@ def find_run(*paths: Path, rank: int | None = None) -> Run:
     return run
 
 
-def rank_of_single(facts: Facts) -> tuple[int, str]:
-    """The rank of a recording that stands alone, by what it says of itself, and the rule."""
+def rank_of_single(member: Member, facts: Facts) -> tuple[int, str]:
+    """The rank of a recording that stands alone, by what it or its name says, and the rule."""
     if facts.rank is not None:
         return facts.rank, facts.rank_rule or "distributedInfo"
-    return 0, "single"
+    named = stated_rank(member)
+    return (0, "single") if named is None else (named, "file name")
 
 
 def _files(path: Path) -> list[Path]:

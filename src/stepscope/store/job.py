@@ -103,7 +103,7 @@ def run_job(
         if job.strict:
             check_strict(member.label, tables.report.damage, lost=tables.report.lost)
         if rank < 0:
-            rank, rule = rank_of_single(tables.facts)
+            rank, rule = rank_of_single(member, tables.facts)
         facts, report, lasted = tables.facts, tables.report, _end(tables)
         written = link_rank(tables)
         del tables
