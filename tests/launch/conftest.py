@@ -55,11 +55,16 @@ def launch(stand_ins: Path, tmp_path: Path) -> Callable[..., Any]:
     """Starts `stepscope launch` in a folder of its own; gives the process, whose output is read as text."""
 
     @contextmanager
-    def start(*words: str, tool: str = "nsys", **variables: str) -> Iterator[subprocess.Popen[str]]:
+    def start(
+        *words: str, tool: str = "nsys", started_by: str = 'exec "$@"', **variables: str
+    ) -> Iterator[subprocess.Popen[str]]:
         environment = bare_environment() | {"STEPSCOPE_DEBUG": "1"} | variables
         environment["PATH"] = f"{stand_ins}{os.pathsep}{environment['PATH']}"
         process = subprocess.Popen(
-            [sys.executable, "-m", "stepscope", "launch", "--tool", tool, "-o", "out", *words],
+            [
+                *("sh", "-c", started_by, "sh", sys.executable, "-m", "stepscope"),
+                *("launch", "--tool", tool, "-o", "out", *words),
+            ],
             cwd=tmp_path,
             env=environment,
             stdin=subprocess.PIPE,

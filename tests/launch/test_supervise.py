@@ -79,6 +79,53 @@ def test_a_tool_that_does_not_end_is_ended(launch, tmp_path) -> None:
     assert "it did not end within 0.2 s of the command, and was ended" in warnings
 
 
+@pytest.mark.parametrize("remove", ["rm -rf tmp", "rm -rf tmp/*"])
+def test_a_command_that_removes_temporary_files_runs_once(launch, tmp_path, remove) -> None:
+    (tmp_path / "tmp").mkdir()
+    line = ("--", "sh", "-c", f"echo ran >> ran; {remove}; exit 7")
+    with launch(*line, TMPDIR=str(tmp_path / "tmp")) as process:
+        _, warnings = process.communicate(timeout=30)
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    assert process.returncode == 7, warnings
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
+def test_temporary_files_that_fill_the_disk_do_not_cost_the_exit_code(launch, tmp_path) -> None:
+    disk = tmp_path / "tmp"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if subprocess.run(mount, check=False).returncode:
+        pytest.skip("this container may not mount")
+    try:
+        line = ("--", "sh", "-c", "echo ran >> ran; cat /dev/zero > tmp/full; exit 7")
+        with launch(*line, TMPDIR=str(disk)) as process:
+            _, warnings = process.communicate(timeout=30)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    assert process.returncode == 7, warnings
+
+
+@pytest.mark.parametrize("how", ["works", "writes nothing", "refuses"])
+@pytest.mark.parametrize("words", [(), ("--stats",)])
+def test_warnings_that_cannot_be_written_cost_nothing(launch, tmp_path, how, words) -> None:
+    # The launcher of the test has its stderr in a pipe; a shell puts a full disk in its place.
+    with launch(
+        *words, *COMMAND, STAND_IN=how, started_by='exec "$@" 2> /dev/full > /dev/full'
+    ) as process:
+        process.communicate(timeout=30)
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    assert process.returncode == 7
+
+
+def test_an_empty_command_is_refused(launch) -> None:
+    for words in (("--", ""), ("--", "-x", "--")):
+        with launch(*words) as process:
+            _, warnings = process.communicate(timeout=30)
+        assert "no command was given" in warnings
+        assert process.returncode == 2
+
+
 def test_output_of_an_earlier_run_stays(launch, tmp_path) -> None:
     for _ in range(2):
         (tmp_path / "ran").unlink(missing_ok=True)

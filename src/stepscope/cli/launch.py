@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 
 from stepscope.cli.choices import recorded_ranks_option, typed_sources
 from stepscope.cli.say import put, say
+from stepscope.cli.streams import write_no_more
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.captured_steps import SIGNALS, StepRange, parse_steps
 from stepscope.floor.chosen_ranks import may_be_chosen
@@ -191,10 +193,15 @@ def command(
     if earlier is not None and may_be_chosen(ranks, process_from(os.environ)):
         try:
             asked = replace(asked, kernels=_heaviest_kernels(earlier, top))
-        except StepScopeError as error:
+        except Exception as error:
             if dry_run or print_rank:
                 raise
-            warn(f"the command runs unprofiled: {error.message}", error.hint)
+            message, hint = (
+                (error.message, error.hint)
+                if isinstance(error, StepScopeError)
+                else (f"{earlier}: {type(error).__name__}: {error}", "")
+            )
+            warn(f"the command runs unprofiled: {message}", hint)
             become(to_run)
     if dry_run or print_rank:
         try:
@@ -204,7 +211,13 @@ def command(
         return
     launched = launch(asked)
     if launched.speaks and launched.files and not launched.was_told_to_end:
-        _report(asked, launched, stats=stats)
+        try:
+            _report(asked, launched, stats=stats)
+            sys.stdout.flush()
+        except (Exception, KeyboardInterrupt) as error:
+            # The job has done its work: that we cannot show it is no failure of the job.
+            warn(f"the report ended early: {type(error).__name__}: {error}")
+            write_no_more(sys.stdout, sys.stderr)
     if code := end_as(launched.status):
         raise click.exceptions.Exit(code)
 
@@ -241,7 +254,6 @@ def show(files: Sequence[Path]) -> None:
         with open_trace(*files) as trace:
             put_answer(trace.ask("gpu-summary"), most=MOST_ROWS, source=typed_sources(sources))
     except StepScopeError as error:
-        # The job has done its work: that we cannot show it is no failure of the job.
         say(f"stepscope: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
 
 
@@ -262,11 +274,13 @@ def apart(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
                 slug="no-command",
             )
         at = words.index("--")
-        return words[:at], words[at + 1 :]
-    if not words:
+        options, words = words[:at], words[at + 1 :]
+    else:
+        options = ()
+    if not words or not words[0]:
         raise UsageError(
             "no command was given",
             hint="stepscope launch --tool nsys --ranks local:0 -- python train.py",
             slug="no-command",
         )
-    return (), words
+    return options, words

@@ -19,7 +19,7 @@ import click
 
 from stepscope import __version__
 from stepscope.cli.say import put, say
-from stepscope.cli.streams import open_closed_streams
+from stepscope.cli.streams import open_closed_streams, write_no_more
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError, out_of_memory
 from stepscope.floor.known_names import nearest
@@ -144,10 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("stepscope: interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        _close_stdout()
+        write_no_more(sys.stdout)
         return BROKEN_PIPE
     except OSError as error:
-        _close_stdout()
+        write_no_more(sys.stdout)
         where = f"{error.filename}: " if error.filename else ""
         return _tell(
             StepScopeError(
@@ -210,11 +210,3 @@ def _accept_any_text(stream: TextIO) -> None:
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")
-
-
-def _close_stdout() -> None:
-    """Nobody reads any more: what is left in the buffer must not raise again at exit."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # a stdout without a file descriptor has nothing to close
-        return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
+from typing import TextIO
 
 from stepscope.floor.errors import StepScopeError
 
@@ -23,6 +25,14 @@ def open_closed_streams() -> None:
         sys.stdout = _Closed()
     if sys.stderr is None:
         sys.stderr = io.StringIO()
+
+
+def write_no_more(*streams: TextIO) -> None:
+    """Nobody reads these any more: what is left in their buffers must not raise again at exit."""
+    for stream in streams:
+        # One without a file descriptor has nothing to close.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class _Closed(io.TextIOBase):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -37,7 +38,8 @@ def original_environment() -> dict[str, str]:
 
 
 def warn(message: str, hint: str = "") -> None:
-    """One line on stderr, at once; the job goes on."""
+    """One line on stderr, at once, where that can be written; the job goes on."""
     more = f"; {hint}" if hint else ""
     text = f"stepscope launch: {printable_lines(message + more)}\n"
-    os.write(2, text.encode("utf-8", "replace"))
+    with contextlib.suppress(OSError):
+        os.write(2, text.encode("utf-8", "replace"))

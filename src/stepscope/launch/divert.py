@@ -102,7 +102,8 @@ class Diverted:
         """When the command has ended: what it wrote is passed on, also by what it left running for a while."""
         os.close(self._end)
         self._thread.join()
-        self._file.close()
+        with contextlib.suppress(OSError):  # a full disk, which some servers report only now
+            self._file.close()
 
     def _pump(self) -> None:
         waiting, ended = [self._from, self._ended], False

@@ -18,7 +18,7 @@ from stepscope.floor.ranks import Process, process_from
 from stepscope.launch.become import become, original_environment, warn
 from stepscope.launch.divert import Diverted
 from stepscope.launch.line import Line, capture_of, recorded_command, tool_line
-from stepscope.launch.outcome import outcome
+from stepscope.launch.outcome import Outcome, outcome
 from stepscope.launch.output import own_stem, stem_name
 from stepscope.launch.preflight import (
     executable_of,
@@ -204,9 +204,13 @@ def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
     if status is None:
         status = 1 << 8
         warn(f"rank {process.rank}: how the command ended cannot be told: its parent was killed")
-    left = outcome(
-        tool, executable, request, ended=ended.tool, lasted_s=time.monotonic() - started_s
-    )
+    lasted_s = time.monotonic() - started_s
+    try:
+        left = outcome(tool, executable, request, ended=ended.tool, lasted_s=lasted_s)
+    except (Exception, KeyboardInterrupt) as error:
+        # The command has ended: nothing that we still do may start it again, or change its exit code.
+        why = f"{type(error).__name__}: {error}"
+        left = Outcome((), (f"what {tool.name} wrote could not be checked: {why}",))
     for words in left.wrong:
         warn(f"rank {process.rank}: {words}")
     return Launched(

@@ -11,6 +11,7 @@ folder that it shares with the supervisor, the supervisor's process, and the com
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -20,7 +21,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-CLAIM, STARTED, ENDED = "claim", "started", "ended"
+CLAIM, TOLD = "claim", "told"
+STARTED_AT, ENDED_AT, ROOM = 0, 64, 64
+"""Places in the file `TOLD`, which is there before the starter: the command may fill the disk, or empty TMPDIR."""
 FORWARDED = frozenset(
     {
         signal.SIGHUP,
@@ -48,11 +51,14 @@ def claim(folder: Path) -> bool:
     return True
 
 
-def keep(folder: Path, name: str, text: str) -> None:
-    """Writes a file that is complete or absent."""
-    part = folder / f"{name}.part"
-    part.write_text(text, encoding="ascii")
-    part.replace(folder / name)
+def told(file: int, at: int) -> list[int]:
+    """The numbers that a starter has written down at a place; none as long as it has not.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    text, end, _ = os.pread(file, ROOM, at).partition(b"\n")
+    return list(map(int, text.split())) if end else []
 
 
 def spawn(command: Sequence[str], environment: Mapping[str, str], **how: Any) -> int:
@@ -74,18 +80,22 @@ def main(folder: Path, supervisor: int, command: list[str]) -> int:
     """Runs the command if nobody else has claimed it; returns its exit code, as a shell numbers it."""
     # Before there is a thread, so that it holds for all.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED | {signal.SIGCHLD})
+    try:
+        file = os.open(folder / TOLD, os.O_WRONLY)
+    except OSError:
+        return 0
     if not claim(folder):
         return 0
     try:
         process = spawn(command, os.environ)
     except OSError as error:
-        os.write(
-            2, f"stepscope launch: {command[0]}: {error.strerror}\n".encode("utf-8", "replace")
-        )
         code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
-        _tell(folder, supervisor, ENDED, str(code << 8))
+        _tell(file, supervisor, ENDED_AT, str(code << 8))
+        words = f"stepscope launch: {command[0]}: {error.strerror}\n"
+        with contextlib.suppress(OSError):
+            os.write(2, words.encode("utf-8", "replace"))
         return code
-    _tell(folder, supervisor, STARTED, f"{os.getpid()} {_ticks()} {process}")
+    _tell(file, supervisor, STARTED_AT, f"{os.getpid()} {_ticks()} {process}")
     was_killed = threading.Event()
     watch = (supervisor, process, was_killed)
     threading.Thread(target=_end_with, args=watch, daemon=True).start()
@@ -97,14 +107,16 @@ def main(folder: Path, supervisor: int, command: list[str]) -> int:
             if ended is not None:
                 break
         elif not is_typed(one):
-            os.kill(process, one.si_signo)
+            with contextlib.suppress(PermissionError):  # it runs as another user
+                os.kill(process, one.si_signo)
     exited = ended.si_code == os.CLD_EXITED
     status = ended.si_status << 8 if exited else ended.si_status
-    _tell(folder, supervisor, ENDED, str(status))
+    _tell(file, supervisor, ENDED_AT, str(status))
     if was_killed.is_set():  # and cannot do it
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()
+        with contextlib.suppress(OSError):
+            for name in (CLAIM, TOLD):
+                (folder / name).unlink()
+            folder.rmdir()
     os.waitpid(process, 0)
     return ended.si_status if exited else 128 + ended.si_status
 
@@ -115,10 +127,10 @@ def _ticks() -> int:
     return int(text[text.rindex(")") + 1 :].split()[19])
 
 
-def _tell(folder: Path, supervisor: int, name: str, text: str) -> None:
+def _tell(file: int, supervisor: int, at: int, text: str) -> None:
     """Writes it down and wakes the supervisor, which looks; if it is gone, nobody does."""
     try:
-        keep(folder, name, text)
+        os.pwrite(file, f"{text}\n".encode("ascii"), at)
         os.kill(supervisor, signal.SIGCHLD)
     except OSError:
         pass

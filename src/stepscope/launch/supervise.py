@@ -64,6 +64,8 @@ class Supervisor:
         self._longest_end_s = longest_end_s
         self._say = say
         self._folder = Path(tempfile.mkdtemp(prefix="stepscope-launch-"))
+        self._told = os.open(self._folder / started.TOLD, os.O_RDWR | os.O_CREAT)
+        os.write(self._told, bytes(started.ENDED_AT + started.ROOM))
         self._mask: set[int | signal.Signals] = set()
         self._tool = 0
         self._tool_status: int | None = None
@@ -132,6 +134,7 @@ class Supervisor:
         while signal.sigtimedwait(_WAITED, 0) is not None:
             pass
         processes.adopt(on=False)
+        os.close(self._told)
         rmtree(self._folder, ignore_errors=True)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
@@ -234,7 +237,7 @@ class Supervisor:
     def _pass_on(self, what: signal.Signals) -> None:
         self._look()
         if self._status is None:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self._command, what)
 
     def _reap(self) -> None:
@@ -250,13 +253,11 @@ class Supervisor:
 
     def _look(self) -> None:
         """Reads what the starter has written down."""
-        if not self._starter:
-            with contextlib.suppress(OSError, ValueError):
-                text = (self._folder / started.STARTED).read_text(encoding="ascii")
-                self._starter, self._starter_ticks, self._command = map(int, text.split())
-        if self._status is None:
-            with contextlib.suppress(OSError, ValueError):
-                self._status = int((self._folder / started.ENDED).read_text(encoding="ascii"))
+        with contextlib.suppress(OSError, ValueError):
+            if not self._starter and (numbers := started.told(self._told, started.STARTED_AT)):
+                self._starter, self._starter_ticks, self._command = numbers
+            if self._status is None and (numbers := started.told(self._told, started.ENDED_AT)):
+                self._status = numbers[0]
 
 
 def end_as(status: int) -> int:
