@@ -49,6 +49,12 @@ def test_nsys_captures_an_nvtx_range_whose_name_is_no_registered_string() -> Non
     )
 
 
+@pytest.mark.parametrize("name", ["nsys", "ncu", "nvprof"])
+def test_a_percent_sign_in_a_folders_name_is_one(name: str) -> None:
+    line = tool_line(TOOLS[name], name, Request(Path("/50%p/%q{HOME}/rank0.vm")), ["./app"])
+    assert any("/50%%p/%%q{HOME}/rank0.vm" in word for word in line.words)
+
+
 @pytest.mark.parametrize("given", [("-t", "osrt"), ("--trace=osrt",), ("-tosrt",)])
 def test_an_option_of_the_users_replaces_ours(given: tuple[str, ...]) -> None:
     line = typed("nsys", options=given)

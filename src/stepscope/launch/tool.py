@@ -65,6 +65,11 @@ class Request:
     kernels: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
 
+    @property
+    def literal_stem(self) -> str:
+        """The stem for a tool that fills in `%p`, `%q{NAME}` and others, and for which `%%` is a `%`."""
+        return str(self.stem).replace("%", "%%")
+
     def is_older(self, *than: int) -> bool:
         """Whether the tool is known to be older than this version."""
         return bool(self.version) and self.version < than

@@ -43,7 +43,7 @@ def _arguments(request: Request) -> list[str]:
         own.append("--profile-from-start=off")
     elif request.capture == "nvtx":
         own += ["--nvtx", f"--nvtx-include={CAPTURE_RANGE}"]
-    return [*request.merged(own, _SHORT), f"--export={request.stem}"]
+    return [*request.merged(own, _SHORT), f"--export={request.literal_stem}"]
 
 
 def _lacks(report: Path, ncu: str) -> str:

@@ -50,7 +50,7 @@ def _arguments(request: Request) -> list[str]:
         own.append(f"--delay={request.delay_s:g}")
     if request.duration_s is not None:
         own.append(f"--duration={request.duration_s:g}")
-    return ["profile", *request.merged(own, _SHORT), f"--output={request.stem}"]
+    return ["profile", *request.merged(own, _SHORT), f"--output={request.literal_stem}"]
 
 
 def _lacks(report: Path, nsys: str) -> str:

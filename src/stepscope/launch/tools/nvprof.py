@@ -28,7 +28,7 @@ def _arguments(request: Request) -> list[str]:
         own.append(f"--metrics={','.join(request.metrics)}")
     # nvprof takes no "=" after its long options.
     words = [part for word in request.merged(own, _SHORT) for part in _apart(word)]
-    return [*words, "--export-profile", f"{request.stem}.%p.nvprof"]
+    return [*words, "--export-profile", f"{request.literal_stem}.%p.nvprof"]
 
 
 def _apart(word: str) -> list[str]:
