@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 
+import pyarrow as pa
 import pytest
 from tests.formats.nsys.exports import PROCESS, Nsys, global_tid, host
 
 import stepscope
 from stepscope.floor.errors import SourceError
+from stepscope.formats.nsys.export import first_named
 
 
 @pytest.fixture
@@ -97,3 +99,13 @@ def test_values_of_other_types_are_not_measured_and_counted(tmp_path):
         ("step", 0, 50),
     ]
     assert tables.report.damage == {"no_time": 1, "unfinished": 1}
+
+
+def test_a_long_name_is_kept_once_however_many_calls_have_it():
+    long = "x" * 100_000
+    stated = pa.chunked_array([pa.array([long, None, "a"] * 5_000).dictionary_encode()])
+    other = pa.array([None, None, "b"] * 5_000).dictionary_encode()
+    names = first_named([stated, other], "(none)")
+    assert names.to_pylist()[:3] == [long, "(none)", "a"]
+    assert names.nbytes < 2 * len(long)
+    assert first_named([other, stated], "(none)")[:3].to_pylist() == [long, "(none)", "b"]

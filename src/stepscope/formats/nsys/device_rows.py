@@ -21,6 +21,7 @@ from stepscope.formats.nsys.export import (
     WAITS,
     constant,
     enumeration,
+    first_named,
     mapped,
     mapped_rows,
     of_process,
@@ -180,8 +181,8 @@ def _kernels(database: Database, process: int | None, known: dict[int, Row]) -> 
     if rows[names[0]].null_count == 0:
         name = mapped(rows[names[0]], demangled)
     else:
-        texts = [rows[one].cast(pa.string()) for one in names]
-        name = mapped(pc.coalesce(*texts, pa.scalar("(kernel without a name)")), demangled)
+        texts = first_named([rows[one] for one in names], "(kernel without a name)")
+        name = mapped(texts, demangled)
     made["name"] = name
     made["kind"] = mapped(name, lambda one: vocabulary.device_kind("computation", one))
     for axis, column in zip(

@@ -8,7 +8,7 @@ name their process by a number, `globalPid`: the machine, the process id in bits
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -264,6 +264,22 @@ def mapped(values: pa.Array, of: Callable[[Any], str | None]) -> pa.DictionaryAr
     place = [None if one is None else numbering.setdefault(one, len(numbering)) for one in made]
     indices = pa.array(place, pa.int32()).take(coded.indices)
     return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbering), pa.string()))
+
+
+def first_named(
+    columns: Sequence[pa.Array | pa.ChunkedArray], otherwise: str
+) -> pa.DictionaryArray:
+    """In each row the first text of some columns of names. The texts are kept once: one may be long."""
+    texts: list[str] = []
+    place = np.full(len(columns[0]), -1, np.int64)
+    for column in columns:
+        coded = mapped(column, str)
+        indices = coded.indices.fill_null(-1).to_numpy()
+        place = np.where((place < 0) & (indices >= 0), indices + len(texts), place)
+        texts += coded.dictionary.to_pylist()
+    place[place < 0] = len(texts)
+    indices = pa.array(place, pa.int32())
+    return mapped(pa.DictionaryArray.from_arrays(indices, pa.array([*texts, otherwise])), str)
 
 
 def mapped_rows(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stepscope.formats.nsys.device_rows import in_time
 from stepscope.formats.nsys.export import (
@@ -18,6 +17,7 @@ from stepscope.formats.nsys.export import (
     SYSTEM_CALLS,
     constant,
     enumeration,
+    first_named,
     mapped,
     mapped_rows,
     of_process,
@@ -102,7 +102,7 @@ def _calls(database: Database, table: str, process: int | None, threads: Threads
         nameId="name",
     )
     # One interface may be in the other's table: their names begin with cuda and cu.
-    name = mapped(_or_unnamed(rows["nameId"], "(call without a name)"), call_name)
+    name = mapped(first_named([rows["nameId"]], "(call without a name)"), call_name)
     return pa.table(
         {
             "start": rows["start"],
@@ -129,10 +129,6 @@ def call_name(name: str) -> str:
     return _VERSION.sub("", name)
 
 
-def _or_unnamed(names: pa.ChunkedArray, otherwise: str) -> pa.ChunkedArray:
-    return names.cast(pa.string()).fill_null(otherwise)
-
-
 def _library_calls(
     database: Database, table: str, category: str, process: int | None, threads: Threads
 ) -> pa.Table:
@@ -148,7 +144,7 @@ def _library_calls(
             "end": rows["end"],
             "category": constant(category, rows.num_rows),
             "kind": constant("other", rows.num_rows),
-            "name": mapped(_or_unnamed(rows["nameId"], "(call without a name)"), str),
+            "name": first_named([rows["nameId"]], "(call without a name)"),
             "thread": threads.numbers(rows["globalTid"]),
         }
     )
@@ -186,7 +182,7 @@ def _mpi_calls(database: Database, table: str, process: int | None, threads: Thr
             "category": constant("mpi", rows.num_rows),
             "kind": constant("annotation", rows.num_rows),
             "role": mapped(pa.array(np.zeros(rows.num_rows, np.int8)), lambda _: role),
-            "name": mapped(_or_unnamed(rows["textId"], "(call without a name)"), str),
+            "name": first_named([rows["textId"]], "(call without a name)"),
             "thread": threads.numbers(rows["globalTid"]),
             "other_args": mapped_rows({one: rows[one] for one in _MPI_ARGUMENTS}, arguments),
         }
@@ -202,8 +198,8 @@ def _overhead(database: Database, table: str, process: int | None, threads: Thre
         nameId="name",
     )
     words = enumeration(database, "ENUM_CUPTI_OVERHEAD_TYPE", _OVERHEADS, "label")
-    stated = mapped(rows["overheadType"], words.get).cast(pa.string())
-    name = pc.coalesce(rows["nameId"].cast(pa.string()), stated, pa.scalar("Overhead"))
+    stated = mapped(rows["overheadType"], words.get)
+    name = first_named([rows["nameId"], stated], "Overhead")
     track = threads.number(OVERHEAD) if rows.num_rows else 0
     return pa.table(
         {
