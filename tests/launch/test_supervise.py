@@ -183,6 +183,24 @@ def test_a_tool_that_hangs_before_the_command_can_be_told_to_end(launch, tmp_pat
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_tool_that_hangs_after_the_command_is_ended_by_the_second_signal(
+    launch, tmp_path
+) -> None:
+    with launch("--", "sh", "-c", "echo ran; exit 7", STAND_IN="hangs at the end") as process:
+        assert process.stdout.readline() == "ran\n"
+        while not any("stand_in" in line for line in left_running(tmp_path)) or any(
+            "started.py" in line and "stand_in" not in line for line in left_running(tmp_path)
+        ):
+            os.sched_yield()
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=0.3)
+        _, warnings = process.communicate(timeout=20)
+    assert process.returncode == 7
+    assert "it had not written its files at a SIGINT, and was ended" in warnings
+
+
 def test_the_commands_input_output_and_environment_are_its_own(launch) -> None:
     with launch(
         "--", "sh", "-c", "cat; echo $MINE $LC_CTYPE; echo oh >&2", MINE="a", LC_ALL="C"

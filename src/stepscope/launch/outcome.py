@@ -48,7 +48,6 @@ def _cause(tool: Tool, request: Request, ended: str, lasted_s: float) -> str:
     if request.delay_s is not None and lasted_s < request.delay_s:
         return f"the command ended after {lasted_s:.0f} s, before --delay {request.delay_s:g}"
     if request.capture is not None:
-        what = request.steps or "no stepscope.capture()"
-        verb = "not " if request.steps else ""
-        return f"{what} was {verb}reached, or its signal ({request.capture}) did not reach the tool"
+        what = f"{request.steps} not" if request.steps else "no stepscope.capture() was"
+        return f"{what} reached, or its signal ({request.capture}) did not reach the tool"
     return tool.nothing or "what it says stands above"

@@ -76,6 +76,9 @@ class Supervisor:
         self._claimed = False
         self._gave_up = False
         self._told_to_end: signal.Signals | None = None
+        self._deadline = float("inf")
+        self._hurried: signal.Signals | None = None
+        """Told the job to end after the command had."""
         self._early: list[signal.Signals] = []
         """What came before the command was there to get it."""
 
@@ -106,6 +109,8 @@ class Supervisor:
             how = ""
         if overdue:
             how = f"did not end within {self._longest_end_s:g} s of the command, and was ended"
+            if self._hurried is not None:
+                how = f"had not written its files at a {self._hurried.name}, and was ended"
         if self._gave_up:
             how = f"did not start the command within {LONGEST_START_S:g} s, and was ended"
         return Ended(self._status, not self._claimed, how, self._told_to_end, self._gave_up)
@@ -184,9 +189,9 @@ class Supervisor:
         """Until the tool, and what was there before the command, has ended; whether it had to be ended."""
         killed = self._tool_status is not None and os.WIFSIGNALED(self._tool_status)
         longest = min(self._longest_end_s, LONGEST_REMAINS_S) if killed else self._longest_end_s
-        deadline = time.monotonic() + (0.0 if self._claimed else longest)
-        while (left := self._tools()) and time.monotonic() < deadline:
-            self._wait(deadline)
+        self._deadline = time.monotonic() + (0.0 if self._claimed else longest)
+        while (left := self._tools()) and time.monotonic() < self._deadline:
+            self._wait(self._deadline)
         overdue = bool(left)
         for what in (signal.SIGTERM, signal.SIGKILL):
             deadline = time.monotonic() + _GRACE_S
@@ -228,6 +233,11 @@ class Supervisor:
         what = signal.Signals(one.si_signo)
         if what in _ENDING:
             self._told_to_end = what
+            self._look()
+            if self._status is not None:  # the tool has a while for its files, until the second
+                left_s = LONGEST_REMAINS_S if self._hurried is None else 0.0
+                self._deadline = min(self._deadline, time.monotonic() + left_s)
+                self._hurried = what
         if not self._command:
             self._early.append(what)
         # What is typed reaches the command too, in our group or through the tool that moved it to another.
