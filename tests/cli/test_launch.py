@@ -28,6 +28,13 @@ def test_dry_run_prints_what_this_process_would_run(run, tmp_path: Path) -> None
     assert run(*asked, "0", "--", "./a b", "-x").out == "'./a b' -x\n"
 
 
+def test_the_line_of_a_dry_run_makes_the_folder_that_is_not_there(run, tmp_path: Path) -> None:
+    asked = ("launch", "--tool", "perf", "--dry-run", "-o")
+    there, none = str(tmp_path), str(tmp_path / "a b")
+    assert "mkdir" not in run(*asked, there, "--", "./app").out
+    assert run(*asked, none, "--", "./app").out.startswith(f"mkdir -p '{none}' && ")
+
+
 @pytest.mark.usefixtures("rank3")
 def test_options_of_the_tool_stand_between_two_dashes(run, tmp_path: Path) -> None:
     words = (

@@ -73,6 +73,11 @@ def test_words_in_a_rank_variable_are_no_rank() -> None:
     assert process_from({"RANK": "zero"}).rule == "single"
 
 
+@pytest.mark.parametrize("text", ["²", "٣", "-1", "9" * 20, "9" * 5000])
+def test_what_no_launcher_writes_is_no_rank(text: str) -> None:
+    assert process_from({"RANK": text}).rule == "single"
+
+
 # What each launcher leaves: as seen with Open MPI 4.1, MPICH 4.0 and torchrun, else as their sources and users name it.
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "5",

@@ -205,7 +205,7 @@ def _tasks_on(node: int, tasks_per_node: str) -> int | None:
 def _integer(environment: Mapping[str, str], *names: str) -> int | None:
     for name in names:
         text = environment.get(name, "").strip()
-        if text.isdigit():
+        if re.fullmatch("[0-9]{1,9}", text):
             return int(text)
     return None
 

@@ -123,7 +123,10 @@ def dry_line(asked: Asked) -> str:
     command = asked.recorded(request)
     if asked.tool.way == "record":
         return Line(tuple(command), {}).typed()
-    return tool_line(asked.tool, executable, request, command).typed()
+    line = tool_line(asked.tool, executable, request, command).typed()
+    # Most tools do not make it: nsys then leaves the report in /tmp.
+    is_there = asked.tool.way != "around" or asked.folder.is_dir()
+    return line if is_there else f"mkdir -p {shlex.quote(str(asked.folder))} && {line}"
 
 
 def about_process(ranks: str | None) -> str:
