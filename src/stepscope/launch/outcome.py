@@ -48,6 +48,8 @@ def _cause(tool: Tool, request: Request, ended: str, lasted_s: float) -> str:
     if request.delay_s is not None and lasted_s < request.delay_s:
         return f"the command ended after {lasted_s:.0f} s, before --delay {request.delay_s:g}"
     if request.capture is not None:
-        what = f"{request.steps} not" if request.steps else "no stepscope.capture() was"
+        what, steps = "no stepscope.capture() was", request.steps
+        if steps is not None:
+            what = f"{steps} {'was' if steps.first == steps.last else 'were'} not"
         return f"{what} reached, or its signal ({request.capture}) did not reach the tool"
     return tool.nothing or "what it says stands above"
