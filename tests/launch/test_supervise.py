@@ -126,6 +126,18 @@ def test_an_empty_command_is_refused(launch) -> None:
         assert process.returncode == 2
 
 
+def test_any_number_of_seconds_can_be_waited(launch, tmp_path) -> None:
+    code, warnings = ended(launch, tmp_path, "works", "--wait", "1e300")
+    assert code == 7, warnings
+
+
+@pytest.mark.parametrize(
+    "words", [("--wait", "inf"), ("--delay", "nan"), ("--delay", "inf"), ("--duration", "0")]
+)
+def test_what_is_no_time_is_refused_before_anything_runs(run_launch, words) -> None:
+    assert run_launch(*words, "--print-rank").code == 2
+
+
 def test_output_of_an_earlier_run_stays(launch, tmp_path) -> None:
     for _ in range(2):
         (tmp_path / "ran").unlink(missing_ok=True)

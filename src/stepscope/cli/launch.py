@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -41,6 +43,18 @@ ERRORS = {
 def _steps(_ctx: click.Context, _param: click.Parameter, text: str | None) -> StepRange | None:
     """The steps of `100-102`; None where none were given."""
     return None if text is None else parse_steps(text)
+
+
+class _Seconds(click.FloatRange):
+    """A time that a clock can show: neither `inf` nor `nan`."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is no number of seconds.", param, ctx)
+        return seconds
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[str, ...]:
@@ -99,16 +113,16 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
 @click.option("--nvtx", is_flag=True, help="Mark steps, modules and operators as NVTX ranges.")
 @click.option(
     "--delay",
-    type=click.FloatRange(min=0),
+    type=_Seconds(min=0),
     metavar="SECONDS",
     help="Start so long after the command.",
 )
 @click.option(
-    "--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="Record for so long."
+    "--duration", type=_Seconds(min=0, min_open=True), metavar="SECONDS", help="Record for so long."
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=_Seconds(min=0),
     default=LONGEST_END_S,
     show_default=True,
     metavar="SECONDS",

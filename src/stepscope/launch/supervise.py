@@ -224,7 +224,9 @@ class Supervisor:
         if deadline is None:
             one: signal.struct_siginfo | None = signal.sigwaitinfo(_WAITED)
         else:
-            one = signal.sigtimedwait(_WAITED, max(0.0, deadline - time.monotonic()))
+            # The kernel takes no number of any size; whoever waits for longer waits again.
+            left_s = min(deadline - time.monotonic(), LONGEST_START_S)
+            one = signal.sigtimedwait(_WAITED, max(0.0, left_s))
         if one is None:
             return
         if one.si_signo == signal.SIGCHLD:
