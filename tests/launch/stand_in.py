@@ -24,8 +24,7 @@ def main(arguments):
     if how == "refuses":
         print("unrecognised option", file=sys.stderr)
         return 2
-    if how == "hangs at the start":
-        time.sleep(60)
+    time.sleep({"hangs at the start": 60, "starts late": 1}.get(how, 0))
     rest = arguments[1:]
     report = next(word for word in rest if word.startswith("--output=")).removeprefix("--output=")
     command = rest[next(at for at, word in enumerate(rest) if not word.startswith("-")) :]

@@ -167,6 +167,24 @@ def test_a_signal_to_the_job_reaches_the_command_once(launch, how, what) -> None
     assert process.returncode == 1
 
 
+def test_a_signal_that_is_ignored_does_not_end_the_job(launch, tmp_path) -> None:
+    # As nohup does; a shell's background jobs ignore SIGINT.
+    ignoring = 'trap "" HUP; exec "$@"'
+    line = ("--", "sh", "-c", "echo ran; read go; exit 7")
+    with launch(*line, started_by=ignoring) as process:
+        assert process.stdout.readline() == "ran\n"
+        process.send_signal(signal.SIGHUP)
+        _, warnings = process.communicate("go\n", timeout=20)
+    assert process.returncode == 7
+    assert "stepscope launch: wrote " in warnings
+    with launch(*line, started_by=ignoring, STAND_IN="starts late") as process:
+        while not list(tmp_path.glob("out/.*.launch")):
+            os.sched_yield()
+        process.send_signal(signal.SIGHUP)
+        process.communicate("go\n", timeout=20)
+    assert process.returncode == 7
+
+
 def test_the_job_ends_by_the_signal_that_ended_the_command(launch) -> None:
     with launch("--", "sh", "-c", "echo ready; exec sleep 30") as process:
         assert process.stdout.readline() == "ready\n"

@@ -172,7 +172,8 @@ def launch(asked: Asked) -> Launched:  # noqa: RET503 - `become` does not return
     except StepScopeError as error:
         warn(f"rank {process.rank} runs unprofiled: {error.message}", error.hint)
     except OSError as error:
-        warn(f"rank {process.rank} runs unprofiled: {error.filename}: {error.strerror or error}")
+        where = f"{error.filename}: " if error.filename else ""
+        warn(f"rank {process.rank} runs unprofiled: {where}{error.strerror or error}")
     become(asked.command)
 
 

@@ -233,7 +233,8 @@ class Supervisor:
             self._reap()
             return
         what = signal.Signals(one.si_signo)
-        if what in _ENDING:
+        # Ignored ones, as nohup leaves SIGHUP, come too while they are blocked.
+        if what in _ENDING and signal.getsignal(what) != signal.SIG_IGN:
             self._told_to_end = what
             self._look()
             if self._status is not None:  # the tool has a while for its files, until the second
