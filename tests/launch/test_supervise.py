@@ -118,6 +118,14 @@ def test_warnings_that_cannot_be_written_cost_nothing(launch, tmp_path, how, wor
     assert process.returncode == 7
 
 
+def test_a_working_folder_that_is_gone_does_not_cost_the_command(launch) -> None:
+    gone = 'mkdir gone; cd gone; rmdir ../gone; exec "$@"'
+    with launch("--", "sh", "-c", "exit 7", started_by=gone) as process:
+        _, warnings = process.communicate(timeout=30)
+    assert process.returncode == 7
+    assert "rank 0 runs unprofiled: out: No such file or directory" in warnings
+
+
 def test_an_empty_command_is_refused(launch) -> None:
     for words in (("--", ""), ("--", "-x", "--")):
         with launch(*words) as process:

@@ -188,7 +188,7 @@ def command(
     asked = Asked(
         tool=tool,
         command=to_run,
-        folder=out.absolute(),
+        folder=_absolute(out),
         ranks=ranks,
         steps=steps,
         capture=capture,
@@ -234,6 +234,14 @@ def command(
             write_no_more(sys.stdout, sys.stderr)
     if code := end_as(launched.status):
         raise click.exceptions.Exit(code)
+
+
+def _absolute(folder: Path) -> Path:
+    """As seen from everywhere; as it is where the working folder is gone, in which none can be made."""
+    try:
+        return folder.absolute()
+    except OSError:
+        return folder
 
 
 def _heaviest_kernels(source: str, top: int) -> tuple[str, ...]:
