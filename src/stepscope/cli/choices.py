@@ -123,6 +123,14 @@ reading_options = together(
 )
 """What concerns the reading of files that are no store yet."""
 
+window_option = click.option(
+    "--window",
+    metavar="START:END",
+    callback=read_window,
+    help="Only this stretch of time, as in 1.5:2, 10ms:20ms or 1.5s: from the run's start; what "
+    "reaches out of it is cut.",
+)
+
 filter_options = together(
     click.option(
         "--name",
@@ -136,13 +144,7 @@ filter_options = together(
         help="Only what ran in this module (its backward too), or inside this operator or range. "
         "Takes * and ?, or /REGEX/.",
     ),
-    click.option(
-        "--window",
-        metavar="START:END",
-        callback=read_window,
-        help="Only this stretch of time, as in 1.5:2, 10ms:20ms or 1.5s: from the run's start; what "
-        "reaches out of it is cut.",
-    ),
+    window_option,
 )
 
 narrowing_options = together(

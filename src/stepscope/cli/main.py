@@ -29,6 +29,7 @@ from stepscope.store.without_pandas import leave_out_pandas
 
 COMMANDS = {
     "import": "import_source",
+    "export": "export",
     "demo": "demo",
     "record": "record",
     "launch": "launch",

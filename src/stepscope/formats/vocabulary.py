@@ -86,6 +86,13 @@ _LIMITS = ("warps", "registers", "shared memory", "blocks", "barriers")
 
 MEMORY_INSTANT = "[memory]"
 
+EXPORTED_TRACKS = "stepscope"
+"""Category of what `stepscope export` adds to the events of a recording. It is computed from them, and not
+read again."""
+
+EXPORTED_PART = "stepscope_part_of"
+"""Name of the row by which an export says of which thread a track is, whose events cross others there."""
+
 _LAUNCH = re.compile(
     r"Launch(?:Cooperative)?Kernel|KernelLaunch|^runFunction|^cuLaunchGrid|^(?:cuda|hip)Launch(?:By\w+)?$"
 )

@@ -44,8 +44,8 @@ class Store:
     """An open store. Use as a context manager, or call `close`.
 
     `directory` is None for rows in memory; `ranks` are the ranks it has, in order; `kept_steps` are the
-    steps that it was narrowed to as it was made, None for all; `facts` is the
-    content of its `store.json`.
+    steps that it was narrowed to as it was made, None for all; `start_epoch_ns` is where all times count
+    from (Unix time, ns; None where nobody knows); `facts` is the content of its `store.json`.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class Store:
         self.directory = directory
         self.facts: Mapping[str, Any] = facts or {}
         self.ranks: tuple[int, ...] = ()
+        self.start_epoch_ns: int | None = None
         kept = self.facts.get("steps")
         self.kept_steps: tuple[int, ...] | None = None if kept is None else tuple(kept)
 
@@ -312,7 +313,8 @@ class Store:
             "SELECT rank, start_epoch_ns + coalesce(clock_offset_ns, 0) "
             f"FROM read_parquet([{', '.join(map(sql_literal, files))}], hive_partitioning=false)"
         ).fetchall()
-        first = min((start for _, start in rows if start is not None), default=0)
+        self.start_epoch_ns = min((start for _, start in rows if start is not None), default=None)
+        first = self.start_epoch_ns or 0
         return {rank: 0 if start is None else start - first for rank, start in rows}
 
     def close(self) -> None:

@@ -108,6 +108,7 @@ ARGS_DERIVABLE = {
     "labels": "how a viewer marks a process",
     "Rank": "the rank whose recording the file is",
     "Op count": "how many rows there are",
+    "stepscope": "what StepScope found out and exported, which it finds out again",
 }
 """Known arguments that are read past because another column says the same, with the reason."""
 

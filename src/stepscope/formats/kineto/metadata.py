@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any
 
+from stepscope.floor.errors import SourceError
 from stepscope.formats.container import strip_bom
 from stepscope.formats.kineto.loose import (
     Loose,
@@ -20,6 +21,14 @@ from stepscope.formats.kineto.loose import (
 )
 from stepscope.formats.tables import Facts
 from stepscope.formats.vocabulary import unknown_model
+
+ERRORS = {
+    "merged-export": (
+        "The file is what `stepscope export` made of several ranks, for viewers. A trace is of one rank: read as one, "
+        "the events of all would be taken for those of a single process. Ask the recording that it was made of, or "
+        "export a file for each rank with `--rank`."
+    ),
+}
 
 MOST_KEYS = 10_000
 """Keys that are read; more is damage."""
@@ -215,10 +224,22 @@ def facts(metadata: dict[str, Any], file_name: str) -> Facts:
         metadata: as `read_metadata` returns it.
         file_name: name or path of the file; profilers put the host and process id there.
 
+    Raises:
+        SourceError: it is an export of several ranks.
+
     Example:
         >>> facts({"distributedInfo": {"rank": 3, "world_size": 8}}, "node7_123.1700000000000.pt.trace.json").host
         'node7'
     """
+    ours = metadata.get("stepscope")
+    exported = ours.get("exported_ranks") if isinstance(ours, dict) else None
+    if isinstance(exported, list) and len(exported) > 1:
+        raise SourceError(
+            f"{file_name}: an export of {len(exported)} ranks in one file, for viewers",
+            hint="ask the recording that it was made of, or export one rank: stepscope export SRC --rank 0 "
+            "--chrome FILE",
+            slug="merged-export",
+        )
     job = metadata.get("distributedInfo")
     job = job if isinstance(job, dict) else {}
     named = _FILE_NAME.search(file_name)

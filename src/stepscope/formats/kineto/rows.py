@@ -63,11 +63,11 @@ class EventRows:
             # Arrow looks for pandas, and imports it, at its first conversion: better here, beside
             # the loading of the next group, than when everything waits for it.
             self._arrow_ready = bool(pa.array([0]).to_numpy().size)
-        kinds = self._rows(
-            "SELECT ph, cat, CASE WHEN cat IS NULL OR cat = '' THEN pid END, count(*), count(ts_ns), "
-            f"count({self._argument('stream')}), count(id), bool_and(whole), "
-            f"count(*) FILTER (WHERE dur_ns = {fields.IMPOSSIBLE_NS}) FROM event GROUP BY ALL"
-        )
+        kinds = self._kinds()
+        if any(category == vocabulary.EXPORTED_TRACKS for _, category, *_ in kinds):
+            own = sql_literal(vocabulary.EXPORTED_TRACKS)
+            self._rows(f"DELETE FROM event WHERE cat = {own}")
+            kinds = self._kinds()
         events: dict[Any, int] = {}
         for phase, _, _, count, *_ in kinds:
             events[phase] = events.get(phase, 0) + count
@@ -93,6 +93,14 @@ class EventRows:
                 f"SELECT name, pid, tid, {self._argument('name')} FROM event WHERE ph = 'M'"
             )
         self.whole_us = self.whole_us and not any(whole is False for *_, whole, _ in kinds)
+
+    def _kinds(self) -> list[tuple[Any, ...]]:
+        """How many events of each phase and category there are, and what they have."""
+        return self._rows(
+            "SELECT ph, cat, CASE WHEN cat IS NULL OR cat = '' THEN pid END, count(*), count(ts_ns), "
+            f"count({self._argument('stream')}), count(id), bool_and(whole), "
+            f"count(*) FILTER (WHERE dur_ns = {fields.IMPOSSIBLE_NS}) FROM event GROUP BY ALL"
+        )
 
     @property
     def empty(self) -> bool:

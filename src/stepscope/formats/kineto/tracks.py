@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from stepscope.formats.kineto.rows import codes
 from stepscope.formats.tables import READ
+from stepscope.formats.vocabulary import EXPORTED_PART
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 
@@ -27,6 +28,7 @@ class Threads:
         self._numbers: dict[tuple[str, str], int] = {}
         self._process_names: dict[str, str] = {}
         self._thread_names: dict[tuple[str, str], str] = {}
+        self._part_of: dict[tuple[str, str], str] = {}
         for event, pid, tid, name in names:
             if name is None or pid is None:
                 continue
@@ -34,10 +36,13 @@ class Threads:
                 self._process_names[pid] = name
             elif event == "thread_name" and tid is not None:
                 self._thread_names[pid, _plain(tid)] = name
+            elif event == EXPORTED_PART and tid is not None:
+                self._part_of[pid, tid] = name
 
     def number(self, pid: str, tid: str) -> int:
         """The thread's number; a new one for a pair not seen before."""
-        return self._numbers.setdefault((pid, tid), len(self._numbers))
+        thread = pid, self._part_of.get((pid, tid), tid)
+        return self._numbers.setdefault(thread, len(self._numbers))
 
     def numbers(self, pid: pa.ChunkedArray, tid: pa.ChunkedArray) -> Ints:
         """Thread numbers (int32) of dictionary-encoded pids and tids."""

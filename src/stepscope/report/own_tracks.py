@@ -1,0 +1,90 @@
+"""Tracks of StepScope's own beside the recorded ones: SQL that makes their events, in order of their tracks.
+
+Each query gives rows of `track` (what the track is called), `name`, `start_ns`, and `dur_ns` with `args`
+(a JSON object) for slices, which nest on their track, or `value` for counters. `$rank` is whose they are.
+"""
+
+from __future__ import annotations
+
+from stepscope.analysis.recording import WORK
+
+STEPS = """
+    SELECT 'steps' AS track, coalesce(name, step::VARCHAR) AS name, start_ns,
+        least(end_ns, coalesce(lead(start_ns) OVER (ORDER BY start_ns, end_ns), end_ns)) - start_ns
+            AS dur_ns,
+        json_object('step', step, 'end_ns', end_ns, 'device events', device_events, 'complete', complete,
+            'rule', rule)::VARCHAR AS args
+    FROM step WHERE rank = $rank ORDER BY start_ns, end_ns
+"""
+"""A slice a step. A step that ends after the next one started is drawn up to there; `end_ns` has its end."""
+
+_DEVICE = "'device ' || device || CASE WHEN stream < 0 THEN '' ELSE ' stream ' || stream END"
+
+MODULES = f"""
+    WITH RECURSIVE above AS (
+        SELECT span, module_id, module_id AS above_id, parent_id, depth FROM module WHERE rank = $rank
+        UNION ALL
+        SELECT above.span, above.module_id, up.module_id, up.parent_id, up.depth
+        FROM above JOIN module AS up ON up.rank = $rank
+            AND (up.span, up.module_id) = (above.span, above.parent_id) AND up.depth < above.depth
+    ), work AS (
+        SELECT span, device, stream, module_id, coalesce(direction, '') AS direction, start_ns,
+            least(start_ns + dur_ns, lead(start_ns) OVER in_stream) AS end_ns,
+            row_number() OVER in_stream AS place
+        FROM device_event WHERE rank = $rank AND {WORK}
+        WINDOW in_stream AS (PARTITION BY device, stream ORDER BY start_ns, dur_ns DESC, id)
+    ), of_level AS (
+        SELECT work.*, above_id, depth, place - row_number() OVER (
+            PARTITION BY device, stream, span, above_id, direction ORDER BY place) AS run
+        FROM work JOIN above USING (span, module_id)
+    ), runs AS (
+        SELECT device, stream, span, above_id, depth, direction, min(start_ns) AS start_ns,
+            max(end_ns) AS end_ns, count(*) AS pieces
+        FROM of_level GROUP BY device, stream, span, above_id, depth, direction, run
+    )
+    SELECT 'modules: ' || {_DEVICE} AS track,
+        module.name || CASE direction WHEN '' THEN '' ELSE ' (' || direction || ')' END AS name,
+        start_ns, end_ns - start_ns AS dur_ns,
+        json_object('path', module.path, 'class', module."class", 'direction', nullif(direction, ''),
+            'kernels, copies and fills', pieces)::VARCHAR AS args
+    FROM runs JOIN module ON module.rank = $rank
+        AND (module.span, module.module_id) = (runs.span, runs.above_id)
+    ORDER BY device, stream, start_ns, end_ns DESC, runs.depth
+"""
+"""A slice for each run of work of a module, and of its parts below it, as long as the stream has no other
+work between. Each piece of work ends where the next one of its stream starts, at the latest."""
+
+_CHANGES = """
+    SELECT track, 'now' AS name, at_ns AS start_ns, value FROM (
+        SELECT track, at_ns, sum(sum(change)) OVER (PARTITION BY track ORDER BY at_ns) AS value
+        FROM ({changes}) GROUP BY track, at_ns
+    ) ORDER BY track, at_ns
+"""
+_QUEUED = f"""
+    SELECT 'queue: ' || {_DEVICE} AS track, unnest([launch_ns, start_ns]) AS at_ns,
+        unnest([1, -1]) AS change
+    FROM device_event WHERE rank = $rank AND {WORK} AND launch_ns < start_ns
+"""
+QUEUE = _CHANGES.format(changes=_QUEUED)
+"""Kernels, copies and fills that were launched and had not started, as the question `queue` counts them."""
+
+_COPIED = """
+    SELECT 'copies: device ' || device || ' ' || copy_kind || ' (GB/s)' AS track,
+        unnest([start_ns, start_ns + dur_ns]) AS at_ns,
+        unnest([bytes::HUGEINT * 1000000000 // dur_ns, -(bytes::HUGEINT * 1000000000 // dur_ns)]) AS change
+    FROM device_event
+    WHERE rank = $rank AND kind = 'copy' AND dur_ns > 0 AND bytes > 0 AND copy_kind IS NOT NULL
+"""
+BANDWIDTH = f"SELECT track, name, start_ns, value / 1e9 AS value FROM ({_CHANGES.format(changes=_COPIED)}) ORDER BY track, start_ns"
+"""What the copies that run at a time move together, each at its own mean rate (GB/s, decimal)."""
+
+MEMORY_IN_USE = """
+    SELECT 'memory: ' || device_kind || coalesce(' ' || device, '') || ' allocated (bytes)' AS track,
+        'now' AS name, time_ns AS start_ns, total_allocated_bytes AS value
+    FROM memory_event WHERE rank = $rank AND total_allocated_bytes IS NOT NULL
+    ORDER BY track, time_ns
+"""
+"""Bytes in use after each allocation and release."""
+
+SLICES = (STEPS, MODULES)
+OWN_COUNTERS = (QUEUE, BANDWIDTH, MEMORY_IN_USE)

@@ -1,0 +1,240 @@
+"""SQL that makes events of the Trace Event format of the tables, one text a row, as Kineto writes them.
+
+The queries read `export.host` and `export.device`, where each event of one rank stands (`id`, `seq` in
+the order of the file, `pid` and `tid` as JSON, `start_ns`), and take the parameters `$rank`, `$first`
+and `$last` (of `seq`), and `$shift`, which is added to times.
+"""
+
+from __future__ import annotations
+
+from stepscope.formats import vocabulary
+
+
+def microseconds(time: str) -> str:
+    """SQL: a time in ns, which is not negative, as the number of microseconds with all its digits."""
+    return f"(({time}) // 1000) || '.' || lpad((({time}) % 1000)::VARCHAR, 3, '0')"
+
+
+def _object(values: dict[str, str], further: tuple[str, ...] = ()) -> str:
+    """SQL: a JSON object of values that are JSON; those that are NULL are left out."""
+    members = [f"'\"{name}\":' || ({value})" for name, value in values.items()]
+    return f"'{{' || concat_ws(',', {', '.join((*members, *further))}) || '}}'"
+
+
+def _text(column: str) -> str:
+    return f"to_json({column})::VARCHAR"
+
+
+def _json(column: str) -> str:
+    """SQL: a text that should be JSON, and is written as a text where it is none."""
+    return f"CASE WHEN json_valid({column}) THEN {column} ELSE to_json({column})::VARCHAR END"
+
+
+def _number(column: str) -> str:
+    return f"CASE WHEN isfinite({column}) THEN {column} END"
+
+
+def _members(column: str) -> str:
+    """SQL: what is in a text that is a JSON object; NULL where it is none or empty."""
+    inside = f"trim(substr(trim({column}), 2, length(trim({column})) - 2))"
+    valid = f"json_valid({column}) AND json_type({column}) = 'OBJECT' AND {inside} <> ''"
+    return f"CASE WHEN {valid} THEN {inside} END"
+
+
+_CATEGORY = (
+    f"CASE WHEN e.category = 'none' THEN '' ELSE '\"cat\":' || {_text('e.category')} || ',' END"
+)
+_EVENT = " || ".join(
+    (
+        """',{"ph":"X",'""",
+        _CATEGORY,
+        f"""'"name":' || {_text("e.name")}""",
+        """',"pid":' || place.pid || ',"tid":' || place.tid""",
+        f"""',"ts":' || {microseconds("e.start_ns + $shift")}""",
+        f"""',"dur":' || {microseconds("e.dur_ns")}""",
+        """',"args":'""",
+    )
+)
+
+_OURS = {
+    "step": "e.step",
+    "module": _text("module.path"),
+    "direction": _text("e.direction"),
+}
+_FOUND = f"nullif({_object(_OURS)}, '{{}}')"
+_HOST_ARGS = {
+    "External id": "e.external_id",
+    "correlation": "e.correlation",
+    "Sequence number": "e.sequence_number",
+    "Fwd thread id": "e.forward_thread",
+    "Input Dims": _json("input.dims"),
+    "Input type": _json("input.types"),
+    "Input Strides": _json("input.strides"),
+    "Concrete Inputs": _json('input."values"'),
+    "Call stack": _text("stack.frames"),
+    "kernel_file": _text("source.file"),
+    "kernel_backend": _text("source.backend"),
+    "kernel_kwargs": _text("source.options"),
+}
+_COLLECTIVE_ARGS = {
+    "Collective name": _text("c.operation"),
+    "Process Group Name": _text("c.group_name"),
+    "Process Group Description": _text("c.group_description"),
+    "Process Group Ranks": _json("c.group_ranks"),
+    "Group size": "c.group_size",
+    "Seq": "c.sequence",
+    "dtype": _text("c.dtype"),
+    "In msg nelems": "c.elements_in",
+    "Out msg nelems": "c.elements_out",
+    "Src Rank": "c.source_rank",
+    "Dst Rank": "c.destination_rank",
+    "Comms Id": _text("c.communicator"),
+    "Is asynchronized op": "c.asynchronous::INTEGER",
+}
+_DEVICE_ARGS = {
+    "device": "e.device",
+    "stream": "e.stream",
+    "correlation": "e.correlation",
+    "External id": "e.external_id",
+    "context": "e.context",
+    "priority": "e.priority",
+    "grid": "'[' || e.grid_x || ',' || e.grid_y || ',' || e.grid_z || ']'",
+    "block": "'[' || e.block_x || ',' || e.block_y || ',' || e.block_z || ']'",
+    "registers per thread": "e.registers_per_thread",
+    "shared memory": "e.shared_memory_bytes",
+    "blocks per SM": _number("e.blocks_per_sm"),
+    "warps per SM": _number("e.warps_per_sm"),
+    "est. achieved occupancy %": _number("e.occupancy_ratio * 100"),
+    "bytes": "e.bytes",
+    "wait_on_stream": "e.wait_on_stream",
+    "wait_on_cuda_event_record_corr_id": "e.wait_on_correlation",
+    "graph id": "e.graph_id",
+    "graph node id": "e.graph_node_id",
+    **_COLLECTIVE_ARGS,
+}
+_EXTRAS = (_members("e.other_args"),)
+_IN_CHUNK = "e.rank = $rank AND place.seq >= $first AND place.seq < $last"
+_MODULE = """
+    LEFT JOIN module ON (module.rank, module.span, module.module_id) = (e.rank, e.span, e.module_id)
+"""
+
+OURS = "stepscope"
+"""The argument under which stands what StepScope found out about an event."""
+
+HOST_EVENTS = f"""
+    SELECT {_EVENT} || {_object({**_HOST_ARGS, OURS: _FOUND}, _EXTRAS)} || '}}\n' AS text
+    FROM host_event AS e JOIN export.host AS place ON place.id = e.id {_MODULE}
+    LEFT JOIN operator_input AS input
+        ON (input.rank, input.span, input.input_id) = (e.rank, e.span, e.input_id)
+    LEFT JOIN call_stack AS stack
+        ON (stack.rank, stack.span, stack.stack_id) = (e.rank, e.span, e.stack_id)
+    LEFT JOIN kernel_source AS source
+        ON (source.rank, source.span, source.kernel_source_id) = (e.rank, e.span, e.kernel_source_id)
+    WHERE {_IN_CHUNK} ORDER BY place.seq
+"""
+
+DEVICE_EVENTS = f"""
+    SELECT {_EVENT} || {_object({**_DEVICE_ARGS, OURS: _FOUND}, _EXTRAS)} || '}}\n' AS text
+    FROM device_event AS e JOIN export.device AS place ON place.id = e.id {_MODULE}
+    LEFT JOIN (SELECT * FROM collective WHERE rank = $rank) AS c ON c.id = e.id
+    WHERE {_IN_CHUNK} ORDER BY place.seq
+"""
+
+
+_ENCLOSED = ',"bp":"e"'
+"""Binds the end of an arrow to the slice around it."""
+
+
+def _end(phase: str, category: str, place: str, more: str = "") -> str:
+    """SQL: one end of an arrow, where an event is placed; the arrow's number is new in the file."""
+    return f"""
+        concat(',{{"ph":"{phase}"{more},"cat":"{category}","name":"{category}","id":', $number + place.seq,
+            ',"pid":', {place}.pid, ',"tid":', {place}.tid, ',"ts":',
+            {microseconds(f"{place}.start_ns + $shift")}, '}}\n')
+    """
+
+
+def _arrow(category: str) -> str:
+    """SQL: an arrow from where `origin` starts to where `place` does."""
+    return f"{_end('s', category, 'origin')} || {_end('f', category, 'place', _ENCLOSED)}"
+
+
+LAUNCH_ARROWS = f"""
+    SELECT {_arrow("ac2g")} AS text
+    FROM device_event AS e JOIN export.device AS place ON place.id = e.id
+    JOIN export.host AS origin ON origin.id = e.launch_id
+    WHERE {_IN_CHUNK} ORDER BY place.seq
+"""
+"""From each launch to what it launched; takes `$number`, too, the number of arrows before."""
+
+BACKWARD_ARROWS = f"""
+    SELECT {_arrow("fwdbwd")} AS text
+    FROM host_event AS e JOIN export.host AS place ON place.id = e.id
+    JOIN export.host AS origin ON origin.id = e.forward_id
+    LEFT JOIN host_event AS above ON (above.rank, above.id) = (e.rank, e.parent_id)
+    WHERE {_IN_CHUNK} AND above.forward_id IS DISTINCT FROM e.forward_id ORDER BY place.seq
+"""
+"""From each forward operator to the outermost event of its backward; takes `$number`, too."""
+
+MEMORY = f"""
+    SELECT concat(',{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"{
+    vocabulary.MEMORY_INSTANT
+}","pid":',
+        track.pid, ',"tid":', track.tid, ',"ts":', {microseconds("e.time_ns + $shift")}, ',"args":',
+        {
+    _object(
+        {
+            "Device Type": "kind.code",
+            "Device Id": "coalesce(e.device, -1)",
+            "Addr": "e.address",
+            "bytes": "e.bytes",
+            "Total Allocated": "e.total_allocated_bytes",
+            "Total Reserved": "e.total_reserved_bytes",
+        }
+    )
+}, '}}\n') AS text
+    FROM memory_event AS e
+    JOIN export.thread AS track ON (track.span, track.thread) IS NOT DISTINCT FROM (e.span, e.thread)
+    JOIN export.kind AS kind ON kind.name = e.device_kind
+    WHERE e.rank = $rank ORDER BY e.time_ns
+"""
+"""Allocations and releases; reads `export.thread` and `export.kind`, the codes of kinds of devices."""
+
+INSTANTS = f"""
+    SELECT concat(',{{"ph":"i","s":"t",', CASE WHEN e.category IS NOT NULL
+            THEN concat('"cat":', {_text("e.category")}, ',') END,
+        '"name":', {_text("e.name")}, ',"pid":', track.pid, ',"tid":', track.tid, ',"ts":',
+        {microseconds("e.time_ns + $shift")}, ',"args":{{', {_EXTRAS[0].replace("other_args", "args")}, '}}}}\n') AS text
+    FROM instant AS e JOIN export.spelled AS track ON (track.spelled_pid, track.spelled_tid) = (e.pid, e.tid)
+    WHERE e.rank = $rank ORDER BY e.time_ns
+"""
+"""What took no time; reads `export.spelled`, the tracks by their recorded ids."""
+
+COUNTERS = f"""
+    SELECT concat(',{{"ph":"C","name":', {_text("e.track")}, ',"pid":', process.pid, ',"ts":',
+        {microseconds("e.time_ns + $shift")}, ',"args":{{', {_text("e.series")}, ':',
+        coalesce(({_number("e.value")})::VARCHAR, 'null'), '}}}}\n') AS text
+    FROM counter AS e JOIN export.process AS process ON process.spelled = coalesce(e.pid, '')
+    WHERE e.rank = $rank ORDER BY e.track, e.series, e.time_ns
+"""
+"""Recorded counters; reads `export.process`, the processes by their recorded ids."""
+
+
+def own_slice(query: str, pid: str, tid: str) -> str:
+    """SQL: the slices that a query of `own_tracks` makes for the track `$track`."""
+    return f"""
+        SELECT concat(',{{"ph":"X","cat":"{vocabulary.EXPORTED_TRACKS}","name":', {_text("name")},
+            ',"pid":{pid},"tid":{tid},"ts":', {microseconds("start_ns + $shift")}, ',"dur":',
+            {microseconds("dur_ns")}, ',"args":', args, '}}\n') AS text
+        FROM ({query}) WHERE track = $track
+    """
+
+
+def own_counter(query: str, pid: str) -> str:
+    """SQL: the counters that a query of `own_tracks` makes."""
+    return f"""
+        SELECT concat(',{{"ph":"C","cat":"{vocabulary.EXPORTED_TRACKS}","name":', {_text("track")},
+            ',"pid":{pid},"ts":', {microseconds("start_ns + $shift")}, ',"args":{{"', name, '":', value,
+            '}}}}\n') AS text
+        FROM ({query})
+    """

@@ -1,0 +1,217 @@
+"""A recording as a file of the Trace Event format, which Perfetto and chrome://tracing show.
+
+Events are written as Kineto writes them, so that the file can be read again as a trace. Their text is
+made by DuckDB, some hundred thousand events at a time; here is decided what stands where. Viewers want
+the slices of a track to nest: an event that crosses the end of another is put on a further track.
+
+Beside what was recorded stand tracks of our own, all of the category `EXPORTED_TRACKS`, which the
+reader of traces passes over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from isal import igzip
+
+from stepscope.floor.complete_file import complete_output
+from stepscope.floor.errors import SourceError
+from stepscope.report.event_places import Processes, RankPlaces
+from stepscope.report.own_tracks import OWN_COUNTERS, SLICES
+from stepscope.report.trace_event_text import (
+    BACKWARD_ARROWS,
+    COUNTERS,
+    DEVICE_EVENTS,
+    HOST_EVENTS,
+    INSTANTS,
+    LAUNCH_ARROWS,
+    MEMORY,
+    OURS,
+    own_counter,
+    own_slice,
+)
+from stepscope.store.progress import SILENT, Progress
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+
+ERRORS = {
+    "no-timeline": (
+        "What `stepscope export` was asked for has no events on a time line: phases and measurements of single "
+        "events are sums and durations. Record a trace, or ask for other ranks, steps or another window."
+    ),
+}
+
+CHUNK = 200_000
+"""Events whose text is in memory at a time: some 100 MB."""
+
+_FIRST_NS = 1000
+"""Where the first event is put: a reader of traces takes the time 0 for a lost one."""
+
+_TIMES = {
+    "host_event": "start_ns",
+    "device_event": "least(start_ns, launch_ns)",
+    "step": "start_ns",
+    "memory_event": "time_ns",
+    "instant": "time_ns",
+    "counter": "time_ns",
+}
+"""The tables that are written, and when their rows start."""
+
+
+def write_trace_events(scope: Scope, target: Path, progress: Progress = SILENT) -> int:
+    """Writes the events of a scope, all its ranks on one time line.
+
+    Args:
+        scope: what is written.
+        target: the file; compressed where its name ends in `.gz`.
+        progress: told how far it is, in events.
+
+    Returns:
+        How many host and device events were written.
+
+    Raises:
+        SourceError: the scope has none.
+        StepScopeError: the file cannot be written.
+    """
+    total = sum(
+        scope.value(f"SELECT count(*) FROM {one}") for one in ("host_event", "device_event")
+    )
+    if not total:
+        raise SourceError(
+            "no events on a time line to export",
+            hint="ask for other ranks, steps or another window, or record a trace",
+            slug="no-timeline",
+        )
+    progress.start(f"Writing {target.name}", total=total)
+    first = " UNION ALL ".join(
+        f"SELECT min({start}) AS at_ns FROM {table}" for table, start in _TIMES.items()
+    )
+    shift = _FIRST_NS - scope.value(f"SELECT min(at_ns) FROM ({first})")
+    with complete_output(target) as unfinished, _opened(unfinished, target) as out:
+        head = json.dumps(_metadata(scope, shift))
+        out.write(f'{head[:-1]}, "traceEvents": [\n'.encode())
+        processes, arrows = Processes(), 1
+        for at, rank in enumerate(scope.ranks):
+            arrows = _write_rank(
+                scope, rank, shift, processes, out, progress, arrows, first=at == 0
+            )
+        out.write(b"]}\n")
+    progress.finish()
+    return int(total)
+
+
+@contextmanager
+def _opened(unfinished: Path, target: Path) -> Iterator[IO[bytes]]:
+    with unfinished.open("wb") as file:
+        if target.suffix != ".gz":
+            yield file
+            return
+        with igzip.IGzipFile(fileobj=file, mode="wb", compresslevel=2, mtime=0) as packed:
+            yield packed
+
+
+def _metadata(scope: Scope, shift: int) -> dict[str, Any]:
+    """What the file says of itself: what the trace of a single rank said, and whose ranks it has."""
+    (rank, *further) = scope.ranks
+    said: dict[str, Any] = {}
+    devices: list[dict[str, Any]] = []
+    if not further:
+        (about,) = scope.sql(f"FROM rank WHERE rank = {rank}").to_pylist()
+        (source, *_) = scope.sql(
+            f"SELECT format, metadata FROM source WHERE rank = {rank} ORDER BY span LIMIT 1"
+        ).to_pylist()
+        if source["format"] == "kineto":
+            said = json.loads(source["metadata"] or "{}")
+        job = {name: about[name] for name in ("world_size", "local_rank", "backend")}
+        known = said.get("distributedInfo")
+        said["distributedInfo"] = {
+            "rank": rank,
+            **{name: value for name, value in job.items() if value is not None},
+            **(known if isinstance(known, dict) else {}),
+        }
+        said |= {name: about[name] for name in ("host", "pid") if about[name] is not None}
+        devices = scope.sql(f"FROM device WHERE rank = {rank} ORDER BY device").to_pylist()
+    if devices and "deviceProperties" not in said:
+        said["deviceProperties"] = [
+            {"id": one["device"]}
+            | {key: one[name] for key, name in _DEVICE.items() if one[name] is not None}
+            for one in devices
+        ]
+    for key in ("traceEvents", "baseTimeNanoseconds", "displayTimeUnit", "schemaVersion"):
+        said.pop(key, None)
+    epoch = scope.store.start_epoch_ns
+    ours = said.pop(OURS, None)
+    return {
+        "schemaVersion": 1,
+        "displayTimeUnit": "ms",
+        **({} if epoch is None else {"baseTimeNanoseconds": epoch - shift}),
+        **said,
+        OURS: {**(ours if isinstance(ours, dict) else {}), "exported_ranks": [rank, *further]},
+    }
+
+
+_DEVICE = {
+    "name": "name",
+    "totalGlobalMem": "memory_bytes",
+    "computeMajor": "compute_major",
+    "computeMinor": "compute_minor",
+    "maxThreadsPerBlock": "max_threads_per_block",
+    "maxThreadsPerMultiprocessor": "max_threads_per_sm",
+    "regsPerMultiprocessor": "registers_per_sm",
+    "sharedMemPerMultiprocessor": "shared_memory_per_sm_bytes",
+    "warpSize": "warp_size",
+    "numSms": "sm_count",
+}
+
+
+def _write_rank(
+    scope: Scope,
+    rank: int,
+    shift: int,
+    processes: Processes,
+    out: IO[bytes],
+    progress: Progress,
+    arrows: int,
+    *,
+    first: bool,
+) -> int:
+    """Writes what is of one rank; returns the number of the next arrow."""
+
+    def put(query: str, **further: Any) -> None:
+        values = {"rank": rank, "shift": shift, **further}
+        params = {name: value for name, value in values.items() if f"${name}" in query}
+        rows = scope.sql(query, params).column("text")
+        out.write("".join(rows.to_pylist()).encode())
+
+    places = RankPlaces(scope, rank, processes)
+    own = places.own
+    names = "".join(process.names() for process in places.processes)
+    out.write((names[1:] if first else names).encode())
+    with scope.beside("export", places.tables):
+        for side, events, arrows_of in (
+            ("host", HOST_EVENTS, BACKWARD_ARROWS),
+            ("device", DEVICE_EVENTS, LAUNCH_ARROWS),
+        ):
+            rows = places.counts[side]
+            for low in range(0, rows, CHUNK):
+                chunk = {"first": low, "last": low + CHUNK}
+                put(events, **chunk)
+                put(arrows_of, **chunk, number=arrows)
+                progress.advance(min(CHUNK, rows - low))
+            arrows += rows
+        for query in (MEMORY, INSTANTS, COUNTERS):
+            put(query)
+        for query in SLICES:
+            tracks = scope.sql(f"SELECT DISTINCT track FROM ({query}) ORDER BY 1", {"rank": rank})
+            for track in tracks.column("track").to_pylist():
+                tid = own.add(track)
+                out.write(own.names().encode())
+                put(own_slice(query, own.pid, tid), track=track)
+        for query in OWN_COUNTERS:
+            put(own_counter(query, own.pid))
+    return arrows
