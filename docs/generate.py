@@ -91,6 +91,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "trace while it runs\n"
         "* [Launch another profiler](launch.md) on some ranks: [the tools](tools.md), and complete "
         "[job scripts](jobscripts.md)\n"
+        "* [Run a recorded operator alone](replay.md): a script for `ncu`, a colleague or another GPU\n"
         "* [Compare two recordings](diff.md): what got slower or faster, gates for CI\n"
         "* [See whether it scales](scaling.md): read, draw and compare inline measurements\n\n"
         "## Questions\n\n" + markdown_table(["question", "asks"], rows) + "\n"

@@ -25,7 +25,7 @@ _HOST = """
     SELECT id, coalesce(parent_id, -1) AS parent_id, span,
         kind = 'operator' AS is_operator, CASE WHEN kind = 'operator' THEN name ELSE '' END AS name,
         coalesce(input_id, -1) AS input_id
-    FROM host_event WHERE rank = $rank AND (device_ns IS NOT NULL OR id IN (
+    FROM host_event WHERE rank = $rank AND ($every OR device_ns IS NOT NULL OR id IN (
         SELECT operator_id FROM device_event WHERE rank = $rank
     ))
     ORDER BY id
@@ -105,7 +105,8 @@ _SILENT: _Texts = (None, None, None, None)
 
 
 class Calls(NamedTuple):
-    """Operators of a rank that enclose launches, in order of their ids."""
+    """Operators of a rank, in order of their ids: `parent` is a place among them, -1 for none, `key` a
+    place in `keys` (name, span and input), `texts` the inputs by span and input."""
 
     ids: Array
     parent: Array
@@ -114,9 +115,9 @@ class Calls(NamedTuple):
     texts: dict[tuple[int, int], _Texts]
 
 
-def operators(scope: Scope, rank: int) -> Calls:
-    """The operators of a rank that enclose launches of device work."""
-    table = scope.sql(_HOST, {"rank": rank})
+def operators(scope: Scope, rank: int, *, every: bool = False) -> Calls:
+    """The operators of a rank that enclose launches of device work, or every one."""
+    table = scope.sql(_HOST, {"rank": rank, "every": every})
     ids, spans, inputs = (table.column(c).to_numpy() for c in ("id", "span", "input_id"))
     above = places(ids, table.column("parent_id").to_numpy())
     code, names = coded(table.column("name"))

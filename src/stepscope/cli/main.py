@@ -37,6 +37,7 @@ COMMANDS = {
     "jobscript": "jobscript",
     "plan": "plan",
     "trigger": "trigger",
+    "replay": "replay",
     "timeline-chart": "timeline_chart",
     "calibrate": "calibrate",
     "sql": "sql",

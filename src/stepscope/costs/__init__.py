@@ -8,6 +8,8 @@ Pure functions over names, shapes and types; nothing here knows traces, stores o
 * `known_devices` knows the peaks of devices by name, with the datasheet each number comes from.
 * `tensor_core_use`, `kernel_class`, `gradient_of`, `library` and `element_type` read a kernel's name,
   `misaligned` finds the sizes that keep a product from the fast kernels.
+* `index_bound` says which integer inputs are indices, and `SAID_BY_TEXT` which operators cannot do without
+  a text, for those who run a call again.
 """
 
 from __future__ import annotations
@@ -43,12 +45,14 @@ from stepscope.costs.tensor_cores import (
     misaligned,
     tensor_core_use,
 )
+from stepscope.costs.unrecorded import SAID_BY_TEXT, index_bound
 from stepscope.costs.work import FAMILIES, PRODUCTS, Conventions, Model, Work, summed
 
 __all__ = [
     "CLASSES",
     "FAMILIES",
     "PRODUCTS",
+    "SAID_BY_TEXT",
     "Conventions",
     "Hardware",
     "Limits",
@@ -66,6 +70,7 @@ __all__ = [
     "formulas",
     "fused_words",
     "gradient_of",
+    "index_bound",
     "is_composite",
     "kernel_class",
     "known_devices",

@@ -1,0 +1,314 @@
+"""Calls of an operator that a script can make again: the heaviest variants, and what each was given.
+
+What is replayed is the outermost public operator: what a program called (`aten::linear`), not what that
+chose on its device (`aten::addmm`). A call whose child has its own name is not: autocast makes it, with
+the types of before, and the inner call has those that were computed with.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from stepscope.analysis.operator_calls import Calls, operators
+from stepscope.analysis.recording import Array
+from stepscope.answers.kernel_names import short_names
+from stepscope.answers.part import matching
+from stepscope.answers.scope import Scope
+from stepscope.costs import SAID_BY_TEXT, element_type, index_bound
+from stepscope.costs.call import Argument, Call, Tensor, TensorList, parse_call
+from stepscope.costs.dtype import size_of
+from stepscope.floor.errors import UsageError
+from stepscope.floor.known_names import did_you_mean
+from stepscope.floor.quoting import printable
+from stepscope.link.columns import places
+
+_OWN = re.compile(r"aten::(?P<internal>_)?[a-z0-9_]{1,100}")
+"""Operators of torch itself, and whether they are internal: not what programs call."""
+_WORD = re.compile(r"[A-Za-z0-9_.:]{1,64}")
+_MOST_LETTERS = 1 << 20
+
+ERRORS = {
+    "nothing-to-replay": (
+        "`stepscope replay` found no call that a script can make again: the recording has no such operator "
+        "or kernel, no operator of torch encloses it, or its inputs were not recorded. The message says "
+        "which; with inputs, a recording is made by `record_shapes=True`."
+    ),
+}
+
+
+class Rebuilt(NamedTuple):
+    """What a call was given, as literals of Python alone, and what is assumed of it.
+
+    A tensor is a dict of `shape`, `dtype`, `strides` (in elements) and, of indices, `below`; `tensors` is a
+    list of them. Others are `value`, `float` (a text, where the number is not finite), `unknown` (with the
+    recorded kind), or None for what was not given or has a kind that recorders leave out.
+    """
+
+    inputs: list[Any]
+    assumed: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class ReplayedCall:
+    """A distinct call, over all ranks and steps that were asked for.
+
+    Args:
+        name: operator.
+        texts: its inputs as table `operator_input` has them: dims, types, strides, values.
+        calls: how often it was made.
+        host_ns: summed duration on the host.
+        device_ns: summed duration of the device work in it; None where none was recorded.
+        kernels: calls of each kernel that it launched.
+        within: operators that were asked for and that ran in it.
+    """
+
+    name: str
+    texts: tuple[str | None, str | None, str | None, str | None]
+    calls: int = 0
+    host_ns: int = 0
+    device_ns: int | None = None
+    kernels: Counter[str] = field(default_factory=Counter)
+    within: set[str] = field(default_factory=set)
+
+    def words(self) -> str:
+        """Its name and shapes, for people."""
+        return printable(f"{self.name} {self.texts[0] or ''}".strip())[:200]
+
+
+def heaviest_calls(
+    scope: Scope, kind: Literal["operator", "kernel"], pattern: str, top: int
+) -> list[ReplayedCall]:
+    """The distinct calls of an operator, or of what launched a kernel, those with the most time first.
+
+    Time is that on the device where any of them has some, else that on the host.
+
+    Args:
+        scope: what was asked.
+        kind: what the pattern names.
+        pattern: a name, one with `*` and `?`, or `/a regular expression/`; of an operator `mm` is
+            `aten::mm`, of a kernel its short name will do.
+        top: how many at most.
+
+    Raises:
+        UsageError: nothing is named so, or no operator of torch with recorded inputs encloses it.
+    """
+    if kind == "operator" and "::" not in pattern and not pattern.startswith(("/", "*")):
+        pattern = f"aten::{pattern}"
+    names = _names(scope, kind, pattern)
+    found: dict[Any, ReplayedCall] = {}
+    for rank in scope.ranks:
+        _add_rank(scope, rank, kind, names, found)
+    if not found:
+        raise UsageError(
+            f"no operator of torch with recorded inputs encloses {printable(pattern)}",
+            hint="record with record_shapes=True; autograd's nodes and operators of extensions cannot be "
+            "replayed, those of torch in them can: stepscope operators SRC",
+            slug="nothing-to-replay",
+        )
+    by_device = any(call.device_ns is not None for call in found.values())
+
+    def order(call: ReplayedCall) -> tuple[int, str, str]:
+        weight = (call.device_ns or 0) if by_device else call.host_ns
+        return -weight, call.name, repr(call.texts)
+
+    return sorted(found.values(), key=order)[:top]
+
+
+def _names(scope: Scope, kind: str, pattern: str) -> list[str]:
+    """The recorded names that a pattern matches."""
+    table, kept = (
+        ("host_event", "kind = 'operator'")
+        if kind == "operator"
+        else ("device_event", "kind IN ('computation', 'communication')")
+    )
+    query = f"SELECT DISTINCT name FROM {table} WHERE {kept}"
+    names: list[str] = (
+        scope.sql(f"{query} AND {matching('name', pattern)}").column("name").to_pylist()
+    )
+    if not names:
+        known = scope.sql(f"{query} ORDER BY name").column("name").to_pylist()
+        short = short_names(known) if kind == "kernel" else known
+        names = [name for name, text in zip(known, short, strict=True) if text == pattern]
+        if not names:
+            raise UsageError(
+                f"the recording has no {kind} {printable(pattern)}",
+                hint=did_you_mean(pattern, map(printable, short)) or f"it has no {kind}s at all",
+                slug="nothing-to-replay",
+            )
+    return names
+
+
+_TIMES = "SELECT id, dur_ns, device_ns FROM host_event WHERE rank = $rank AND kind = 'operator' ORDER BY id"
+_KERNELS = """
+    SELECT operator_id, name FROM device_event
+    WHERE rank = $rank AND kind IN ('computation', 'communication') AND operator_id IS NOT NULL
+"""
+
+
+def _add_rank(
+    scope: Scope, rank: int, kind: str, names: Sequence[str], found: dict[Any, ReplayedCall]
+) -> None:
+    calls = operators(scope, rank, every=kind == "operator")
+    if not len(calls.ids):
+        return
+    outer = _outermost(calls)
+    kernels = scope.sql(_KERNELS, {"rank": rank})
+    launched_by = places(calls.ids, kernels.column("operator_id").to_numpy())
+    kernel_names = kernels.column("name").to_pylist()
+    wanted = set(names)
+    if kind == "operator":
+        asked = np.array([name in wanted for name, _, _ in calls.keys], bool)[calls.key]
+    else:
+        asked = np.zeros(len(calls.ids), bool)
+        of_kernel = np.array([name in wanted for name in kernel_names], bool)
+        asked[launched_by[of_kernel & (launched_by >= 0)]] = True
+    chosen = np.unique(outer[asked & (outer >= 0)])
+    table = scope.sql(_TIMES, {"rank": rank})
+    rows = places(table.column("id").to_numpy(), calls.ids[chosen])
+    host, device = (table.column(name).take(rows).to_pylist() for name in ("dur_ns", "device_ns"))
+    of_place: dict[int, ReplayedCall] = {}
+    for place, dur_ns, device_ns in zip(chosen.tolist(), host, device, strict=True):
+        name, span, given = calls.keys[calls.key[place]]
+        key = (name, calls.texts[span, given])
+        call = of_place[place] = found.setdefault(key, ReplayedCall(*key))
+        call.calls += 1
+        call.host_ns += dur_ns
+        if device_ns is not None:
+            call.device_ns = (call.device_ns or 0) + device_ns
+    for place in np.flatnonzero(asked).tolist():
+        if (within := of_place.get(int(outer[place]))) is not None:
+            within.within.add(calls.keys[calls.key[place]][0])
+    for place, name in zip(launched_by.tolist(), kernel_names, strict=True):
+        if place >= 0 and (one := of_place.get(int(outer[place]))) is not None:
+            one.kernels[name] += 1
+
+
+def _outermost(calls: Calls) -> Array:
+    """Of each operator the place of the outermost one of torch that it is part of, -1 for none: a public
+    one where there is one."""
+    names = [name for name, _, _ in calls.keys]
+    read = [_OWN.fullmatch(name) for name in names]
+    given = [calls.texts.get(key[1:], (None,))[0] is not None for key in calls.keys]
+    # 2 for a public operator, 1 for an internal one, 0 for what cannot be made again.
+    worth = np.array(
+        [
+            0 if not (own and has) or name in SAID_BY_TEXT else 2 - bool(own["internal"])
+            for name, own, has in zip(names, read, given, strict=True)
+        ]
+    )[calls.key]
+    own = np.array([one is not None for one in read], bool)[calls.key]
+    numbers = {name: number for number, name in enumerate(names)}
+    number = np.array([numbers[name] for name in names])[calls.key]
+    inner = np.flatnonzero(calls.parent >= 0)
+    worth[calls.parent[inner[number[inner] == number[calls.parent[inner]]]]] = 0
+    best = np.where(worth > 0, np.arange(len(calls.ids)), -1)
+    above = np.where(own, calls.parent, -1)
+    while (inside := np.flatnonzero(above >= 0)).size:
+        up, now = above[inside], best[inside]
+        # One of its own name is autocast's: what lies above it has other types, too.
+        goes_on = own[up] & ~((now >= 0) & (number[up] == number[now]))
+        taken = goes_on & (worth[up] > 0) & (worth[up] >= np.where(now >= 0, worth[now], 0))
+        best[inside[taken]] = up[taken]
+        above[inside] = np.where(goes_on, calls.parent[up], -1)
+    return best
+
+
+def rebuilt(call: ReplayedCall) -> Rebuilt | str:
+    """What a call was given, or why it cannot be made again."""
+    dims, types, strides, values = call.texts
+    if types is None:
+        return "the types of its inputs are not recorded"
+    heaviest = max(call.kernels, key=call.kernels.__getitem__, default="")
+    kind = element_type(heaviest)
+    parsed = parse_call(call.name, dims, types, strides, values, list_dtype=kind)
+    if parsed is None:
+        return "its recorded inputs cannot be read"
+    inputs = [_literal(parsed, place, given) for place, given in enumerate(parsed.arguments)]
+    for place, literal in enumerate(inputs):
+        if isinstance(literal, str):
+            return f"input {place}: {literal}"
+    tensors = [one for one in inputs if isinstance(one, dict) and "shape" in one]
+    assumed = []
+    if any(isinstance(one, TensorList) for one in parsed.arguments):
+        told = f"{kind} as a kernel's name has it" if kind else _dtype_beside(parsed)
+        assumed.append(f"tensors of lists, whose type is not recorded, are {told}")
+    if strides is None:
+        assumed.append("tensors, whose strides are not recorded, are contiguous")
+    if any(one["dtype"].startswith(("int", "uint")) and "below" not in one for one in tensors):
+        assumed.append("integers that are not known to be indices are 0")
+    if any(one["dtype"] == "bool" for one in tensors):
+        assumed.append("masks are True everywhere")
+    return Rebuilt(inputs, tuple(assumed))
+
+
+def _literal(call: Call, position: int, given: Argument) -> dict[str, Any] | str | None:
+    if given is None:
+        return None
+    if isinstance(given, Tensor):
+        return _tensor(given, index_bound(call, position))
+    if isinstance(given, TensorList):
+        if not given.tensors:
+            return (
+                "a list of tensors that is not recorded: PyTorch leaves lists of more than 30 out"
+            )
+        kind = _dtype_beside(call)
+        listed = [_tensor(Tensor(t.shape, t.dtype or kind, t.strides), None) for t in given.tensors]
+        return next((one for one in listed if isinstance(one, str)), {"tensors": listed})
+    value = given.value
+    if value is None:
+        if "List" in given.kind:
+            return "a list that is not recorded: newer versions of PyTorch record it"
+        return {"unknown": given.kind if _WORD.fullmatch(given.kind) else ""}
+    if isinstance(value, str):
+        return {"value": value} if _WORD.fullmatch(value) else "a text that is not recorded in full"
+    if isinstance(value, tuple):
+        if not all(isinstance(one, (bool, int, float)) and math.isfinite(one) for one in value):
+            return "a list that is not recorded in full"
+        return {"value": list(value)}
+    return {"value": value} if math.isfinite(value) else {"float": str(value)}
+
+
+def _dtype_beside(call: Call) -> str:
+    """Element type for lists of tensors, which recorders leave out: that of a tensor beside them."""
+    beside = (one.dtype for one in call.arguments if isinstance(one, Tensor) and one.dtype)
+    return next(beside, "float32")
+
+
+def _tensor(tensor: Tensor, below: int | None) -> dict[str, Any] | str:
+    if tensor.dtype is None or size_of(tensor.dtype) is None:
+        return "a tensor whose type is not known"
+    if tensor.dtype.startswith("q"):
+        return "a quantized tensor, whose scale is not recorded"
+    strides = tensor.strides if tensor.strides is not None else _contiguous(tensor.shape)
+    if any(stride < 0 for stride in strides):
+        return "a tensor with strides that torch does not have"
+    literal: dict[str, Any] = {
+        "shape": list(tensor.shape),
+        "dtype": tensor.dtype,
+        "strides": list(strides),
+    }
+    if below is not None and tensor.dtype.startswith(("int", "uint")):
+        literal["below"] = below
+    return literal
+
+
+def _contiguous(shape: Iterable[int]) -> tuple[int, ...]:
+    """Strides of a dense tensor, which is assumed where none are recorded."""
+    strides, step = [], 1
+    for size in reversed(tuple(shape)):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def kernel_names(call: ReplayedCall) -> list[str]:
+    """The kernels that it launched; none where their names are more than a script should have."""
+    names = sorted(map(printable, call.kernels))
+    return names if sum(map(len, names)) <= _MOST_LETTERS else []

@@ -1,0 +1,78 @@
+"""`stepscope replay`: a script that runs recorded operators alone."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from stepscope.cli.choices import reading_options, sources_argument, typed_sources
+from stepscope.cli.progress import open_watched
+from stepscope.cli.say import say
+from stepscope.floor.complete_file import check_output, complete_output
+
+
+@click.command(
+    name="replay", short_help="Writes a script that runs a recorded operator alone and times it."
+)
+@sources_argument
+@click.option(
+    "--operator",
+    metavar="NAME",
+    help="Replay this operator: scaled_dot_product_attention, aten::mm, '*norm*'.",
+)
+@click.option("--kernel", metavar="NAME", help="Replay the operators that launched this kernel.")
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    default=3,
+    metavar="N",
+    help="The N calls with the most time that differ in inputs (default 3).",
+)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The script to write.",
+)
+@reading_options
+def command(
+    sources: tuple[str, ...],
+    job: str | None,
+    operator: str | None,
+    kernel: str | None,
+    top: int,
+    output: Path,
+    no_cache: bool,
+    strict: bool,
+) -> None:
+    """Writes a short script that runs recorded operators alone, with the recorded shapes, types, strides and
+    numbers, and times them. It needs torch and no StepScope: for a colleague, another GPU, or ncu.
+
+    It makes the outermost public operator: of aten::addmm in a linear layer, aten::linear. Calls are
+    chosen by their time on the device, else on the host. What cannot be made again is said.
+    """
+    from stepscope.analysis.replayed_calls import heaviest_calls
+    from stepscope.api.several import check_one_job
+    from stepscope.report.replay_script import replay_script
+
+    if (operator is None) == (kernel is None):
+        raise click.UsageError("Give either --operator or --kernel.")
+    check_output(output)
+    with open_watched(*sources, job=job, cache=not no_cache, strict=strict) as trace:
+        check_one_job(trace)
+        with trace.scope() as scope:
+            if operator is not None:
+                calls = heaviest_calls(scope, "operator", operator, top)
+            else:
+                calls = heaviest_calls(scope, "kernel", kernel or "", top)
+            script = replay_script(scope, calls, typed_sources(sources, job))
+    with complete_output(output) as unfinished:
+        unfinished.write_text(script.text, encoding="ascii")
+    for words in script.left_out:
+        say(f"left out: {words}")
+    number = f"{script.calls} call{'s' if script.calls != 1 else ''}"
+    say(f"{output}: makes {number}; run it: python {shlex.quote(str(output))}")

@@ -1,0 +1,85 @@
+"""A script that makes recorded calls again, without StepScope: a fixed program and a literal.
+
+All that comes from the recording is in that literal, which Python's own `repr` writes of numbers, names
+that were checked and texts for people; it is read back before the script is written. So nothing of a
+recording becomes code.
+"""
+
+from __future__ import annotations
+
+import ast
+from importlib import resources
+from pprint import pformat
+from typing import Any, NamedTuple
+
+from stepscope.analysis.replayed_calls import ReplayedCall, kernel_names, rebuilt
+from stepscope.answers.scope import Scope
+from stepscope.floor.errors import SourceError
+from stepscope.floor.quoting import printable
+
+_PLACE = "# RECORDED\n"
+_MOST_NAMED = 5
+
+
+class ReplayScript(NamedTuple):
+    """A script, how many calls it makes, and which it cannot, each with the reason."""
+
+    text: str
+    calls: int
+    left_out: tuple[str, ...]
+
+
+def replay_script(scope: Scope, calls: list[ReplayedCall], source: str) -> ReplayScript:
+    """The script that makes calls of a recording again.
+
+    Args:
+        scope: the recording, for the name of its device.
+        calls: what is to be made.
+        source: what the script calls the recording.
+
+    Raises:
+        SourceError: none of them can be made again.
+    """
+    made, left_out = [], []
+    for call in calls:
+        given = rebuilt(call)
+        if isinstance(given, str):
+            left_out.append(f"{call.words()}: {given}")
+            continue
+        within = sorted(call.within - {call.name})
+        made.append(
+            {
+                "operator": call.name,
+                "inputs": given.inputs,
+                "assumed": list(given.assumed),
+                "within": printable(", ".join(within[:_MOST_NAMED])),
+                "calls": call.calls,
+                "host_ns": call.host_ns,
+                "device_ns": call.device_ns,
+                "kernels": kernel_names(call),
+            }
+        )
+    if not made:
+        raise SourceError(
+            f"{source}: none of the calls can be made again: {'; '.join(left_out)}",
+            hint="record the program again with record_shapes=True and a newer PyTorch",
+            slug="nothing-to-replay",
+        )
+    devices = scope.sql(
+        "SELECT DISTINCT name FROM device WHERE used AND name IS NOT NULL ORDER BY name"
+    )
+    names = [printable(name) for name in devices.column("name").to_pylist()]
+    recorded = {"source": printable(source), "device": ", ".join(names)[:200] or None}
+    literal = f"RECORDED = {_literal(recorded)}\nCALLS = {_literal(made)}\n"
+    template = resources.files("stepscope.report").joinpath("replay_script.txt").read_text("utf-8")
+    before, _, after = template.partition(_PLACE)
+    return ReplayScript(f"{before}{literal}{after}", len(made), tuple(left_out))
+
+
+def _literal(value: Any) -> str:
+    """A value as Python reads it again, in ASCII: what looks like other letters is in no source code."""
+    text = pformat(value, width=110, compact=True, sort_dicts=False)
+    text = text.encode("ascii", "backslashreplace").decode("ascii")
+    if ast.literal_eval(text) != value:
+        raise ValueError("a recorded value is no literal of Python")
+    return text
