@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-import ctypes.util
-import importlib.util
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.launch.conftest import bare_environment
+from tests.slurm_cluster import slurm, why_no_slurm
 
 import stepscope
+from stepscope.record.capture.nvtx import nvtx
 
 LAUNCH = (sys.executable, "-m", "stepscope", "launch")
-NVTX = """
-import ctypes, sys
-if sys.argv[1] != "None":
-    library = ctypes.CDLL(sys.argv[1])
-    library.nvtxRangePushA(b"work")
-    library.nvtxRangePop()
-print("done")
-"""
+APP = (
+    sys.executable,
+    "-c",
+    "from stepscope.record.capture.nvtx import nvtx\n"
+    "try:\n"
+    "    nvtx().push(b'work')\n"
+    "    nvtx().pop()\n"
+    "except OSError: pass\n"
+    "print('done')",
+)
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-
-
-def nvtx_library() -> str | None:
-    """NVIDIA's library for NVTX ranges, where it is installed: of its Python package, or of CUDA."""
-    found = importlib.util.find_spec("nvidia")
-    folders = [] if found is None else list(found.submodule_search_locations or ())
-    paths = [path for folder in folders for path in Path(folder).glob("nvtx/lib/libnvToolsExt.so*")]
-    return str(paths[0]) if paths else ctypes.util.find_library("nvToolsExt")
-
-
-APP = (sys.executable, "-c", NVTX, str(nvtx_library()))
 
 
 def needed(name: str) -> None:
@@ -53,42 +42,12 @@ def ran(words: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.fixture
-def slurm(tmp_path: Path) -> Iterator[str]:
-    """The configuration of a Slurm of one node that runs here."""
-    for name in ("slurmctld", "slurmd", "srun"):
-        needed(name)
-    if os.geteuid():
-        pytest.skip("slurmd starts tasks as root")
-    node, ports = socket.gethostname(), []
-    for _ in range(2):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            ports.append(free.getsockname()[1])
-    for name in ("state", "spool"):
-        (tmp_path / name).mkdir()
-    file = tmp_path / "slurm.conf"
-    file.write_text(
-        f"ClusterName=one\nSlurmctldHost={node}(127.0.0.1)\nSlurmctldPort={ports[0]}\nSlurmdPort={ports[1]}\n"
-        "AuthType=auth/none\nCredType=cred/none\nSlurmUser=root\nMpiDefault=none\nReturnToService=2\n"
-        f"StateSaveLocation={tmp_path}/state\nSlurmdSpoolDir={tmp_path}/spool\n"
-        f"SlurmctldPidFile={tmp_path}/ctld.pid\nSlurmdPidFile={tmp_path}/d.pid\n"
-        f"SlurmctldLogFile={tmp_path}/ctld.log\nSlurmdLogFile={tmp_path}/d.log\n"
-        "ProctrackType=proctrack/pgid\nTaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/none\n"
-        "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\n"
-        f"NodeName={node} NodeAddr=127.0.0.1 CPUs=2\nPartitionName=all Nodes=ALL Default=YES State=UP\n"
-    )
-    for daemon in ("slurmctld", "slurmd"):
-        subprocess.run([daemon, "-f", str(file)], check=True, timeout=20)
-    yield str(file)
-    for name in ("d.pid", "ctld.pid"):
-        os.kill(int((tmp_path / name).read_text()), signal.SIGTERM)
-
-
 def assert_both_ranks_are_read_back(folder: Path) -> None:
     """Both reports are there; without a range in them there is nothing to read."""
     assert [path.name[:6] for path in sorted(folder.iterdir())] == ["rank0.", "rank1."]
-    if nvtx_library() is None:
+    try:
+        nvtx()
+    except OSError:
         pytest.skip("without NVIDIA's library for NVTX ranges the reports are empty")
     with stepscope.open(folder, cache=False) as trace:
         columns = ["rank", "rank_rule", "tool"]
@@ -107,11 +66,13 @@ def test_two_ranks_of_mpiexec(tmp_path: Path) -> None:
     assert_both_ranks_are_read_back(tmp_path / "out")
 
 
-def test_two_ranks_of_srun(slurm: str, tmp_path: Path) -> None:
+@pytest.mark.skipif(bool(why_no_slurm()), reason=why_no_slurm())
+def test_two_ranks_of_srun(tmp_path: Path) -> None:
     needed("nsys")
     out = tmp_path / "out"
-    words = ["srun", "-n", "2", "--overcommit", *LAUNCH, "--tool", "nsys", "-o", str(out)]
-    done = ran([*words, "--", *APP], SLURM_CONF=slurm)
+    words = ["srun", "-n", "2", *LAUNCH, "--tool", "nsys", "-o", str(out)]
+    with slurm(tmp_path) as environment:
+        done = ran([*words, "--", *APP], **{n: environment[n] for n in ("PATH", "SLURM_CONF")})
     assert (done.returncode, done.stdout.count("done")) == (0, 2), done.stderr
     assert_both_ranks_are_read_back(out)
 
