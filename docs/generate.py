@@ -269,7 +269,8 @@ def checks_page() -> str:
         "Every import runs named checks of the recording's quality. Each has a severity (ok, note, "
         "warning, error), a count and the kinds of evidence that it found damaged. Answers that rest "
         "on one of these are shown with a mark and the reason. `stepscope checks SRC` lists what "
-        "they found, with the questions.\n",
+        "they found, with the questions. Below an answer what a check found on several ranks is one line: "
+        "the worst rank's figures, and the ranks on which they are others (`--json` has all).\n",
         "## Evidence\n",
         "What questions rest on, and what checks may find damaged.\n",
         markdown_table(

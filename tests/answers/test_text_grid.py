@@ -39,6 +39,7 @@ def check(severity: str, rank: int = 0) -> dict:
         "severity": severity,
         "explanation": "because",
         "rank": rank,
+        "count": 1,
     }
 
 
@@ -245,11 +246,61 @@ def test_a_column_that_is_shown_where_it_varies():
     )
 
 
-def test_what_is_the_same_on_several_ranks_is_said_once():
-    def found(rank: int, explanation: str) -> dict:
-        return {"rank": rank, "check": "c", "severity": "note", "explanation": explanation}
+def found(rank: int, explanation: str, name: str = "c", count: int = 1, severity: str = "note"):
+    return {
+        "rank": rank,
+        "check": name,
+        "severity": severity,
+        "count": count,
+        "explanation": explanation,
+    }
 
+
+def warnings(*checks: dict) -> list[str]:
+    return [line.text for line in warning_lines(checks, 200)]
+
+
+def test_what_is_the_same_on_several_ranks_is_said_once():
     checks = [found(0, "cut"), found(1, "cut"), found(2, "cut"), found(5, "cut"), found(3, "none")]
-    texts = [line.text for line in warning_lines(checks, 80)]
-    assert texts == ["· c (rank 0-2, 5): cut", "· c (rank 3): none"]
-    assert [line.text for line in warning_lines(checks[:1], 80)] == ["· c: cut"]
+    assert warnings(*checks) == ["· c (rank 0-2, 5): cut", "· c (rank 3): none"]
+    assert warnings(checks[0]) == ["· c: cut"]
+
+
+def test_what_differs_between_ranks_in_figures_is_said_of_the_worst():
+    def lost(rank: int, count: int, severity: str = "note"):
+        text = f"{count} of 2023 launches ({count / 20.23:.1f} %) have no kernel: work is missing."
+        return found(rank, text, count=count, severity=severity)
+
+    worst = "18 of 2023 launches (0.9 %) have no kernel: work is missing."
+    assert warnings(lost(0, 2), lost(1, 18)) == [f"· c (rank 1; other figures on rank 0): {worst}"]
+    assert warnings(*[lost(rank, 18 if rank in (5, 9) else rank % 3) for rank in range(64)]) == [
+        f"· c (rank 5, 9; other figures on rank 0-4, 6-8, 10-63): {worst}"
+    ]
+    assert warnings(lost(0, 50), lost(1, 18, "warning")) == [
+        f"⚠ c (rank 1; other figures on rank 0): {worst}"
+    ]
+
+
+def test_figures_of_several_recordings_of_a_rank_are_counted_by_recording():
+    spans = [found(0, f"{count} events overlap.", count=count) for count in (3, 7, 5)]
+    assert warnings(*spans) == ["· c (other figures in 2 other recordings): 7 events overlap."]
+    assert warnings(*spans[:2], found(1, "9 events overlap.", count=9)) == [
+        "· c (rank 1; other figures in 2 other recordings): 9 events overlap."
+    ]
+
+
+def test_checks_of_jobs_whose_names_differ_in_a_number_are_not_joined():
+    for one, other in (("run1", "run2"), ("1", "2"), ("run 1", "run 2"), ("a/1.5", "a/2.5")):
+        assert warnings(found(0, f"{one}: 3 lost."), found(0, f"{other}: 4 lost.")) == [
+            f"· c: {one}: 3 lost.",
+            f"· c: {other}: 4 lost.",
+        ]
+
+
+def test_of_many_checks_the_worst_are_shown_and_the_others_named():
+    checks = [found(0, "cut", name) for name in "abcdef"] + [found(0, "x", "g", 1, "error")]
+    assert warnings(*checks) == [
+        "⚠ g: x",
+        *(f"· {name}: cut" for name in "abcd"),
+        "2 more (e, f): `stepscope checks SRC`",
+    ]

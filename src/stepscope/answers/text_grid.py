@@ -40,6 +40,10 @@ _UNIT_TEXT = {
 }
 _HELD = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]?i?B|[KMGT]?FLOP)\b|%)| (?=·)|`[^`]*`")
 """Where a line does not break: between a number and its unit, before a dot, within a command."""
+_FIGURE = re.compile(r"(?<![^\s(])<?\d+(?:\.\d+)?(?=[\s,;)]|\.?(?:\s|$))")
+"""A number that is a word of its own: none in a name, nor one before a colon, which ends a job's name."""
+_MOST_CHECKS = 5
+_SEVERE = {"error": 0, "warning": 1}
 _LISTED = re.compile(r"(?<=[a-z]),(?=[a-z])")
 _LINE = re.compile(r"\(\d+\): \S+$")
 _GAP = 2
@@ -110,21 +114,43 @@ def shortened(text: str, width: int) -> str:
 
 
 def warning_lines(checks: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
-    """Each check that bears on an answer, the severe ones first; what is the same on several ranks once."""
-    order = {"error": 0, "warning": 1}
+    """Each check that bears on an answer, the severe ones first and at most so many.
+
+    What differs between recordings in figures alone is written once, as it is on the worst of them.
+    """
     several = len({check["rank"] for check in checks}) > 1
-    ranks: dict[tuple[str, str, str], list[int]] = {}
-    for check in sorted(checks, key=lambda check: order.get(check["severity"], 2)):
-        alike = (check["severity"], check["check"], check["explanation"])
-        ranks.setdefault(alike, []).append(check["rank"])
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for check in sorted(checks, key=_badness):
+        alike = (check["check"], _FIGURE.sub("0", check["explanation"]))
+        found.setdefault(alike, []).append(check)
     lines = []
-    for (severity, name, explanation), own in ranks.items():
-        severe = severity in order
-        where = f" (rank {numbers_text(own)})" if several else ""
-        text = f"{MARK if severe else '·'} {name}{where}: {explanation}"
+    for (name, _), own in list(found.items())[:_MOST_CHECKS]:
+        severe = own[0]["severity"] in _SEVERE
+        where = _where(own, several=several)
+        text = f"{MARK if severe else '·'} {name}{where}: {own[0]['explanation']}"
         style: Style = "warning" if severe else "note"
         lines += [Line(part, style) for part in wrapped(text, width, "  ")]
+    if left := list(dict.fromkeys(name for name, _ in list(found)[_MOST_CHECKS:])):
+        text = f"{len(found) - _MOST_CHECKS} more ({', '.join(left)}): `stepscope checks SRC`"
+        lines += [Line(part, "note") for part in wrapped(text, width, "  ")]
     return lines
+
+
+def _badness(check: Mapping[str, Any]) -> tuple[int, int]:
+    return _SEVERE.get(check["severity"], len(_SEVERE)), -check["count"]
+
+
+def _where(alike: Sequence[Mapping[str, Any]], *, several: bool) -> str:
+    """Where a check found what its first row states, and where it found the same with other figures."""
+    stated = [row["rank"] for row in alike if row["explanation"] == alike[0]["explanation"]]
+    others = [row["rank"] for row in alike if row["explanation"] != alike[0]["explanation"]]
+    parts = [f"rank {numbers_text(sorted(set(stated)))}"] if several else []
+    if len({*stated, *others}) == len({*stated}) + len(others):
+        parts += [f"other figures on rank {numbers_text(sorted(others))}"] if others else []
+    else:  # a rank has several recordings
+        recordings = "another recording" if len(others) == 1 else f"{len(others)} other recordings"
+        parts.append(f"other figures in {recordings}")
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
