@@ -10,7 +10,7 @@ is kept with the rank.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -31,6 +31,9 @@ from stepscope.formats.tables import Facts
 
 _LEFTOVER = (".tmp", ".partial")
 
+
+_REPORTS = (".nsys-rep", ".qdrep")
+"""How reports end whose export `nsys` puts beside them, with `.sqlite` in place of it."""
 
 _NAMES = (".prof.json", ".phases.json", ".pt.trace.json", ".pt.trace.json.gz")
 """How files end that recorders write. What they hold says what they are, not their name; but one of
@@ -110,30 +113,27 @@ def find_run(*paths: Path, rank: int | None = None) -> Run:
     """
     files = _once(file for path in paths for file in _files(path))
     named = ", ".join(map(called, paths))
-    found: list[tuple[Member, Format]] = []
+    sniffed: list[tuple[Member, Format]] = []
     run = Run()
+
+    def alone(file: Path) -> bool:
+        """Whether it was named by itself: it is then wanted, and not looked for."""
+        return len(files) == 1 or file in paths
+
     for file in files:
-        # What was named by itself is wanted, and not looked for.
-        alone = len(files) == 1 or file in paths
         try:
             for member in members(file):
                 try:
-                    known = format_of(member)
+                    sniffed.append((member, format_of(member)))
                 except SourceError as error:
                     run.skip(member.label, error, recording=member.label.endswith(_NAMES))
-                    if alone and member.name is None:
-                        raise
-                    continue
-                try:
-                    found += [(one, known) for one in known.recordings(member)]
-                except SourceError as error:
-                    run.skip(member.label, error, recording=True)
-                    if alone and member.name is None:
+                    if alone(file) and member.name is None:
                         raise
         except SourceError as error:
-            if alone:
+            if alone(file):
                 raise
             run.skip(str(file), error, recording=file.name.endswith(_NAMES))
+    found = _opened(sniffed, run, alone)
     if not found:
         raise SourceError(
             f"{named}: no recording found{_among(len(run.skipped))}",
@@ -199,6 +199,62 @@ def _once(files: Iterable[Path]) -> list[Path]:
     for file in files:
         once.setdefault(os.path.realpath(file), file)
     return list(once.values())
+
+
+def _opened(
+    known: list[tuple[Member, Format]], run: Run, alone: Callable[[Path], bool]
+) -> list[tuple[Member, Format]]:
+    """The recordings in files of known formats. Of a report and its export the better one is opened, and
+    the other one where that fails.
+    """
+    found: list[tuple[Member, Format]] = []
+    instead_of = _instead_of(known)
+    opened: set[str] = set()
+    for member, form in sorted(known, key=lambda one: one[0].label in instead_of):
+        better, reason = instead_of.get(member.label, ("", ""))
+        if better in opened:
+            run.skipped.append((member.label, reason))
+            continue
+        try:
+            found += [(one, form) for one in form.recordings(member)]
+            opened.add(member.label)
+        except SourceError as error:
+            run.skip(member.label, error, recording=True)
+            if alone(member.path) and member.name is None:
+                raise
+    return found
+
+
+def _instead_of(known: list[tuple[Member, Format]]) -> dict[str, tuple[str, str]]:
+    """Labels of the files that need not be opened, each with the one beside it that is read, and why:
+    reports whose export is ready, and exports older than their report, which was written again.
+    """
+    at = {place_of(member): (member, form) for member, form in known}
+    instead: dict[str, tuple[str, str]] = {}
+    for report, form in known:
+        place = place_of(report)
+        if not place.name.endswith(_REPORTS):
+            continue
+        export, its_form = at.get(place.with_suffix(".sqlite"), (None, None))
+        if export is None or its_form is not form:
+            continue
+        if _older(export, report):
+            reason = f"{report.label} was written after it, and is read"
+            instead[export.label] = report.label, reason
+        else:
+            reason = f"{export.label}, its export by name, is read"
+            instead[report.label] = export.label, reason
+    return instead
+
+
+def _older(one: Member, other: Member) -> bool:
+    """Whether a file on disk was written before another one."""
+    if one.name is not None or other.name is not None:
+        return False
+    try:
+        return one.path.stat().st_mtime_ns < other.path.stat().st_mtime_ns
+    except OSError:
+        return False
 
 
 def _among(skipped: int) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+import zipfile
 
 import pytest
 from tests.formats.nsys.exports import Nsys, global_tid
@@ -13,6 +15,7 @@ from stepscope.floor.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.nsys.reader import peek
 from stepscope.formats.registry import format_of
+from stepscope.formats.runs import find_run
 
 REPORT = b"NVIDIA Tegra Profiler Report\x00" + bytes(range(256))
 
@@ -88,3 +91,74 @@ def test_what_nsys_writes_is_held_to_what_an_export_is(report, tmp_path, monkeyp
 def test_the_real_nsys_refuses_what_is_no_report(report):
     with pytest.raises(SourceError, match="nsys could not export"):
         stepscope.open(report, cache=False)
+
+
+def exported(path, at=100):
+    """An export beside a report, with one kernel that starts then."""
+    return Nsys(path).launch(at, 5, "gemm", at + 50, at + 90).path
+
+
+def written_at(path, moment):
+    os.utime(path, (moment, moment))
+
+
+@pytest.mark.parametrize("ending", ["nsys-rep", "qdrep"])
+def test_a_report_beside_its_export_is_the_same_recording(tmp_path, ending):
+    """It is not opened: there is nothing in it."""
+    report = tmp_path / f"rank3.vm.{ending}"
+    report.write_bytes(REPORT)
+    export = exported(tmp_path / "rank3.vm.sqlite")
+    for path in (report, export):
+        written_at(path, 10**9)
+    for given in ((tmp_path,), (report, export)):
+        run = find_run(*given)
+        assert [one.member.path for one in run.recordings] == [export]
+        assert run.skipped == [(str(report), f"{export}, its export by name, is read")]
+        assert not run.unreadable
+    with stepscope.open(tmp_path, cache=False) as trace:
+        assert trace.sql("SELECT rank, span FROM source").rows() == [{"rank": 3, "span": 0}]
+
+
+def test_an_export_older_than_its_report_is_read_only_where_the_report_cannot_be(
+    report, tmp_path, monkeypatch
+):
+    folder = report.parent / "run"
+    folder.mkdir()
+    report = report.rename(folder / report.name)
+    export = exported(folder / "rank3.sqlite")
+    written_at(export, 10**9)
+    monkeypatch.setenv("PATH", str(folder))
+    run = find_run(folder)
+    assert [one.member.path for one in run.recordings] == [export]
+    assert [label for label, _ in run.unreadable] == [str(report)]
+    fresh = exported(tmp_path / "fresh.sqlite")
+    installed(tmp_path, monkeypatch, f"shutil.copy({str(fresh)!r}, sys.argv[-2])\n")
+    run = find_run(folder)
+    assert [one.member.path for one in run.recordings] == [report]
+    assert run.skipped == [(str(export), f"{report} was written after it, and is read")]
+
+
+def test_a_report_is_read_where_its_export_was_cut_off(report, tmp_path, monkeypatch):
+    export = report.with_suffix(".sqlite")
+    export.write_bytes(exported(tmp_path / "made").read_bytes()[:9000])
+    fresh = (tmp_path / "made").rename(tmp_path / ".made")
+    installed(tmp_path, monkeypatch, f"shutil.copy({str(fresh)!r}, sys.argv[-2])\n")
+    run = find_run(tmp_path)
+    assert [one.member.path for one in run.recordings] == [report]
+    assert [label for label, _ in run.unreadable] == [str(export)]
+
+
+def test_an_export_is_read_in_place_of_the_report_in_one_archive(report, tmp_path):
+    archive = tmp_path / "run.zip"
+    with zipfile.ZipFile(archive, "w") as files:
+        for path in (report, exported(tmp_path / "rank3.sqlite")):
+            files.write(path, f"job/{path.name}")
+    assert [one.member.name for one in find_run(archive).recordings] == ["job/rank3.sqlite"]
+
+
+def test_what_only_has_the_name_of_an_export_stands_for_no_report(report, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "rank3.sqlite").write_text('{"traceEvents": [{"ph": "X", "ts": 1, "dur": 1}]}')
+    run = find_run(tmp_path)
+    assert [one.member.path.name for one in run.recordings] == ["rank3.sqlite"]
+    assert [label for label, _ in run.unreadable] == [str(report)]
