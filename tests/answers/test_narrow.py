@@ -340,7 +340,23 @@ def test_a_window_in_which_nothing_ran_says_when_something_did(make_scope):
     assert "from 0 ns to 44 ns" in caught.value.hint
     with pytest.raises(UsageError) as caught:
         make_scope({"inline_timing": [{"label": "x"}]}, part=Part(window=(50, 60)))
-    assert "no events on a clock" in caught.value.hint
+    assert "no events and no samples on a clock" in caught.value.hint
+
+
+def test_a_window_of_a_recording_of_samples_alone_is_one_of_them(make_scope):
+    sample = {"track": "t", "series": "s", "kind": None, "unit": "%", "pid": "0", "value": 1.0}
+    rows = {"counter": [{**sample, "time_ns": at} for at in (0, 55, 90)]}
+    with make_scope(rows, part=Part(window=(50, 60))) as scope:
+        assert scope.sql("SELECT time_ns FROM counter").to_pylist() == [{"time_ns": 55}]
+    with pytest.raises(UsageError, match="no event or sample lies in 60 ns to 70 ns") as caught:
+        make_scope(rows, part=Part(window=(60, 70)))
+    assert "from 0 ns to 90 ns" in caught.value.hint
+
+
+def test_samples_do_not_stand_for_the_events_that_a_window_lacks(make_scope):
+    sample = {"track": "t", "series": "s", "kind": None, "unit": "%", "pid": "0", "value": 1.0}
+    with pytest.raises(UsageError, match="no event lies in 50 ns to 60 ns of the run"):
+        make_scope({**MODEL, "counter": [{**sample, "time_ns": 55}]}, part=Part(window=(50, 60)))
 
 
 def test_an_event_named_for_its_launch_brings_the_call(make_scope):

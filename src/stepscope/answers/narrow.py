@@ -471,30 +471,37 @@ def _counted(count: int, kind: str) -> str:
 
 
 def _check_window(scope: Complete, window: tuple[int, int]) -> None:
-    """Refuses a window in which nothing of the asked ranks and steps ran.
+    """Refuses a window in which nothing of the asked ranks and steps ran; where no events were recorded,
+    one in which nothing was sampled.
 
     Raises:
         UsageError: it is one.
     """
-    tables = ("host_event", "device_event")
     start, end = window
-    inside = (
-        f"start_ns < {end} AND (start_ns + dur_ns > {start} OR dur_ns = 0 AND start_ns = {start})"
-    )
-    if any(
-        scope.value(f"SELECT count(*) FROM {scope.every(one)} WHERE {inside}") for one in tables
-    ):
-        return
-    ends = " UNION ALL ".join(
-        f"SELECT min(start_ns) AS first_ns, max(start_ns + dur_ns) AS last_ns FROM {scope.every(table)}"
-        for table in tables
-    )
-    (row,) = scope.sql(f"SELECT min(first_ns) AS a, max(last_ns) AS b FROM ({ends})").to_pylist()
-    ran = row["a"] is not None
-    raise UsageError(
-        f"no event lies in {window_text(window)} of the run",
-        hint=f"the asked ranks and steps run from {time_text(row['a'])} to {time_text(row['b'])}"
-        if ran
-        else "the recording has no events on a clock",
-        slug="nothing-in-window",
+    timed = dict.fromkeys(("host_event", "device_event"), "start_ns, start_ns + dur_ns")
+    moments = {
+        name: "time_ns, time_ns" for name, one in TABLES.items() if "time_ns" in one.column_names
+    }
+    for tables, what in ((timed, "event"), (moments, "event or sample")):
+        rows = " UNION ALL ".join(
+            f"SELECT {of} FROM {scope.every(one)}" for one, of in tables.items()
+        )
+        (row,) = scope.sql(
+            f"""
+            SELECT min(first) AS first_ns, max(last) AS last_ns, bool_or(
+                first < {end} AND (last > {start} OR last = first AND first = {start})
+            ) AS inside FROM ({rows}) AS recorded(first, last)
+            """
+        ).to_pylist()
+        if row["inside"]:
+            return
+        if row["first_ns"] is not None:
+            ran = f"from {time_text(row['first_ns'])} to {time_text(row['last_ns'])}"
+            raise _nothing_in(window, what, f"the asked ranks and steps run {ran}")
+    raise _nothing_in(window, what, "the recording has no events and no samples on a clock")
+
+
+def _nothing_in(window: tuple[int, int], what: str, hint: str) -> UsageError:
+    return UsageError(
+        f"no {what} lies in {window_text(window)} of the run", hint=hint, slug="nothing-in-window"
     )

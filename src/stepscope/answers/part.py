@@ -38,7 +38,10 @@ ERRORS = {
         "What `--under` names is a module, an operator and a range, or two of these. Say which: "
         "`module:NAME`, `operator:NAME` or `range:NAME`."
     ),
-    "nothing-in-window": "No event of the recording lies in the window; the hint says when it ran.",
+    "nothing-in-window": (
+        "No event of the recording lies in the window, or, where none was recorded, no sample; the hint says "
+        "when it ran."
+    ),
 }
 
 _TAKES: dict[About, frozenset[Filter]] = {
