@@ -1,8 +1,9 @@
-"""`stepscope export`: a recording as a file for other viewers."""
+"""`stepscope export`: a recording, or a part of it, for other viewers or as a store."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,23 +12,32 @@ from stepscope.cli.choices import (
     reading_options,
     sources_argument,
     together,
+    typed_sources,
     window_option,
 )
 from stepscope.cli.progress import open_watched, progress_on
 from stepscope.cli.say import say
+from stepscope.cli.typed_name import typed_name
 
 
 @click.command(
-    name="export", short_help="Writes a recording as a trace for Perfetto and chrome://tracing."
+    name="export",
+    short_help="Writes a recording for Perfetto and chrome://tracing, or a part of it as a store.",
 )
 @sources_argument
 @click.option(
     "--chrome",
-    "target",
-    required=True,
+    "chrome",
     metavar="FILE",
     type=click.Path(),
     help="The .json file to write, in the Trace Event format; compressed if its name ends in .gz.",
+)
+@click.option(
+    "--store",
+    "directory",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="The directory to make a store in, as import does.",
 )
 @together(
     numbers_option("--rank", "ranks", "Only these ranks, as in 0,2-5."),
@@ -38,7 +48,8 @@ from stepscope.cli.say import say
 def command(
     sources: tuple[str, ...],
     job: str | None,
-    target: str,
+    chrome: str | None,
+    directory: str | None,
     ranks: tuple[int, ...] | None,
     steps: tuple[int, ...] | None,
     window: tuple[int, int] | None,
@@ -46,24 +57,69 @@ def command(
     strict: bool,
 ) -> None:
     """Writes a recording, all its ranks on one time line, as a trace that Perfetto (ui.perfetto.dev) and
-    chrome://tracing open.
+    chrome://tracing open (--chrome), or a part of it as a store (--store).
 
-    Beside the recorded events it has tracks of steps, of the modules that the device works for, of the
-    work that is queued on each stream, of the bandwidth of copies and of memory in use. Recordings of
+    Beside the recorded events the trace has tracks of steps, of the modules that the device works for, of
+    the work that is queued on each stream, of the bandwidth of copies and of memory in use. Recordings of
     every format can be exported: exports of Nsight Systems and databases of nvprof too.
+
+    The store answers as one that was imported with these ranks and steps. It takes no --window.
     """
+    if (chrome is None) == (directory is None):
+        raise click.UsageError("give one of --chrome FILE and --store DIR")
+    if directory is not None and window is not None:
+        raise click.UsageError(
+            "--window goes with --chrome; choose the steps of a store with --step"
+        )
+    reading: dict[str, Any] = {"job": job, "cache": not no_cache, "strict": strict}
+    if chrome is not None:
+        _write_trace(sources, Path(chrome), ranks, steps, window, reading)
+    elif directory is not None:
+        _write_store(sources, Path(directory), ranks, steps, reading)
+
+
+def _write_trace(
+    sources: tuple[str, ...],
+    target: Path,
+    ranks: tuple[int, ...] | None,
+    steps: tuple[int, ...] | None,
+    window: tuple[int, int] | None,
+    reading: dict[str, Any],
+) -> None:
     from stepscope.answers.part import part
     from stepscope.answers.scope import Scope
     from stepscope.floor.complete_file import check_output
     from stepscope.report.trace_events import write_trace_events
 
-    check_output(Path(target))
+    check_output(target)
     with (
-        open_watched(*sources, job=job, cache=not no_cache, strict=strict) as trace,
+        open_watched(*sources, **reading) as trace,
         Scope(trace.store, ranks, steps, part(window=window)) as scope,
         progress_on() as progress,
     ):
-        events = write_trace_events(scope, Path(target), progress)
+        events = write_trace_events(scope, target, progress)
         written = scope.ranks
-    of = f"rank {written[0]}" if len(written) == 1 else f"{len(written)} ranks"
-    say(f"{target}: {events} events of {of}; open it in ui.perfetto.dev or chrome://tracing")
+    say(
+        f"{target}: {events} events of {_counted(written)}; open it in ui.perfetto.dev or chrome://tracing"
+    )
+
+
+def _write_store(
+    sources: tuple[str, ...],
+    target: Path,
+    ranks: tuple[int, ...] | None,
+    steps: tuple[int, ...] | None,
+    reading: dict[str, Any],
+) -> None:
+    from stepscope.store.build import place_for
+    from stepscope.store.part import write_part
+
+    place_for(target)
+    with open_watched(*sources, **reading) as trace, progress_on() as progress:
+        written = write_part(trace.store, target, ranks=ranks, steps=steps, progress=progress)
+    kept = typed_sources([str(target)])
+    say(f"{target}: {_counted(written)}; ask it with: {typed_name()} summary {kept}")
+
+
+def _counted(ranks: tuple[int, ...]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"

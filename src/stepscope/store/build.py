@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -72,8 +72,9 @@ ERRORS = {
     ),
     "not-writable": "The store cannot be written where it was asked for.",
     "output-exists": (
-        "The output of an import exists, and is no store or has other files in it. StepScope replaces "
-        "only what is nothing but a store; give a directory that is empty or does not exist yet."
+        "The store's directory exists, and is no store, has other files in it, or is the store that is "
+        "read. StepScope replaces only what is nothing but a store; give a directory that is empty or "
+        "does not exist yet."
     ),
 }
 
@@ -129,9 +130,6 @@ def import_source(
         StoreError: the store cannot be written.
         UsageError: a rank, step or job that the source does not have.
     """
-    # The store that a link leads to is replaced, and not the link.
-    target = Path(os.path.realpath(output))
-    check_directory_name(target)
     sources = _paths(source)
     for path in sources:
         if is_store(path):
@@ -140,8 +138,7 @@ def import_source(
                 hint=f"ask it with: stepscope summary {path}",
                 slug="already-a-store",
             )
-    with _as_store_error(target):
-        _check_replaceable(target)
+    target = place_for(output)
     options = ImportOptions(
         None if ranks is None else tuple(ranks),
         None if steps is None else tuple(steps),
@@ -152,12 +149,35 @@ def import_source(
         job,
     )
     progress = progress or SILENT
-    with as_files(sources, progress) as files, _as_store_error(target):
+    with as_files(sources, progress) as files:
+        make_store(target, partial(_build, files, options, progress))
+    return Path(output)
+
+
+def place_for(output: str | os.PathLike[str]) -> Path:
+    """Where a store to keep is made: the store that a link leads to is replaced, and not the link.
+
+    Raises:
+        StoreError: the place has something that is no store, or cannot be used.
+    """
+    target = Path(os.path.realpath(output))
+    check_directory_name(target)
+    with _as_store_error(target):
+        _check_replaceable(target)
+    return target
+
+
+def make_store(target: Path, build: Callable[[Path], None]) -> None:
+    """Makes a store to keep: `build` writes it in a directory beside its place (`place_for`).
+
+    Raises:
+        StoreError: it cannot be written; nothing is left behind.
+    """
+    with _as_store_error(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with locked(target) as held:
             _check_replaceable(target)
-            _make(files, target, options, progress, held=held)
-    return Path(output)
+            _make(target, build, held=held)
 
 
 def _paths(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
@@ -230,7 +250,7 @@ def open_source(
         scratch = Path(tempfile.mkdtemp(prefix="stepscope-"))
         try:
             with as_files(paths, progress) as files, _as_store_error(scratch):
-                _build(files, scratch, options, progress)
+                _build(files, options, progress, scratch)
         except BaseException:
             shutil.rmtree(scratch, ignore_errors=True)
             raise
@@ -244,7 +264,7 @@ def open_source(
     if not (store / STORE_FILE).is_file():
         with _cache_locked(store) as held:
             if not (store / STORE_FILE).is_file():
-                _make(paths, store, options, progress, held=held)
+                _make(store, partial(_build, paths, options, progress), held=held)
                 trim(store.parent, store)
     mark_used(store)
     if strict:
@@ -279,7 +299,7 @@ def renew_source(
         getLogger("stepscope").warning(
             printable(f"stepscope: what was kept of {_named(paths)} is damaged, and is made again")
         )
-        _make(paths, store, options, progress or SILENT, held=held)
+        _make(store, partial(_build, paths, options, progress or SILENT), held=held)
 
 
 def _is_intact(store: Path) -> bool:
@@ -347,7 +367,7 @@ def _same_plug_ins(store: Path) -> bool:
 
 
 def _build(
-    sources: list[Path], directory: Path, options: ImportOptions, progress: Progress
+    sources: list[Path], options: ImportOptions, progress: Progress, directory: Path
 ) -> None:
     # Imported here: a command that finds its store in the cache must not wait for the readers.
     from stepscope.formats.container import Listings
@@ -379,9 +399,9 @@ def _build(
         }
         done = [outcomes[at] for at in range(len(jobs))]
     progress.finish()
-    _check_ranks(options.ranks, [one.rank for one in done], _named(sources))
+    check_ranks(options.ranks, [one.rank for one in done], _named(sources))
     if options.steps is not None:
-        _check_steps(options.steps, {step for one in done for step in one.steps})
+        check_steps(options.steps, {step for one in done for step in one.steps})
     facts: dict[str, Any] = {
         "source": _named(sources),
         "skipped": [{"path": path, "reason": reason} for path, reason in run.skipped],
@@ -450,7 +470,7 @@ def _chosen(run: runs.Run, options: ImportOptions, source: str) -> list[runs.Job
     ranks = options.ranks
     if ranks is None or any(one.rank < 0 for job in jobs for one in job.recordings):
         return jobs
-    _check_ranks(ranks, [one.rank for job in jobs for one in job.recordings], source)
+    check_ranks(ranks, [one.rank for job in jobs for one in job.recordings], source)
     narrowed = [
         replace(job, recordings=[one for one in job.recordings if one.rank in ranks])
         for job in jobs
@@ -458,7 +478,8 @@ def _chosen(run: runs.Run, options: ImportOptions, source: str) -> list[runs.Job
     return [job for job in narrowed if job.recordings]
 
 
-def _check_ranks(wanted: tuple[int, ...] | None, known: list[int], source: str) -> None:
+def check_ranks(wanted: tuple[int, ...] | None, known: list[int], source: str) -> None:
+    """Refuses ranks that there are not."""
     absent = sorted(set(wanted or ()) - set(known))
     if absent:
         raise errors.UsageError(
@@ -468,7 +489,7 @@ def _check_ranks(wanted: tuple[int, ...] | None, known: list[int], source: str) 
         )
 
 
-def _check_steps(wanted: Iterable[int], there: set[int]) -> None:
+def check_steps(wanted: Iterable[int], there: set[int]) -> None:
     """Refuses steps of which no rank has one."""
     if there.isdisjoint(wanted):
         raise errors.UsageError(
@@ -522,9 +543,7 @@ def refuse_damage(store: Store) -> None:
 # -- nothing half-written ----------------------------------------------------------------------------
 
 
-def _make(
-    sources: list[Path], target: Path, options: ImportOptions, progress: Progress, *, held: bool
-) -> None:
+def _make(target: Path, build: Callable[[Path], None], *, held: bool) -> None:
     """Builds a store beside its place, and puts it there when it is complete.
 
     Raises:
@@ -535,7 +554,7 @@ def _make(
             remove_leftovers(target)
         unfinished = unfinished_beside(target)
         try:
-            _build(sources, unfinished, options, progress)
+            build(unfinished)
             _put_in_place(unfinished, target)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stepscope.formats.nesting import levels
-from stepscope.link.columns import assembled, codes, numbers, run_starts, words
+from stepscope.link.columns import assembled, codes, numbers, places, run_starts, words
 from stepscope.link.device import KINDS, NO_WORK
 from stepscope.link.rank import attributed
 from stepscope.link.recursion import inside_alike
@@ -99,9 +99,11 @@ def _of_steps(tables: Tables, chosen: pa.Array) -> dict[str, NDArray[np.bool_]]:
     of_host = pc.is_in(host["step"], chosen).to_numpy() | windows.touch(
         start, start + numbers(host, "dur_ns")
     )
-    parent = numbers(host, "parent_id", missing=-1)
+    # In a store that was narrowed before, an event's number is not its row.
+    ids = host["id"].to_numpy()
+    parent = places(ids, numbers(host, "parent_id", missing=-1))
     for link in ("launch_id", "operator_id"):
-        at = numbers(device, link, missing=-1)[of_device]
+        at = places(ids, numbers(device, link, missing=-1)[of_device])
         while len(at := np.unique(at[at >= 0])) and len(at := at[~of_host[at]]):
             of_host[at] = True
             at = parent[at]

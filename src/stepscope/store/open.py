@@ -185,14 +185,16 @@ class Store:
         self._compare(self.directory, files, LARGE_BYTES)
         self._compared |= new
 
-    def check_all_files(self) -> None:
-        """Compares every file with what was written, however large.
+    def check_all_files(self, ranks: Iterable[int] | None = None) -> None:
+        """Compares every file of these ranks (all by default) with what was written, however large.
 
         Raises:
             StoreError: one is missing or is not as it was written.
         """
         if self.directory is not None:
-            self._compare(self.directory, [*_by_path(self._files).values()], None)
+            chosen = self.ranks if ranks is None else tuple(ranks)
+            files = [file for file in _by_path(self._files).values() if file.rank in chosen]
+            self._compare(self.directory, files, None)
 
     def check_rows(self) -> None:
         """Looks for rows that the schema does not allow; for who has failed on them.

@@ -1,0 +1,176 @@
+"""Makes a store of a part of another one: of some of its ranks or its steps.
+
+The recordings of a store are read back as link handed them over and narrowed as an import narrows them, so
+that the part is what an import of the sources with the same choices makes. What is not narrowed is copied.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from stepscope.floor.errors import StoreError
+from stepscope.link.checks import identical_files, left_out, ranks_guessed
+from stepscope.schema.declare import Role, SchemaTable
+from stepscope.schema.tables import TABLES
+from stepscope.store.build import check_ranks, check_steps, make_store, place_for
+from stepscope.store.manifest import StoredFile, damaged_store, listed_files, write_store_file
+from stepscope.store.narrow import Tables, narrowed
+from stepscope.store.open import Store
+from stepscope.store.progress import SILENT, Progress
+from stepscope.store.ranks import add_check
+from stepscope.store.write import SPAN_IDS, rank_folder, write_tables
+
+_OF_THE_FOLDER = {check.name for check in (left_out, ranks_guessed, identical_files)}
+"""Checks that a store has once, with its first rank."""
+
+
+def write_part(
+    store: Store,
+    output: str | os.PathLike[str],
+    *,
+    ranks: Iterable[int] | None = None,
+    steps: Iterable[int] | None = None,
+    progress: Progress | None = None,
+) -> tuple[int, ...]:
+    """Writes a part of a store as a store.
+
+    Args:
+        store: an open one, of a directory.
+        output: the directory to make; a store that is there is replaced, anything else is refused.
+        ranks: ranks to keep; all by default.
+        steps: steps to keep, as an import keeps them; by default those that it has.
+        progress: told how many recordings are written.
+
+    Returns:
+        The ranks that were written.
+
+    Raises:
+        StoreError: the part cannot be written there, or the store is damaged.
+        UsageError: a rank or a step that the store does not have.
+        ValueError: the store is in memory.
+    """
+    if store.directory is None:
+        raise ValueError("a store in memory has no files to make a part of")
+    origin, target = store.directory, place_for(output)
+    if target.is_relative_to(origin) or origin.is_relative_to(target):
+        raise StoreError(
+            f"{target}: is the store that is read, or holds it, or lies in it",
+            hint="give a directory that is empty or does not exist yet",
+            slug="output-exists",
+        )
+    wanted = None if ranks is None else tuple(ranks)
+    check_ranks(wanted, list(store.ranks), str(origin))
+    chosen = store.ranks if wanted is None else tuple(sorted(set(wanted)))
+    store.check_all_files(chosen)
+    kept = store.kept_steps if steps is None else tuple(sorted(set(steps)))
+    facts = {name: value for name, value in store.facts.items() if name not in ("files", "crc32")}
+    facts["ranks"] = list(chosen)
+    files: dict[tuple[int, int], dict[str, list[StoredFile]]] = {}
+    for file in listed_files(origin, store.facts):
+        if file.rank in chosen:
+            of_span = files.setdefault((file.rank, file.place[0]), {})
+            of_span.setdefault(file.table, []).append(file)
+    if kept is not None:
+        there = _steps_of(origin, files)
+        if steps is not None:
+            check_steps(kept, there)
+        facts["steps"] = sorted(there.intersection(kept))
+    progress = progress or SILENT
+
+    def build(directory: Path) -> None:
+        progress.start(f"Writing {target.name}", len(files))
+        for (rank, span), by_table in files.items():
+            if steps is None or kept is None:
+                folder = rank_folder(directory, rank)
+                folder.mkdir(parents=True, exist_ok=True)
+                for file in (one for some in by_table.values() for one in some):
+                    shutil.copyfile(file.path, folder / file.path.name)
+            else:
+                tables = _narrowed(origin, by_table, span, kept)
+                write_tables(directory, tables, rank=rank, span=span)
+            progress.advance()
+        if chosen[0] != store.ranks[0]:
+            for check in _checks_of_the_folder(store):
+                add_check(directory, chosen[0], check)
+        write_store_file(directory, facts)
+        progress.finish()
+
+    make_store(target, build)
+    return chosen
+
+
+def _steps_of(origin: Path, files: dict[tuple[int, int], dict[str, list[StoredFile]]]) -> set[int]:
+    found: set[int] = set()
+    for by_table in files.values():
+        for name in ("step", "phase_step"):
+            found.update(_read(origin, TABLES[name], by_table)["step"].to_pylist())
+    return found
+
+
+def _narrowed(
+    origin: Path,
+    files: dict[str, list[StoredFile]],
+    span: int,
+    steps: tuple[int, ...],
+) -> Tables:
+    """The tables of one recording, narrowed; times stay those of the rank.
+
+    Raises:
+        StoreError: they are not what link hands over.
+    """
+    linked: Tables = {}
+    by_store: Tables = {}
+    for name, declared in TABLES.items():
+        table = _read(origin, declared, files)
+        for column in (one for one in declared.columns if one.role is Role.EVENT):
+            at = table.schema.get_field_index(column.name)
+            own = pc.subtract(table.column(at), pa.scalar(span * SPAN_IDS, pa.int64()))
+            table = table.set_column(at, table.schema.field(at), own)
+        if declared.linked_names:
+            linked[name] = table.select(declared.linked_names)
+        else:
+            by_store[name] = table
+    try:
+        return narrowed(linked, steps, None) | by_store
+    except (pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise damaged_store(origin, str(error).splitlines()[0]) from None
+
+
+def _read(origin: Path, declared: SchemaTable, files: dict[str, list[StoredFile]]) -> pa.Table:
+    """What a recording has of a table, shared texts as dictionaries.
+
+    Raises:
+        StoreError: a file is no Parquet, or has other columns.
+    """
+    words = [column.name for column in declared.columns if column.role is Role.WORD]
+    schema = pa.schema(
+        [
+            field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in words else field
+            for field in declared.arrow()
+        ]
+    )
+    try:
+        parts = [
+            pq.ParquetFile(file.path, read_dictionary=words)
+            .read()
+            .select(schema.names)
+            .cast(schema)
+            for file in files.get(declared.name, ())
+        ]
+        return pa.concat_tables([schema.empty_table(), *parts]).unify_dictionaries()
+    except (pa.ArrowException, OSError, LookupError, ValueError) as error:
+        raise damaged_store(origin, f"{declared.name}: {str(error).splitlines()[0]}") from None
+
+
+def _checks_of_the_folder(store: Store) -> list[dict[str, object]]:
+    rows = store.sql(
+        "SELECT * EXCLUDE (rank, span) FROM data_check WHERE rank = ?", [store.ranks[0]]
+    )
+    return [row for row in rows.to_pylist() if row["check"] in _OF_THE_FOLDER]
