@@ -99,7 +99,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [The command line](cli.md)\n"
         "* [Python](python.md)\n"
         "* [Filters](filters.md): any question of some events, a module or a stretch of time\n"
-        "* [Export](export.md): a recording, all ranks on one line, for Perfetto and chrome://tracing\n"
+        "* [Export](export.md): a recording, all ranks on one line, for Perfetto and chrome://tracing; a part of it as a store\n"
         "* [The tables](schema.md), for SQL of your own\n"
         "* [Data-quality checks and invariants](checks.md)\n"
         "* [Rules behind the findings](findings.md)\n"

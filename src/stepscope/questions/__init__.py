@@ -65,8 +65,8 @@ OURS = tuple(file.replace("_", "-") for file in ALL)
 TAKEN = frozenset(
     {
         # subcommands
-        "calibrate", "check", "completion", "demo", "doctor", "import", "jobscript", "launch", "plan",
-        "questions", "record", "schema", "sql", "timeline-chart", "trigger",
+        "calibrate", "check", "completion", "demo", "doctor", "export", "import", "jobscript", "launch",
+        "plan", "questions", "record", "replay", "schema", "sql", "timeline-chart", "trigger",
         # what an open recording has beside its questions
         "ask", "close", "jobs", "ranks", "scope", "step-numbers", "store",
     }
