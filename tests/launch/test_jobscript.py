@@ -114,7 +114,7 @@ def test_jean_zay_in_a_container() -> None:
 
 
 def test_an_image_with_a_place_is_taken_from_there() -> None:
-    job = Job(1, 1, "nsys", (), ("python", "train.py"), container="/work/images/a.sif")
+    job = Job(1, 1, "nsys", (), ("python", "train.py"), container="/images/a.sif")
     assert "SINGULARITY_ALLOWED_DIR" not in jobscript(find_preset("jean-zay"), job)
 
 
