@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -44,6 +45,18 @@ def _check_recorded_ranks(
     if ranks is not None:
         parse_ranks(ranks)
     return ranks
+
+
+def out_option(words: str) -> Callable[[Command], Command]:
+    """`-o`, the folder that recordings of every sort go to unless told otherwise; `words` say what it is."""
+    return click.option(
+        "-o",
+        "--out",
+        default="stepscope-out",
+        metavar="DIR",
+        type=click.Path(file_okay=False, path_type=Path),
+        help=f"{words} (default stepscope-out).",
+    )
 
 
 def read_window(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from stepscope.cli.choices import out_option
 from stepscope.cli.say import put
 from stepscope.floor.errors import StepScopeError
 from stepscope.launch.preflight import (
@@ -29,14 +30,7 @@ _INDENT = 12
 @click.option(
     "--tool", "names", type=click.Choice(list(TOOLS)), multiple=True, help="Only this profiler."
 )
-@click.option(
-    "-o",
-    "--out",
-    default="stepscope-out",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder where the files would go (default stepscope-out).",
-)
+@out_option("Folder where the files would go")
 def command(names: tuple[str, ...], out: Path) -> None:
     """Looks whether this node lets profilers record, and names the cure where it does not.
 

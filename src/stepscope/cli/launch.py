@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from stepscope.cli.choices import recorded_ranks_option, typed_sources
+from stepscope.cli.choices import out_option, recorded_ranks_option, typed_sources
 from stepscope.cli.say import put, say
 from stepscope.cli.streams import write_no_more
 from stepscope.cli.typed_name import typed_name
@@ -71,14 +71,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
 )
 @click.option("--tool", "name", type=click.Choice(list(TOOLS)), help="The profiler.")
 @recorded_ranks_option("Profile only these ranks")
-@click.option(
-    "-o",
-    "--out",
-    default="stepscope-out",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the files (default stepscope-out).",
-)
+@out_option("Folder for the files")
 @click.option("--set", "wanted", metavar="SET", help="What to record: a set of the tool's.")
 @click.option(
     "--metrics",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepscope.cli.all_ranks import of_one_rank, wrote_phases
-from stepscope.cli.choices import recorded_ranks_option, typed_sources
+from stepscope.cli.choices import out_option, recorded_ranks_option, typed_sources
 from stepscope.cli.say import put, say
 from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
 from stepscope.cli.typed_name import typed_name
@@ -73,14 +73,7 @@ ERRORS = {
     help="Write NVTX ranges of steps, phases, modules and operators, for the profiler that this runs under.",
 )
 @click.option("--steps", metavar="STEPS", help="Steps to capture, or with ranges: 100 or 100-102.")
-@click.option(
-    "-o",
-    "--out",
-    default="stepscope-out",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the files (default stepscope-out).",
-)
+@out_option("Folder for the files")
 @click.option("--name", metavar="TEXT", help="Name of the trace (default: the script's name).")
 @click.option("--wait", type=click.IntRange(0), help="Steps to wait before the trace (default 1).")
 @click.option(

@@ -541,12 +541,11 @@ def ranks_guessed(files: Sequence[tuple[str, int]]) -> Found:
     what is told of a rank may be true of another one. It has a row only where there are such files.
     Export traces with the rank in their name, or initialise `torch.distributed` before recording.
     """
-    named = [f"{Path(label).name} is rank {rank}" for label, rank in files]
-    more = f", and {len(named) - 2} more" if len(named) > 2 else ""
+    ranks = [f"{Path(label).name} is rank {rank}" for label, rank in files]
     return Found(
         NOTE if files else OK,
         len(files),
-        f"ranks were guessed from the order of names ({', '.join(named[:2])}{more}): no file says its "
+        f"ranks were guessed from the order of names ({_two_of(ranks)}): no file says its "
         "rank, so a rank's number may be another's.",
     )
 
@@ -556,11 +555,14 @@ def identical_files(files: Sequence[tuple[str, str]]) -> Found:
     """Files that do not say their rank hold the same bytes: they are copies of one recording and no
     further ranks, so one of them is read. It has a row only where there are such files.
     """
-    named = [f"{Path(label).name} is a copy of {Path(original).name}" for label, original in files]
-    more = f", and {len(named) - 2} more" if len(named) > 2 else ""
+    copies = [f"{Path(label).name} is a copy of {Path(first).name}" for label, first in files]
     return Found(
         NOTE if files else OK,
         len(files),
-        f"the same recording lies there more than once ({', '.join(named[:2])}{more}): copies were "
-        "left out.",
+        f"the same recording lies there more than once ({_two_of(copies)}): copies were left out.",
     )
+
+
+def _two_of(texts: Sequence[str]) -> str:
+    more = f", and {len(texts) - 2} more" if len(texts) > 2 else ""
+    return f"{', '.join(texts[:2])}{more}"
