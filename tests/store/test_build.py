@@ -8,7 +8,10 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 
+import stepscope
+from stepscope.answers.ask import ask
 from stepscope.floor.errors import DamagedSourceError, SourceError, StoreError, UsageError
+from stepscope.questions.invariants import invariants
 from stepscope.store import build, job
 from stepscope.store.build import import_source, open_source
 from stepscope.store.open import Store
@@ -235,6 +238,27 @@ def test_links_that_a_window_cuts_leave_nothing_behind(tmp_path):
     assert rows(directory, "SELECT launch_id, launch_ns, operator_name FROM device_event") == [
         {"launch_id": None, "launch_ns": None, "operator_name": None}
     ]
+
+
+def test_a_store_of_a_window_that_cuts_calls_and_steps_is_sound(file, tmp_path):
+    def inside(window):
+        directory = import_source(file, tmp_path / f"{window[1]}", window=window)
+        with stepscope.open(directory) as trace:
+            checked = ask(invariants, trace.store).rows()
+            calls = trace.sql("SELECT count(*) AS n FROM host_event")[0]["n"]
+        broken = [row["check"] for row in checked if row["severity"] == "error"]
+        return broken, calls
+
+    # Every moment at which one more call is kept, so that its parent has lost those after it.
+    ends = [
+        row["end"]
+        for row in rows(
+            import_source(file, tmp_path / "all"),
+            """
+        SELECT DISTINCT start_ns + 1 AS "end" FROM host_event ORDER BY 1 LIMIT 6""",
+        )
+    ]
+    assert [inside((0, end)) for end in ends] == [([], count) for count in range(1, len(ends) + 1)]
 
 
 def test_launches_move_with_the_clock_of_their_rank(tmp_path):

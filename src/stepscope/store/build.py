@@ -443,6 +443,8 @@ def _finish(
         if not facts["steps"]:
             shutil.rmtree(directory)
             return False
+    if options.window is not None:
+        facts = {**facts, "window": list(options.window)}
     ranks = [one.rank for one in done]
     for rank in ranks:
         merge_spans(directory, rank)

@@ -64,6 +64,8 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
                 else _inside(table["start_ns"], [window])
             )
             kept[name] = table.filter(inside)
+        for name in ("host_event", "device_event"):
+            kept[name] = _without_other_steps(kept[name], kept["step"]["step"])
         within = [window] if steps is None else spans
         spans = [(max(low, start), min(high, end)) for low, high in within]
     for name in _having("time_ns"):
