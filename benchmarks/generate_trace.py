@@ -1,6 +1,7 @@
-"""Makes a Kineto trace of any size, from a real trace's shape or from a built-in one.
+"""Makes a Kineto trace of any size, from a real trace's shape or a built-in one, or those of a simulated job.
 
     python benchmarks/generate_trace.py --shape builtin --size 500MB -o big.json
+    python benchmarks/generate_trace.py --shape job --ranks 64 --hosts 8 --size 200MB -o folder
     python benchmarks/generate_trace.py --from trace.json.gz --size 2GB --mark-steps -o big.json
     python benchmarks/generate_trace.py --from trace.json --steps 20 --gzip -o big.json.gz
 
@@ -21,8 +22,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from builtin_shape import builtin_trace
-from repeat_events import Template, make_template, mark_as_step, split_recording
+from repeat_events import GAP_US, Template, make_template, mark_as_step, split_recording
 
+ROOT = Path(__file__).resolve().parents[1]
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
@@ -83,6 +85,24 @@ def generate(
         return write_trace(template, out, size_bytes=size_bytes, steps=steps)
 
 
+def generate_job(folder: Path, *, ranks: int, hosts: int, size_bytes: int) -> Generated:
+    """Writes the traces of a simulated job, each at least of the size; all ranks repeat at the same moments."""
+    sys.path.insert(0, str(ROOT))
+    from tests.simulated_job import START_NS, Job, simulate
+
+    simulated = simulate(Job(ranks=ranks, hosts=hosts, layers=12))
+    period_us = (max(simulated.moments.at) - START_NS) // 1000 + GAP_US
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    for rank in range(ranks):
+        template = make_template(split_recording(simulated.text(rank)), period_us)
+        with (folder / simulated.file_name(rank)).open("wb") as out:
+            made.append(write_trace(template, out, size_bytes=size_bytes))
+    return Generated(
+        sum(one.size_bytes for one in made), sum(one.events for one in made), made[0].steps
+    )
+
+
 def read_text(path: Path) -> str:
     """The trace's text; gzip is told by its first bytes."""
     data = path.read_bytes()
@@ -105,7 +125,13 @@ def main() -> None:
     source.add_argument(
         "--from", dest="source", type=Path, metavar="TRACE", help="a Kineto trace to repeat"
     )
-    source.add_argument("--shape", choices=["builtin"], help="a made-up training recording")
+    source.add_argument(
+        "--shape",
+        choices=["builtin", "job"],
+        help="a made-up training recording, or those of a simulated job",
+    )
+    parser.add_argument("--ranks", type=int, default=8, help="ranks of the simulated job")
+    parser.add_argument("--hosts", type=int, default=1, help="and how many hosts they run on")
     parser.add_argument(
         "--size", type=size_in_bytes, default=0, help="at least this much text: 500MB, 2GB"
     )
@@ -117,13 +143,17 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True)
     asked = parser.parse_args()
     began = time.perf_counter()
-    made = generate(
-        asked.source,
-        asked.output,
-        size_bytes=asked.size,
-        steps=asked.steps,
-        mark=asked.mark_steps,
-        gzipped=asked.gzip,
+    made = (
+        generate_job(asked.output, ranks=asked.ranks, hosts=asked.hosts, size_bytes=asked.size)
+        if asked.shape == "job"
+        else generate(
+            asked.source,
+            asked.output,
+            size_bytes=asked.size,
+            steps=asked.steps,
+            mark=asked.mark_steps,
+            gzipped=asked.gzip,
+        )
     )
     seconds = time.perf_counter() - began
     sys.stdout.write(

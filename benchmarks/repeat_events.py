@@ -151,8 +151,8 @@ class Template:
         return moved
 
 
-def make_template(recording: Recording) -> Template:
-    """Finds every number that must move and by how much."""
+def make_template(recording: Recording, period_us: int | None = None) -> Template:
+    """Finds every number that must move and by how much; times by `period_us` where it is given."""
     parts: list[str] = []
     groups: list[str] = []
     first: list[int] = []
@@ -167,7 +167,7 @@ def make_template(recording: Recording) -> Template:
             groups.append(GROUPS[match[number - 1]])
             first.append(int(match[number]))
         parts.append(raw[position:].replace("%", "%%"))
-    period = _period_us(recording)
+    period = _period_us(recording) if period_us is None else period_us
     by_group = {"time": period}
     for group in set(groups) - {"time"}:
         values = [v for g, v in zip(groups, first, strict=True) if g == group and _moves(g, v)]

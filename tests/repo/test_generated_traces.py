@@ -128,3 +128,16 @@ def test_streams_of_the_builtin_shape_run_one_kernel_at_a_time(generator: Any) -
         )
         assert len(spans) > 3
         assert all(after[0] >= before[1] - 1e-6 for before, after in pairwise(spans))
+
+
+def test_the_ranks_of_a_job_repeat_at_the_same_moments(generator: Any, tmp_path: Path) -> None:
+    made = generator.generate_job(tmp_path, ranks=2, hosts=1, size_bytes=500_000)
+    assert made.steps == 6  # two copies of three steps
+    ends, sequences = [], []
+    for path in sorted(tmp_path.iterdir()):
+        events = json.loads(path.read_text())["traceEvents"]
+        shared = [e for e in events if e.get("cat") == "kernel" and "nccl" in e["name"]]
+        ends.append([round((e["ts"] + e["dur"]) * 1000) for e in shared])
+        sequences.append([e["args"]["Seq"] for e in shared])
+    assert ends[0] == ends[1]
+    assert sequences[0] == sequences[1] == [*range(1, 1 + len(ends[0]))]
