@@ -306,6 +306,15 @@ def test_a_module_has_its_parts_and_its_backward(make_scope):
     assert ids(make_scope(MODEL, part=Part(under="*.act")), "host_event") == [2]
 
 
+def test_a_collective_of_the_host_is_kept_with_its_range(make_scope):
+    on_host = [{"id": None, "host_id": 3}, {"id": None, "host_id": 4}, {"id": 12, "host_id": 4}]
+    scope = make_scope(MODEL | {"collective": on_host}, part=Part(under="net.fc"))
+    assert scope.sql("SELECT id, host_id FROM collective ORDER BY ALL").to_pylist() == [
+        {"id": 12, "host_id": 4},
+        {"id": None, "host_id": 3},
+    ]
+
+
 def test_what_under_names_may_be_said(make_scope):
     assert ids(make_scope(MODEL, part=Part(under="range:net.head")), "host_event") == [6]
     assert ids(make_scope(MODEL, part=Part(under="module:net.head")), "host_event") == [4]

@@ -47,6 +47,8 @@ def changed(table: str, row: int, **values):
 
 def test_a_sound_store_breaks_nothing():
     assert broken(SOUND) == set()
+    assert broken(changed("collective", 0, match_id=1, wait_ns=3, transfer_ns=2)) == set()
+    assert broken(changed("collective", 0, id=None, host_id=1)) == set()
     assert broken({}) == set()
 
 
@@ -85,6 +87,10 @@ def test_a_sound_store_breaks_nothing():
         ("attribution_covers_device_time", changed("attribution", 0, attributed_ns=15)),
         ("attribution_covers_device_time", changed("attribution", 0, device_ns=13)),
         ("collectives_are_communication", changed("collective", 0, id=2)),
+        ("collectives_are_communication", changed("collective", 0, end_ns=56)),
+        ("waits_add_up", changed("collective", 0, match_id=1, wait_ns=3, transfer_ns=3)),
+        ("waits_add_up", changed("collective", 0, match_id=1, wait_ns=-1, transfer_ns=6)),
+        ("waits_add_up", changed("collective", 0, wait_ns=3, transfer_ns=2)),
     ],
 )
 def test_a_violation_is_found(name, rows):

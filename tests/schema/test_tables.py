@@ -90,7 +90,10 @@ def test_what_narrowing_by_step_follows_from():
         "step", "host_event", "device_event", "phase_step",
     }  # fmt: skip
     described = {name: table.describes for name, table in TABLES.items() if table.describes}
-    assert described == {"collective": "device_event", "kernel_metric": "device_event"}
+    assert described == {
+        "collective": {"id": "device_event", "host_id": "host_event"},
+        "kernel_metric": {"id": "device_event"},
+    }
 
 
 def test_what_is_for_link_alone_is_not_stored():

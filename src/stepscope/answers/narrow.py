@@ -135,7 +135,7 @@ def narrowing_views(part: Part) -> dict[str, str]:
     for name, table in TABLES.items():
         conditions = []
         if table.describes:
-            conditions.append(f"(rank, id) IN (SELECT (rank, id) FROM {table.describes})")
+            conditions.append(table.describing("SELECT (rank, id) FROM {events}"))
         if part.window is not None and "time_ns" in table.column_names:
             conditions.append(f"time_ns >= {part.window[0]} AND time_ns < {part.window[1]}")
         if name == "memory_event" and (part.name is not None or part.under is not None):

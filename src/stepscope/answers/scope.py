@@ -97,9 +97,9 @@ class Scope:
                     self.steps = check_known(steps, known, "step")
                 chosen = f"step IN ({', '.join(map(str, self.steps)) or 'NULL'})"
                 filters = {name: chosen for name, table in TABLES.items() if table.stepped}
-                described = "(rank, id) IN (SELECT (rank, id) FROM {events} WHERE {chosen})"
+                described = f"SELECT (rank, id) FROM {{events}} WHERE {chosen}"
                 filters |= {
-                    name: described.format(events=table.describes, chosen=chosen)
+                    name: table.describing(described)
                     for name, table in TABLES.items()
                     if table.describes
                 }

@@ -17,6 +17,7 @@ from stepscope.link.columns import assembled, integers, small_numbers, words
 from stepscope.link.device import COMMUNICATION as COMMUNICATES
 from stepscope.link.device import Device
 from stepscope.link.host import COMMUNICATION, Host
+from stepscope.schema.tables import TABLES
 
 Int32s = NDArray[np.int32]
 
@@ -90,7 +91,9 @@ def message_bytes(
 
 
 def find_collectives(host: Host, device: Device, launch: Int32s, arguments: pa.Table) -> pa.Table:
-    """One row for each communication kernel; `id` and `host_id` are ids of events."""
+    """One row for each communication kernel; `id` and `host_id` are ids of events. What only all ranks
+    together tell is NULL.
+    """
     rows = np.flatnonzero(device.kind == COMMUNICATES)
     call = launch[rows]
     name, names = words(device.table, "name")
@@ -115,19 +118,20 @@ def find_collectives(host: Host, device: Device, launch: Int32s, arguments: pa.T
             strict=True,
         )
     ]
-    unknown = pa.nulls(len(rows), pa.int64())
-    return assembled(
-        "collective",
-        taken,
-        {
-            "id": pa.array(rows + len(host), pa.int64()),
-            "host_id": integers(host.rows(asked_by), type=pa.int64()),
-            "operation": pa.array(operations, pa.string()),
-            "bytes": pa.array(size, pa.int64()),
-            "wait_ns": unknown,
-            "transfer_ns": unknown,
-        },
-    )
+    added = {
+        "id": pa.array(rows + len(host), pa.int64()),
+        "host_id": integers(host.rows(asked_by), type=pa.int64()),
+        "start_ns": pa.array(device.start[rows]),
+        "end_ns": pa.array(device.start[rows] + device.dur[rows]),
+        "operation": pa.array(operations, pa.string()),
+        "bytes": pa.array(size, pa.int64()),
+    }
+    unknown = {
+        column.name: pa.nulls(len(rows), column.arrow_type())
+        for column in TABLES["collective"].columns
+        if column.name not in (*added, *taken.column_names)
+    }
+    return assembled("collective", taken, unknown | added)
 
 
 def _codes(operations: list[str | None]) -> NDArray[np.int8]:

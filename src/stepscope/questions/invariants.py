@@ -162,11 +162,27 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "collectives_are_communication",
-        "a collective is a communication kernel of its rank",
+        "a collective is a communication kernel of its rank, or a range of its host, with its times",
         """
         SELECT count(*) FROM collective ANTI JOIN (
-            SELECT rank, span, id FROM device_event WHERE kind = 'communication'
-        ) AS event USING (rank, span, id)
+            SELECT rank, span, id, start_ns, start_ns + dur_ns AS end_ns FROM device_event
+            WHERE kind = 'communication'
+            UNION ALL
+            SELECT rank, span, id, start_ns, start_ns + dur_ns FROM host_event
+        ) AS event
+            ON collective.rank = event.rank AND collective.span = event.span
+            AND coalesce(collective.id, collective.host_id) = event.id
+            AND collective.start_ns = event.start_ns AND collective.end_ns = event.end_ns
+        """,
+    ),
+    (
+        "waits_add_up",
+        "wait and transfer of a matched collective add up to its duration; an unmatched one has neither",
+        """
+        SELECT count(*) FROM collective WHERE CASE WHEN match_id IS NULL
+            THEN coalesce(wait_ns, transfer_ns, last_rank, matched_ranks) IS NOT NULL
+            ELSE wait_ns < 0 OR transfer_ns < 0 OR (wait_ns IS NULL) <> (transfer_ns IS NULL)
+                OR wait_ns + transfer_ns <> end_ns - start_ns END
         """,
     ),
     (

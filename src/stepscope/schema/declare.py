@@ -143,9 +143,33 @@ class SchemaTable:
         return next(own, None)
 
     @property
-    def describes(self) -> str | None:
-        """The table of events of which each row describes one, under its `id`."""
-        return next((column.of for column in self.columns if column.name == "id"), None)
+    def describes(self) -> dict[str, str]:
+        """Where each row describes an event: the column that names it, and the table that it is of. Where
+        that column may be NULL, the further ones that name it instead, in order.
+        """
+        found: dict[str, str] = {}
+        for column in self.columns:
+            if column.of is not None and (found or column.name == "id"):
+                found[column.name] = column.of
+                if not column.nullable:
+                    break
+        return found
+
+    def describing(self, events: str) -> str:
+        """The condition in SQL that keeps what describes an event of those that a query finds.
+
+        Args:
+            events: the query for their `rank` and `id`, with `{events}` for the name of their table.
+        """
+        kept = [
+            (name, f"(rank, {name}) IN ({events.format(events=of)})")
+            for name, of in self.describes.items()
+        ]
+        if len(kept) == 1:
+            return kept[0][1]
+        return (
+            f"CASE {' '.join(f'WHEN {name} IS NOT NULL THEN {among}' for name, among in kept)} END"
+        )
 
     def arrow(self, names: Collection[str] | None = None) -> pa.Schema:
         """The columns of a store, or some of them; those that cannot be NULL are marked so."""

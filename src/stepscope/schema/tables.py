@@ -13,7 +13,7 @@ from __future__ import annotations
 from stepscope.schema.declare import BIGINT, DOUBLE, INTEGER, SMALLINT, By, Role, table
 from stepscope.schema.declare import SchemaColumn as Column
 
-STORE_VERSION = 12
+STORE_VERSION = 13
 """Version of the tables. A store of another version is made anew from its source."""
 
 EVENT, ROW, KEY, STEP, NUMBER = Role.EVENT, Role.ROW, Role.KEY, Role.STEP, Role.NUMBER
@@ -67,6 +67,7 @@ DECLARED = (
         Column("damage_offset", NUMBER, "byte of the uncompressed file at which the first damage starts; NULL when there is none", nullable=True),
         Column("damage", TEXT, "JSON object: class of damage to the number of its occurrences", nullable=True),
         Column("truncated", FLAG, "the file ends before its JSON does"),
+        Column("drift_ns", DURATION, "what is added to all times of this recording, beside rank.clock_offset_ns, because the rank's clock drifts (ns); NULL where it does not, as far as is known", nullable=True),
         Column("unknown_categories", TEXT, "JSON object: category this version does not know to the number of its events", nullable=True),
         Column("unknown_fields", TEXT, "JSON object: argument this version does not know to the number of its events", nullable=True),
         Column("metadata", TEXT, "JSON object: the file's own description of itself, without its events, and without secrets and the environment but for NCCL_*, TORCH_*, CUDA_VISIBLE_DEVICES, OMP_NUM_THREADS and the variables of launchers that tell ranks", nullable=True),
@@ -82,7 +83,10 @@ DECLARED = (
         Column("backend", TEXT, "communication library (nccl, gloo, ...)", nullable=True),
         Column("start_epoch_ns", EPOCH, "Unix time of this rank's first event by its own clock (ns); NULL when times have no known epoch", nullable=True),
         Column("clock_offset_ns", DURATION, "what is added to this rank's times to align them with the run's (ns)", nullable=True),
+        Column("clock_drift_ppb", VALUE, "how much faster its clock runs than the run's (parts per billion); NULL when it was not estimated", nullable=True),
         Column("clock_uncertainty_ns", DURATION, "how far the alignment may be off (ns); NULL when it was not estimated", nullable=True),
+        Column("clock_rule", TEXT, "how its clock was aligned: same host, epoch or collectives; NULL when nothing tells, or there is one rank", nullable=True),
+        Column("clock_matches", COUNT, "collectives that told its clock; half of them are held back to measure how far the alignment may be off", nullable=True),
         Column("resolution_ns", DURATION, "smallest step of the recorded times (ns): 1000 for files in whole microseconds"),
         Column("rank_rule", TEXT, "how the rank was found: flag, distributedInfo, nccl, recorder, MPI (its calls were traced), launcher (its variables in the recorded environment), file name, order or single"),
         by=STORE,
@@ -259,16 +263,26 @@ DECLARED = (
         by=READER_FOR_LINK,
     ),
     table(
-        "collective", "One row is a communication kernel on a rank.",
+        "collective", "One row is a collective, or a point-to-point transfer, on a rank: a communication kernel, or, of a library that communicates on the host (gloo), the host range that did it.",
         _rank("rank it ran on"),
         _span(),
-        Column("id", EVENT, "its device_event", of="device_event"),
-        Column("host_id", EVENT, "host event that asked for it", nullable=True, of="host_event"),
+        Column("id", EVENT, "its device_event; NULL for one on the host", nullable=True, of="device_event"),
+        Column("host_id", EVENT, "host event that asked for it, or, for one on the host, that did it", nullable=True, of="host_event"),
+        Column("start_ns", MOMENT, "when it started on this rank (ns)"),
+        Column("end_ns", MOMENT, "when it ended on this rank (ns)", check="end_ns >= start_ns"),
         *_MESSAGE,
         Column("bytes", BYTES, "message size as nccl-tests counts it (bytes)", nullable=True),
         *_PEERS,
-        Column("wait_ns", DURATION, "time spent waiting for the last rank to arrive (ns); NULL until matched over ranks", nullable=True),
-        Column("transfer_ns", DURATION, "time after the last rank arrived (ns); NULL until matched over ranks", nullable=True),
+        Column("library", TEXT, "nccl, rccl, gloo, xccl, hccl, mpi, custom (kernels of a framework's own) or symmetric_memory", nullable=True),
+        Column("exposed_ns", DURATION, "part of it during which this rank's device computed nothing (ns)", nullable=True),
+        Column("reach", TEXT, "intra_node or inter_node; NULL where the nodes of its ranks are not known", nullable=True),
+        Column("match_id", NUMBER, "number of the collective, equal on all its ranks and for no other of the run; NULL where it was not matched over ranks", nullable=True),
+        Column("match_rule", TEXT, "how it was matched: sequence (process group and sequence number) or order (group, operation, type, size and order of occurrence)", nullable=True),
+        Column("match_confidence", VALUE, "how sure the match is, 0 to 1", nullable=True),
+        Column("matched_ranks", COUNT, "ranks that the match holds", type=INTEGER, nullable=True),
+        Column("last_rank", NUMBER, "rank that arrived last; NULL where the clocks do not tell", type=INTEGER, nullable=True),
+        Column("wait_ns", DURATION, "time from its start until the last rank arrived, within its duration (ns); NULL until matched over ranks", nullable=True),
+        Column("transfer_ns", DURATION, "rest of its duration (ns); NULL until matched over ranks", nullable=True),
         by=LINK,
     ),
     table(

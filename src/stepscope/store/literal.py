@@ -126,6 +126,12 @@ def _fill_links(rows: Rows) -> None:
         row.setdefault("self_ns", row["dur_ns"] - inner.get(key, 0))
         row.setdefault("depth", len(alike))
         row.setdefault("recursive", any(alike) and row["kind"] in ("operator", "annotation"))
+    by_id |= {(row["rank"], row["id"]): row for row in rows["device_event"]}
+    for row in rows["collective"]:
+        described = row.get("host_id") if row.get("id") is None else row["id"]
+        event = by_id.get((row["rank"], described), row)
+        row.setdefault("start_ns", event.get("start_ns", 0))
+        row.setdefault("end_ns", row["start_ns"] + event.get("dur_ns", 0))
     for row in rows["device_event"]:
         launch = by_id.get((row["rank"], row.get("launch_id")))
         operator = by_id.get((row["rank"], row.get("operator_id")))

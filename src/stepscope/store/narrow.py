@@ -57,6 +57,8 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
     if window is not None:
         start, end = window
         for name in _having("start_ns"):
+            if TABLES[name].describes:  # it follows its event
+                continue
             table = kept[name]
             inside = (
                 pc.and_(pc.less(table["start_ns"], end), pc.greater(table["end_ns"], start))
@@ -71,8 +73,12 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
     for name in _having("time_ns"):
         kept[name] = kept[name].filter(_inside(kept[name]["time_ns"], spans))
     for name, table in kept.items():
-        if events := TABLES[name].describes:
-            kept[name] = table.filter(pc.is_in(table["id"], kept[events]["id"]))
+        if described := TABLES[name].describes:
+            there = [
+                pc.if_else(table[column].is_valid(), pc.is_in(table[column], kept[of]["id"]), None)
+                for column, of in described.items()
+            ]
+            kept[name] = table.filter(pc.coalesce(*there))
     kept = {name: _without_lost_links(name, kept) for name in kept}
     kept["host_event"] = _nested_anew(kept["host_event"])
     work = kept["device_event"]
