@@ -91,7 +91,8 @@ def test_ranges_that_old_torch_called_operators_are_annotations():
         ("ncclDevFunc_Broadcast", "communication"),
         ("void vllm::cross_device_reduce_1stage<bf16>()", "communication"),
         ("volta_sgemm_64x64_nt", "computation"),
-        ("void multimem_all_reduce_kernel<bf16>()", "computation"),
+        ("void multimem_all_reduce_kernel<bf16>()", "communication"),
+        ("void fused_gemm_allreduce_kernel<bf16>()", "computation"),
     ],
 )
 def test_kernels_that_communicate_are_told_apart(name, kind):

@@ -55,7 +55,7 @@ def test_resnet50_is_input_bound() -> None:
         ("gpu_only_mi210", (5979503, 5343422, 0, 0, 0, 0, 5343422, 636081)),
         (
             "eager_b200_rank0of8",
-            (84487178, 10771685, 21953, 21953, 802844, 802844, 11596482, 72890696),
+            (84487178, 8652137, 2141501, 2141501, 802844, 802844, 11596482, 72890696),
         ),
         ("vllm_decode_graph", (10743181, 10674517, 0, 0, 43191, 43191, 10717708, 25473)),
     ],
@@ -72,6 +72,17 @@ def test_device_time_to_the_nanosecond(name: str, values: tuple[int, ...]) -> No
         row["busy_ns"],
         row["idle_ns"],
     ) == values
+
+
+def test_symmetric_memory_is_communication_in_every_answer() -> None:
+    classes = {row["class"]: row for row in ask("eager_b200_rank0of8", "classes")}
+    kernels = [
+        row for row in ask("eager_b200_rank0of8", "kernels") if row["kind"] == "communication"
+    ]
+    (step,) = ask("eager_b200_rank0of8", "steps")
+    assert classes["communication"]["device_ns"] == sum(row["total_ns"] for row in kernels)
+    assert (sum(row["count"] for row in kernels), classes["communication"]["count"]) == (74, 74)
+    assert step["communication_ns"] == classes["communication"]["device_ns"] == 2_141_501
 
 
 @pytest.mark.parametrize(

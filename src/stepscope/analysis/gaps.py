@@ -21,7 +21,7 @@ from stepscope.analysis.recording import (
     union_of,
 )
 from stepscope.answers.scope import Scope
-from stepscope.formats.vocabulary import ON_HOST
+from stepscope.formats.communication import ON_HOST
 
 CAUSES = ("host wait", "kernel wait", "other", "unlinked", "no work follows")
 HOST_WAIT, KERNEL_WAIT, OTHER, UNLINKED, NO_WORK_FOLLOWS = range(5)

@@ -12,6 +12,7 @@ from stepscope.costs import (
     our_model_of,
     tensor_core_use,
 )
+from stepscope.formats.communication import communicating
 
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
@@ -26,7 +27,7 @@ GRID, BLOCK = (
 TRAITS = """
     SELECT unnest($kernel_names::VARCHAR[]) AS name, unnest($libraries::VARCHAR[]) AS library,
         unnest($users::BOOLEAN[]) AS uses_tensor_cores, unnest($products::BOOLEAN[]) AS is_product,
-        unnest($fused::VARCHAR[]) AS fused
+        unnest($fused::VARCHAR[]) AS fused, unnest($exchanges::BOOLEAN[]) AS fused_communication
 """
 """A row for each kernel's name, of the parameters that `kernel_traits` gives."""
 
@@ -51,6 +52,9 @@ def kernel_traits(scope: Scope) -> dict[str, list[Any]]:
         "users": [tensor_core_use(name).used for name in kernels],
         "products": [kernel_class(name) in PRODUCTS for name in kernels],
         "fused": [", ".join(fused_words(name)) or None for name in kernels],
+        "exchanges": [
+            (found := communicating(name)) is not None and found.fused for name in kernels
+        ],
         "eligible_operators": [
             name
             for name in scope.sql(

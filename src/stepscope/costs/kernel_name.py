@@ -9,6 +9,7 @@ import re
 from functools import lru_cache
 
 from stepscope.costs.work import FAMILIES
+from stepscope.formats.communication import communicating
 
 CLASSES: tuple[str, ...] = (
     "GEMM",
@@ -37,12 +38,6 @@ def _compiled(*rows: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]
 
 
 _CLASSES = _compiled(
-    (
-        "communication",
-        r"nccl|rccl|hccl|msccl|nvshmem|cross_device_reduce|multimem_all_|(one|two)_shot_all|"
-        r"all_?reduce_kernel|all_?gather_kernel|reduce_?scatter_kernel|all_?to_?all|oneccl|"
-        r"allreduce|lamport",
-    ),
     ("copy", r"^(hip)?mem(cpy|set)"),
     (
         "optimizer",
@@ -183,6 +178,9 @@ def kernel_class(kernel: str) -> str:
     >>> kernel_class("ampere_sgemm_128x64_nn"), kernel_class("Memcpy DtoH (Device -> Pinned)")
     ('GEMM', 'copy')
     """
+    exchange = communicating(kernel)
+    if exchange is not None:
+        return "GEMM" if exchange.fused else "communication"
     name = kernel[:_LONGEST_NAME].lower()
     return next((label for pattern, label in _CLASSES if pattern.search(name)), "other")
 

@@ -12,6 +12,8 @@ import sys
 from dataclasses import dataclass
 from typing import Literal
 
+from stepscope.formats.communication import communicating
+
 Side = Literal["host", "device"]
 
 
@@ -124,10 +126,8 @@ _BACKWARD = re.compile(
 )
 _COMMUNICATION_OP = re.compile(
     r"^(?:nccl|rccl|gloo|mpi|ucc|hccl|xccl|oneccl|ccl):|^c10d::|^_?c10d_functional::|^hccl::|^record_param_comms"
-    r"|^mccl:|^eccl:"
+    r"|^mccl:|^eccl:|^symm_mem::|^_C_custom_ar::|^(?:vllm|sglang|sgl_kernel)::\w*all_reduce"
 )
-ON_HOST = "^(?:(?:gloo|mpi|ucc):|MPI_)"
-"""Ranges of libraries whose collectives run on the host; calls of the others only enqueue a kernel."""
 _PHASE = re.compile(r"^phase: (input_wait|forward|loss|backward|optimizer)$")
 _COMPILED = re.compile(r"^## Call CompiledFxGraph \w+ ##$|^Torch-Compiled Region: ")
 _MODULE = re.compile(r"^nn\.Module: (.+)$")
@@ -145,15 +145,6 @@ _LIBRARIES = frozenset(
 )
 """Packages that are never the program's own code. torch cuts from a file's name what is on the
 interpreter's path, so that of most packages no folder shows that they are installed."""
-
-_COMMUNICATION_KERNEL = re.compile(
-    r"^nccl|ncclDev|ncclKernel|^rccl|rcclDev|^(?:void )?nvshmem|nvshmemi?_|^hccl::|^xccl|^oneccl|oneccl_"
-    r"|cross_device_reduce|quick_?all_?reduce|mscclKernel|(?:^|[^a-z])deep_ep::",
-    re.IGNORECASE,
-)
-"""Kernels of communication libraries. Kernels that compute over symmetric memory
-(`multimem_all_reduce_kernel`, fused all-reduce with normalisation) reduce as part of an operator's
-own work and stay computation, as in the reference figures that the tests hold."""
 
 _COPY_KIND = re.compile(
     r"\b(HtoD|DtoH|DtoD|HtoH|PtoP|HtoA|AtoH|AtoA|AtoD|DtoA|M2D|D2M|D2D|H2D|D2H)\b"
@@ -270,7 +261,8 @@ def host_role(kind: str, name: str) -> str | None:
 def device_kind(kind: str, name: str) -> str:
     """The kind of a device event, given its category's: kernels that communicate are told apart."""
     if kind == "computation":
-        if _COMMUNICATION_KERNEL.search(name):
+        exchange = communicating(name)
+        if exchange is not None and not exchange.fused:
             return "communication"
         if _RUNTIME_COPY.match(name):
             return "copy"

@@ -150,6 +150,12 @@ def _weighted(column: str) -> str:
         ),
         Column("library", "text", "where it comes from, by its name"),
         Column("fused_operators", "text", "operators that a generated kernel fuses, by its name"),
+        Column(
+            "fused_communication",
+            "bool",
+            "whether it multiplies matrices and exchanges data with other ranks in one, by its name",
+            shown="varying",
+        ),
     ),
     rests_on=DEVICE_WORK,
     about="events",
@@ -177,6 +183,9 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
 
     `fused_operators` are read from the names that Inductor gives to kernels it generates
     (`triton_poi_fused_add_cos_0`): each operator once, and at most ten.
+
+    A kernel that multiplies matrices and exchanges data with other ranks in one (`fused_communication`)
+    counts as computation in every answer: what of its time is communication, nothing records.
 
     A kernel's time is *eligible* for tensor cores when the operator that launched it is a product of
     matrices, a convolution, attention or a recurrent cell, or when it uses them; without an operator its
@@ -211,7 +220,8 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
                 AS tensor_core_eligible_ratio,
             any_value(uses_tensor_cores) AS tensor_core_used,
             any_value(library) AS library,
-            any_value(fused) AS fused_operators
+            any_value(fused) AS fused_operators,
+            any_value(fused_communication) AS fused_communication
         FROM ({rows.format(host=scope.every("host_event"))}) LEFT JOIN traits USING (name)
         GROUP BY {keys}
         ORDER BY {last}total_ns DESC, {keys}

@@ -1,0 +1,105 @@
+"""What the names of kernels and ranges tell of communication: which library, and whether a kernel
+multiplies besides.
+
+The only place that tells a kernel that communicates from one that computes; the kind of a device event,
+the class of its work and the library of a collective all come from here.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+
+class Communicating(NamedTuple):
+    """A kernel that exchanges data with other ranks.
+
+    Args:
+        library: nccl, rccl, xccl, hccl, nvshmem, msccl, symmetric_memory (over memory that ranks map
+            into each other: `multimem`, torch's one- and two-shot kernels) or custom (a framework's own:
+            vLLM's and SGLang's `cross_device_reduce`, TensorRT-LLM's, DeepEP's, ...).
+        fused: whether it is a product of matrices that exchanges its operands or its result as it goes.
+            Such a kernel computes: what of its time is communication, nothing records.
+    """
+
+    library: str
+    fused: bool
+
+
+_LONGEST_NAME = 8192
+_READS_RESULTS = re.compile(r"triton_(?:poi|per|red|for|tem|unk|mm)_?fused")
+"""Inductor names a kernel after the operators whose work it does or whose results it reads, waits for a
+collective among them (`triton_poi_fused_add_all_reduce_wait_tensor_0`). It communicates in none."""
+_TEMPLATE = re.compile(r"<[^<>]*>")
+_EXCHANGE = (
+    r"(?<![A-Za-z])(?:[Aa]ll_?[Rr]educe|[Aa]ll_?[Gg]ather|[Rr]educe_?[Ss]catter|[Aa]ll_?[Tt]o_?[Aa]ll|a2a)|"
+    r"(?<=[a-z0-9])(?:All[Rr]educe|All[Gg]ather|Reduce[Ss]catter|All[Tt]o[Aa]ll|A2A)"
+)
+_WITHIN_A_DEVICE = re.compile(r"(?i)(?:warp|block|thread|wave|lane)_?all_?reduce")
+"""Names of reductions over the threads of one device."""
+_PRODUCT = r"(?i:gemm|matmul|(?<![a-z])mm(?![a-z]))"
+_FUSED = re.compile(
+    rf"{_PRODUCT}.*?(?:{_EXCHANGE})|(?:{_EXCHANGE}).*?{_PRODUCT}|"
+    r"(?i:gemm_?(?:rs|ar)(?![a-z])|(?<![a-z])ag_?gemm|mega_?moe)|bytedance::flux"
+)
+"""A product and an exchange in one name; Flux; DeepGEMM's mixture of experts in one kernel."""
+_WAITS_FOR_PARTS = "PersistentAsyncInputScheduler"
+"""CUTLASS's products in torch's native fused all-gather and product, of whose operand parts arrive."""
+
+_LIBRARIES = tuple(
+    (library, re.compile(pattern))
+    for library, pattern in (
+        ("rccl", r"(?i)^rccl|rcclDev"),
+        ("nccl", r"^(?:void )?(?:nccl|NCCL)|ncclDev|ncclKernel|ncclSym|"
+                 r"^(?:void )?(?:AllReduce|ReduceScatter|AllGather)Kernel(?:TwoMove)?<"),
+        ("hccl", r"(?i)^hccl|^hcom_|hccl::"),
+        ("xccl", r"(?i)^xccl|oneccl"),
+        ("nvshmem", r"(?i)nvshmem"),
+        ("msccl", r"(?i)msccl"),
+        (
+            "symmetric_memory",
+            r"multimem|symmetric_memory::|(?<![a-z_])(?:one|two)_shot_all_reduce_kernel|"
+            r"(?<![a-z_])(?:one|two)_shot_reduce_scatter|allToAllV|exchangeSplitAndOffset",
+        ),
+        (
+            "custom",
+            r"(?i)cross_device_(?:reduce|store|load)|quick_?reduce::|quick_?all_?reduce|lamport|"
+            r"userbuffers_|deep_ep::|pplx|allreduce_prototype|(?:one|two)_?shot_?all_?reduce|"
+            r"moe_?a2a|MoeDistribute",
+        ),
+    )
+)  # fmt: skip
+_EXCHANGES = re.compile(_EXCHANGE)
+
+
+@lru_cache(maxsize=16_384)
+def communicating(kernel: str) -> Communicating | None:
+    """What a kernel's name tells of communication; None for one that exchanges nothing.
+
+    >>> communicating("void vllm::cross_device_reduce_2stage<__half, 8>(RankData*)")
+    Communicating(library='custom', fused=False)
+    """
+    name = kernel[:_LONGEST_NAME]
+    if _READS_RESULTS.match(name):
+        return None
+    own = _own_name(name)
+    fused = _FUSED.search(own) is not None or _WAITS_FOR_PARTS in name
+    for library, pattern in _LIBRARIES:
+        if pattern.search(name if library == "nccl" else own):
+            return Communicating(library, fused)
+    if fused or (_EXCHANGES.search(own) and not _WITHIN_A_DEVICE.search(own)):
+        return Communicating("custom", fused)
+    return None
+
+
+def _own_name(kernel: str) -> str:
+    """A kernel's name without what it is instantiated with, which may name anything."""
+    name = kernel.replace("(anonymous namespace)::", "")
+    while (shorter := _TEMPLATE.sub("", name)) != name:
+        name = shorter
+    return name.partition("(")[0]
+
+
+ON_HOST = r"^(?:(?:gloo|mpi|ucc):|MPI_)"
+"""Ranges of libraries whose collectives run on the host; calls of the others only enqueue a kernel."""
