@@ -17,7 +17,6 @@ from stepscope.analysis.gaps import (
     NO_WORK_FOLLOWS,
     find_gaps,
 )
-from stepscope.analysis.intervals import Intervals, covered, split, union
 from stepscope.analysis.kernel_use import has_times
 from stepscope.analysis.recording import (
     COMMUNICATION,
@@ -39,6 +38,7 @@ from stepscope.analysis.recording import (
 )
 from stepscope.answers.rounding import whole_parts
 from stepscope.answers.scope import Scope
+from stepscope.link.intervals import Intervals, covered, split, union
 
 PARTS = (
     "kernel",

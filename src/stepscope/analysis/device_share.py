@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 
-from stepscope.analysis.intervals import covered, split
 from stepscope.analysis.recording import (
     COMMUNICATION,
     COPY,
@@ -17,6 +16,7 @@ from stepscope.analysis.recording import (
     extent,
     union_of,
 )
+from stepscope.link.intervals import covered, split
 
 _SORT: Final = "stable"
 """Events come almost in order, where this kind of sort is many times faster than the default."""

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.intervals import Intervals, split
 from stepscope.analysis.recording import (
     LAUNCH_NS,
     NEVER,
@@ -22,6 +21,7 @@ from stepscope.analysis.recording import (
 )
 from stepscope.answers.scope import Scope
 from stepscope.formats.communication import ON_HOST
+from stepscope.link.intervals import Intervals, split
 
 CAUSES = ("host wait", "kernel wait", "other", "unlinked", "no work follows")
 HOST_WAIT, KERNEL_WAIT, OTHER, UNLINKED, NO_WORK_FOLLOWS = range(5)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.device_share import summed
-from stepscope.analysis.intervals import (
+from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, Array, Columns
+from stepscope.link.intervals import (
     Levels,
     concurrencies,
     concurrency,
@@ -16,7 +17,6 @@ from stepscope.analysis.intervals import (
     integral,
     union,
 )
-from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, Array, Columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.intervals import covered, union
 from stepscope.analysis.recording import WORK, Array, Columns, groups
 from stepscope.analysis.tree import parents_first
 from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.link.intervals import covered, union
 
 if TYPE_CHECKING:
     import pyarrow as pa

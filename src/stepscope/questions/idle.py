@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.gaps import Gap, Gaps
-    from stepscope.analysis.intervals import Intervals
     from stepscope.analysis.recording import Columns
     from stepscope.answers.scope import Scope
+    from stepscope.link.intervals import Intervals
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process"),

@@ -126,8 +126,8 @@ def _figures(
     """The columns of each window from `start` to `end`, or of all `together`, by name."""
     import numpy as np
 
-    from stepscope.analysis.intervals import concurrency, integral, split, union
     from stepscope.analysis.recording import NEVER, union_of
+    from stepscope.link.intervals import concurrency, integral, split, union
 
     known = work["launch_ns"] != NEVER
     # Where clocks disagree, work starts before it was launched: it was never in the queue.

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.analysis.intervals import (
+from stepscope.link.intervals import (
     Intervals,
     clip,
     concurrencies,
