@@ -218,7 +218,7 @@ def signature_lines(method: str, parameters: list[str]) -> list[str]:
     one = f"def {method}(self, *, {', '.join(parameters)}, **asked: Unpack[Asked]) -> Table:"
     if len(one) <= 96 and not any(map(shadowing, parameters)):
         return [one]
-    given = [f"    {text}," + shadowing(text) for text in parameters]
+    given = [line for text in parameters for line in parameter_lines(text)]
     return [
         f"def {method}(",
         "    self,",
@@ -226,6 +226,20 @@ def signature_lines(method: str, parameters: list[str]) -> list[str]:
         *given,
         "    **asked: Unpack[Asked],",
         ") -> Table:",
+    ]
+
+
+def parameter_lines(text: str) -> list[str]:
+    """A parameter on a line of its own; many choices on one line each, as the formatter has it."""
+    line = f"    {text},{shadowing(text)}"
+    head, opened, rest = text.partition("Literal[")
+    if len(line) <= 96 or not opened:
+        return [line]
+    choices, default = rest.split("]")
+    return [
+        f"    {head}{opened}",
+        *(f"        {choice}," for choice in choices.split(", ")),
+        f"    ]{default},",
     ]
 
 

@@ -283,6 +283,40 @@ class QuestionMethods(ABC):
         """
         return self.ask("utilization", by=by, **asked)
 
+    def rank_overview(self, **asked: Unpack[Asked]) -> Table:
+        """How do the ranks compare: step time, computation, exposed communication, copies and idle time?
+
+        Columns: rank, steps, step_ns, span_ns, computation_ns, computation_ratio,
+        exposed_communication_ns, exposed_communication_ratio, exposed_copy_ns,
+        exposed_copy_ratio, idle_ns, idle_ratio, utilization_ratio, differs, host.
+        """
+        return self.ask("rank-overview", **asked)
+
+    def rank_map(
+        self,
+        *,
+        measure: Literal[
+            "step",
+            "computation",
+            "exposed-communication",
+            "communication",
+            "exposed-copies",
+            "copies",
+            "idle",
+            "kernels",
+        ] = "step",
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """How does one measure differ over ranks and steps?
+
+        Args:
+            measure: what is shown of each step: its length, parts of `rank-overview`,
+                communication or copies hidden or not, or the time in which a kernel ran.
+
+        Columns: rank, span, step, value_ns, share_ratio, counted.
+        """
+        return self.ask("rank-map", measure=measure, **asked)
+
     def classes(self, *, by: Literal["class", "module"] = "class", **asked: Unpack[Asked]) -> Table:
         """Which kinds of work take the device's time?
 

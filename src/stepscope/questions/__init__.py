@@ -33,6 +33,8 @@ ALL = (
     "queue",
     "synchronizations",
     "utilization",
+    "rank_overview",
+    "rank_map",
     "classes",
     "roofline",
     "efficiency",

@@ -31,6 +31,12 @@ def _roofline(table: Table, path: Path) -> None:
     write_plot(table, path)
 
 
+def _map(table: Table, path: Path) -> None:
+    from stepscope.report.rank_map_plot import write_map
+
+    write_map(table, path)
+
+
 def _runs(table: Table, path: Path) -> None:
     from stepscope.report.figures import save_figure
     from stepscope.report.scaling_chart import scaling_chart
@@ -40,5 +46,6 @@ def _runs(table: Table, path: Path) -> None:
 
 PICTURES: Mapping[Drawing, Picture] = {
     "roofline": Picture(("--plot",), _roofline),
+    "map": Picture(("--plot",), _map),
     "runs": Picture(("-o", "--output"), _runs),
 }

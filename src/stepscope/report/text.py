@@ -26,10 +26,10 @@ MOST_ROWS = 30
 PIPED_WIDTH = 120
 """Columns of text where there is no terminal to ask, unless COLUMNS says otherwise."""
 
-OF_ALL_ROWS: tuple[Drawing, ...] = ("overview",)
+OF_ALL_ROWS: tuple[Drawing, ...] = ("overview", "map")
 """Drawings whose words make no sense of the first rows alone: these are shown as a grid."""
 
-_LAYOUTS: tuple[Drawing, ...] = ("overview", "paragraphs")
+_LAYOUTS: tuple[Drawing, ...] = ("overview", "paragraphs", "map")
 """Drawings that are about one job; of several, each is drawn."""
 
 _COLOURS = {
@@ -86,6 +86,10 @@ def answer_lines(
         from stepscope.report.diff_text import diff_lines
 
         return diff_lines(table, width=width, most=most)
+    if drawing == "map":
+        from stepscope.report.rank_map_text import map_lines
+
+        return map_lines(table, width=width)
     if drawing == "runs":
         from stepscope.report.scaling_text import scaling_lines
 

@@ -1,0 +1,144 @@
+"""What each rank did in each step, one number a measure, so that ranks can be set beside each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepscope.analysis.device_share import share_device
+from stepscope.analysis.intervals import covered
+from stepscope.analysis.kernel_use import has_times
+from stepscope.analysis.recording import (
+    COMMUNICATION,
+    COMPUTATION,
+    Array,
+    Columns,
+    device_work,
+    every_step,
+    extent,
+    groups,
+    marks_steps,
+    rank_batches,
+    steps_of,
+    union_of,
+)
+from stepscope.floor.statistics import quantile, student_t
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+
+PARTS = ("computation", "exposed_communication", "exposed_copy", "idle")
+"""What a device's time is divided into, without a rest (see `device-time`)."""
+
+MEASURES = ("step", *PARTS, "communication", "copy", "kernels")
+"""What is known of a rank's step: its length, those parts, what ran hidden or not, and how long kernels ran."""
+
+ENOUGH_RANKS = 3
+"""Ranks from which on one can be told to differ from the others."""
+SPREADS = 3.5
+"""Robust standard deviations of the others beyond which a rank differs (Iglewicz and Hoaglin, 1993)."""
+OF_STEP = 0.02
+"""The part of a mean step by which it must differ at least."""
+_TO_DEVIATION = 1.4826
+"""The standard deviation of a normal distribution over its median absolute deviation."""
+
+
+class RankSteps(NamedTuple):
+    """A rank's steps in one of its recordings.
+
+    Args:
+        rank, span: whose, and which recording.
+        step: their numbers.
+        counted: whether means are made of them (see `counted`).
+        devices: how many devices its measures are summed over; 0 where none was recorded.
+        times: ns by measure, a number a step: those of the devices are summed over them. What was not
+            recorded is left out.
+    """
+
+    rank: int
+    span: int
+    step: Array
+    counted: Array
+    devices: int
+    times: Mapping[str, Array]
+
+
+def rank_steps(scope: Scope) -> Iterator[RankSteps]:
+    """What each rank did in each of the asked steps, in order of rank and span.
+
+    Where no steps are marked, the time from a rank's first device work to its last is one step.
+    """
+    with every_step(scope) as whole:
+        for ranks in rank_batches(scope.ranks):
+            steps, device = steps_of(scope, ranks), device_work(whole, ranks)
+            marked = marks_steps(scope)
+            for key, own in steps.items():
+                work = device.get(key)
+                if not marked and work is not None:
+                    first, last = extent(work)
+                    own = {**own, "start_ns": first, "end_ns": last}
+                yield _measured(key, own, work)
+
+
+def _measured(key: tuple[int, int], steps: Columns, work: Columns | None) -> RankSteps:
+    start, end = steps["start_ns"], steps["end_ns"]
+    times: dict[str, Array] = {"step": end - start}
+    devices = [] if work is None or not has_times(work) else list(groups(work, "device").values())
+    for own in devices:
+        share = share_device(own, start, end)
+        kernels = (own["work"] == COMPUTATION) | (own["work"] == COMMUNICATION)
+        found = {name: getattr(share, f"{name}_ns") for name in (*PARTS, "communication", "copy")}
+        found["kernels"] = covered(union_of(own, kernels), start, end)
+        for name, ns in found.items():
+            times[name] = times[name] + ns if name in times else ns
+    return RankSteps(*key, steps["step"], steps["counted"], len(devices), times)
+
+
+class Differs(NamedTuple):
+    """How far a rank's mean is from the median of the other ranks' (ns), and which part of that it is."""
+
+    ns: float
+    ratio: float | None
+
+
+def outliers(
+    samples: Mapping[int, Sequence[float]], step_ns: float, resolution_ns: float
+) -> dict[int, Differs]:
+    """The ranks whose mean of a measure differs from the others': what is beyond all that could explain it.
+
+    A rank differs where the distance of its mean from the median of the other ranks' means is above
+    3.5 robust standard deviations of those means (1.4826 times the median absolute deviation), above
+    the noise (half of the 95 % interval of its mean over its steps), above 2 % of a mean step, and
+    above the resolution of the recorded times. Below 3 ranks nothing can be told, nor of a single step,
+    whose noise is not known.
+
+    Args:
+        samples: the measure of each rank, a number a step (ns).
+        step_ns: the mean step of all ranks (ns).
+        resolution_ns: the smallest step of recorded times (ns).
+
+    >>> list(outliers({0: [100, 101], 1: [101, 102], 2: [100, 100], 3: [150, 149]}, 100.0, 0.0))
+    [3]
+    """
+    means = {rank: float(np.mean(own)) for rank, own in samples.items() if len(own)}
+    if len(means) < ENOUGH_RANKS:
+        return {}
+    found = {}
+    for rank, mean in means.items():
+        others = sorted(other for of, other in means.items() if of != rank)
+        middle = quantile(others, 0.5)
+        spread = _TO_DEVIATION * quantile(sorted(abs(one - middle) for one in others), 0.5)
+        least = max(SPREADS * spread, OF_STEP * step_ns, resolution_ns)
+        if abs(mean - middle) > max(least, _noise(samples[rank])):
+            found[rank] = Differs(mean - middle, (mean - middle) / middle if middle else None)
+    return found
+
+
+def _noise(own: Sequence[float]) -> float:
+    """Half of the 95 % interval of a mean; of a single value nobody knows."""
+    if len(own) < 2:
+        return math.inf
+    return student_t(len(own) - 1) * float(np.std(own, ddof=1)) / math.sqrt(len(own))

@@ -1,0 +1,83 @@
+"""One measure by rank and step: the data of a heat map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process"),
+    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
+    Column("step", "int", "number of the step, as the program counts"),
+    Column("value_ns", "int", "the measure, summed over the rank's devices", "ns"),
+    Column(
+        "share_ratio",
+        "float",
+        "the part of the step that this is; of several devices, of theirs",
+        "ratio",
+    ),
+    Column("counted", "bool", "whether means are made of the step", shown="varying"),
+)
+_MEASURES = {
+    "step": "step",
+    "computation": "computation",
+    "exposed-communication": "exposed_communication",
+    "communication": "communication",
+    "exposed-copies": "exposed_copy",
+    "copies": "copy",
+    "idle": "idle",
+    "kernels": "kernels",
+}
+
+
+@question(
+    "rank-map",
+    "How does one measure differ over ranks and steps?",
+    _COLUMNS,
+    rests_on=("devices", "device-work", "device-times", "steps"),
+    about="time",
+    parameters=(
+        Parameter(
+            "measure",
+            "text",
+            "what is shown of each step: its length, parts of `rank-overview`, communication or copies "
+            "hidden or not, or the time in which a kernel ran",
+            "step",
+            tuple(_MEASURES),
+        ),
+    ),
+    drawing="map",
+    fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on every rank.",
+)
+def rank_map(scope: Scope, measure: str = "step") -> pa.Table:
+    """One row is a step of a rank, with one of the measures of `rank-overview`; a rank without a device has
+    its steps' lengths alone.
+
+    A terminal draws it as a map: a line a rank, a column a step, the darker the higher. The scale
+    reaches from the lowest value to the highest, but at least over 10 % of the median, so that mere noise
+    does not look like a pattern. What does not fit is folded, ranks to lines and steps to columns, and
+    the map says so: each cell then has the value farthest from the median of all, so that no odd rank or
+    step is lost. Steps that a rank does not have are blank; those that means leave out are drawn
+    and do not stretch the scale. `--plot` draws it all into a file.
+    """
+    from stepscope.analysis.rank_times import rank_steps
+
+    def rows() -> Iterator[list[Any]]:
+        name = _MEASURES[measure]
+        for one in rank_steps(scope):
+            if name not in one.times:
+                continue
+            of = one.times["step"] * max(1, one.devices if name != "step" else 1)
+            columns = (one.step, one.times[name], of, one.counted)
+            for step, value, whole, counted in zip(*(c.tolist() for c in columns), strict=True):
+                yield [one.rank, one.span, step, value, value / whole if whole else None, counted]
+
+    return answer_rows(_COLUMNS, [column.name for column in _COLUMNS], rows())

@@ -1,0 +1,186 @@
+"""The ranks of a job side by side, and which of them differ from the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, question
+from stepscope.answers.rows import answer_rows, noted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.analysis.rank_times import Differs, RankSteps
+    from stepscope.answers.scope import Scope
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process"),
+    Column("steps", "int", "steps that count", "count", shown="varying"),
+    Column("step_ns", "float", "mean length of a step", "ns"),
+    Column(
+        "span_ns",
+        "int",
+        "these steps together, once for each device of the rank",
+        "ns",
+        shown=False,
+    ),
+    Column("computation_ns", "int", "kernels that compute, and fills, ran", "ns", shown=False),
+    Column("computation_ratio", "float", "the part of the span that this is", "ratio"),
+    Column(
+        "exposed_communication_ns",
+        "int",
+        "communication kernels ran and no computation did",
+        "ns",
+        shown=False,
+    ),
+    Column("exposed_communication_ratio", "float", "the part of the span that this is", "ratio"),
+    Column("exposed_copy_ns", "int", "copies ran and nothing else did", "ns", shown=False),
+    Column("exposed_copy_ratio", "float", "the part of the span that this is", "ratio"),
+    Column("idle_ns", "int", "nothing ran", "ns", shown=False),
+    Column("idle_ratio", "float", "the part of the span that this is", "ratio"),
+    Column(
+        "utilization_ratio",
+        "float",
+        "the part of the span in which a kernel ran, communication among them",
+        "ratio",
+    ),
+    Column("differs", "text", "measures in which the rank differs from the others, and how far"),
+    Column("host", "text", "name of the node, where the recording says so", shown="varying"),
+)
+_WORDS = {
+    "step": "step",
+    "computation": "computation",
+    "exposed_communication": "exposed communication",
+    "exposed_copy": "exposed copies",
+    "idle": "idle",
+}
+"""The measures by which ranks are compared, as people read them."""
+_MOST_NAMED = 4
+
+
+@question(
+    "rank-overview",
+    "How do the ranks compare: step time, computation, exposed communication, copies and idle time?",
+    _COLUMNS,
+    rests_on=("devices", "device-work", "device-times", "steps"),
+    about="time",
+    fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on every rank.",
+)
+def rank_overview(scope: Scope) -> pa.Table:
+    """One row is a rank, over its steps that count in means (see `steps`), or over those chosen with
+    `--step`. Where no steps are marked, it is over the time from its first device work to its last.
+
+    The span is divided without a rest, as `device-time` divides it: computation, exposed communication,
+    exposed copies, idle. A rank that has several devices has their spans and parts added up. Ranks
+    without a device have no parts.
+
+    **Which ranks differ.** A rank is marked in a measure when the distance of its mean from the median
+    of the other ranks is above each of
+
+    * 3.5 robust standard deviations of the other ranks (1.4826 times their median absolute deviation
+      from their median; Iglewicz and Hoaglin, 1993),
+    * the noise: half of the 95 % interval of its own mean over its steps,
+    * 2 % of the mean step of all ranks, and the resolution of the recorded times.
+
+    All of these are lengths of time on one rank, which need no common clock. Below 3 ranks none is
+    marked, nor of a single step, whose noise is not known. Measures hang together: the rank that the others wait for often has the *least* exposed
+    communication, because it waits for nobody. `stragglers` follows that through collectives.
+    """
+    import numpy as np
+
+    from stepscope.analysis.counted import left_out_of_means
+    from stepscope.analysis.rank_times import outliers, rank_steps
+
+    hosts = scope.sql("SELECT rank, host, resolution_ns FROM rank").to_pylist()
+    host_of = {row["rank"]: row["host"] for row in hosts}
+    resolution = max((row["resolution_ns"] for row in hosts), default=0)
+    by_rank: dict[int, list[RankSteps]] = {}
+    for one in rank_steps(scope):
+        by_rank.setdefault(one.rank, []).append(one)
+    samples = {
+        measure: {
+            rank: np.concatenate([one.times[measure][one.counted] for one in own]).tolist()
+            for rank, own in by_rank.items()
+            if all(measure in one.times for one in own)
+        }
+        for measure in _WORDS
+    }
+    means = {
+        measure: {rank: float(np.mean(own)) for rank, own in of.items() if own}
+        for measure, of in samples.items()
+    }
+    step_ns = float(np.mean(list(means["step"].values()))) if means["step"] else 0.0
+    differs = {measure: outliers(of, step_ns, resolution) for measure, of in samples.items()}
+    rows = [_row(rank, own, host_of.get(rank), differs) for rank, own in sorted(by_rank.items())]
+    answer = answer_rows(_COLUMNS, [column.name for column in _COLUMNS], rows)
+    left_out = left_out_of_means(scope) if scope.steps is None else ""
+    return noted(answer, "\n".join(filter(None, [*_compared(means), _named(rows), left_out])))
+
+
+def _named(rows: list[list[Any]]) -> str:
+    """The ranks that differ, in a sentence: among many rows they would not be seen."""
+    from stepscope.answers.selection import numbers_text
+
+    place = [column.name for column in _COLUMNS].index("differs")
+    found = [(row[0], row[place]) for row in rows if row[place]]
+    if not found:
+        return ""
+    words = "; ".join(f"rank {rank} ({what})" for rank, what in found[:_MOST_NAMED])
+    rest = numbers_text([rank for rank, _ in found[_MOST_NAMED:]])
+    return f"Differ from the others: {words}{f'; ranks {rest} too' if rest else ''}."
+
+
+def _row(
+    rank: int, own: list[RankSteps], host: str | None, differs: dict[str, dict[int, Differs]]
+) -> list[Any]:
+    from stepscope.analysis.rank_times import PARTS
+
+    def total(measure: str) -> int:
+        return sum(int(one.times[measure][one.counted].sum()) for one in own)
+
+    steps = sum(int(one.counted.sum()) for one in own)
+    length = total("step")
+    parts: list[Any] = [None] * (2 * len(PARTS))
+    span = utilization = None
+    if all(one.devices for one in own):
+        span = sum(total(part) for part in PARTS)
+        for place, part in enumerate(PARTS):
+            ns = total(part)
+            parts[2 * place : 2 * place + 2] = [ns, ns / span if span else None]
+        utilization = total("kernels") / span if span else None
+    words = ", ".join(
+        f"{_WORDS[measure]} {_distance(found[rank])}"
+        for measure, found in differs.items()
+        if rank in found
+    )
+    mean = length / steps if steps else None
+    return [rank, steps, mean, span, *parts, utilization, words or None, host]
+
+
+def _distance(differs: Differs) -> str:
+    """How far from the others: in per cent where that says something, else in time."""
+    from stepscope.floor.units import ratio_text, time_text
+
+    sign = "+" if differs.ns > 0 else "-"
+    if differs.ratio is None or abs(differs.ratio) > 1:
+        return f"{sign}{time_text(abs(differs.ns))}"
+    return f"{sign}{ratio_text(abs(differs.ratio))}"
+
+
+def _compared(means: dict[str, dict[int, float]]) -> list[str]:
+    """The median and the largest mean of each measure that matters, and whose they are."""
+    from stepscope.analysis.rank_times import OF_STEP
+    from stepscope.floor.units import time_text
+
+    parts = []
+    longest = max(means["step"].values(), default=0.0)
+    for measure, words in _WORDS.items():
+        order = sorted(means[measure], key=lambda rank: (means[measure][rank], rank))
+        if len(order) < 2 or means[measure][order[-1]] <= OF_STEP * longest:
+            continue
+        middle, most = order[(len(order) - 1) // 2], order[-1]
+        parts.append(
+            f"{words} {time_text(means[measure][middle])} (rank {middle}), most "
+            f"{time_text(means[measure][most])} (rank {most})"
+        )
+    return [f"Medians of the ranks, per step: {'; '.join(parts)}."] if parts else []

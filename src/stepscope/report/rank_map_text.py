@@ -1,0 +1,112 @@
+"""A map of ranks and steps in a terminal: a line a rank, a column a step, the darker the higher."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from stepscope.answers.selection import numbers_text
+from stepscope.answers.table import Table
+from stepscope.answers.text_grid import MARK, Line, note_lines, warning_lines, wrapped
+from stepscope.floor.statistics import quantile
+from stepscope.floor.units import time_text
+
+SHADES = "·░▒▓█"
+MOST_LINES = 32
+"""Lines of ranks that fit on a screen."""
+LEAST_RANGE = 0.10
+"""The scale reaches over at least this part of the median."""
+_WIDEST_CELL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From which value to which the shades reach (ns)."""
+
+    low: float
+    high: float
+    median: float
+
+    def shade(self, value: float) -> str:
+        """The shade of a value; the ends' beyond them."""
+        place = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.0
+        return SHADES[min(len(SHADES) - 1, max(0, int(place * len(SHADES))))]
+
+
+def scale_of(rows: Sequence[dict[str, Any]]) -> Scale:
+    """The scale of an answer to `rank-map`: its lowest to its highest counted value, and at least 10 % of
+    the median."""
+    values = sorted(row["value_ns"] for row in rows if row["counted"])
+    values = values or sorted(row["value_ns"] for row in rows)
+    middle = quantile(values, 0.5)
+    low, high = float(values[0]), float(values[-1])
+    missing = max(0.0, LEAST_RANGE * middle - (high - low))
+    return Scale(max(0.0, low - missing / 2), high + missing / 2, middle)
+
+
+def map_lines(table: Table, *, width: int) -> list[Line]:
+    """An answer to `rank-map` as lines of at most `width` columns."""
+    title = f"{MARK if table.unreliable else ''} {table.question.asks}".strip()
+    lines = [Line(text, "title") for text in wrapped(title, width)]
+    rows = [row for row in table.rows() if row["value_ns"] is not None]
+    if rows:
+        lines += _map(rows, width, str(table.asked.get("measure", "step")))
+    return [*lines, *note_lines(table.note, width), *warning_lines(table.checks, width)]
+
+
+def _map(rows: list[dict[str, Any]], width: int, measure: str) -> list[Line]:
+    scale = scale_of(rows)
+    cells = {(row["rank"], row["span"], row["step"]): row["value_ns"] for row in rows}
+    ranks = sorted({rank for rank, _, _ in cells})
+    places = sorted({(span, step) for _, span, step in cells})
+    fold_ranks = -(-len(ranks) // MOST_LINES)
+    labels = [ranks[at : at + fold_ranks] for at in range(0, len(ranks), fold_ranks)]
+    names = ["rank", *(numbers_text(own) for own in labels)]
+    margin = max(map(len, names)) + 2
+    room = max(1, width - margin)
+    fold_steps = -(-len(places) // room)
+    columns = [places[at : at + fold_steps] for at in range(0, len(places), fold_steps)]
+    cell = min(_WIDEST_CELL, max(1, room // len(columns)))
+
+    def drawn(own: Sequence[int], of: Sequence[tuple[int, int]]) -> str:
+        keys = [(rank, *place) for rank in own for place in of]
+        values = [cells[key] for key in keys if key in cells]
+        if not values:
+            return " " * cell
+        return scale.shade(max(values, key=lambda value: abs(value - scale.median))) * cell
+
+    lines = [Line(f"{'rank':>{margin - 2}}  {_steps(columns, cell)}".rstrip(), "head")]
+    for name, own in zip(names[1:], labels, strict=True):
+        lines.append(
+            Line(f"{name:>{margin - 2}}  {''.join(drawn(own, of) for of in columns)}".rstrip())
+        )
+    edges = [scale.low + (scale.high - scale.low) * n / len(SHADES) for n in range(len(SHADES) + 1)]
+    legend = "  ".join(
+        f"{shade} {time_text(low)}" for shade, (low, _) in zip(SHADES, pairwise(edges), strict=True)
+    )
+    note = f"{measure}: {legend} and more, up to {time_text(scale.high)}; median {time_text(scale.median)}"
+    return [*lines, *note_lines(note, width), *note_lines(_folded(fold_ranks, fold_steps), width)]
+
+
+def _steps(columns: list[list[tuple[int, int]]], cell: int) -> str:
+    """The numbers of steps above their columns, as many as fit."""
+    text = ""
+    for place, ((_, step), *_) in enumerate(columns):
+        number = str(step)
+        at = place * cell
+        if not text or at >= len(text) + 2:
+            text = text.ljust(at) + number
+    return text
+
+
+def _folded(ranks: int, steps: int) -> str:
+    parts = [
+        f"{number} {what} to a {where}"
+        for number, what, where in ((ranks, "ranks", "line"), (steps, "steps", "column"))
+        if number > 1
+    ]
+    if not parts:
+        return ""
+    return f"Folded, {' and '.join(parts)}: a cell is the value farthest from the median."

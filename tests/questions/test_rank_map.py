@@ -1,0 +1,127 @@
+"""One measure by rank and step, and its map in a terminal and as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepscope.answers.table import Table
+from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.formats.evidence import EVERYTHING
+from stepscope.questions import affected
+from stepscope.report.rank_map_plot import write_map
+from stepscope.report.text import answer_lines
+
+MS = 1_000_000
+
+
+def job(ranks: int, steps: int) -> dict[str, Any]:
+    """Steps of 100 ms, half of it computation; rank 5 takes 110 ms from step 10 on."""
+    return {
+        table: [
+            {
+                "rank": rank,
+                "step": step,
+                "start_ns": step * 200 * MS,
+                **(
+                    {"dur_ns": 50 * MS}
+                    if table == "device_event"
+                    else {"end_ns": step * 200 * MS + (110 if rank == 5 and step > 9 else 100) * MS}
+                ),
+            }
+            for rank in range(ranks)
+            for step in range(steps)
+        ]
+        for table in ("step", "device_event")
+    }
+
+
+def text(table: Table, width: int = 80) -> list[str]:
+    return [line.text for line in answer_lines(table, width=width)]
+
+
+def test_a_row_is_a_step_of_a_rank(diff: Any) -> None:
+    rows = {
+        "step": [
+            {"end_ns": 100},
+            {"step": 1, "start_ns": 100, "end_ns": 150},
+            {"rank": 1, "end_ns": 90},
+        ],
+        "device_event": [
+            {"start_ns": 80, "dur_ns": 45},
+            {"start_ns": 0, "dur_ns": 10, "device": 1},
+        ],
+    }
+    diff("rank-map", rows, "rank,step,value_ns,share_ratio\n0,0,100,1.0\n0,1,50,1.0\n1,0,90,1.0")
+    diff(
+        "rank-map",
+        rows,
+        "rank,step,value_ns,share_ratio\n0,0,30,0.15\n0,1,25,0.25",
+        measure="computation",
+    )
+
+
+def test_an_unknown_measure_is_refused(answer: Any) -> None:
+    with pytest.raises(UsageError, match="measure"):
+        answer("rank-map", {"step": [{"end_ns": 1}]}, measure="speed")
+
+
+def test_eight_ranks_and_thirty_steps_fit_eighty_columns(answer: Any) -> None:
+    lines = text(answer("rank-map", job(8, 30)))
+    assert lines[1].startswith("rank  0   2   4")
+    assert lines[2:10] == [
+        f"{rank:>4}  " + ("·" * 20 + "█" * 40 if rank == 5 else "·" * 60) for rank in range(8)
+    ]
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if "Folded" in line]
+
+
+def test_more_ranks_than_lines_are_folded_and_the_odd_one_stays(answer: Any) -> None:
+    lines = text(answer("rank-map", job(64, 30)))
+    assert len([line for line in lines if "··" in line]) == 32
+    assert "   4, 5  " + "·" * 20 + "█" * 40 in [f" {line}" for line in lines]
+    assert "Folded, 2 ranks to a line: a cell is the value farthest from the median." in lines
+
+
+def test_more_steps_than_columns_are_folded(answer: Any) -> None:
+    lines = text(answer("rank-map", job(6, 300)))
+    assert max(map(len, lines)) <= 80
+    assert any("5 steps to a column" in line for line in lines)
+
+
+def test_noise_does_not_look_like_a_pattern(answer: Any) -> None:
+    rows = {
+        "step": [
+            {"rank": rank, "step": step, "start_ns": step * 200, "end_ns": step * 200 + 100 + rank}
+            for rank in range(3)
+            for step in range(2)
+        ]
+    }
+    assert [line[6:] for line in text(answer("rank-map", rows))[2:5]] == ["▒▒▒▒"] * 3
+
+
+def test_a_step_that_a_rank_lacks_is_blank_and_rows_can_be_had_as_a_grid(answer: Any) -> None:
+    rows = {"step": [{"end_ns": 9}, {"rank": 1, "step": 1, "start_ns": 9, "end_ns": 18}]}
+    table = answer("rank-map", rows)
+    assert [line[6:] for line in text(table)[2:4]] == ["▒▒", "  ▒▒"]
+    grid = [line.text for line in answer_lines(table, width=80, whole=True)]
+    assert grid[1].split() == ["rank", "span", "step", "value", "share", "counted"]
+
+
+def test_the_map_is_drawn_into_a_file(answer: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    write_map(answer("rank-map", job(64, 30)), tmp_path / "map.svg")
+    drawn = (tmp_path / "map.svg").read_text()
+    assert "step (ms)" in drawn
+    assert ">rank<" in drawn
+    with pytest.raises(StepScopeError, match="nothing to draw"):
+        write_map(
+            answer("rank-map", {"step": [{"end_ns": 1}]}, measure="idle"), tmp_path / "no.svg"
+        )
+
+
+def test_damage_to_what_it_rests_on_marks_it() -> None:
+    rests_on = {kind for kind in EVERYTHING if "rank-map" in affected(kind).split(",")}
+    assert rests_on == {"devices", "device-work", "device-times", "steps"}
