@@ -17,10 +17,10 @@ from stepscope.store.open import Store
 
 
 def recording(*work: tuple[int | None, int, int, int], **tables: Any) -> dict[str, Any]:
-    """Work as (launched at or None, start, duration, stream), with its launch calls."""
+    """Work as (launched at or None, start, duration, stream), with its launch calls, which end then."""
     return {
         "host_event": [
-            {"id": number, "kind": "runtime", "role": "launch", "start_ns": launch, "dur_ns": 2}
+            {"id": number, "kind": "runtime", "role": "launch", "start_ns": launch - 2, "dur_ns": 2}
             for number, (launch, *_) in enumerate(work)
             if launch is not None
         ],
@@ -76,15 +76,15 @@ def test_each_step_is_a_window(diff: Any) -> None:
 
 
 def test_pieces_of_time_follow_the_queue(diff: Any) -> None:
-    rows = recording((0, 1_500, 1_000, 7), step=[{"end_ns": 2_500}])
+    rows = recording((2, 1_500, 1_000, 7), step=[{"end_ns": 2_500}])
     diff(
         "queue",
         rows,
         """
         stream,start_ns,window_ns,mean_queued,starved_ns
-        ,0,1000,1.0,0
+        ,0,1000,0.998,2
         ,1000,1500,0.3333333333333333,0
-        7,0,1000,1.0,0
+        7,0,1000,0.998,2
         7,1000,1500,0.3333333333333333,0
         """,
         by="time",
@@ -108,6 +108,50 @@ def test_nothing_is_said_of_a_queue_whose_launches_are_not_known(diff: Any) -> N
 def test_work_that_starts_before_its_launch_was_never_queued(diff: Any) -> None:
     rows = recording((60, 50, 10, 7), step=[{"end_ns": 100}])
     diff("queue", rows, "stream,max_queued,queued_ns,running_ns\n,0,0,10\n7,0,0,10")
+
+
+def test_a_first_launch_that_takes_seconds_is_no_queueing(diff: Any) -> None:
+    rows = {
+        "host_event": [{"id": 0, "kind": "runtime", "role": "launch", "dur_ns": 2_000}],
+        "device_event": [{"start_ns": 2_010, "dur_ns": 30, "launch_id": 0}],
+        "step": [{"end_ns": 2_100}],
+    }
+    diff("queue", rows, "stream,queued_ns,running_ns,starved_ns\n,10,30,2060\n0,10,30,2060")
+
+
+def test_work_that_starts_during_its_call_and_a_copy_that_its_call_waits_for(diff: Any) -> None:
+    rows = {
+        "host_event": [
+            {"id": 0, "kind": "runtime", "role": "launch", "start_ns": 10, "dur_ns": 20},
+            {"id": 1, "kind": "runtime", "role": "copy", "start_ns": 40, "dur_ns": 50},
+        ],
+        "device_event": [
+            {"start_ns": 20, "dur_ns": 15, "launch_id": 0},
+            {"start_ns": 60, "dur_ns": 25, "launch_id": 1, "kind": "copy"},
+        ],
+        "step": [{"end_ns": 100}],
+    }
+    diff("queue", rows, "stream,max_queued,queued_ns,starved_ns\n,1,20,40\n0,1,20,40")
+
+
+def test_a_queue_at_its_limit_is_blocked_and_a_graph_is_one_launch(diff: Any) -> None:
+    rows = recording(
+        (2, 20, 5, 7),
+        (4, 30, 5, 7),  # from 2 to 20 two launches are outstanding
+        (40, 60, 5, 8),
+        (40, 70, 5, 8),
+        (50, 80, 5, 8),  # three pieces of two launches from 48 to 60
+        step=[{"end_ns": 100}],
+    )
+    rows["device_event"][3]["launch_id"] = 2
+    expected = """
+        stream,max_queued,max_launches,blocked_ns
+        ,3,2,30
+        7,2,2,18
+        8,3,2,12
+        """
+    diff("queue", rows, expected, limit=2)
+    diff("queue", rows, "stream,blocked_ns\n,0\n7,0\n8,0")
 
 
 def test_damage_to_what_it_rests_on_marks_it() -> None:

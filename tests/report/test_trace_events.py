@@ -199,9 +199,9 @@ def test_own_tracks_show_steps_the_queue_and_bandwidth(write: Any, tmp_path: Pat
         (e["name"], round(e["ts"] - begin, 3), e["args"]["now"]) for e in own if e["ph"] == "C"
     ]
     assert values == [
-        ("queue: device 0 stream 7", 3.003, 1),
+        ("queue: device 0 stream 7", 7.007, 1),
         ("queue: device 0 stream 7", 12.345, 0),
-        ("queue: device 0 stream 7", 41.0, 1),
+        ("queue: device 0 stream 7", 44.0, 1),
         ("queue: device 0 stream 7", 50.0, 0),
         ("queue: device 0 stream 7", 70.0, 1),
         ("queue: device 0 stream 7", 75.0, 0),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stepscope.analysis.device_share import share_device
-from stepscope.analysis.intervals import covered
 from stepscope.analysis.kernel_use import has_times
 from stepscope.analysis.recording import (
     COMMUNICATION,
@@ -26,6 +25,7 @@ from stepscope.analysis.recording import (
     union_of,
 )
 from stepscope.floor.statistics import quantile, student_t
+from stepscope.link.intervals import covered
 
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope

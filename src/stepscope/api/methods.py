@@ -246,6 +246,7 @@ class QuestionMethods(ABC):
         self,
         *,
         by: Literal["stream", "step", "time"] = "stream",
+        limit: int = 1024,
         **asked: Unpack[Asked],
     ) -> Table:
         """How much work was queued ahead on each stream, and for how long was the queue empty?
@@ -253,11 +254,13 @@ class QuestionMethods(ABC):
         Args:
             by: `stream` for a row a stream, `step` for one a step, `time` for at most 100
                 pieces of time.
+            limit: launches outstanding on a stream at which a further launch call waits.
 
         Columns: rank, span, device, stream, step, start_ns, window_ns, started, unlinked,
-        mean_queued, max_queued, queued_ns, running_ns, starved_ns, empty_ratio.
+        mean_queued, max_queued, max_launches, blocked_ns, queued_ns, running_ns, starved_ns,
+        empty_ratio.
         """
-        return self.ask("queue", by=by, **asked)
+        return self.ask("queue", by=by, limit=limit, **asked)
 
     def synchronizations(self, **asked: Unpack[Asked]) -> Table:
         """Which streams waited for which, and how often did the host wait for the device?
@@ -316,6 +319,25 @@ class QuestionMethods(ABC):
         Columns: rank, span, step, value_ns, share_ratio, counted.
         """
         return self.ask("rank-map", measure=measure, **asked)
+
+    def drift(
+        self,
+        *,
+        by: Literal["trend", "histogram"] = "trend",
+        of: Literal["kernel", "operator", "step"] = "kernel",
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """Do kernels, operators or steps take longer and longer over the recording?
+
+        Args:
+            by: `trend` for a row a rank and name, `histogram` for durations in 20 bins.
+            of: what is looked at.
+
+        Columns: rank, name, from_ns, to_ns, trend, change_ratio, low_ratio, high_ratio,
+        median_ns, p95_ns, first_ns, last_ns, events, outliers, total_ns, steps, share_ratio,
+        bar.
+        """
+        return self.ask("drift", by=by, of=of, **asked)
 
     def classes(self, *, by: Literal["class", "module"] = "class", **asked: Unpack[Asked]) -> Table:
         """Which kinds of work take the device's time?

@@ -35,6 +35,7 @@ ALL = (
     "utilization",
     "rank_overview",
     "rank_map",
+    "drift",
     "classes",
     "roofline",
     "efficiency",

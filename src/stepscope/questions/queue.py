@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.recording import Array, Columns
+    from stepscope.analysis.windows import DeviceWindows
     from stepscope.answers.scope import Scope
+    from stepscope.link.intervals import Intervals, Levels
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process"),
@@ -26,6 +28,14 @@ _COLUMNS = (
     Column("unlinked", "int", "those whose launch is not known", "count", shown=False),
     Column("mean_queued", "float", "mean number of pieces of work in the queue", "count"),
     Column("max_queued", "int", "most pieces of work in the queue at one time", "count"),
+    Column(
+        "max_launches",
+        "int",
+        "most launches outstanding on a stream at one time, a graph's kernels as one",
+        "count",
+        shown=False,
+    ),
+    Column("blocked_ns", "int", "launches outstanding on a stream had reached the limit", "ns"),
     Column("queued_ns", "int", "at least one piece of work was in the queue", "ns"),
     Column("running_ns", "int", "the queue was empty, and work was running", "ns"),
     Column("starved_ns", "int", "the queue was empty, and nothing was running", "ns", sums=True),
@@ -40,7 +50,8 @@ _COLUMNS = (
 _OF_WINDOWS = {"stream": (), "step": ("step", "start_ns"), "time": ("start_ns",)}
 """What each form says of a window beside its length."""
 _OF_THE_QUEUE = (
-    "mean_queued", "max_queued", "queued_ns", "running_ns", "starved_ns", "empty_ratio",
+    "mean_queued", "max_queued", "max_launches", "blocked_ns", "queued_ns", "running_ns", "starved_ns",
+    "empty_ratio",
 )  # fmt: skip
 """What is not known where no launch is."""
 
@@ -64,15 +75,27 @@ _OF_THE_QUEUE = (
             "`stream` for a row a stream, `step` for one a step, `time` for at most 100 pieces of time",
             *_OF_WINDOWS,
         ),
+        Parameter(
+            "limit",
+            "int",
+            "launches outstanding on a stream at which a further launch call waits",
+            default=1_024,
+        ),
     ),
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
-def queue(scope: Scope, by: str = "stream") -> pa.Table:
+def queue(scope: Scope, by: str = "stream", limit: int = 1_024) -> pa.Table:
     """How far the host is ahead of the device. A kernel, copy or fill is in its stream's queue from the
-    start of the call that launched it until it starts itself. It counts as queued also while it waits
-    for another stream, for an event or for its own launch call to return. A graph's kernels are in the
-    queue from the start of the graph's launch.
+    end of the call that launched it until it starts itself; a copy from the start of its call, which may
+    wait for the copy. It counts as queued also while it waits for another stream or for an event. Time in
+    the launch call is not queueing: a first launch that loads its module takes seconds, and the device starves
+    meanwhile. What starts before its call has returned was never in the queue. A graph's kernels are in the queue from the
+    end of the graph's launch.
+
+    `blocked_ns` is the time in which `--limit` launches or more were outstanding on a stream (of a device, on
+    any of its streams), calls under way among them: CUDA keeps about 1024 launches, and a further call waits
+    until one starts. A graph is one launch. The host is then as far ahead as it can be.
 
     A device's queue, in the rows without a stream, is that of all its streams together: `mean_queued`
     and `started` are the sums of its streams', and it is empty when all of them are.
@@ -93,8 +116,9 @@ def queue(scope: Scope, by: str = "stream") -> pa.Table:
     Work whose launch is not known is never in the queue, but counts as running. Where no launch on a
     stream is known, nothing is said of its queue.
 
-    Holistic Trace Analysis counts the same pieces of a stream, launched by runtime calls and one a call;
-    the statistics of its summary are over the changes of the queue's length, ours over time.
+    Holistic Trace Analysis counts pieces from the start of the launch call, so that the calls' own time looks like
+    queueing, and only those launched by runtime calls, one a call; the statistics of its summary are over
+    the changes of the queue's length, ours over time.
     """
     from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.gaps import launched_work
@@ -106,9 +130,7 @@ def queue(scope: Scope, by: str = "stream") -> pa.Table:
             streams: dict[int | None, Columns] = {None: one.work}
             streams |= {stream: part for (stream,), part in groups(one.work, "stream").items()}
             for stream, part in streams.items():
-                for window in _figures(
-                    part, one.numbers, one.start, one.end, together=by == "stream"
-                ):
+                for window in _figures(part, one, limit, together=by == "stream"):
                     yield [*one.key, one.device, stream, *(window[name] for name in figures)]
 
     left_out = {"step", "start_ns"} - set(_OF_WINDOWS[by])
@@ -121,22 +143,31 @@ def queue(scope: Scope, by: str = "stream") -> pa.Table:
 
 
 def _figures(
-    work: Columns, numbers: list[int | None], start: Array, end: Array, *, together: bool
+    work: Columns, windows: DeviceWindows, limit: int, *, together: bool
 ) -> Iterator[dict[str, Any]]:
-    """The columns of each window from `start` to `end`, or of all `together`, by name."""
+    """The columns of each window, or of all `together`, by name."""
     import numpy as np
 
-    from stepscope.analysis.recording import NEVER, union_of
-    from stepscope.link.intervals import concurrency, integral, split, union
+    from stepscope.analysis.recording import NEVER, groups, union_of
+    from stepscope.link.intervals import concurrency, covered, integral, split, union
 
+    numbers, start, end = windows.numbers, windows.start, windows.end
     known = work["launch_ns"] != NEVER
+    handed = np.where(work["launch_end_ns"] == NEVER, work["launch_ns"], work["launch_end_ns"])
     # Where clocks disagree, work starts before it was launched: it was never in the queue.
-    waits = known & (work["launch_ns"] < work["start_ns"])
-    launch, begin = work["launch_ns"][waits], work["start_ns"][waits]
+    waits = known & (handed < work["start_ns"])
+    launch, begin = handed[waits], work["start_ns"][waits]
     length = concurrency(launch, begin)
+    outstanding = [
+        _outstanding({name: values[known] for name, values in own.items()})
+        for own in groups(work, "stream").values()
+        for known in [own["launch_ns"] != NEVER]
+    ]
+    full = [_reached(levels, limit) for levels in outstanding]
+    blocked = union(
+        np.concatenate([one.start for one in full]), np.concatenate([one.end for one in full])
+    )
     parts = split(start, end, [union(launch, begin), union_of(work)])
-    first = np.searchsorted(length.time, start, side="right") - 1
-    last = np.searchsorted(length.time, end, side="left")
     columns = {
         "window_ns": end - start,
         "started": _starts(work["start_ns"], start, end),
@@ -145,17 +176,15 @@ def _figures(
         "running_ns": parts[:, 1],
         "starved_ns": parts[:, 2],
         "waited_ns": integral(length, start, end),
-        "max_queued": np.array(
-            [
-                length.value[max(a, 0) : b].max(initial=0)
-                for a, b in zip(first.tolist(), last.tolist(), strict=True)
-            ]
-        ),
+        "max_queued": _highest([length], start, end),
+        "max_launches": _highest(outstanding, start, end),
+        "blocked_ns": covered(blocked, start, end),
     }
     if together:
-        peak = columns["max_queued"].max(keepdims=True, initial=0)
-        columns = {name: values.sum(keepdims=True) for name, values in columns.items()}
-        columns["max_queued"] = peak
+        columns = {
+            name: (values.max if name.startswith("max_") else values.sum)(keepdims=True)
+            for name, values in columns.items()
+        }
         numbers = [None]
     for number, at, *values in zip(numbers, start.tolist(), *columns.values(), strict=False):
         window: dict[str, Any] = dict(zip(columns, map(int, values), strict=True))
@@ -167,6 +196,49 @@ def _figures(
             "empty_ratio": (size - window["queued_ns"]) / size if size else None,
         }
         yield window if known.any() else window | dict.fromkeys(_OF_THE_QUEUE)
+
+
+def _outstanding(work: Columns) -> Levels:
+    """How many launches of a stream are outstanding over time: from the start of the call until the first
+    work of it starts. Work launched by one call has that call's times."""
+    import numpy as np
+
+    from stepscope.link.intervals import concurrency
+
+    order = np.lexsort((work["start_ns"], work["launch_end_ns"], work["launch_ns"]))
+    launch, ended, start = (
+        work[name][order] for name in ("launch_ns", "launch_end_ns", "start_ns")
+    )
+    first = np.ones(len(launch), dtype=bool)
+    first[1:] = (launch[1:] != launch[:-1]) | (ended[1:] != ended[:-1])
+    first &= launch < start
+    return concurrency(launch[first], start[first])
+
+
+def _reached(levels: Levels, limit: int) -> Intervals:
+    """When a step function is at a limit or above."""
+    import numpy as np
+
+    from stepscope.link.intervals import union
+
+    at = np.flatnonzero(levels.value[:-1] >= limit)
+    return union(levels.time[at], levels.time[at + 1])
+
+
+def _highest(functions: Sequence[Levels], start: Array, end: Array) -> Array:
+    """The highest value of any of some step functions in each window."""
+    import numpy as np
+
+    highest = np.zeros(len(start), dtype=np.int64)
+    for levels in functions:
+        first = np.maximum(np.searchsorted(levels.time, start, side="right") - 1, 0)
+        last = np.searchsorted(levels.time, end, side="left")
+        own = [
+            levels.value[a:b].max(initial=0)
+            for a, b in zip(first.tolist(), last.tolist(), strict=True)
+        ]
+        highest = np.maximum(highest, np.array(own, dtype=np.int64))
+    return highest
 
 
 def _starts(times: Array, start: Array, end: Array) -> Array:

@@ -61,12 +61,14 @@ _CHANGES = """
     ) ORDER BY track, at_ns
 """
 _QUEUED = f"""
-    SELECT 'queue: ' || {_DEVICE} AS track, unnest([launch_ns, start_ns]) AS at_ns,
+    SELECT 'queue: ' || {_DEVICE} AS track, unnest([handed_ns, start_ns]) AS at_ns,
         unnest([1, -1]) AS change
-    FROM device_event WHERE rank = $rank AND {WORK} AND launch_ns < start_ns
+    FROM (SELECT *, coalesce(CASE WHEN kind <> 'copy' THEN launch_end_ns END, launch_ns) AS handed_ns
+        FROM device_event WHERE rank = $rank AND {WORK})
+    WHERE handed_ns < start_ns
 """
 QUEUE = _CHANGES.format(changes=_QUEUED)
-"""Kernels, copies and fills that were launched and had not started, as the question `queue` counts them."""
+"""Kernels, copies and fills whose launch was done and that had not started, as the question `queue` counts them."""
 
 _COPIED = """
     SELECT 'copies: device ' || device || ' ' || copy_kind || ' (GB/s)' AS track,

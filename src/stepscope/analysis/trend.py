@@ -1,0 +1,79 @@
+"""Whether values drift over time: a robust slope with its interval."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+ENOUGH = 10
+"""Values below which nothing is said of a trend."""
+_MOST = 200
+"""Values that slopes are drawn between; of more, medians of neighbours."""
+_NORMAL = 1.959964
+"""The 97.5 % point of the normal distribution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How much values change from the first to the last time.
+
+    Args:
+        change: the robust slope times the length of time, in the unit of the values.
+        low, high: its 95 % interval.
+        first, last: medians of the first and of the last fifth of the values.
+    """
+
+    change: float
+    low: float
+    high: float
+    first: float
+    last: float
+
+    @property
+    def sure(self) -> bool:
+        """Whether the interval leaves 0 out."""
+        return self.low > 0 or self.high < 0
+
+
+def find_trend(time: ArrayLike, value: ArrayLike) -> Trend | None:
+    """The trend of values over time; None of fewer than 10 of them.
+
+    The slope is the median of those between all pairs (Theil and Sen), and its interval that of Sen
+    (1968), from the variance of Kendall's statistic without ties. Both take values for independent: of
+    values that hang together over time the interval is too narrow.
+
+    Args:
+        time: when, in any order and unit.
+        value: what.
+
+    >>> trend = find_trend(range(10), [5, 5, 6, 6, 7, 7, 8, 8, 9, 9])
+    >>> round(trend.change, 1), trend.first, trend.last, trend.sure
+    (4.5, 5.0, 9.0, True)
+    """
+    at, of = np.asarray(time, dtype=np.float64), np.asarray(value, dtype=np.float64)
+    if len(at) < ENOUGH:
+        return None
+    order = np.argsort(at, kind="stable")
+    at, of = at[order], of[order]
+    fifth = max(1, len(of) // 5)
+    first, last = float(np.median(of[:fifth])), float(np.median(of[-fifth:]))
+    length = float(at[-1] - at[0])
+    if len(at) > _MOST:
+        pieces = [np.array_split(column, _MOST) for column in (at, of)]
+        at, of = (np.array([np.median(piece) for piece in column]) for column in pieces)
+    one, other = np.triu_indices(len(at), 1)
+    apart = at[other] - at[one]
+    slopes = np.sort(((of[other] - of[one])[apart > 0]) / apart[apart > 0])
+    if not len(slopes):
+        return None
+    n, pairs = len(at), len(slopes)
+    half = _NORMAL * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    low = max(0, math.floor((pairs - half) / 2) - 1)
+    high = min(pairs - 1, math.ceil((pairs + half) / 2))
+    slope, least, most = (
+        float(one) * length for one in (np.median(slopes), slopes[low], slopes[high])
+    )
+    return Trend(slope, least, most, first, last)

@@ -1,0 +1,248 @@
+"""Whether kernels, operators or steps take longer and longer over the recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.answers.rows import answer_rows, noted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.analysis.trend import Trend
+    from stepscope.answers.scope import Scope
+
+Row = dict[str, Any]
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process"),
+    Column(
+        "name",
+        "text",
+        "name of the kernel or operator; `all kernels` for all that compute",
+        kernels=True,
+    ),
+    Column("from_ns", "int", "durations from here on", "ns"),
+    Column("to_ns", "int", "and below", "ns"),
+    Column(
+        "trend", "text", "slower, faster, or steady; empty where too little was recorded", sums=True
+    ),
+    Column(
+        "change_ratio", "float", "how much longer at the end than at the start", "ratio", sums=True
+    ),
+    Column("low_ratio", "float", "lower end of its 95 % interval", "ratio"),
+    Column("high_ratio", "float", "upper end of its 95 % interval", "ratio"),
+    Column("median_ns", "float", "median duration", "ns"),
+    Column("p95_ns", "float", "95th percentile of the durations", "ns", shown=False),
+    Column("first_ns", "float", "what the median takes in the first fifth of the steps", "ns"),
+    Column("last_ns", "float", "and in the last fifth", "ns"),
+    Column("events", "int", "kernels, calls or steps", "count"),
+    Column(
+        "outliers", "int", "events more than twice as long as the median of those alike", "count"
+    ),
+    Column("total_ns", "int", "summed duration", "ns", shown=False),
+    Column(
+        "steps",
+        "int",
+        "steps that the trend is drawn through",
+        "count",
+        shown=False,
+    ),
+    Column("share_ratio", "float", "the part of the events of the name", "ratio"),
+    Column("bar", "text", "the same as a bar"),
+)
+_OF_BINS = ("name", "from_ns", "to_ns", "events", "share_ratio", "bar")
+_OF_TREND = tuple(
+    c.name for c in _COLUMNS if c.name not in ("from_ns", "to_ns", "share_ratio", "bar")
+)
+_EVENTS = {
+    "kernel": """
+        SELECT rank, step, name, start_ns, dur_ns, kind = 'computation' AS computes,
+            hash(grid_x, grid_y, grid_z, block_x, block_y, block_z) AS alike
+        FROM device_event WHERE kind IN ('computation', 'communication')
+    """,
+    "operator": """
+        SELECT rank, step, name, start_ns, dur_ns, false AS computes, hash(input_id) AS alike
+        FROM host_event WHERE kind = 'operator' AND NOT recursive
+    """,
+    "step": """
+        SELECT rank, step, 'step' AS name, start_ns, end_ns - start_ns AS dur_ns, false AS computes,
+            hash(0) AS alike
+        FROM step SEMI JOIN counted_step USING (rank, span, step)
+    """,
+}
+_ENOUGH_RATIO = 0.02
+"""What is below this part of the median is no drift worth a word."""
+_BINS = 20
+_ALL = "all kernels"
+
+_VALUES = """
+    WITH counted_step AS ({counted}), event AS ({events}),
+    usual AS (
+        SELECT rank, name, alike, median(dur_ns) AS usual_ns, sum(dur_ns)::BIGINT AS weight
+        FROM event GROUP BY rank, name, alike HAVING median(dur_ns) > 0
+    )
+    SELECT rank, name, step, bool_or(computes) AS computes,
+        median(dur_ns) / any_value(usual_ns) AS ratio, any_value(weight) AS weight,
+        count(*) FILTER (dur_ns > 2 * usual_ns) AS outliers
+    FROM event JOIN usual USING (rank, name, alike) WHERE step IS NOT NULL
+    GROUP BY rank, name, alike, step
+"""
+_NAMES = """
+    WITH counted_step AS ({counted}), event AS ({events})
+    SELECT rank, name, count(*) AS events, sum(dur_ns)::BIGINT AS total_ns,
+        median(dur_ns)::DOUBLE AS median_ns, quantile_cont(dur_ns, 0.95)::DOUBLE AS p95_ns
+    FROM event GROUP BY rank, name
+"""
+_HISTOGRAM = """
+    WITH counted_step AS ({counted}), event AS ({events}),
+    bounds AS (
+        SELECT name, min(dur_ns) AS low, greatest(1, ceil((quantile_cont(dur_ns, 0.99) - min(dur_ns) + 1)
+            / {bins})::BIGINT) AS width, max(dur_ns) AS high, sum(dur_ns) AS total_ns, count(*) AS of
+        FROM event GROUP BY name
+    )
+    SELECT name, low + bin * width AS from_ns,
+        CASE WHEN bin < {bins} THEN low + (bin + 1) * width ELSE high + 1 END AS to_ns, events,
+        events / of AS share_ratio, repeat('█', round(40 * events / max(events) OVER (PARTITION BY name))::INTEGER)
+            AS bar
+    FROM (
+        SELECT name, least({bins}, (dur_ns - low) // width) AS bin, any_value(low) AS low,
+            any_value(width) AS width, any_value(high) AS high, any_value(total_ns) AS total_ns,
+            any_value(of) AS of, count(*) AS events
+        FROM event JOIN bounds USING (name) GROUP BY ALL
+    )
+    ORDER BY total_ns DESC, name, bin
+"""
+
+
+@question(
+    "drift",
+    "Do kernels, operators or steps take longer and longer over the recording?",
+    _COLUMNS,
+    rests_on=("host-times", "devices", "device-work", "device-times", "steps"),
+    about="events",
+    parameters=(
+        by_form(
+            "`trend` for a row a rank and name, `histogram` for durations in 20 bins",
+            "trend",
+            "histogram",
+        ),
+        Parameter("of", "text", "what is looked at", "kernel", tuple(_EVENTS)),
+    ),
+    fills="Record more steps.",
+)
+def drift(scope: Scope, by: str = "trend", of: str = "kernel") -> pa.Table:
+    """Whether durations change over the recording, as they do when a device lowers its clocks, a cache
+    fills or a list grows. Rows that change most time come first. `--name` asks about some kernels or
+    operators.
+
+    **Trend.** Kernels are compared with kernels of the same name and launch shape, operators with calls on
+    the same inputs, so that other work at the end of the recording is no drift. For each step the
+    median duration of those alike is set against their median over the recording; a name's value in the
+    step is the mean of these ratios, weighted by time. Through the
+    values in order goes the slope of Theil and Sen, the median of the slopes between all pairs, with Sen's
+    95 % interval. `change_ratio` is that slope from the first value to the last. It is `slower` or `faster`
+    where the interval leaves 0 out and the change is at least 2 %; below 10 steps nothing is said.
+
+    `all kernels` puts all names that compute together: where this one drifts, the cause is common to them, such as
+    clocks, power or temperature (`stepscope counters` shows them where they were recorded). Communication
+    kernels also wait, and are not in it.
+
+    **Histogram.** Durations of all asked ranks in 20 bins of equal width up to their 99th percentile, and
+    one bin for what is beyond.
+    """
+    from stepscope.analysis.counted import COUNTED_STEPS
+
+    asked = {"counted": COUNTED_STEPS, "events": _EVENTS[of]}
+    if by == "histogram":
+        return scope.sql(
+            f"SELECT {', '.join(_OF_BINS)} FROM ({_HISTOGRAM.format(**asked, bins=_BINS)})"
+        )
+    rows = list(_rows(scope, asked))
+    rows.sort(key=_importance)
+    answer = answer_rows(_COLUMNS, _OF_TREND, ([row[name] for name in _OF_TREND] for row in rows))
+    return noted(answer, _note(rows))
+
+
+def _importance(row: Row) -> tuple[bool, float, int, str]:
+    """What drifts comes first, by the time that it changes; then what takes most."""
+    drifts = row["trend"] in ("slower", "faster")
+    changed = abs(row["change_ratio"] * row["total_ns"]) if drifts else 0.0
+    return not drifts, -changed, -row["total_ns"], row["name"]
+
+
+def _rows(scope: Scope, asked: Row) -> Iterator[Row]:
+    values = scope.sql(_VALUES.format(**asked)).to_pylist()
+    of_name: dict[tuple[int, str], list[Row]] = {}
+    together: dict[int, list[Row]] = {}
+    for value in values:
+        of_name.setdefault((value["rank"], value["name"]), []).append(value)
+        if value["computes"]:
+            together.setdefault(value["rank"], []).append(value)
+    names = scope.sql(_NAMES.format(**asked)).to_pylist()
+    for row in names:
+        yield _row(row, of_name.get((row["rank"], row["name"]), []))
+    kernels = {(row["rank"], row["name"]): row for row in names}
+    for rank, own in together.items():
+        parts = [kernels[rank, name] for name in {value["name"] for value in own}]
+        if len(parts) > 1:
+            whole = {name: sum(part[name] for part in parts) for name in ("events", "total_ns")}
+            yield _row(
+                {"rank": rank, "name": _ALL, **whole, "median_ns": None, "p95_ns": None}, own
+            )
+
+
+def _row(row: Row, values: list[Row]) -> Row:
+    from stepscope.analysis.trend import find_trend
+
+    at: dict[int, list[Row]] = {}
+    for value in values:
+        at.setdefault(value["step"], []).append(value)
+    ratios = [
+        sum(value["ratio"] * value["weight"] for value in own)
+        / sum(value["weight"] for value in own)
+        for _, own in sorted(at.items())
+    ]
+    return {
+        **row,
+        **_in_words(find_trend(range(len(ratios)), ratios), row["median_ns"]),
+        "steps": len(ratios),
+        "outliers": sum(value["outliers"] for value in values),
+    }
+
+
+def _in_words(trend: Trend | None, median_ns: float | None) -> Row:
+    if trend is None:
+        empty = ("first_ns", "last_ns", "change_ratio", "low_ratio", "high_ratio", "trend")
+        return dict.fromkeys(empty)
+    word = "steady"
+    if trend.sure and abs(trend.change) >= _ENOUGH_RATIO:
+        word = "slower" if trend.change > 0 else "faster"
+    return {
+        "first_ns": None if median_ns is None else trend.first * median_ns,
+        "last_ns": None if median_ns is None else trend.last * median_ns,
+        "change_ratio": trend.change,
+        "low_ratio": trend.low,
+        "high_ratio": trend.high,
+        "trend": word,
+    }
+
+
+def _note(rows: list[Row]) -> str:
+    from stepscope.analysis.trend import ENOUGH
+    from stepscope.floor.units import ratio_text
+
+    if rows and all(row["trend"] is None for row in rows):
+        return f"Too little was recorded to tell a trend: that takes {ENOUGH} steps."
+    lines = []
+    for row in rows:
+        if row["name"] == _ALL and row["trend"] in ("slower", "faster"):
+            low, high = (ratio_text(row[f"{end}_ratio"]) for end in ("low", "high"))
+            lines.append(
+                f"All kernels of rank {row['rank']} that compute become {row['trend']}, by "
+                f"{ratio_text(abs(row['change_ratio']))} over the recording (95 %: {low} to {high}): the cause "
+                "is common to them, such as its device's clocks."
+            )
+    return "\n".join(lines[:3])
