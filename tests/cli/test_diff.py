@@ -46,6 +46,15 @@ def test_the_table_comes_after_the_sentence_and_before_the_warnings(run, pair):
     assert lines[-1] == "⚠ zero_ts: after: lost"
 
 
+def test_markdown_for_a_pull_request_is_data_with_its_gates_and_warnings(run, pair):
+    done = run("diff", *pair, "--markdown", "--fail-if", "step_time > +1%")
+    assert done.code == 3
+    assert done.out.startswith("**⚠ Step 2.7 % slower (+30 ns ± 0 ns): kernel +30 ns.**\n\n- gate ")
+    assert "| step | 1.100 µs | 1.130 µs | +30 ns |" in done.out
+    assert done.out.endswith("- ⚠ zero\\_ts: after: lost\n")
+    assert run("diff", *pair, "--markdown", "--csv").code == 2
+
+
 def test_as_data_it_is_data_alone(run, pair, tmp_path):
     done = run("diff", *pair, "--by", "kernel", "--json")
     answer = json.loads(done.out)

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stepscope.answers.rows import answer_rows
 from stepscope.answers.table import Table
 from stepscope.compare.rows import COLUMNS
 from stepscope.questions.diff import diff
-from stepscope.report.diff_text import diff_lines, verdict_sentence
+from stepscope.report.diff_text import diff_lines, rows_in_short, verdict_sentence
+from stepscope.report.markdown import markdown_text
 
 
 def row(name, before, after, half=None, verdict="slower", share=None, **more):
@@ -129,3 +132,66 @@ def test_a_dotted_name_keeps_both_ends():
 def test_names_from_files_steer_no_terminal():
     lines = _text([STEP, row("a\x1b[31m\nb", 5, 50, 1, share=1.0)])
     assert not any("\x1b" in line or "\n" in line for line in lines)
+
+
+def node(path, depth, before, after, kind="operator", **more):
+    name = path.split(" / ")[-1]
+    return row(
+        name, before, after, 1, path=path, depth=depth, kind=kind, matched=None,
+        calls_before=None, calls_after=None, **more,
+    )  # fmt: skip
+
+
+TREE = [
+    node("step", 0, 1000, 1150, "step", share=1.0),
+    node("backward", 1, 600, 720, "direction", share=0.8),
+    node("backward / a", 2, 300, 400, share=0.67),
+    node("backward / b", 2, 200, 215, share=0.1),
+    node("backward / c", 2, 100, 105, share=0.03),
+    node("forward", 1, 400, 430, "direction", share=0.2),
+    node("forward / aten::linear", 2, 400, 430, share=0.2),
+    node("forward / aten::linear / aten::addmm", 3, 400, 430, share=0.2),
+]
+
+
+def test_of_a_tree_what_is_not_shown_is_one_row_so_that_sums_can_be_seen():
+    short = [(one["name"], one["depth"], one["change_ns"]) for one in rows_in_short(TREE, 4)]
+    assert short == [
+        ("step", 0, 150),
+        ("backward", 1, 120),
+        ("a", 2, 100),
+        ("(2 others)", 2, 20),
+        ("forward", 1, 30),
+        ("aten::linear › aten::addmm", 2, 30),
+    ]
+
+
+def test_the_sentence_names_the_deepest_part_that_stands_for_the_change():
+    sentence = verdict_sentence(TREE)
+    assert sentence == (
+        "Step 15.0 % slower (+150 ns ± 1 ns): backward / a +100 ns, forward / aten::addmm +30 ns."
+    )
+
+
+def test_a_tree_is_indented():
+    lines = [line.text for line in diff_lines(_table(TREE), width=120, most=None)]
+    assert [line[:30].rstrip() for line in lines[3:7]] == ["step", "  backward", "    a", "    b"]
+
+
+def test_markdown_has_the_sentence_the_rows_and_the_gates_and_takes_no_name_for_its_own():
+    table = _table(
+        [*TREE[:2], node("backward / kernel<int*>|x", 2, 300, 400, "kernel", share=0.67)]
+    )
+    gate = {
+        "gate": "step_time > +3%", "outcome": "failed", "reason": "", "name": "step", "change_ns": 150,
+        "change_ratio": 0.15, "ci95_low_ns": 149, "ci95_high_ns": 151, "verdict": "slower",
+    }  # fmt: skip
+    lines = markdown_text(replace(table, gates=(gate,)), most=None).splitlines()
+    assert lines[0] == "**Step 15.0 % slower (+150 ns ± 1 ns): backward +120 ns.**"
+    assert lines[2].startswith("- gate 'step\\_time \\> +3%' failed: +150 ns (+15.0 %)")
+    assert lines[4:7] == [
+        "| name | before | after | change | % | ± | verdict | share | calls |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |",
+        "| step | 1.000 µs | 1.150 µs | +150 ns | +15.0 % | 1 ns | slower | 100.0 % | – |",
+    ]
+    assert lines[8].startswith("| &nbsp;&nbsp;&nbsp;&nbsp;&nbsp;&nbsp;kernel\\<int\\*\\>\\|x |")

@@ -12,16 +12,21 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-def whole_parts(parts: Sequence[Fraction]) -> list[int]:
+def whole_parts(parts: Sequence[Fraction], total: int | None = None) -> list[int]:
     """Parts in whole units whose sum is the sum of the parts, rounded.
 
     Each is rounded down or up: those with the largest remainders are rounded up, as many as it takes.
+
+    Args:
+        parts: the parts.
+        total: their sum as it was rounded, down or up, by someone else; by default to the nearest.
 
     >>> whole_parts([Fraction(3, 2), Fraction(3, 2), Fraction(1, 4)])
     [2, 1, 0]
     """
     down = [math.floor(part) for part in parts]
-    missing = math.floor(sum(parts, Fraction(1, 2))) - sum(down)
+    rounded = math.floor(sum(parts, Fraction(1, 2))) if total is None else total
+    missing = rounded - sum(down)
     by_remainder = sorted(range(len(parts)), key=lambda place: down[place] - parts[place])
     for place in by_remainder[:missing]:
         down[place] += 1

@@ -189,7 +189,7 @@ def grid_lines(
         in_sentences: break long texts over several lines instead of shortening them.
         indented: set the first text, which names the row, in by the row's `depth`.
     """
-    shown = list(columns) if whole else [column for column in columns if _is_shown(column, rows)]
+    shown = list(columns) if whole else shown_columns(columns, rows)
     tree = next((c for c in columns if c.type == "text" and c != JOB), None) if indented else None
     cells = [[_cell(row, c, in_sentences, c is tree) for c in shown] for row in rows]
     labels = heads(shown)
@@ -215,6 +215,11 @@ def grid_lines(
     if hidden:
         lines += note_lines(f"(more columns: {', '.join(hidden)})", width)
     return lines
+
+
+def shown_columns(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
+    """The columns that people are shown who asked for none."""
+    return [column for column in columns if _is_shown(column, rows)]
 
 
 def _is_shown(column: Column, rows: Sequence[Row]) -> bool:

@@ -53,7 +53,7 @@ def diff(
     before: Source,
     after: Source,
     *,
-    by: Literal["category", "operator", "kernel", "module", "label", "phase"] | None = None,
+    by: Literal["category", "operator", "kernel", "module", "tree", "label", "phase"] | None = None,
     **asked: Unpack[AskedOfSeveral],
 ) -> Table:
     """What got slower or faster, and how sure is that?
@@ -66,8 +66,9 @@ def diff(
         by: what is compared; by default the first of category, label and phase that both
             have.
 
-    Columns: name, before_ns, after_ns, change_ns, change_ratio, ci95_low_ns, ci95_high_ns,
-    verdict, share_ratio, calls_before, calls_after, inside, samples_before, samples_after.
+    Columns: name, path, depth, kind, matched, before_ns, after_ns, change_ns, change_ratio,
+    ci95_low_ns, ci95_high_ns, verdict, share_ratio, calls_before, calls_after, inside,
+    samples_before, samples_after.
 
     Raises:
         SourceError: a source cannot be read, or they have nothing that can be compared.

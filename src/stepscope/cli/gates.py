@@ -56,7 +56,7 @@ def tell(judged: Sequence[Judged]) -> None:
             f"{len(failed)} of {len(judged)} gates failed"
             if len(judged) > 1
             else "the gate failed",
-            hint="stepscope diff --by operator, --by kernel or --by module shows where the change is"
+            hint="stepscope diff --by tree shows where the change is"
             if any(one.row["name"] == "step" for one in failed)
             else "the lines above say what was measured",
             slug="gate-failed",

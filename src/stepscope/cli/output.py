@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from stepscope.answers.table import Table
 
 ERRORS = {
-    "two-forms": "An answer has one form: `--json`, `--csv` or `--parquet FILE`.",
+    "two-forms": "An answer has one form: `--json`, `--csv`, `--markdown` or `--parquet FILE`.",
 }
 
 
 def check_form(
-    *, as_json: bool, as_csv: bool, as_spaces: bool = False, parquet: str | None
+    *,
+    as_json: bool,
+    as_csv: bool,
+    as_spaces: bool = False,
+    as_markdown: bool = False,
+    parquet: str | None,
 ) -> None:
     """Refuses two forms at once, and a file that cannot be written, before anything is computed.
 
@@ -28,10 +33,10 @@ def check_form(
         StepScopeError: the Parquet file cannot be written.
         UsageError: more than one of them was asked for.
     """
-    if as_json + as_csv + as_spaces + (parquet is not None) > 1:
+    if as_json + as_csv + as_spaces + as_markdown + (parquet is not None) > 1:
         raise UsageError(
             "an answer has one form",
-            hint="choose one of --json, --csv, --spaces and --parquet FILE",
+            hint="choose one of --json, --csv, --markdown, --spaces and --parquet FILE",
             slug="two-forms",
         )
     if parquet is not None:
@@ -44,6 +49,7 @@ def put_answer(
     as_json: bool = False,
     as_csv: bool = False,
     as_spaces: bool = False,
+    as_markdown: bool = False,
     parquet: str | None = None,
     width: int | None = None,
     most: int | None = None,
@@ -57,9 +63,10 @@ def put_answer(
         as_json: as one JSON object.
         as_csv: as CSV.
         as_spaces: as lines of values between single spaces.
+        as_markdown: as Markdown.
         parquet: into this file.
         width: in words, columns of text to fit into; None for those that stdout has.
-        most: in words, at most so many rows; None for all.
+        most: in words and in Markdown, at most so many rows; None for all.
         whole: in words, every column that the answer has.
         source: the recording as it is typed, for commands that the answer advises.
 
@@ -76,6 +83,10 @@ def put_answer(
 
         put(spaced_text(table))
         _tell_apart(table)
+    elif as_markdown:
+        from stepscope.report.markdown import markdown_text
+
+        put(markdown_text(table, most=most))
     elif parquet is not None:
         table.to_parquet(parquet)
         say(f"{parquet}: {len(table)} rows")

@@ -45,6 +45,7 @@ def question_command(question: Question) -> click.Command:
         as_json: bool,
         as_csv: bool,
         as_spaces: bool,
+        as_markdown: bool,
         parquet: str | None,
         width: int | None,
         no_cache: bool,
@@ -57,7 +58,14 @@ def question_command(question: Question) -> click.Command:
         from stepscope.answers.jobs import several_jobs, without_job
         from stepscope.report.text import MOST_ROWS, OF_ALL_ROWS
 
-        check_form(as_json=as_json, as_csv=as_csv, as_spaces=as_spaces, parquet=parquet)
+        form: dict[str, Any] = {
+            "as_json": as_json,
+            "as_csv": as_csv,
+            "as_spaces": as_spaces,
+            "as_markdown": as_markdown,
+            "parquet": parquet,
+        }
+        check_form(**form)
         if picture is not None:
             from stepscope.report.figures import check_name
 
@@ -85,10 +93,7 @@ def question_command(question: Question) -> click.Command:
             answer = replace(answer, gates=tuple(one.as_row() for one in judged))
         put_answer(
             answer,
-            as_json=as_json,
-            as_csv=as_csv,
-            as_spaces=as_spaces,
-            parquet=parquet,
+            **form,
             width=width,
             most=MOST_ROWS if top is None else None,
             whole=columns is not None or (top is not None and question.drawing in OF_ALL_ROWS),
@@ -195,7 +200,13 @@ def _with_options(run: Any, question: Question) -> Any:
         is_flag=True,
         help="Answer as values separated by single spaces, for awk.",
     )
-    return together(*options, form_options, spaces, reading_options)(run)
+    markdown = click.option(
+        "--markdown",
+        "as_markdown",
+        is_flag=True,
+        help="Answer as Markdown, for a pull request or an issue.",
+    )
+    return together(*options, form_options, markdown, spaces, reading_options)(run)
 
 
 def _read_names(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ Row = Mapping[str, Any]
 _WHOLES = ("step", "iteration", "device work", "host work")
 _DRIVES = 0.1
 """Share of the whole change from which on a part is a reason of it."""
+_IS_IT = 0.8
+"""Share of a node's change from which on a part of the node stands for it."""
 _MATTERS = 0.01
 """Part of the whole below which a change within an unchanged whole is left to the table: of hundreds
 of rows some always seem to have changed."""
@@ -38,7 +40,44 @@ def drivers_of(rows: Sequence[Row]) -> Drivers:
     if whole is None or whole["change_ns"] is None:
         return Drivers(None, tuple(row for row in rows if row["verdict"] in CERTAIN))
     chosen = _matters if whole["verdict"] in ("same", "unclear") else _drives
+    if "depth" in whole:
+        return Drivers(whole, tuple(_deepest(rows, lambda row: chosen(row, whole))))
     return Drivers(whole, tuple(row for row in rows[1:] if chosen(row, whole)))
+
+
+def _deepest(rows: Sequence[Row], is_reason: Callable[[Row], bool]) -> list[Row]:
+    """Of a tree's rows, for each outermost reason the deepest node that stands for it.
+
+    Kernels are left to the table: they are named by what launched them.
+    """
+    found: list[Row] = []
+    place = 1
+    while place < len(rows):
+        row = rows[place]
+        end = _after(rows, place)
+        if row["depth"] == 1 and is_reason(row):
+            found.append(_stands_for(rows, place))
+        place = end
+    return sorted(found, key=lambda row: -abs(row["change_ns"]))
+
+
+def _after(rows: Sequence[Row], place: int) -> int:
+    """The place after a row and all that is part of it."""
+    end = place + 1
+    while end < len(rows) and rows[end]["depth"] > rows[place]["depth"]:
+        end += 1
+    return end
+
+
+def _stands_for(rows: Sequence[Row], place: int) -> Row:
+    row = rows[place]
+    # Parts come with the largest change first.
+    inside = place + 1
+    if inside < len(rows) and rows[inside]["depth"] > row["depth"]:
+        part = rows[inside]
+        if part["kind"] != "kernel" and part["change_ns"] / row["change_ns"] >= _IS_IT:
+            return _stands_for(rows, inside)
+    return row
 
 
 def _drives(row: Row, whole: Row) -> bool:

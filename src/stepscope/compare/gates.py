@@ -169,9 +169,9 @@ def _row_of(gate: Gate, compare: Compare, by: str | None) -> Row:
     else:
         rows = compare(gate.by or by)
         for row in rows:
-            if row["name"] == gate.name:
+            if gate.name in (row["name"], row.get("path")):
                 return row
-    names = [STEP_TIME, *(row["name"] for row in rows)]
+    names = [STEP_TIME, *(row.get("path") or row["name"] for row in rows)]
     raise UsageError(
         f"gate {gate.text!r}: neither recording has {gate.name!r}",
         hint=did_you_mean(gate.name, names),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,18 @@ CERTAIN = ("slower", "faster", "added", "removed")
 
 COLUMNS = (
     Column("name", "text", "what is compared; the total is in the first row"),
+    Column(
+        "path", "text", "names from below the step down to it, with ` / ` between them", shown=False
+    ),
+    Column("depth", "int", "number of rows that it is part of", shown=False),
+    Column("kind", "text", "step, direction, module, operator, range, kernel or idle", shown=False),
+    Column(
+        "matched",
+        "text",
+        "for a module: the other name that it had before, or where the one like it is that was "
+        "moved",
+        shown="varying",
+    ),
     Column("before_ns", "int", "mean time per step before, averaged over ranks", "ns"),
     Column("after_ns", "int", "the same after", "ns"),
     Column("change_ns", "int", "after minus before; what only one side has counts in full", "ns"),
@@ -56,7 +68,7 @@ def set_beside(before: Side, after: Side, by: str) -> pa.Table:
     """
     adds_up = by in SUMMED
     names = sorted({*before.parts, *after.parts})
-    whole = [_row(before.of, before.total, after.total)] if before.total or after.total else []
+    whole = [row_of(before.of, before.total, after.total)] if before.total or after.total else []
     rows = []
     for name in names:
         own, other = before.parts.get(name), after.parts.get(name)
@@ -66,22 +78,17 @@ def set_beside(before: Side, after: Side, by: str) -> pa.Table:
             own = Part(before.total.timing.of_nothing(), before.calls.get(name, 0.0))
         if gone and other is None and after.total is not None:
             other = Part(after.total.timing.of_nothing(), after.calls.get(name, 0.0))
-        rows.append(_row(name, own, other))
+        rows.append(row_of(name, own, other))
     if adds_up:
         for side, column in ((before, "before_ns"), (after, "after_ns")):
             _round_together(side, column, whole[0], rows)
     for row in (*whole, *rows):
-        _finish(row, adds_up=adds_up)
-    total = whole[0] if whole else None
-    if total is not None and total["change_ns"] and total["verdict"] not in ("unclear", "same"):
-        for row in (*whole, *rows):
-            if row["change_ns"] is not None:
-                # Not -0.0 where nothing changed.
-                row["share_ratio"] = row["change_ns"] / total["change_ns"] or 0.0
+        finish(row, adds_up=adds_up)
+    share_out(whole[0] if whole else None, (*whole, *rows))
     if by == "label":
         for row in rows:
             row["name"] = _plain_label(row["name"], names)
-    rows.sort(key=_largest_change)
+    rows.sort(key=largest_change)
     shown = [column.name for column in COLUMNS if column.name not in _left_out(by)]
     return answer_rows(
         COLUMNS, shown, [[row.get(name) for name in shown] for row in (*whole, *rows)]
@@ -108,19 +115,34 @@ def _plain_label(name: str, names: Sequence[str]) -> str:
     return name if f"{label}#1" in names else label
 
 
-def _largest_change(row: Mapping[str, Any]) -> tuple[bool, int, int, str]:
+def share_out(total: Mapping[str, Any] | None, rows: Iterable[dict[str, Any]]) -> None:
+    """What part of the total's change each row is, in place; of an unclear one a share means nothing."""
+    if total is None or not total["change_ns"] or total["verdict"] in ("unclear", "same"):
+        return
+    for row in rows:
+        if row["change_ns"] is not None:
+            # Not -0.0 where nothing changed.
+            row["share_ratio"] = row["change_ns"] / total["change_ns"] or 0.0
+
+
+def largest_change(row: Mapping[str, Any]) -> tuple[bool, int, int, str]:
     """Order of rows: what changed most, of what did not the longest, and last what has no change."""
     change = row["change_ns"]
     longest = max(row["before_ns"] or 0, row["after_ns"] or 0)
     return change is None, -abs(change or 0), -longest, row["name"]
 
 
+OF_TREES = ("path", "depth", "kind", "matched")
+"""Columns that only trees have."""
+
+
 def _left_out(by: str) -> tuple[str, ...]:
     calls = () if by in COUNTED_CALLS else ("calls_before", "calls_after")
-    return calls if by == "label" else (*calls, "inside")
+    return (*OF_TREES, *calls) if by == "label" else (*OF_TREES, *calls, "inside")
 
 
-def _row(name: str, before: Part | None, after: Part | None) -> dict[str, Any]:
+def row_of(name: str, before: Part | None, after: Part | None) -> dict[str, Any]:
+    """The times of something on both sides, and the interval of their difference."""
     row: dict[str, Any] = {"name": name}
     for part, side in ((before, "before"), (after, "after")):
         row[f"{side}_ns"] = None if part is None else round(part.timing.mean_ns)
@@ -133,7 +155,8 @@ def _row(name: str, before: Part | None, after: Part | None) -> dict[str, Any]:
     return row
 
 
-def _finish(row: dict[str, Any], *, adds_up: bool) -> None:
+def finish(row: dict[str, Any], *, adds_up: bool) -> None:
+    """Fills in what follows from the times of both sides: the change and its verdict, in place."""
     before, after = row["before_ns"], row["after_ns"]
     if before is None or after is None:
         row["verdict"] = "only before" if after is None else "only after"

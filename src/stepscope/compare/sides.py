@@ -25,6 +25,7 @@ ANSWERED_LIKE = {
     "operator": "operators",
     "kernel": "kernels",
     "module": "modules",
+    "tree": "modules",
     "label": "inline",
     "phase": "phases",
 }
@@ -68,6 +69,7 @@ def offered(scope: Scope) -> tuple[str, ...]:
     host, device, module = map(scope.every, ("host_event", "device_event", "module"))
     there = {
         "category": "SELECT 1 FROM step",
+        "tree": "SELECT 1 FROM step",
         "operator": f"SELECT 1 FROM {host} WHERE kind = 'operator' AND step IS NOT NULL",
         "kernel": f"SELECT 1 FROM {device} WHERE {WORK} AND step IS NOT NULL",
         "module": f"SELECT 1 FROM {module}, step",

@@ -121,6 +121,8 @@ _DATALOADER = re.compile(
 )
 _OPTIMIZER = re.compile(r"^Optimizer\.step#|^optimizer:step|^phase: optimizer$")
 _ZERO_GRAD = re.compile(r"^Optimizer\.zero_grad#|^optimizer:zero_grad")
+AUTOGRAD_CALL = "autograd::engine::evaluate_function: "
+"""What the name of autograd's range around each of its nodes starts with; the node's own follows."""
 _BACKWARD = re.compile(
     r"^autograd::engine::evaluate_function: |^torch::autograd::|Backward\d*$|^CompiledFunctionBackward"
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from stepscope.analysis.counted import left_out_of_means
 from stepscope.analysis.recording import marks_steps
@@ -11,13 +11,15 @@ from stepscope.answers.declare import Parameter, question
 from stepscope.answers.rows import noted
 from stepscope.compare.rows import COLUMNS, COUNTED_CALLS, set_beside
 from stepscope.compare.sides import ANSWERED_LIKE, Side, offered, read_side
+from stepscope.compare.tree import Tree, read_tree
+from stepscope.compare.tree_rows import set_trees_beside
 from stepscope.floor.errors import SourceError
 from stepscope.formats.evidence import EVERYTHING
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Recording
+    from stepscope.answers.scope import Recording, Scope
 
 _BY_DEFAULT = ("category", "label", "phase", "operator", "kernel")
 _WITHIN = (
@@ -42,6 +44,7 @@ ERRORS = {
     about={
         None: "time",
         "category": "time",
+        "tree": "recording",
         "operator": "events",
         "kernel": "events",
         "module": "events",
@@ -66,8 +69,8 @@ def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
     """Sets two recordings beside each other: what got slower or faster, and how sure that is.
 
     The first row is the complete step, the others are its parts, the largest changes first: of traces
-    what a step consists of (category), operators, kernels or modules, of inline measurements their
-    labels, of phases the phases. Times are means per step and averages over ranks. Each change has a
+    what a step consists of (category), operators, kernels or modules, or all of them as one tree in
+    which parts add up, of inline measurements their labels, of phases the phases. Times are means per step and averages over ranks. Each change has a
     95 % interval with steps as samples; where it contains 0 the change is unclear.
 
     [What got slower or faster](../diff.md) has examples, and says what intervals know and how a CI job
@@ -76,7 +79,7 @@ def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
     from stepscope.questions import find
 
     chosen = _chosen(recordings, by)
-    before, after = (read_side(recording.scope, chosen) for recording in recordings)
+    before, after = (_side(recording.scope, chosen) for recording in recordings)
     if chosen not in ("label", "phase"):
         _require_alike(
             recordings,
@@ -90,10 +93,19 @@ def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
         ("has device work", "has only the host"),
         "record both with the same activities, or compare --by category",
     )
-    rows = set_beside(before, after, chosen)
+    if isinstance(before, Tree) and isinstance(after, Tree):
+        rows = set_trees_beside(before, after)
+    else:
+        rows = set_beside(cast("Side", before), cast("Side", after), chosen)
     sure = rows.num_rows - rows["ci95_low_ns"].null_count
     note = _note(before, after, recordings, chosen) + (_WITHIN if sure else "")
-    return noted(rows, note, rests_on=find(ANSWERED_LIKE[chosen]).rests_on)
+    answered_like = ("steps", "modules") if chosen == "tree" else (ANSWERED_LIKE[chosen],)
+    rests_on = dict.fromkeys(kind for name in answered_like for kind in find(name).rests_on)
+    return noted(rows, note, rests_on=rests_on)
+
+
+def _side(scope: Scope, by: str) -> Side | Tree:
+    return read_tree(scope) if by == "tree" else read_side(scope, by)
 
 
 def _chosen(recordings: Sequence[Recording], by: str | None) -> str:
@@ -133,8 +145,8 @@ def _require_alike(
     )
 
 
-def _note(before: Side, after: Side, recordings: Sequence[Recording], by: str) -> str:
-    def told(side: Side) -> str:
+def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recording], by: str) -> str:
+    def told(side: Side | Tree) -> str:
         ranks = "1 rank" if side.ranks == 1 else f"{side.ranks} ranks"
         if side.total is None or not side.total.timing.samples:
             return ranks
@@ -147,6 +159,7 @@ def _note(before: Side, after: Side, recordings: Sequence[Recording], by: str) -
     if by not in ("label", "phase") and not marks_steps(recordings[0].scope):
         words.append("No steps were found: each recording counts as one.")
     if by not in ("label", "phase"):
+        words.append(_not_the_same_step(recordings))
         words += [
             f"{recording.role.capitalize()}: {left_out}"
             for recording in recordings
@@ -156,10 +169,40 @@ def _note(before: Side, after: Side, recordings: Sequence[Recording], by: str) -
         words.append("Times are per step and averaged over ranks.")
     if by == "label":
         words.append("Events may overlap or lie inside one another: changes do not add up.")
-    elif by in COUNTED_CALLS:
+    elif by == "tree" and before.of == "step":
+        words.append("Each moment of a step is in one row: work that other work hides takes none.")
+    elif by == "tree" or by in COUNTED_CALLS:
         words.append(
             "Durations are summed: what runs at once counts twice."
             if before.of == "device work"
             else "No device was recorded: times are the host's self times."
         )
-    return " ".join(words)
+    return " ".join(filter(None, words))
+
+
+_FOUND_BY = """
+    SELECT DISTINCT CASE WHEN starts_with(rule, 'recurring') THEN name ELSE rule END AS found
+    FROM step ORDER BY found
+"""
+
+
+def _not_the_same_step(recordings: Sequence[Recording]) -> str:
+    """That steps which were found by what recurs are not cut at the same place; empty where they are."""
+    guessed = "SELECT EXISTS (SELECT 1 FROM step WHERE starts_with(rule, 'recurring'))"
+    if not any(recording.scope.value(guessed) for recording in recordings):
+        return ""
+    found = [
+        [row["found"] for row in recording.scope.sql(_FOUND_BY).to_pylist()]
+        for recording in recordings
+    ]
+    if found[0] == found[1] and len(found[0]) == 1:
+        return ""
+    told = "; ".join(
+        f"{recording.role}: {', '.join(names)}"
+        for recording, names in zip(recordings, found, strict=True)
+    )
+    return (
+        "Steps were found by what recurs and start at different operators or ranges "
+        f"({told}), so they are not the same step: means of a step compare, what lies near its edges "
+        "does not."
+    )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from stepscope.answers.kernel_names import cut_apart, short_names
 from stepscope.answers.text_grid import (
     MARK,
     Line,
@@ -26,6 +27,7 @@ _GAP = 2
 _WIDE = 100
 _NARROWEST_NAME = 24
 _NARROWEST_WHERE_WIDE = 44
+_CALLS = "›"
 _INSIDE = "↳ "
 _MOST_NAMED = 3
 """Parts that the sentence names at most."""
@@ -47,9 +49,9 @@ def diff_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
     sentence = wrapped(f"{mark}{verdict_sentence(rows)}", width)
     lines = [Line(part, "title") for part in sentence]
     if rows:
-        shown = rows if most is None else rows[:most]
+        shown = rows_in_short(rows, most)
         lines += [Line(""), *_grid(shown, width)]
-        if len(rows) > len(shown):
+        if len(rows) > len(shown) and "depth" not in rows[0]:
             lines.append(Line(f"({count_text(len(rows) - len(shown))} more rows)", "note"))
     if table.note:
         lines += [Line(""), *note_lines(table.note, width)]
@@ -81,9 +83,14 @@ def verdict_sentence(rows: Sequence[Row]) -> str:
 
 
 def _parts(rows: Sequence[Row]) -> str:
-    return ", ".join(
-        f"{_short_name(one_line(row['name']), 44)} {signed_time(row['change_ns'])}" for row in rows
-    )
+    return ", ".join(f"{_placed(row)} {signed_time(row['change_ns'])}" for row in rows)
+
+
+def _placed(row: Row) -> str:
+    """A part's name; of a tree with the part of the step that it is in."""
+    name = _short_name(one_line(row["name"]), 44)
+    outermost = (row.get("path") or "").split(" / ")[0]
+    return name if row.get("depth", 0) < 2 else f"{one_line(outermost)} / {name}"
 
 
 def _relative(row: Row) -> str:
@@ -111,7 +118,112 @@ def _half(row: Row) -> float | None:
     return None if low is None or high is None else (high - low) / 2
 
 
-def _grid(rows: Sequence[Row], width: int) -> list[Line]:
+def _joined(rows: Sequence[Row]) -> list[Row]:
+    """A tree's rows, with an operator that does nothing but call one other joined to that one."""
+    joined: list[Row] = []
+    up: list[tuple[int, int]] = []
+    """(depth, by how much what lies below is moved up), from the root."""
+    place = 0
+    while place < len(rows):
+        row = rows[place]
+        while up and row["depth"] <= up[-1][0]:
+            up.pop()
+        moved = up[-1][1] if up else 0
+        depth = row["depth"] - moved
+        names = [row["name"]]
+        while _calls_one(rows, place):
+            place += 1
+            moved += 1
+            names.append(rows[place]["name"])
+        row = rows[place]
+        up.append((row["depth"], moved))
+        joined.append({**row, "name": f" {_CALLS} ".join(names), "depth": depth})
+        place += 1
+    return joined
+
+
+def _calls_one(rows: Sequence[Row], place: int) -> bool:
+    row, below = rows[place], rows[place + 1 : place + 2]
+    return (
+        row["kind"] in ("operator", "range")
+        and bool(below)
+        and below[0]["kind"] == row["kind"]
+        and below[0]["depth"] == row["depth"] + 1
+        and all(below[0][name] == row[name] for name in ("before_ns", "after_ns", "verdict"))
+        and not any(
+            other["depth"] == row["depth"] + 1
+            for other in _until_above(rows, place + 2, row["depth"])
+        )
+    )
+
+
+def _until_above(rows: Sequence[Row], place: int, depth: int) -> Iterator[Row]:
+    while place < len(rows) and rows[place]["depth"] > depth:
+        yield rows[place]
+        place += 1
+
+
+def rows_in_short(rows: Sequence[Row], most: int | None) -> list[Row]:
+    """The first rows, all for None; of a tree those that changed most, with what they are part of, and, for each node
+    of which only some parts are shown, a row for all others together, so that sums can be seen."""
+    if "depth" not in rows[0]:
+        return list(rows[:most])
+    rows = _joined(rows)
+    if most is None or len(rows) <= most:
+        return rows
+    above: list[int] = []
+    parent: list[int] = []
+    for place, row in enumerate(rows):
+        del above[row["depth"] :]
+        parent.append(above[-1] if above else -1)
+        above.append(place)
+    shown: set[int] = set()
+    for place in sorted(range(len(rows)), key=lambda place: -abs(rows[place]["change_ns"] or 0)):
+        wanted = []
+        while place >= 0 and place not in shown:
+            wanted.append(place)
+            place = parent[place]
+        if len(shown) + len(wanted) <= most:
+            shown.update(wanted)
+    others: dict[int, list[int]] = {}
+    for place in range(len(rows)):
+        if place not in shown and parent[place] in shown:
+            others.setdefault(parent[place], []).append(place)
+    for place in [place for place, own in others.items() if len(own) == 1]:
+        shown.update(others.pop(place))
+    opened = {parent[place] for place in shown}
+    short: list[Row] = []
+    waiting: list[tuple[int, Row]] = []
+    for place in sorted(shown):
+        depth = rows[place]["depth"]
+        while waiting and waiting[-1][0] > depth:
+            short.append(waiting.pop()[1])
+        short.append(rows[place])
+        if place in opened and place in others:
+            left = [rows[other] for other in others[place]]
+            waiting.append((depth + 1, _together(left, depth + 1)))
+    return short + [row for _, row in reversed(waiting)]
+
+
+def _together(rows: Sequence[Row], depth: int) -> Row:
+    """Parts that are not shown as one row."""
+    summed = {
+        column: sum(row[column] or 0 for row in rows)
+        for column in ("before_ns", "after_ns", "change_ns")
+    }
+    name = f"({count_text(len(rows))} others)"
+    return {**dict.fromkeys(rows[0]), **summed, "name": name, "depth": depth, "verdict": ""}
+
+
+def names_of(rows: Sequence[Row]) -> list[str]:
+    """What the rows are about; a tree's kernels without what is noise in their names."""
+    kernels = [row["name"] for row in rows if row.get("kind") == "kernel"]
+    short = dict(zip(kernels, short_names(kernels), strict=True))
+    return [one_line(short.get(row["name"]) or row["name"]) for row in rows]
+
+
+def columns_of(rows: Sequence[Row]) -> list[tuple[str, list[str], bool]]:
+    """What stands beside the names: for each column its head, its cells, and whether they are texts."""
     columns: list[tuple[str, list[str], bool]] = [
         ("before", [time_text(row["before_ns"]) for row in rows], False),
         ("after", [time_text(row["after_ns"]) for row in rows], False),
@@ -123,11 +235,22 @@ def _grid(rows: Sequence[Row], width: int) -> list[Line]:
     ]
     if "calls_before" in rows[0]:
         columns.append(("calls", [_calls(row) for row in rows], False))
+    if any(row.get("matched") for row in rows):
+        matched = [one_line(row.get("matched") or "") for row in rows]
+        columns.append(("matched", matched, True))
     if "inside" in rows[0]:
         inside = [shortened(one_line(row["inside"] or NOT_MEASURED), 30) for row in rows]
         columns.append(("inside", inside, True))
+    return columns
+
+
+def _grid(rows: Sequence[Row], width: int) -> list[Line]:
+    columns = columns_of(rows)
     widths = [max(len(head), *map(len, cells)) for head, cells, _ in columns]
-    names = [f"{_INSIDE if row.get('inside') else ''}{one_line(row['name'])}" for row in rows]
+    names = [
+        f"{'  ' * row.get('depth', 0)}{_INSIDE if row.get('inside') else ''}{name}"
+        for row, name in zip(rows, names_of(rows), strict=True)
+    ]
     least = _NARROWEST_NAME if width < _WIDE else _NARROWEST_WHERE_WIDE
     least = min(least, max(map(len, names)))
     count = len(columns)
@@ -135,9 +258,12 @@ def _grid(rows: Sequence[Row], width: int) -> list[Line]:
         count -= 1
     room = max(least, width - sum(widths[:count]) - _GAP * count)
     room = min(room, max(len("name"), *map(len, names)))
+    cut = [_short_name(name, room) for name in names]
+    if len(set(cut)) < len(set(names)):
+        cut = cut_apart(names, room)
     lines = []
     for place in range(-1, len(rows)):
-        cells = ["name" if place < 0 else _short_name(names[place], room)]
+        cells = ["name" if place < 0 else cut[place]]
         cells[0] = cells[0].ljust(room)
         for (head, values, is_text), own in zip(columns[:count], widths, strict=False):
             value = head if place < 0 else values[place]
@@ -158,6 +284,8 @@ def _short_name(name: str, width: int) -> str:
 
 def _calls(row: Row) -> str:
     before, after = row["calls_before"], row["calls_after"]
+    if before is None or after is None:
+        return NOT_MEASURED
     if before == after:
         return count_text(before)
     return f"{count_text(before)} → {count_text(after)}"
@@ -165,16 +293,20 @@ def _calls(row: Row) -> str:
 
 def gate_text(judged: Judged) -> str:
     """What became of a gate, on one line: the measured change and its interval."""
-    row = judged.row
-    words = [f"gate '{one_line(judged.gate.text)}' {judged.outcome}"]
-    if row["change_ns"] is not None:
+    return gate_row_text(judged.as_row())
+
+
+def gate_row_text(gate: Row) -> str:
+    """The same of a gate as an answer has it (`Table.gates`)."""
+    words = [f"gate '{one_line(gate['gate'])}' {gate['outcome']}"]
+    if gate["change_ns"] is not None:
         relative = (
-            f" ({signed_ratio(row['change_ratio'])})" if row["change_ratio"] is not None else ""
+            f" ({signed_ratio(gate['change_ratio'])})" if gate["change_ratio"] is not None else ""
         )
-        words.append(f"{signed_time(row['change_ns'])}{relative}")
-        if row["ci95_low_ns"] is not None:
-            ends = (signed_time(row["ci95_low_ns"]), signed_time(row["ci95_high_ns"]))
+        words.append(f"{signed_time(gate['change_ns'])}{relative}")
+        if gate["ci95_low_ns"] is not None:
+            ends = (signed_time(gate["ci95_low_ns"]), signed_time(gate["ci95_high_ns"]))
             words[-1] += f", 95 % interval {ends[0]} to {ends[1]}"
-    if judged.reason:
-        words.append(judged.reason)
+    if gate["reason"]:
+        words.append(gate["reason"])
     return f"{words[0]}: {'; '.join(words[1:])}"

@@ -1,0 +1,80 @@
+"""Each moment of a step given to exactly one event of the device, so that events add up to the step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, COPY, FILL, Array, Columns
+from stepscope.link.intervals import Int64s, Intervals, covered, union
+
+PRECEDENCE = (COMPUTATION, COPY, FILL, COMMUNICATION)
+"""What takes a moment before what else runs in it, as `breakdown` has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What events have of windows: one row an event and a window that it has time in.
+
+    Args:
+        row: place of the event.
+        window: place of the window.
+        ns: time that is the event's alone.
+    """
+
+    row: Array
+    window: Array
+    ns: Int64s
+
+
+def exclusive_shares(work: Columns, window_start: Array, window_end: Array) -> Shares:
+    """Gives every moment in which the device works to one of the events that run in it.
+
+    Of kinds the first in `PRECEDENCE` takes it, of events of a kind the one that started first. So the
+    sums by kind are those of the step's breakdown, exactly.
+
+    Args:
+        work: the device's work, as `device_work` gives it.
+        window_start, window_end: windows in order of time that do not overlap (ns).
+    """
+    taken = Intervals(*np.zeros((2, 0), np.int64))
+    found: list[tuple[Array, Array, Int64s]] = []
+    for kind in PRECEDENCE:
+        rows = np.flatnonzero(work["work"] == kind)
+        rows = rows[np.argsort(work["start_ns"][rows], kind="stable")]
+        start, end = _not_yet_running(work["start_ns"][rows], work["end_ns"][rows])
+        piece, window = _by_window(start, end, window_start, window_end)
+        low = np.maximum(start[piece], window_start[window])
+        high = np.minimum(end[piece], window_end[window])
+        ns = high - low - covered(taken, low, high)
+        found.append((rows[piece], window, ns))
+        taken = union(
+            np.concatenate([taken.start, work["start_ns"][rows]]),
+            np.concatenate([taken.end, work["end_ns"][rows]]),
+        )
+    row, window, ns = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return Shares(row, window, ns)
+
+
+def _not_yet_running(start: Array, end: Array) -> tuple[Array, Array]:
+    """The part of each interval in which none that started before it runs; in order of their starts."""
+    if not len(start):
+        return start, end
+    reach = np.maximum.accumulate(end)
+    low = start.copy()
+    low[1:] = np.maximum(start[1:], reach[:-1])
+    return low, np.maximum(end, low)
+
+
+def _by_window(
+    start: Array, end: Array, window_start: Array, window_end: Array
+) -> tuple[Array, Array]:
+    """The intervals and windows that have time in common, as pairs of places."""
+    first = np.searchsorted(window_end, start, side="right")
+    count = np.where(
+        start < end, np.maximum(np.searchsorted(window_start, end, side="left") - first, 0), 0
+    )
+    piece = np.repeat(np.arange(len(start)), count)
+    before = np.cumsum(count) - count
+    return piece, np.arange(len(piece)) - np.repeat(before - first, count)

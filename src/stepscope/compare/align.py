@@ -1,0 +1,164 @@
+"""Two trees of steps beside each other: which node of one is which of the other.
+
+Nodes of one name and kind under the same node are the same. Of what is left, modules under the same
+node are the same where their class and their parts agree (they were renamed), and a module that agrees
+with one somewhere else was moved; an operator or a range that only one side has around the same part is passed
+over. Whatever is not certain (two alike on one side, three on the other) is shown as gone and as new.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepscope.compare.tree import Key, Node
+
+_WRAPPERS = ("operator", "range")
+_AGREE = 0.5
+"""Share of a leaf module's operators, of those that either side has, which two must have in common."""
+
+
+@dataclass(slots=True)
+class Pair:
+    """A node of both trees, or of one. `matched` says under what other name, or where, the other is."""
+
+    before: Node | None
+    after: Node | None
+    matched: str | None = None
+    parts: list[Pair] = field(default_factory=list)
+
+    @property
+    def node(self) -> Node:
+        """What it is: as after, where it is there."""
+        found = self.after or self.before
+        assert found is not None  # noqa: S101  # a pair of nothing is never made
+        return found
+
+
+def align(before: Node, after: Node) -> Pair:
+    """The two trees as one."""
+    whole = _pair(before, after)
+    _mark_moved(whole)
+    return whole
+
+
+def _pair(before: Node | None, after: Node | None) -> Pair:
+    pair = Pair(before, after)
+    if before is not None and after is not None and before.name != after.name:
+        pair.matched = f"was {before.name}"
+    mine = dict(before.parts) if before else {}
+    theirs = dict(after.parts) if after else {}
+    if before is not None and after is not None:
+        _pass_over(mine, theirs)
+        _pass_over(theirs, mine)
+        renamed = _renamed(_without(mine, theirs), _without(theirs, mine))
+    else:
+        renamed = {}
+    for key, node in mine.items():
+        other = theirs.get(renamed.get(key, key))
+        pair.parts.append(_pair(node, other))
+    taken = set(renamed.values())
+    pair.parts += [
+        _pair(None, node) for key, node in theirs.items() if key not in mine and key not in taken
+    ]
+    return pair
+
+
+def _without(parts: dict[Key, Node], others: dict[Key, Node]) -> list[Node]:
+    return [node for key, node in parts.items() if key not in others]
+
+
+def _pass_over(parts: dict[Key, Node], others: dict[Key, Node]) -> None:
+    """Puts what wrappers hold beside them where the other side has it without the wrapper, in place.
+
+    Only where it is most of the wrapper: what has as little in common need not be the same.
+    """
+    for wrapper in _without(parts, others):
+        if wrapper.kind not in _WRAPPERS:
+            continue
+        held = {
+            key: part
+            for key, part in wrapper.parts.items()
+            if key in others and key not in parts and key[0] in _WRAPPERS
+        }
+        if not held or 2 * sum(part.whole_ns for part in held.values()) < wrapper.whole_ns:
+            continue
+        left = {key: part for key, part in wrapper.parts.items() if key not in held}
+        del parts[wrapper.key]
+        parts.update(held)
+        if left or wrapper.own_ns:
+            parts[wrapper.key] = Node(
+                wrapper.kind, wrapper.name, None, left, wrapper.own_ns, wrapper.own_count
+            )
+
+
+def _renamed(gone: Iterable[Node], new: Iterable[Node]) -> dict[Key, Key]:
+    """Modules that have another name on the other side: those of one class and like parts, in order."""
+    found: dict[Key, Key] = {}
+    mine, theirs = _by_shape(gone), _by_shape(new)
+    for shape in mine.keys() & theirs.keys():
+        if len(mine[shape]) != len(theirs[shape]):
+            continue
+        pairs = list(zip(mine[shape], theirs[shape], strict=True))
+        if all(_do_alike(one, other) for one, other in pairs):
+            found |= {one.key: other.key for one, other in pairs}
+    return found
+
+
+def _by_shape(nodes: Iterable[Node]) -> dict[Any, list[Node]]:
+    shapes: dict[Any, list[Node]] = defaultdict(list)
+    for node in nodes:
+        if node.kind == "module" and node.class_name is not None:
+            shapes[_shape(node)].append(node)
+    return shapes
+
+
+def _shape(node: Node) -> tuple[Any, ...]:
+    """Class of a module and, in order of their names, of the modules in it."""
+    modules = [part for part in node.parts.values() if part.kind == "module"]
+    return node.class_name, tuple(
+        (part.name, _shape(part)) for part in sorted(modules, key=lambda part: part.name)
+    )
+
+
+def _do_alike(one: Node, other: Node) -> bool:
+    """Whether modules without modules in them run the same operators, most of them."""
+    if any(part.kind == "module" for part in one.parts.values()):
+        return True
+    mine = {key for key in one.parts if key[0] in _WRAPPERS}
+    theirs = {key for key in other.parts if key[0] in _WRAPPERS}
+    return len(mine & theirs) >= _AGREE * len(mine | theirs)
+
+
+def _mark_moved(whole: Pair) -> None:
+    """Says of modules that are gone in one place and new in another where the other is.
+
+    Of one shape there must be one gone and one new, of the same name or with modules in it: a linear layer
+    that is gone is not the one that is new elsewhere.
+    """
+    gone: dict[Any, list[tuple[str, Pair]]] = defaultdict(list)
+    new: dict[Any, list[tuple[str, Pair]]] = defaultdict(list)
+    for path, pair in _alone(whole, ()):
+        node = pair.node
+        shape = _shape(node)
+        what = shape if shape[1] else (shape, node.name)
+        (gone if pair.after is None else new)[path[0], what].append((".".join(path[1:]), pair))
+    for what, places in gone.items():
+        others = new.get(what, [])
+        if len(places) == len(others) == 1:
+            ((mine, left),), ((theirs, came),) = places, others
+            left.matched, came.matched = f"moved to {theirs}", f"moved from {mine}"
+
+
+def _alone(pair: Pair, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Pair]]:
+    """The outermost modules that one side has, each with its direction and its path in the model."""
+    for part in pair.parts:
+        if part.node.kind not in ("direction", "module"):
+            continue
+        here = (*path, part.node.name)
+        if part.before is not None and part.after is not None:
+            yield from _alone(part, here)
+        elif part.node.kind == "module" and part.node.class_name is not None:
+            yield here, part

@@ -1,0 +1,346 @@
+"""A recording's step as a tree: direction, modules, operators inside, kernels, and what the host did while
+the device was idle.
+
+Every moment of a step is in one leaf, so that parts add up to what they are part of and to the step
+(`analysis/exclusive.py`). Without a device the leaves are the host's self times.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stepscope.analysis.attribution import LABELLED_WORK, NO_OPERATOR
+from stepscope.analysis.breakdown import PARTS, Breakdown, break_down
+from stepscope.analysis.counted import COUNTED_STEPS
+from stepscope.analysis.exclusive import exclusive_shares
+from stepscope.analysis.recording import (
+    COMMUNICATION,
+    COMPUTATION,
+    COPY,
+    FILL,
+    WORK,
+    Columns,
+    device_work,
+    every_step,
+    rank_batches,
+    recordings,
+    steps_of,
+)
+from stepscope.answers.scope import Scope
+from stepscope.compare.interval import RankMean, over_ranks
+from stepscope.compare.sides import Part
+from stepscope.formats.vocabulary import AUTOGRAD_CALL
+
+IDLE = "(device idle)"
+"""The node of a step's time in which no device of the recording does anything; below it is what the host
+did meanwhile."""
+REPLAYED = "CUDA graph (unattributed)"
+ITSELF = "(itself)"
+
+StepKey = tuple[int, int, int]
+Key = tuple[str, str]
+_NO_ROW = -1
+
+
+@dataclass
+class Node:
+    """A node: what it is, what is part of it, and for each step the time of its own (ns) and how many pieces
+    of work that was.
+
+    Args:
+        kind: step, direction, module, operator, range, kernel or idle.
+        class_name: of a module, where it is known.
+    """
+
+    kind: str
+    name: str
+    class_name: str | None = None
+    parts: dict[Key, Node] = field(default_factory=dict)
+    own_ns: dict[StepKey, int] = field(default_factory=dict)
+    own_count: int = 0
+
+    @property
+    def key(self) -> Key:
+        """What tells it from the other parts of the same node."""
+        return self.kind, self.name
+
+    def part(self, kind: str, name: str, class_name: str | None = None) -> Node:
+        """The part of that kind and name, added where it is new."""
+        found = self.parts.get((kind, name))
+        if found is None:
+            found = self.parts[kind, name] = Node(kind, name, class_name)
+        return found
+
+    @cached_property
+    def total(self) -> dict[StepKey, int]:
+        """Time of it and of all its parts, by step; asked when all are there."""
+        summed = dict(self.own_ns)
+        for part in self.parts.values():
+            for step, ns in part.total.items():
+                summed[step] = summed.get(step, 0) + ns
+        return summed
+
+    @property
+    def whole_ns(self) -> int:
+        """Its time in all steps together."""
+        return sum(self.total.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A recording as a tree. `steps` is how many each rank counts; `of` what the root is the sum of."""
+
+    of: str
+    root: Node
+    steps: dict[int, int]
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks it has."""
+        return len(self.steps)
+
+    @property
+    def total(self) -> Part:
+        """The complete step."""
+        return self.part_of(self.root)
+
+    def part_of(self, node: Node | None) -> Part:
+        """A node's mean over steps and ranks, and how often work of its own ran in a step; of None, of
+        what none of the steps has."""
+        samples: dict[int, list[int]] = {rank: [] for rank in self.steps}
+        for (rank, _span, _step), ns in ({} if node is None else node.total).items():
+            samples[rank].append(ns)
+        of_ranks = [RankMean.of(samples[rank], steps=count) for rank, count in self.steps.items()]
+        count = 0 if node is None else node.own_count
+        return Part(over_ranks(of_ranks), count / sum(self.steps.values()))
+
+
+def read_tree(scope: Scope) -> Tree:
+    """The tree of the steps that means are made of."""
+    steps: dict[int, int] = defaultdict(int)
+    for row in scope.sql(f"{COUNTED_STEPS} ORDER BY ALL").to_pylist():
+        steps[row["rank"]] += 1
+    with every_step(scope) as whole:
+        if whole.value(f"SELECT EXISTS (SELECT 1 FROM device_event WHERE {WORK})"):
+            root = Node("step", "step")
+            for ranks in rank_batches(scope.ranks):
+                _add_steps(root, scope, whole, ranks)
+            return Tree("step", root, dict(steps))
+    root = Node("step", "host work")
+    for ranks in rank_batches(scope.ranks):
+        _add_rows(root, scope, _HOST_LEAVES, ranks)
+    _apart(root)
+    return Tree("host work", root, dict(steps))
+
+
+def _add_steps(root: Node, scope: Scope, whole: Scope, ranks: str) -> None:
+    steps, device = steps_of(scope, ranks), device_work(whole, ranks)
+    shares: list[Columns] = []
+    on_kernels: dict[tuple[int, int], np.ndarray[Any, Any]] = {}
+    works = recordings(whole.numpy(_EVENTS.format(ranks=ranks)))
+    for key, own in steps.items():
+        work = works.get(key)
+        length = len(own["step"])
+        on_kernels[key] = np.zeros(length, np.int64)
+        if work is None:
+            continue
+        share = exclusive_shares(work, own["start_ns"], own["end_ns"])
+        is_communication = work["work"][share.row] == COMMUNICATION
+        np.add.at(on_kernels[key], share.window[is_communication], share.ns[is_communication])
+        started = np.searchsorted(own["start_ns"], work["start_ns"], side="right") - 1
+        begun = np.flatnonzero(
+            (started >= 0) & (work["start_ns"] < own["end_ns"][np.maximum(started, 0)])
+        )
+        counted = own["counted"]
+        for rows, windows, ns, count in (
+            (share.row, share.window, share.ns, 0),
+            (begun, started[begun], np.zeros(len(begun), np.int64), 1),
+        ):
+            kept = counted[windows]
+            rows, windows, ns = rows[kept], windows[kept], ns[kept]
+            shares.append(
+                {
+                    "rank": np.full(len(rows), key[0]),
+                    "id": work["id"][rows],
+                    "span": np.full(len(rows), key[1]),
+                    "step": own["step"][windows],
+                    "ns": ns,
+                    "count": np.full(len(rows), count),
+                }
+            )
+    if shares:
+        joined = {name: np.concatenate([part[name] for part in shares]) for name in shares[0]}
+        _add_rows(root, whole, _DEVICE_LEAVES, ranks, share=pa.table(joined))
+    for broken in break_down(whole, steps, device, ranks):
+        _add_idle(root, broken, on_kernels[broken.rank, broken.span])
+
+
+def _add_idle(root: Node, broken: Breakdown, on_kernels: np.ndarray[Any, Any]) -> None:
+    """What the steps went to while no device did anything, below the node `IDLE`."""
+    idle = root.part("idle", IDLE)
+    for place, name in enumerate(PARTS):
+        if name in ("kernel", "memcpy", "memset") or not broken.measured[place]:
+            continue
+        ns = broken.parts_ns[:, place] - (on_kernels if name == "communication" else 0)
+        if name == "communication" and not ns.any():
+            continue
+        node = idle.part("idle", name)
+        for step, spent, counts in zip(
+            broken.steps["step"].tolist(), ns.tolist(), broken.counted.tolist(), strict=True
+        ):
+            if counts:
+                node.own_ns[broken.rank, broken.span, step] = spent
+
+
+_EVENTS = f"""
+    SELECT rank, span, id, start_ns, start_ns + dur_ns AS end_ns,
+        CASE kind WHEN 'computation' THEN {COMPUTATION} WHEN 'copy' THEN {COPY}
+            WHEN 'fill' THEN {FILL} ELSE {COMMUNICATION} END::TINYINT AS work
+    FROM device_event WHERE {WORK} AND {{ranks}}
+"""
+_DEVICE_LEAVES = f"""
+    SELECT share.rank, share.span, share.step, event.module_id, event.direction, path.node, event.name,
+        CASE WHEN path.node IS NULL THEN CASE WHEN replayed THEN '{REPLAYED}' ELSE '{NO_OPERATOR}' END END
+            AS unnamed,
+        sum(share.ns)::BIGINT AS ns, sum(share.count)::BIGINT AS count
+    FROM beside_tree.share AS share
+    JOIN ({LABELLED_WORK}) AS event ON (event.rank, event.id) = (share.rank, share.id)
+    LEFT JOIN beside_tree.path AS path
+        ON (path.rank, path.id) = (share.rank, coalesce(event.operator_id, event.launch_id))
+    GROUP BY ALL ORDER BY ALL
+"""
+_HOST_LEAVES = f"""
+    SELECT host.rank, host.span, host.step, host.module_id, host.direction, path.node, NULL AS name,
+        NULL AS unnamed, sum(host.self_ns)::BIGINT AS ns, count(*) AS count
+    FROM host_event AS host SEMI JOIN ({COUNTED_STEPS}) USING (rank, span, step)
+    JOIN beside_tree.path AS path ON (path.rank, path.id) = (host.rank, host.id)
+    WHERE host.kind = 'operator' AND host.{{ranks}}
+    GROUP BY ALL ORDER BY ALL
+"""
+_ABOVE = f"""
+    WITH RECURSIVE up AS (
+        SELECT rank, coalesce(operator_id, launch_id) AS id FROM device_event
+        WHERE {WORK} AND {{ranks}} AND coalesce(operator_id, launch_id) IS NOT NULL
+        UNION SELECT host.rank, host.parent_id FROM up JOIN host_event AS host USING (rank, id)
+        WHERE host.parent_id IS NOT NULL
+    )
+    SELECT * FROM up
+"""
+_ON_HOST = "SELECT rank, id FROM host_event WHERE kind IN ('operator', 'annotation') AND {ranks}"
+_PATHS = f"""
+    SELECT rank, id, parent_id, depth, coalesce(module_id, {_NO_ROW}) AS module_id,
+        coalesce(direction, '') AS direction, name, kind = 'operator' AS is_operator,
+        kind IN ('operator', 'annotation') AND coalesce(role, '') NOT IN ('step', 'module')
+            AND NOT starts_with(name, '{AUTOGRAD_CALL}') AS named
+    FROM host_event SEMI JOIN ({{above}}) USING (rank, id) ORDER BY rank, id
+"""
+_MODULES = "SELECT rank, span, module_id, parent_id, path, name, class FROM module WHERE {ranks}"
+
+
+def _add_rows(
+    root: Node, scope: Scope, query: str, ranks: str, *, share: pa.Table | None = None
+) -> None:
+    """Adds the leaves that a query finds: a row a step, module, direction, chain of operators and kernel."""
+    above = (_ON_HOST if share is None else _ABOVE).format(ranks=ranks)
+    paths, chains = _chains(scope, above)
+    modules = _module_chains(scope, ranks)
+    tables = {"path": paths} | ({} if share is None else {"share": share})
+    with scope.beside("beside_tree", tables):
+        rows = scope.sql(query.format(ranks=ranks))
+    known: dict[tuple[Any, ...], Node] = {}
+    columns = (rows.column(name).to_pylist() for name in rows.column_names)
+    for rank, span, step, module, direction, chain, name, unnamed, ns, count in zip(
+        *columns, strict=True
+    ):
+        key = rank, span, module, direction, chain, name, unnamed
+        node = known.get(key)
+        if node is None:
+            node = root
+            # Where nothing is differentiated no direction is known: a module's work is all forward.
+            towards = direction or ("forward" if module is not None else None)
+            if towards is not None:
+                node = node.part("direction", towards)
+            for part in modules.get((rank, span, module), ()):
+                node = node.part("module", *part)
+            for part in chains[chain] if chain is not None else ():
+                node = node.part(*part)
+            if unnamed is not None:
+                node = node.part("operator", unnamed)
+            if name is not None:
+                node = node.part("kernel", name)
+            known[key] = node
+        at = rank, span, step
+        node.own_ns[at] = node.own_ns.get(at, 0) + ns
+        node.own_count += count
+
+
+def _chains(scope: Scope, above: str) -> tuple[pa.Table, list[tuple[Key, ...]]]:
+    """For each event its chain of operators and ranges within its module, as a number, and the chains.
+
+    A chain starts where the module or the direction does: what lies above belongs to another node.
+    """
+    host = scope.sql(_PATHS.format(above=above))
+    at = {name: host.column(name).to_numpy() for name in ("rank", "id", "depth", "module_id")}
+    names = host.column("name").combine_chunks().dictionary_encode()
+    directions = host.column("direction").combine_chunks().dictionary_encode().indices.to_numpy()
+    operator, named = (
+        host.column(name).to_numpy(zero_copy_only=False) for name in ("is_operator", "named")
+    )
+    texts, text = names.dictionary.to_pylist(), names.indices.to_numpy()
+    parents = host.column("parent_id").to_pylist()
+    row_of = {pair: row for row, pair in enumerate(zip(at["rank"], at["id"], strict=True))}
+    chains: list[tuple[Key, ...]] = [()]
+    number: dict[tuple[int, Key], int] = {}
+    chain = [0] * len(parents)
+    for row in np.argsort(at["depth"], kind="stable").tolist():
+        above_row = row_of.get((at["rank"][row], parents[row]), -1)
+        inherits = (
+            above_row >= 0
+            and at["module_id"][above_row] == at["module_id"][row]
+            and directions[above_row] == directions[row]
+        )
+        base = chain[above_row] if inherits else 0
+        if named[row]:
+            own = ("operator" if operator[row] else "range", texts[text[row]])
+            place = base, own
+            if place not in number:
+                number[place] = len(chains)
+                chains.append((*chains[base], own))
+            base = number[place]
+        chain[row] = base
+    numbered = pa.table({"rank": at["rank"], "id": at["id"], "node": pa.array(chain, pa.int64())})
+    return numbered.filter(pa.array(chain, pa.int64()).to_numpy() > 0), chains
+
+
+def _module_chains(
+    scope: Scope, ranks: str
+) -> dict[tuple[int, int, int], tuple[tuple[str, str | None], ...]]:
+    """Name and class of each module and of all that it is part of, from the root."""
+    rows = scope.sql(_MODULES.format(ranks=ranks)).to_pylist()
+    by_number = {(row["rank"], row["span"], row["module_id"]): row for row in rows}
+
+    def above(row: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+        seen = set()
+        while row is not None and row["module_id"] not in seen:
+            seen.add(row["module_id"])
+            yield row["name"], row["class"]
+            row = by_number.get((row["rank"], row["span"], row["parent_id"]))  # type: ignore[assignment]
+
+    return {key: tuple(reversed(tuple(above(row)))) for key, row in by_number.items()}
+
+
+def _apart(node: Node) -> None:
+    """Gives what a node has of its own, beside its parts, a part of its own."""
+    for part in list(node.parts.values()):
+        _apart(part)
+    if node.parts and node.own_ns:
+        own = node.part(node.kind, ITSELF)
+        own.own_ns, own.own_count = node.own_ns, node.own_count
+        node.own_ns, node.own_count = {}, 0

@@ -1,0 +1,67 @@
+"""Two trees as rows: a parent before its parts, of these the largest change first, and sums that hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.rounding import whole_parts
+from stepscope.answers.rows import answer_rows
+from stepscope.compare.align import Pair, align
+from stepscope.compare.interval import Timing
+from stepscope.compare.rows import COLUMNS, finish, largest_change, row_of, share_out
+from stepscope.compare.tree import Tree
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SHOWN = tuple(column.name for column in COLUMNS if column.name != "inside")
+
+Row = dict[str, Any]
+
+
+def set_trees_beside(before: Tree, after: Tree) -> pa.Table:
+    """One row is a node on both sides; what only one side has took no time on the other."""
+    whole = align(before.root, after.root)
+    whole_row, timings = _rows_of(whole, (before, after), ())
+    for column, timing in zip(("before_ns", "after_ns"), timings, strict=True):
+        (whole_row[column],) = whole_parts([timing.mean_ns])
+    finish(whole_row, adds_up=True)
+    rows: list[Row] = []
+    _add(whole, whole_row, (before, after), (), rows)
+    share_out(whole_row, rows)
+    return answer_rows(COLUMNS, _SHOWN, [[row.get(name) for name in _SHOWN] for row in rows])
+
+
+def _add(
+    pair: Pair, row: Row, trees: tuple[Tree, Tree], path: tuple[str, ...], rows: list[Row]
+) -> None:
+    """Adds a node and all that is in it, whose times in whole ns are those of the node together."""
+    rows.append(row)
+    parts = [(part, *_rows_of(part, trees, (*path, part.node.name))) for part in pair.parts]
+    for place, column in enumerate(("before_ns", "after_ns")):
+        means = [timings[place].mean_ns for _, _, timings in parts]
+        rounded = whole_parts(means, row[column] or 0) if parts else []
+        for (_, own, _), ns in zip(parts, rounded, strict=True):
+            # What the host did is known only where it was recorded.
+            own[column] = None if own["kind"] == "idle" and own[column] is None else ns
+    for _, own, _ in parts:
+        finish(own, adds_up=True)
+    for part, own, _ in sorted(parts, key=lambda one: largest_change(one[1])):
+        _add(part, own, trees, (*path, part.node.name), rows)
+
+
+def _rows_of(
+    pair: Pair, trees: tuple[Tree, Tree], path: tuple[str, ...]
+) -> tuple[Row, tuple[Timing, Timing]]:
+    kind = pair.node.kind
+    sides = [
+        tree.part_of(node) for node, tree in zip((pair.before, pair.after), trees, strict=True)
+    ]
+    row = row_of(pair.node.name if path else trees[1].of, *sides)
+    row |= {"path": " / ".join(path), "depth": len(path), "kind": kind, "matched": pair.matched}
+    for name, node in (("before", pair.before), ("after", pair.after)):
+        if node is None and kind == "idle":
+            row[f"{name}_ns"] = None
+        elif node is not None and kind != "kernel":
+            row[f"calls_{name}"] = None  # only kernels, copies and fills are counted
+    return row, (sides[0].timing, sides[1].timing)
