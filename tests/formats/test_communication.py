@@ -6,7 +6,7 @@ import pytest
 
 from stepscope.costs import kernel_class
 from stepscope.formats import vocabulary
-from stepscope.formats.communication import communicating
+from stepscope.formats.communication import communicating, host_library
 
 COMMUNICATE = [
     # NCCL: 1.x, 2.0-2.18, from 2.19, over symmetric memory
@@ -76,3 +76,10 @@ def test_a_product_that_exchanges_is_marked_and_computes(name):
     assert found.fused
     assert vocabulary.device_kind("computation", name) == "computation"
     assert kernel_class(name) == "GEMM"
+
+
+def test_libraries_that_communicate_on_the_host_are_known_by_their_ranges():
+    assert host_library("gloo:all_reduce") == "gloo"
+    assert host_library("MPI_Alltoall") == "mpi"
+    assert host_library("nccl:all_reduce") is None
+    assert host_library("MPIX_something") is None

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
-from stepscope.link.collectives import message_bytes, operation_of
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepscope.formats.messages import message_bytes, operation_of
+from stepscope.formats.tables import Group
+from stepscope.link.exposure import exposed
 
 ARGUMENTS = {
     "operation": "allreduce",
@@ -110,3 +117,135 @@ def test_message_is_counted_as_nccl_tests_counts_it(
     operation, dtype, elements_in, elements_out, size
 ):
     assert message_bytes(operation, dtype, elements_in, elements_out) == size
+
+
+def with_inputs(recording, dims, types, values=None):
+    row = {"input_id": len(recording.input_rows), "dims": json.dumps(dims)}
+    row |= {"types": json.dumps(types), "values": values and json.dumps(values)}
+    recording.input_rows.append(row)
+    return row["input_id"]
+
+
+def test_sizes_and_types_are_told_from_the_tensors_where_no_argument_states_them(recording):
+    outer = with_inputs(recording, [[80, 64], [10, 64], []], ["float", "float", ""])
+    inner = with_inputs(recording, [[10, 64]], ["float"])
+    recording.operator("c10d::_allgather_base_", 0, 60, input_id=outer)
+    recording.annotation("nccl:_all_gather_base", 5, 50, input_id=inner)
+    recording.launch(10, 20, 1)
+    communicate(recording, 30, 90, 1, name="ncclKernel_AllGather_RING_LL")
+    (row,) = recording.link().rows("collective")
+    assert (row["dtype"], row["elements_in"], row["elements_out"]) == ("Float", 640, 5120)
+    assert (row["bytes"], row["group_size"], row["library"]) == (20480, None, "nccl")
+
+
+def test_a_list_of_tensors_has_its_type_from_the_range_below(recording):
+    outer = with_inputs(recording, [[], []], ["TensorList", ""])
+    inner = with_inputs(recording, [[7], [3]], ["c10::BFloat16", "c10::BFloat16"])
+    recording.operator("c10d::allreduce_", 0, 60, input_id=outer)
+    recording.annotation("nccl:all_reduce", 5, 50, input_id=inner)
+    recording.launch(10, 20, 1)
+    communicate(recording, 30, 90, 1)
+    (row,) = recording.link().rows("collective")
+    assert (row["dtype"], row["elements_in"], row["elements_out"]) == ("BFloat16", 10, 10)
+    assert row["bytes"] == 20
+
+
+def test_of_several_kernels_of_one_call_no_size_is_told(recording):
+    recording.annotation(
+        "nccl:all_reduce", 0, 60, input_id=with_inputs(recording, [[10]], ["float"])
+    )
+    recording.launch(10, 20, 1)
+    recording.launch(25, 30, 2)
+    communicate(recording, 30, 90, 1)
+    communicate(recording, 90, 99, 2)
+    assert recording.link().column("collective", "bytes") == [None, None]
+
+
+def test_splits_are_those_of_the_call_or_of_its_arguments(recording):
+    values = ["", "", "", "[5, 1]", "[2, 4]", "False"]
+    inputs = with_inputs(
+        recording, [[6, 8], [6, 8]], ["float", "float", "", "ScalarList", "ScalarList"], values
+    )
+    recording.operator("c10d::alltoall_base_", 0, 40, input_id=inputs)
+    recording.launch(10, 20, 1)
+    communicate(recording, 30, 50, 1, name="ncclDevKernel_SendRecv(x)")
+    recording.argument_rows.append({"operation": "all_to_all", "sent": "[9, 1]"})
+    communicate(recording, 60, 70, None, name="ncclDevKernel_SendRecv(x)", collective_id=0)
+    first, second = recording.link().rows("collective")
+    assert (first["sent"], first["received"], first["bytes"]) == ("[2, 4]", "[5, 1]", 192)
+    assert (second["sent"], second["received"]) == ("[9, 1]", None)
+
+
+def test_gloo_communicates_on_the_host_and_nccl_does_not(recording):
+    recording.groups = (Group("0", "default_pg", "cpu:gloo,cuda:nccl", 2, "[0, 1]"),)
+    inputs = with_inputs(recording, [[1000]], ["float"])
+    recording.operator("c10d::allreduce_", 0, 10, input_id=inputs)
+    recording.annotation("nccl:all_reduce", 20, 30, input_id=inputs)
+    did = recording.annotation("gloo:all_reduce", 40, 90, thread=1, input_id=inputs)
+    recording.annotation("gloo:all_reduce", 50, 60, thread=1, input_id=inputs)
+    (row,) = recording.link().rows("collective")
+    assert (row["id"], row["host_id"], row["library"]) == (None, did, "gloo")
+    assert (row["start_ns"], row["end_ns"], row["bytes"]) == (40, 90, 4000)
+    assert (row["group_name"], row["group_size"]) == ("0", 2)
+    assert row["exposed_ns"] is None
+
+
+def test_what_the_device_computes_beside_gloo_hides_it(recording):
+    recording.annotation("gloo:all_reduce", 40, 90)
+    recording.kernel(0, 60)
+    recording.kernel(80, 85)
+    assert recording.link().column("collective", "exposed_ns") == [25]
+
+
+def test_the_group_is_completed_from_those_that_the_job_lists(recording):
+    recording.groups = (
+        Group("3", "mp_tp", "cuda:nccl", 2, "[0, 4]"),
+        Group("5", "mp_dp", "cuda:nccl", 4, "[0, 1, 2, 3]"),
+    )
+    recording.argument_rows.append({"operation": "allreduce", "group_name": "3"})
+    communicate(recording, 0, 10, None, collective_id=0)
+    communicate(recording, 20, 30, None)
+    first, second = recording.link().rows("collective")
+    assert (first["group_description"], first["group_ranks"], first["group_size"]) == (
+        "mp_tp",
+        "[0, 4]",
+        2,
+    )
+    assert (second["group_name"], second["group_size"]) == (None, None)
+
+
+def test_in_a_job_of_two_ranks_a_group_has_two(recording):
+    recording.world_size = 2
+    communicate(recording, 0, 10, None)
+    assert recording.link().column("collective", "group_size") == [2]
+
+
+def test_exposed_parts_of_collectives_side_by_side_count_once(recording):
+    communicate(recording, 0, 50, None, stream=1)
+    communicate(recording, 30, 90, None, stream=2)
+    communicate(recording, 30, 90, None, stream=2, device=1)
+    recording.kernel(10, 20)
+    recording.kernel(80, 100)
+    assert recording.link().column("collective", "exposed_ns") == [40, 30, 60]
+
+
+events = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9), st.integers(0, 1)), max_size=6)
+
+
+@given(events, events)
+def test_exposed_parts_add_up_to_the_time_in_which_only_collectives_ran(collectives, kernels):
+    def arrays(rows):
+        start, length, device = np.array(rows, np.int64).reshape(-1, 3).T
+        return start, start + length, device
+
+    parts = exposed(*arrays(collectives), *arrays(kernels))
+    for device in (0, 1):
+        ran, computed = (
+            {t for start, length, on in rows if on == device for t in range(start, start + length)}
+            for rows in (collectives, kernels)
+        )
+        own = [
+            part for part, row in zip(parts.tolist(), collectives, strict=True) if row[2] == device
+        ]
+        assert sum(own) == len(ran - computed)
+        assert all(0 <= part <= row[1] for part, row in zip(parts, collectives, strict=True))

@@ -7,6 +7,7 @@ the class of its work and the library of a collective all come from here.
 
 from __future__ import annotations
 
+import json
 import re
 from functools import lru_cache
 from typing import NamedTuple
@@ -101,5 +102,34 @@ def _own_name(kernel: str) -> str:
     return name.partition("(")[0]
 
 
+_HOST_LIBRARIES = re.compile(r"(gloo|mpi|ucc):|(MPI)_")
 ON_HOST = r"^(?:(?:gloo|mpi|ucc):|MPI_)"
 """Ranges of libraries whose collectives run on the host; calls of the others only enqueue a kernel."""
+
+
+def host_library(name: str) -> str | None:
+    """The library of a collective that runs on the host, by the name of its range; None for another.
+
+    >>> host_library("gloo:all_reduce"), host_library("MPI_Bcast"), host_library("nccl:all_reduce")
+    ('gloo', 'mpi', None)
+    """
+    found = _HOST_LIBRARIES.match(name)
+    return (found[1] or found[2]).lower() if found else None
+
+
+def listed_numbers(value: object) -> str | None:
+    """A list of whole numbers as JSON, from a list or a text; None for an empty one, and for what is
+    none: recorders cut long lists short.
+
+    >>> listed_numbers("[0, 1]"), listed_numbers([3]), listed_numbers("[0, 1, ..., 511]")
+    ('[0, 1]', '[3]', None)
+    """
+    for _ in range(2):  # some write the text of a text
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                return None
+    if not isinstance(value, list) or not all(type(one) is int for one in value):
+        return None
+    return json.dumps(value) if value else None

@@ -86,6 +86,18 @@ class ReadReport:
             self.damage_offset = offset
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group of ranks that communicate, as a job lists it. None where it does not say."""
+
+    name: str
+    description: str | None = None
+    backend: str | None = None
+    size: int | None = None
+    ranks: str | None = None
+    """JSON list."""
+
+
 @dataclass(slots=True)
 class Facts:
     """What a recording says of itself. None where it does not say."""
@@ -112,6 +124,8 @@ class Facts:
     module_classes: dict[str, str] = field(default_factory=dict)
     """Class of each module by its path in the model, whose own path is ""; empty where modules are not
     listed."""
+    groups: tuple[Group, ...] = ()
+    """The process groups that the rank is in."""
     metadata: dict[str, Any] = field(default_factory=dict)
 
 

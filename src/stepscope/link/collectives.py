@@ -1,163 +1,256 @@
-"""Communication kernels with their arguments.
+"""Collectives and point-to-point transfers of a rank, with their arguments.
 
-Newer recordings repeat the arguments on the kernel itself. Where they do not, they are those of the
-host events that enclose its launch (`record_param_comms`, `nccl:all_reduce`, `c10d::allreduce_`);
-where these state none either, the operation is told from names.
+One is a communication kernel, or the range of a library that communicates on the host (gloo). Newer
+recordings repeat the arguments on the kernel itself. Where they do not, they are those of the host
+events that enclose its launch (`record_param_comms`, `nccl:all_reduce`, `c10d::allreduce_`); where
+these state none either, sizes and types are told from the tensors they were given, and the operation
+from names.
 """
 
 from __future__ import annotations
 
-import re
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.formats.communication import communicating, host_library
+from stepscope.formats.messages import (
+    MEANING,
+    Message,
+    completed,
+    message_bytes,
+    message_of_inputs,
+    operation_of,
+)
 from stepscope.link.columns import assembled, integers, small_numbers, words
 from stepscope.link.device import COMMUNICATION as COMMUNICATES
-from stepscope.link.device import Device
+from stepscope.link.device import COMPUTATION, FILL, Device
+from stepscope.link.exposure import exposed
 from stepscope.link.host import COMMUNICATION, Host
 from stepscope.schema.tables import TABLES
 
+if TYPE_CHECKING:
+    from stepscope.formats.tables import RankTables
+
 Int32s = NDArray[np.int32]
-
-_OPERATIONS = (
-    # what the name holds once all but letters is gone, in order of trial; the operation
-    ("allreduce", "all_reduce"),
-    ("allgather", "all_gather"),
-    ("reducescatter", "reduce_scatter"),
-    ("alltoall", "all_to_all"),
-    ("broadcast", "broadcast"),
-    ("sendrecv", "send_recv"),
-    ("gather", "gather"),
-    ("scatter", "scatter"),
-    ("barrier", "barrier"),
-    ("crossdevicereduce", "all_reduce"),
-    ("reduce", "reduce"),
-    ("coalesced", "coalesced"),
-    ("irecv", "recv"),
-    ("recv", "recv"),
-    ("isend", "send"),
-    ("send", "send"),
-)
-_MEANING = [*dict.fromkeys(operation for _, operation in _OPERATIONS)]
-_ELEMENT_BYTES = {
-    "float": 4, "float32": 4, "int": 4, "int32": 4, "uint32": 4,
-    "double": 8, "float64": 8, "long": 8, "int64": 8, "uint64": 8, "complexfloat": 8,
-    "complexdouble": 16, "complexhalf": 4,
-    "half": 2, "float16": 2, "bfloat16": 2, "short": 2, "int16": 2, "uint16": 2,
-    "byte": 1, "char": 1, "bool": 1, "uint8": 1, "int8": 1,
-    "float8e4m3fn": 1, "float8e5m2": 1, "float8e4m3fnuz": 1, "float8e5m2fnuz": 1,
-    "float8e8m0fnu": 1,
-}  # fmt: skip
-_FULL_OUTPUT = ("all_gather", "gather")
-_FULL_INPUT = ("reduce_scatter", "all_to_all", "scatter")
+Row = dict[str, Any]
 
 
-def operation_of(name: str) -> str | None:
-    """The operation that a name speaks of: `ncclDevKernel_AllReduce_Sum_f32_RING_LL` → all_reduce.
-
-    None where the name says nothing of it (`record_param_comms`, `wait`).
-    """
-    letters = re.sub(r"[^a-z]", "", name.split("(")[0].lower())
-    for part, operation in _OPERATIONS:
-        if part in letters:
-            return operation
-    return None
-
-
-_MOST_ELEMENTS = 1 << 56
-"""More in one message is damage."""
-
-
-def message_bytes(
-    operation: str | None, dtype: str | None, elements_in: int | None, elements_out: int | None
-) -> int | None:
-    """The size of a collective as nccl-tests counts it (bytes), None where it is not known.
-
-    That is the whole output of an all-gather, the whole input of a reduce-scatter or all-to-all, and
-    the buffer of a rank for everything else.
-    """
-    size = _ELEMENT_BYTES.get(re.sub(r"[^a-z0-9]", "", (dtype or "").lower()))
-    if size is None:
-        return None
-    if operation in _FULL_OUTPUT:
-        elements = elements_out
-    elif operation in _FULL_INPUT:
-        elements = elements_in
-    else:
-        elements = max((n for n in (elements_in, elements_out) if n is not None), default=None)
-    return size * elements if elements is not None and 0 <= elements < _MOST_ELEMENTS else None
-
-
-def find_collectives(host: Host, device: Device, launch: Int32s, arguments: pa.Table) -> pa.Table:
-    """One row for each communication kernel; `id` and `host_id` are ids of events. What only all ranks
-    together tell is NULL.
+def find_collectives(host: Host, device: Device, launch: Int32s, tables: RankTables) -> pa.Table:
+    """One row for each collective; `id` and `host_id` are ids of events. What only all ranks together
+    tell is NULL.
     """
     rows = np.flatnonzero(device.kind == COMMUNICATES)
-    call = launch[rows]
-    name, names = words(device.table, "name")
-    by_kernel = [operation_of(text) for text in names]
-    stated = [operation_of(text or "") for text in arguments.column("operation").to_pylist()]
-    index = small_numbers(device.table, "collective_id")[rows]
-    asked_by, by_host, of_host = _of_host(host, call)
-    index = np.where(index < 0, of_host, index)
-    index[index >= arguments.num_rows] = -1
-    operation = _codes(stated)[index]
-    operation = np.where(operation < 0, by_host, operation)
-    operation = np.where(operation < 0, _codes(by_kernel)[name[rows]], operation)
-    taken = arguments.take(integers(index, type=pa.int64()))
-    operations = [_MEANING[code] if code >= 0 else None for code in operation.tolist()]
-    size = [
-        message_bytes(*values)
-        for values in zip(
-            operations,
-            taken.column("dtype").to_pylist(),
-            taken.column("elements_in").to_pylist(),
-            taken.column("elements_out").to_pylist(),
-            strict=True,
-        )
-    ]
-    added = {
-        "id": pa.array(rows + len(host), pa.int64()),
+    name, names = words(host.table, "name")
+    name = name[host.nesting.row]
+    ranges = _on_host(host, name, names)
+    told = _Told(host, name, names, tables)
+    kernel, kernels = words(device.table, "name")
+    asking = np.concatenate([launch[rows], ranges])
+    labels = [*kernels, *names]
+    label = np.concatenate([kernel[rows], name[ranges] + len(kernels)])
+    own = small_numbers(device.table, "collective_id")[rows]
+    own = np.concatenate([own, np.full(len(ranges), -1, np.int32)])
+    described = told.described(asking, own, label, labels, len(rows))
+    start = np.concatenate([device.start[rows], host.start[ranges]])
+    end = np.concatenate([(device.start + device.dur)[rows], host.end[ranges]])
+    unknown = pa.nulls(len(ranges), pa.int64())
+    asked_by = np.concatenate([told.asked_by(launch[rows]), ranges.astype(np.int32)])
+    added = described | {
+        "id": pa.concat_arrays([pa.array(rows + len(host), pa.int64()), unknown]),
         "host_id": integers(host.rows(asked_by), type=pa.int64()),
-        "start_ns": pa.array(device.start[rows]),
-        "end_ns": pa.array(device.start[rows] + device.dur[rows]),
-        "operation": pa.array(operations, pa.string()),
-        "bytes": pa.array(size, pa.int64()),
+        "start_ns": pa.array(start),
+        "end_ns": pa.array(end),
+        "exposed_ns": _exposed(device, rows, start, end),
     }
-    unknown = {
-        column.name: pa.nulls(len(rows), column.arrow_type())
+    rest = {
+        column.name: pa.nulls(len(start), column.arrow_type())
         for column in TABLES["collective"].columns
-        if column.name not in (*added, *taken.column_names)
+        if column.name not in added
     }
-    return assembled("collective", taken, unknown | added)
+    return assembled("collective", pa.table({}), rest | added)
 
 
-def _codes(operations: list[str | None]) -> NDArray[np.int8]:
-    """Numbers of operations, -1 for None, and at the end -1 for what has no entry."""
-    return np.array([*(-1 if o is None else _MEANING.index(o) for o in operations), -1], np.int8)
+def _on_host(host: Host, name: Int32s, names: list[str]) -> Int32s:
+    """Positions of the ranges in which the host itself communicates, and that lie in no other of them."""
+    asks = np.flatnonzero(host.role == COMMUNICATION)
+    by_name = np.zeros(len(names) + 1, bool)
+    for which in np.unique(name[asks]).tolist():
+        by_name[which] = host_library(names[which]) is not None
+    ranges = asks[by_name[name[asks]]].astype(np.int32)
+    communicates = np.zeros(len(host), bool)
+    communicates[ranges] = True
+    return ranges[host.climb(host.nesting.parent[ranges], communicates) < 0]
 
 
-def _of_host(host: Host, call: Int32s) -> tuple[Int32s, NDArray[np.int8], Int32s]:
-    """Who around each call asked for a collective, for which operation, with which arguments.
-
-    -1 for each of the three that is not known.
-    """
-    asks = host.role == COMMUNICATION
-    stated = small_numbers(host.table, "collective_id")[host.nesting.row]
-    operation = np.full(len(host), -1, dtype=np.int8)
-    place = np.flatnonzero(asks)
-    if len(place):
-        name, names = words(host.table, "name")
-        name = name[host.nesting.row[place]]
-        known = np.full(len(names), -1, dtype=np.int8)
-        for which in np.unique(name).tolist():
-            known[which] = _codes([operation_of(names[which])])[0]
-        operation[place] = known[name]
-    asked_by = host.climb(call, asks | (stated >= 0))
-    return (
-        asked_by,
-        np.append(operation, np.int8(-1))[host.climb(call, operation >= 0)],
-        np.append(stated, np.int32(-1))[host.climb(call, stated >= 0)],
+def _exposed(
+    device: Device, rows: NDArray[Any], start: NDArray[Any], end: NDArray[Any]
+) -> pa.Array:
+    """Of kernels by their device; of the host's by all devices of the rank, NULL where it has none."""
+    busy = np.flatnonzero((device.kind == COMPUTATION) | (device.kind == FILL))
+    computing = device.start[busy], (device.start + device.dur)[busy]
+    kernels = len(rows)
+    of_kernels = exposed(
+        start[:kernels], end[:kernels], device.device[rows], *computing, device.device[busy]
     )
+    anywhere = np.zeros(len(busy), np.int8)
+    of_host = exposed(
+        start[kernels:],
+        end[kernels:],
+        np.zeros(len(start) - kernels, np.int8),
+        *computing,
+        anywhere,
+    )
+    measured = np.ones(len(start), bool)
+    measured[kernels:] = device.work.any()
+    return pa.array(np.concatenate([of_kernels, of_host]), mask=~measured)
+
+
+class _Told:
+    """What host events and arguments tell of the collectives that they ask for."""
+
+    def __init__(self, host: Host, name: Int32s, names: list[str], tables: RankTables) -> None:
+        self.host, self.facts, self.arguments = host, tables.facts, tables.collective_args
+        self.kinds = set(tables.device.column("kind").to_pylist())
+        self.asks = host.role == COMMUNICATION
+        self.stated = small_numbers(host.table, "collective_id")[host.nesting.row]
+        self.operation = np.full(len(host), -1, np.int8)
+        self.message = np.full(len(host), -1, np.int32)
+        self.messages: list[Message] = []
+        place = np.flatnonzero(self.asks)
+        if not len(place):
+            return
+        known = np.full(len(names), -1, np.int8)
+        for which in np.unique(name[place]).tolist():
+            known[which] = _code(operation_of(names[which]))
+        self.operation[place] = known[name[place]]
+        inputs = small_numbers(host.table, "input_id")[host.nesting.row[place]]
+        listed = tables.operator_input
+        numbered = dict(
+            zip(listed.column("input_id").to_pylist(), range(listed.num_rows), strict=True)
+        )
+        pairs, which_pair = np.unique(np.stack([name[place], inputs]), axis=1, return_inverse=True)
+        for one, number in pairs.T.tolist():
+            row = numbered.get(number)
+            texts = (listed.column(c)[row].as_py() if row is not None else None
+                     for c in ("dims", "types", "values"))  # fmt: skip
+            self.messages.append(message_of_inputs(names[one], *texts))
+        self.message[place] = which_pair.reshape(-1)
+
+    def asked_by(self, call: Int32s) -> Int32s:
+        """Who around each call asked for a collective."""
+        return self.host.climb(call, self.asks | (self.stated >= 0))
+
+    def described(
+        self, asking: Int32s, own: NDArray[Any], label: Int32s, labels: list[str], kernels: int
+    ) -> dict[str, pa.Array]:
+        """The columns that tell what each collective is.
+
+        Args:
+            asking: the host event from which it was launched, or that it is.
+            own: the arguments that it states itself, -1 for none.
+            label: its own name, a place in `labels`.
+            kernels: how many of them are kernels; they come first.
+        """
+        above = self.host.climb(asking, self.stated >= 0)
+        index = np.where(own >= 0, own, np.append(self.stated, np.int32(-1))[above])
+        index[index >= self.arguments.num_rows] = -1
+        above = self.host.climb(asking, self.operation >= 0)
+        operation = np.append(self.operation, np.int8(-1))[above]
+        typed = np.array([m.dtype is not None for m in self.messages] + [False])
+        sized = np.array([m.elements_out is not None for m in self.messages] + [False])
+        on_host = np.arange(len(label)) >= kernels
+        keys = np.stack(
+            [
+                index,
+                operation,
+                self._message(asking, sized),
+                self._message(asking, typed),
+                label,
+                on_host,
+            ]
+        )
+        distinct, which = np.unique(keys, axis=1, return_inverse=True)
+        known = self.arguments.to_pylist()
+        rows = [self._row(known, labels, *one) for one in distinct.T.tolist()]
+        columns = {c.name: c for c in TABLES["collective"].columns if c.name in _DESCRIBED}
+        which = pa.array(which.reshape(-1))
+        return {
+            name: pa.array([row.get(name) for row in rows], column.arrow_type()).take(which)
+            for name, column in columns.items()
+        }
+
+    def _message(self, asking: Int32s, wanted: NDArray[np.bool_]) -> Int32s:
+        """The innermost message of a kind around each; -1 where several were launched from there, whose
+        shares of it nobody tells.
+        """
+        at = self.host.climb(asking, wanted[self.message])
+        launched = np.bincount(at[at >= 0], minlength=1)
+        result = np.append(self.message, np.int32(-1))[at]
+        several = (at >= 0) & (launched[at] > 1)
+        return np.where(several, np.int32(-1), result)
+
+    def _row(
+        self, known: list[Row], labels: list[str], index: int, operation: int, sized: int, typed: int,
+        label: int, on_host: int,
+    ) -> Row:  # fmt: skip
+        row = dict(known[index]) if index >= 0 else {}
+        name = labels[label] if label >= 0 else ""
+        told = operation_of(row.get("operation") or "")
+        told = told or (MEANING[operation] if operation >= 0 else operation_of(name))
+        exchange = None if on_host else communicating(name)
+        library = host_library(name) if on_host else exchange and exchange.library
+        if library == "nccl" and self.kinds == {"rocm"}:
+            library = "rccl"  # whose kernels have NCCL's names
+        row |= self._group(row, library)
+        inputs = self._of_inputs(sized, typed, told, row.get("group_size"))
+        row |= {key: value for key, value in inputs.items() if row.get(key) is None}
+        size = message_bytes(
+            told, row.get("dtype"), row.get("elements_in"), row.get("elements_out")
+        )
+        return row | {"operation": told, "library": library, "bytes": size}
+
+    def _of_inputs(self, sized: int, typed: int, operation: str | None, ranks: int | None) -> Row:
+        outer = self.messages[sized] if sized >= 0 else Message()
+        inner = self.messages[typed] if typed >= 0 else Message()
+        given = inner.elements_in if outer.elements_in is None else outer.elements_in
+        message = Message(inner.dtype, given, outer.elements_out, outer.sent, outer.received)
+        return completed(message, operation, ranks)._asdict()
+
+    def _group(self, row: Row, library: str | None) -> Row:
+        """What is known of its group beside what the arguments state."""
+        listed = self.facts.groups
+        named = [group for group in listed if group.name == row.get("group_name")]
+        if row.get("group_name") is None:
+            # Where a job has one group that it can be of, it is of that.
+            named = [
+                group
+                for group in listed
+                if group.size != 1 and (library != "gloo" or "gloo" in (group.backend or "gloo"))
+            ]
+        found: Row = {}
+        if len(named) == 1:
+            (group,) = named
+            stated = {
+                "group_name": group.name,
+                "group_description": group.description,
+                "group_ranks": group.ranks,
+                "group_size": group.size,
+            }
+            found = {key: value for key, value in stated.items() if row.get(key) is None}
+        if row.get("group_size") is None and found.get("group_size") is None:
+            found["group_size"] = 2 if self.facts.world_size == 2 else None
+        return found
+
+
+_DESCRIBED = (
+    "operation", "group_name", "group_description", "group_ranks", "group_size", "sequence",
+    "communicator", "asynchronous", "dtype", "elements_in", "elements_out", "sent", "received", "bytes",
+    "source_rank", "destination_rank", "library",
+)  # fmt: skip
+
+
+def _code(operation: str | None) -> int:
+    return -1 if operation is None else MEANING.index(operation)

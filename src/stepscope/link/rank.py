@@ -96,7 +96,7 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
             tables.kernel_metric,
             {"id": pa.array(numbers(tables.kernel_metric, "device_row") + len(host), pa.int64())},
         ),
-        "collective": find_collectives(host, device, launch, tables.collective_args),
+        "collective": find_collectives(host, device, launch, tables),
         "memory_event": _memory_events(host, tables.memory_event),
         "data_check": check_recording(
             Recording(

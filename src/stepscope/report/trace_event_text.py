@@ -86,6 +86,8 @@ _COLLECTIVE_ARGS = {
     "dtype": _text("c.dtype"),
     "In msg nelems": "c.elements_in",
     "Out msg nelems": "c.elements_out",
+    "In split size": _json("c.sent"),
+    "Out split size": _json("c.received"),
     "Src Rank": "c.source_rank",
     "Dst Rank": "c.destination_rank",
     "Comms Id": _text("c.communicator"),

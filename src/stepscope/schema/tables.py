@@ -13,7 +13,7 @@ from __future__ import annotations
 from stepscope.schema.declare import BIGINT, DOUBLE, INTEGER, SMALLINT, By, Role, table
 from stepscope.schema.declare import SchemaColumn as Column
 
-STORE_VERSION = 13
+STORE_VERSION = 14
 """Version of the tables. A store of another version is made anew from its source."""
 
 EVENT, ROW, KEY, STEP, NUMBER = Role.EVENT, Role.ROW, Role.KEY, Role.STEP, Role.NUMBER
@@ -45,6 +45,8 @@ _MESSAGE = (
     Column("dtype", TEXT, "element type", nullable=True),
     Column("elements_in", COUNT, "elements sent by this rank", nullable=True),
     Column("elements_out", COUNT, "elements received by this rank", nullable=True),
+    Column("sent", TEXT, "JSON list: how much of what it sends goes to each rank of the group, in rows or elements; NULL where all get alike or it is not recorded", nullable=True),
+    Column("received", TEXT, "JSON list: how much of what it receives comes from each rank of the group, likewise", nullable=True),
 )
 _PEERS = (
     Column("source_rank", NUMBER, "sender, for point to point", type=INTEGER, nullable=True),
@@ -273,8 +275,8 @@ DECLARED = (
         *_MESSAGE,
         Column("bytes", BYTES, "message size as nccl-tests counts it (bytes)", nullable=True),
         *_PEERS,
-        Column("library", TEXT, "nccl, rccl, gloo, xccl, hccl, mpi, custom (kernels of a framework's own) or symmetric_memory", nullable=True),
-        Column("exposed_ns", DURATION, "part of it during which this rank's device computed nothing (ns)", nullable=True),
+        Column("library", TEXT, "nccl, rccl, gloo, xccl, hccl, mpi, ucc, nvshmem, msccl, symmetric_memory (memory that ranks map into each other), or custom for a framework's own kernels; NULL unknown", nullable=True),
+        Column("exposed_ns", DURATION, "part of it during which this rank's device computed nothing and no collective ran that started earlier (ns); NULL where the rank has no device", nullable=True),
         Column("reach", TEXT, "intra_node or inter_node; NULL where the nodes of its ranks are not known", nullable=True),
         Column("match_id", NUMBER, "number of the collective, equal on all its ranks and for no other of the run; NULL where it was not matched over ranks", nullable=True),
         Column("match_rule", TEXT, "how it was matched: sequence (process group and sequence number) or order (group, operation, type, size and order of occurrence)", nullable=True),

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.formats import vocabulary
+from stepscope.formats.communication import listed_numbers
 from stepscope.formats.container import Member
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto import metadata as trace_metadata
@@ -353,26 +354,15 @@ def _numbered(known: dict[int, tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
 def _collective(values: tuple[Any, ...]) -> dict[str, Any]:
     row = dict(zip(fields.COLLECTIVE, values, strict=True))
     start, stride = row.pop("rank_start"), row.pop("rank_stride")
-    row["group_ranks"] = _ranks(row["group_ranks"]) or _spaced(start, stride, row["group_size"])
+    row["group_ranks"] = listed_numbers(row["group_ranks"]) or _spaced(
+        start, stride, row["group_size"]
+    )
+    for column in ("sent", "received"):
+        row[column] = listed_numbers(row[column])
     row["asynchronous"] = _TRUTH.get(str(row["asynchronous"]).lower())
     for column in ("group_size", "source_rank", "destination_rank"):
         row[column] = _small(row[column])
     return row
-
-
-def _ranks(text: str | None) -> str | None:
-    """A JSON list of ranks; None where the recording elides them (`[0, 1, ..., 511]`)."""
-    if text is None:
-        return None
-    try:
-        ranks = json.loads(text)
-        if isinstance(ranks, str):
-            ranks = json.loads(ranks)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(ranks, list) or not all(isinstance(rank, int) for rank in ranks):
-        return None
-    return json.dumps(ranks)
 
 
 def _spaced(start: int | None, stride: int | None, size: int | None) -> str | None:

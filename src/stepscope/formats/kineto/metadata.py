@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from stepscope.floor.errors import SourceError
+from stepscope.formats.communication import listed_numbers
 from stepscope.formats.container import strip_bom
 from stepscope.formats.kineto.loose import (
     Loose,
@@ -19,7 +20,7 @@ from stepscope.formats.kineto.loose import (
     read_value,
     unescaped,
 )
-from stepscope.formats.tables import Facts
+from stepscope.formats.tables import Facts, Group
 from stepscope.formats.vocabulary import unknown_model
 
 ERRORS = {
@@ -259,7 +260,24 @@ def facts(metadata: dict[str, Any], file_name: str) -> Facts:
         tool=_tool(metadata),
         tool_version=_first_text(metadata, _VERSIONS),
         module_classes=_module_classes(metadata),
+        groups=_groups(job),
         metadata=metadata,
+    )
+
+
+def _groups(job: dict[str, Any]) -> tuple[Group, ...]:
+    """The process groups that torch lists beside the rank."""
+    listed = job.get("pg_config")
+    return tuple(
+        Group(
+            name,
+            _first_text(group, ("pg_desc",)),
+            _first_text(group, ("backend_config",)),
+            _integer(group.get("pg_size")),
+            listed_numbers(group.get("ranks")),
+        )
+        for group in (listed if isinstance(listed, list) else [])
+        if isinstance(group, dict) and (name := _first_text(group, ("pg_name",))) is not None
     )
 
 
