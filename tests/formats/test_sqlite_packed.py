@@ -73,6 +73,25 @@ def test_any_values_are_read_as_row_by_row(rows, tmp_path_factory):
         assert columns(database) == list(expected(rows))
 
 
+DECLARED = "CREATE TABLE events(id INTEGER, name INT, text TEXT, real REAL, amount)"
+NO_BYTES = VALUES.filter(lambda one: not isinstance(one, bytes))
+
+
+@given(rows=st.lists(st.tuples(*[NO_BYTES] * 2, *[VALUES] * 3), max_size=9))
+@examples(100)
+def test_columns_of_declared_types_are_read_as_row_by_row(rows, tmp_path_factory):
+    path = tmp_path_factory.mktemp("packed") / "report.sqlite"
+    with pytest.MonkeyPatch.context() as patch, opened(path, rows, DECLARED) as database:
+        stored = list(database.each("events", ("id", "name"), name="name"))
+        patch.setattr(database_of, "_CHUNK", 4)
+        found = columns(database)
+    names = {1: "one", 2: "two"}
+    assert [row["id"] for row in found] == [one for one, _ in stored]
+    assert [row["name"] for row in found] == [
+        name if isinstance(name, str) else names.get(name) for _, name in stored
+    ]
+
+
 ROWS = [(n, 1 + n % 2, f"text {n}", n / 2, n) for n in range(5)]
 
 

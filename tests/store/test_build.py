@@ -7,12 +7,13 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
+from tests.formats.nsys.exports import Nsys
 
 import stepscope
 from stepscope.answers.ask import ask
 from stepscope.floor.errors import DamagedSourceError, SourceError, StoreError, UsageError
 from stepscope.questions.invariants import invariants
-from stepscope.store import build, job
+from stepscope.store import build, job, workers
 from stepscope.store.build import import_source, open_source
 from stepscope.store.open import Store
 
@@ -285,6 +286,28 @@ def test_ranks_in_processes_give_the_same_store(tmp_path, monkeypatch):
     together = import_source(folder, tmp_path / "two")
     query = "SELECT * FROM device_event ORDER BY rank, id"
     assert rows(alone, query) == rows(together, query)
+
+
+@pytest.mark.parametrize(("cores", "at_once"), [(2, [[0, 1, 2]]), (4, [[0, 1], [2]])])
+def test_ranks_of_an_export_are_read_half_as_many_at_once_as_there_are_cores(
+    cores, at_once, tmp_path, monkeypatch
+):
+    nsys = Nsys(tmp_path / "report.sqlite")
+    for pid in (144, 145, 146):
+        nsys.launch(100, 5, "gemm", 150, 190, pid=pid)
+    shares = []
+    run = workers.run_jobs
+
+    def noticed(jobs, most, progress):
+        shares.extend(workers._shared_out(jobs, most))
+        return run(jobs, most, progress)
+
+    monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(workers, "run_jobs", noticed)
+    store = import_source(tmp_path / "report.sqlite", tmp_path / "store")
+    assert shares == at_once
+    assert rows(store, "SELECT count(DISTINCT rank) AS ranks FROM device_event") == [{"ranks": 3}]
 
 
 def test_processes_take_no_module_from_the_working_directory(tmp_path, monkeypatch):

@@ -24,6 +24,7 @@ from stepscope.formats.nvprof import log as nvprof_log
 from stepscope.formats.nvprof import reader as nvprof_reader
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import advice, what_is
+from stepscope.formats.sqlite import READERS
 from stepscope.formats.tables import Facts, RankTables
 
 SNIFFED_BYTES = 1 << 16
@@ -60,6 +61,7 @@ class Format:
             those of plug-ins included.
         processes: names of the processes that a file holds, each of which is a recording of its own, in
             the order of their ranks as far as that can be guessed; None where a file holds one.
+        processors: how many processors reading one of its recordings keeps busy.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Format:
     end: Callable[[Member], int | None] | None = None
     perhaps: Callable[[bytes], bool] | None = None
     processes: Callable[[Member], Sequence[str]] | None = None
+    processors: int = 1
 
     def recordings(self, member: Member) -> list[Member]:
         """The recordings in a file: itself, or each process that it holds.
@@ -137,6 +140,7 @@ FORMATS: tuple[Format, ...] = (
         peek=nsys_reader.peek,
         read=nsys_reader.read,
         processes=nsys_reader.processes,
+        processors=READERS,
     ),
 )
 

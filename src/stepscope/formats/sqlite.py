@@ -12,10 +12,13 @@ import re
 import shutil
 import sqlite3
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +27,7 @@ from stepscope.floor.errors import SourceError
 from stepscope.floor.quoting import sql_name
 from stepscope.formats.container import Member
 from stepscope.formats.sniff import advice, what_is
-from stepscope.formats.sqlite_packed import PACKED, chunk_of, packing_query, unpacked
+from stepscope.formats.sqlite_packed import PACKED, packing_query, unpacked
 
 MAGIC = b"SQLite format 3\x00"
 LONGEST_TEXT = 1 << 20
@@ -37,6 +40,9 @@ _PIECE = 1 << 20
 _HEADER_BYTES = 100
 _BATCH = 1 << 14
 _CHUNK = 1 << 16
+READERS = 2
+"""Threads that read a long table, each with a connection of its own."""
+_AHEAD = 2 * READERS
 
 _LATER = {"-wal": "unmerged_wal", "-journal": "unfinished_database"}
 """Files that SQLite keeps beside a database: what was written last, or what must be undone."""
@@ -79,21 +85,29 @@ class Only:
 class Database:
     """An open database: rows of its tables, and its strings by number.
 
+    Args:
+        connect: opens a further connection to it; whoever gave it closes what was left open.
+        label: its name, for messages.
+        size: of the file, in bytes.
+        layout: whose database it is.
+
     Attributes:
         damage: class of damage of the container it came in, or of what lies beside it; None for none.
         unnamed: how many values of `columns` name a string that the database does not have.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, label: str, size: int, layout: Layout
+        self, connect: Callable[[], sqlite3.Connection], label: str, size: int, layout: Layout
     ) -> None:
         self.damage: str | None = None
         self.unnamed = 0
         self._label = label
-        self._connection = connection
+        self._connect = connect
+        self._connection = connect()
         self._layout = layout
         self._most_rows = size // _BYTES_PER_ROW
         self._without_row_ids: set[str] = set()
+        self._whole: dict[str, frozenset[str]] = {}
         self._columns = self._plain_tables()
         self._strings: dict[int, str] | None = None
         if layout.always and not self.has(layout.strings[0]):
@@ -106,11 +120,18 @@ class Database:
             str(name): sql for name, sql in listed if isinstance(sql, str) and _PLAIN.match(sql)
         }
         # Columns that are computed when read are not listed by table_info.
-        columns = {
-            name: frozenset(
-                str(row[1]) for row in self._fetch(f"PRAGMA table_info({sql_name(name)})")
-            )
+        types = {
+            name: {
+                str(row[1]): str(row[2])
+                for row in self._fetch(f"PRAGMA table_info({sql_name(name)})")
+            }
             for name in plain
+        }
+        columns = {name: frozenset(listed) for name, listed in types.items()}
+        # SQLite's own rule: a declared type with these letters makes texts of digits whole numbers.
+        self._whole = {
+            name: frozenset(one for one, declared in listed.items() if "INT" in declared.upper())
+            for name, listed in types.items()
         }
         self._without_row_ids = {
             name
@@ -237,7 +258,8 @@ class Database:
     ) -> Iterator[dict[str, pa.Array]]:
         """The columns that a table has, some tens of thousands of rows at a time."""
         asked = ", ".join(_of_type(sql_name(name), kind) for name, kind in kinds.items())
-        if not kinds or table in self._without_row_ids:
+        limits = self._limits(table) if kinds else None
+        if limits is None:
             only = f" WHERE {where}" if where else ""
             query = f"SELECT {asked or 'NULL'} FROM {sql_name(table)}{only}"
             yield from (
@@ -247,18 +269,19 @@ class Database:
             return
         packed = {name: kind for name, kind in kinds.items() if kind in PACKED}
         beside = {name: kind for name, kind in kinds.items() if kind not in PACKED}
-        left, last = self._most_rows, -1 << 63
-        while True:
-            rows = f"rowid > {last}" + (f" AND {where}" if where else "")
-            source = f"{sql_name(table)} NOT INDEXED WHERE {rows} ORDER BY rowid LIMIT {_CHUNK}"
-            (found,) = self._fetch(packing_query(source, packed), 1)
-            chunk = chunk_of(found)
-            left -= chunk.rows
-            if left < 0 or (chunk.rows and chunk.last <= last):
+        sources = [
+            f"{sql_name(table)} NOT INDEXED WHERE {limit}{f' AND {where}' if where else ''} "
+            f"ORDER BY rowid LIMIT {_CHUNK + 1}"
+            for limit in limits
+        ]
+        queries = [packing_query(source, packed, self._whole[table]) for source in sources]
+        for source, found in zip(sources, self._each_of(queries), strict=True):
+            rows = found[0]
+            if rows > _CHUNK:
                 raise _damaged(self._label, self._layout, "more rows than it has room for")
-            if not chunk.rows:
-                return
-            columns = unpacked(chunk, packed, LONGEST_TEXT)
+            if not rows:
+                continue
+            columns = unpacked(found, packed, LONGEST_TEXT)
             if columns is None:
                 columns, beside_them = {}, kinds
             else:
@@ -270,10 +293,51 @@ class Database:
                 asked = ", ".join(
                     _of_type(sql_name(name), kind) for name, kind in beside_them.items()
                 )
-                listed = list(self._fetch(f"SELECT {asked} FROM {source}", chunk.rows))
+                listed = list(self._fetch(f"SELECT {asked} FROM {source}", rows))
                 columns |= _by_row(listed, beside_them, numbering)
             yield columns
-            last = chunk.last
+
+    def _limits(self, table: str) -> list[str] | None:
+        """Conditions that part a table by its row ids; None where it has none, or they lie far apart."""
+        if table in self._without_row_ids:
+            return None
+        # Asked for both in one query, SQLite looks through the table.
+        ends = (f"(SELECT {end}(rowid) FROM {sql_name(table)})" for end in ("min", "max"))
+        ((low, high),) = self._fetch(f"SELECT {', '.join(ends)}", 1)
+        if low is None:
+            return []
+        if high - low > max(self._most_rows, _CHUNK):
+            return None
+        return [
+            f"rowid BETWEEN {first} AND {min(first + _CHUNK - 1, high)}"
+            for first in range(low, high + 1, _CHUNK)
+        ]
+
+    def _each_of(self, queries: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """The one row of each query; of many, some are read ahead."""
+        if len(queries) <= READERS:
+            yield from (row for query in queries for row in self._fetch(query, 1))
+            return
+        with ExitStack() as opened_, ThreadPoolExecutor(READERS) as pool:
+            free: SimpleQueue[sqlite3.Connection] = SimpleQueue()
+            for _ in range(READERS):
+                free.put(opened_.enter_context(closing(self._connect())))
+
+            def read(query: str) -> tuple[Any, ...]:
+                connection = free.get()
+                try:
+                    (row,) = self._fetch(query, 1, connection)
+                finally:
+                    free.put(connection)
+                return row
+
+            waiting: deque[Future[tuple[Any, ...]]] = deque()
+            for query in queries:
+                waiting.append(pool.submit(read, query))
+                if len(waiting) > _AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
 
     def _named(self, codes: dict[Any, int], part: list[pa.Array]) -> pa.DictionaryArray:
         """Numbers of strings, and texts, as texts; NULL where there is no such string."""
@@ -325,14 +389,18 @@ class Database:
             self._strings = {i: s for i, s in listed if i is not None and s is not None}
         return None if number is None else self._strings.get(number)
 
-    def _fetch(self, query: str, most: int | None = None) -> Iterator[tuple[Any, ...]]:
-        for rows in self._batches(query, most):
+    def _fetch(
+        self, query: str, most: int | None = None, connection: sqlite3.Connection | None = None
+    ) -> Iterator[tuple[Any, ...]]:
+        for rows in self._batches(query, most, connection):
             yield from rows
 
-    def _batches(self, query: str, most: int | None = None) -> Iterator[list[tuple[Any, ...]]]:
+    def _batches(
+        self, query: str, most: int | None = None, connection: sqlite3.Connection | None = None
+    ) -> Iterator[list[tuple[Any, ...]]]:
         left = self._most_rows if most is None else most
         try:
-            cursor = self._connection.execute(query)
+            cursor = (connection or self._connection).execute(query)
             while rows := cursor.fetchmany(_BATCH):
                 left -= len(rows)
                 if left < 0:
@@ -424,18 +492,25 @@ def _lies_plain(member: Member) -> bool:
 def _connected(path: Path, label: str, layout: Layout) -> Iterator[Database]:
     size = path.stat().st_size
     _check_complete(path, size, label, layout)
-    try:
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None
-        )
-    except sqlite3.Error as error:
-        raise _damaged(label, layout, str(error)) from None
-    try:
+
+    def connect() -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=ro&immutable=1",
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        except sqlite3.Error as error:
+            raise _damaged(label, layout, str(error)) from None
         connection.text_factory = lambda text: text[:LONGEST_TEXT].decode("utf-8", "replace")
         for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
             with suppress(sqlite3.Error):
                 connection.execute(f"PRAGMA {setting}")
-        database = Database(connection, label, size, layout)
+        return connection
+
+    with ExitStack() as opened_:
+        database = Database(lambda: opened_.enter_context(closing(connect())), label, size, layout)
         database.damage = next(
             (
                 damage
@@ -445,8 +520,6 @@ def _connected(path: Path, label: str, layout: Layout) -> Iterator[Database]:
             None,
         )
         yield database
-    finally:
-        connection.close()
 
 
 def _beside(path: Path, ending: str) -> Path:

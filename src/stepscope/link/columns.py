@@ -126,14 +126,22 @@ def places(known: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def integers(values: NDArray[Any], *, missing: int | None = -1, type: pa.DataType) -> pa.Array:
-    """An integer column; NULL where the value is `missing`."""
+    """An integer column; NULL where the value is `missing`.
+
+    One of 64 bits has 32 where its values fit: it gets its type when it is written.
+    """
     mask = None if missing is None else values == missing
     if mask is not None and not mask.any():
         mask = None
-    return pa.array(values, type=type, mask=mask)
+    if not pa.types.is_int64(type):
+        return pa.array(values, type=type, mask=mask)
+    if values.dtype == np.int64 and len(values):
+        fits = int(values.min()) >= -(1 << 31) and int(values.max()) < 1 << 31
+        values = values.astype(np.int32) if fits else values
+    return pa.array(values, mask=mask)
 
 
 def from_codes(values: NDArray[Any], meaning: Sequence[str]) -> pa.Array:
     """A text column from numbers of words; NULL where a number is below 0."""
-    indices = pa.array(values.astype(np.int32), mask=values < 0)
+    indices = pa.array(values.astype(np.int8), mask=values < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(meaning, pa.string()))

@@ -57,19 +57,22 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
     """What is added to host events, by position, and all tables but that of the host events."""
     resolution_ns = tables.facts.resolution_ns
     host = nest_host(tables.host_event, resolution_ns=resolution_ns)
+    # What needs the most room on the way comes before there is much to keep.
+    recursive = find_recursion(host)
     device = read_device(tables.device_event)
     raw_dur = clip_overruns(device)
     launch, operator = link_launches(host, device, tables.flow, tables.thread)
+    time = sum_device_time(host, device, launch, operator)
     steps = find_steps(host, device, launch, tracks=_tracks(tables.thread))
     step_of_host, step_of_device = steps_of_events(steps, host, device, launch)
     forward = link_backward(host, tables.flow, tables.thread)
     modules, named = find_modules(host, tables.facts.module_classes)
     direction = find_directions(host, forward, named >= 0)
     module = spread_modules(host, modules, named, forward, direction)
+    del named
     if (forward >= 0).any():
         host.nesting.inherit(forward)
     stack, call_stack = find_stacks(host, forward, tables.call_stack)
-    time = sum_device_time(host, device, launch, operator)
     device_module = _through(module, launch, operator)
     device_direction = _through(direction, launch, operator)
     linked = {
@@ -118,7 +121,7 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
         "row": host.nesting.row,
         "parent_id": host.nesting.parent,
         "depth": host.nesting.depth,
-        "recursive": find_recursion(host),
+        "recursive": recursive,
         "self_ns": host.nesting.self_ns,
         "step": step_of_host,
         "step_numbers": steps.number,
@@ -153,10 +156,10 @@ def _through(
 
 def _times(host: Host, positions: Int32s, *, ends: bool = False) -> pa.Array:
     """When the host events at some positions start or end (ns), as recorded; NULL for -1."""
-    times = numbers(host.table, "start_ns")
-    if ends:
-        times = times + numbers(host.table, "dur_ns")
-    return pa.array(np.append(times, 0)[host.rows(positions)], mask=positions < 0)
+    if not len(host):
+        return pa.nulls(len(positions), pa.int64())
+    times = host.end if ends else host.start
+    return pa.array(times[positions], mask=positions < 0)
 
 
 def _names(host: Host, positions: Int32s) -> pa.Array:
@@ -169,7 +172,8 @@ def _names(host: Host, positions: Int32s) -> pa.Array:
 
 def _step_numbers(numbers: NDArray[np.int64], index: Int32s) -> pa.Array:
     """The numbers of steps given by index; NULL for -1."""
-    return pa.array(np.append(numbers, 0)[index], mask=index < 0)
+    known = integers(np.append(numbers, 0), missing=None, type=pa.int64()).to_numpy()
+    return pa.array(known[index], mask=index < 0)
 
 
 def _memory_events(host: Host, memory_event: pa.Table) -> pa.Table:
@@ -219,7 +223,7 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
     columns = {
         "device_ns": times("device_ns"),
         "device_self_ns": times("device_self_ns"),
-        "self_ns": pa.array(rows("self_ns")),
+        "self_ns": integers(rows("self_ns"), missing=None, type=pa.int64()),
         "parent_id": ids("parent_id"),
         "forward_id": ids("forward_id"),
         "step": _step_numbers(links.pop("step_numbers"), rows("step")),
@@ -228,12 +232,15 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
         "depth": pa.array(np.minimum(rows("depth"), (1 << 15) - 1).astype(np.int16)),
         "recursive": pa.array(rows("recursive")),
         "direction": from_codes(rows("direction"), DIRECTIONS),
-        "id": pa.array(np.arange(len(row), dtype=np.int64)),
+        "id": integers(np.arange(len(row)), missing=None, type=pa.int64()),
     }
     return assembled("host_event", table, columns)
 
 
 def _device_table(device: Device, *, first_id: int, columns: dict[str, pa.Array]) -> pa.Table:
     ids = np.arange(first_id, first_id + len(device), dtype=np.int64)
-    columns = {"id": pa.array(ids), "dur_ns": pa.array(device.dur), **columns}
+    own = {"id": ids, "dur_ns": device.dur}
+    columns |= {
+        name: integers(values, missing=None, type=pa.int64()) for name, values in own.items()
+    }
     return assembled("device_event", device.table, columns)

@@ -67,11 +67,11 @@ class Steps:
         """The number of steps."""
         return len(self.number)
 
-    def at(self, time: Int64s) -> NDArray[np.int64]:
+    def at(self, time: Int64s) -> NDArray[np.int32]:
         """Index of the step in which, on the host, each time lies; -1 for none."""
         return _inside(self.host_start, self.host_end, time, whole=self.rule == WHOLE)
 
-    def on_device_at(self, time: Int64s) -> NDArray[np.int64]:
+    def on_device_at(self, time: Int64s) -> NDArray[np.int32]:
         """Index of the step in which, with its device work, each time lies; -1 for none."""
         return _inside(self.start, self.end, time, whole=self.rule == WHOLE)
 
@@ -101,14 +101,19 @@ OPTIMIZER_CALLS = "optimizer"
 WHOLE = "whole recording"
 
 
-def _inside(start: Int64s, end: Int64s, time: Int64s, *, whole: bool) -> NDArray[np.int64]:
-    if not len(start):
-        return np.full(len(time), -1, dtype=np.int64)
-    index = np.searchsorted(start, time, side="right") - 1
-    known = np.maximum(index, 0)
-    # Nothing of a complete recording lies outside it, not even what starts at its very end.
-    within = (time < end[known]) | (time == start[known]) | whole
-    result: NDArray[np.int64] = np.where((index >= 0) & within, index, -1)
+_BLOCK = 1 << 20
+"""Times are looked up in blocks, to keep temporary arrays small."""
+
+
+def _inside(start: Int64s, end: Int64s, time: Int64s, *, whole: bool) -> NDArray[np.int32]:
+    result = np.full(len(time), -1, dtype=np.int32)
+    for low in range(0, len(time) if len(start) else 0, _BLOCK):
+        asked = time[low : low + _BLOCK]
+        index = np.searchsorted(start, asked, side="right") - 1
+        known = np.maximum(index, 0)
+        # Nothing of a complete recording lies outside it, not even what starts at its very end.
+        within = (asked < end[known]) | (asked == start[known]) | whole
+        result[low : low + _BLOCK] = np.where((index >= 0) & within, index, -1)
     return result
 
 
@@ -333,8 +338,8 @@ def steps_of_events(
     A host event belongs to the step in which it starts, on any thread. Device work belongs to the
     step that launched it, and without a launch to the one during which it started.
     """
-    of_host = steps.at(host.start).astype(np.int32)
-    of_device = steps.on_device_at(device.start).astype(np.int32)
+    of_host = steps.at(host.start)
+    of_device = steps.on_device_at(device.start)
     linked = np.flatnonzero(launch >= 0)
     of_device[linked] = of_host[launch[linked]]
     mine = (of_device >= 0) & device.work

@@ -388,8 +388,10 @@ def _build(
         jobs = [replace(one, threads=1) for one in jobs]
     size = sum(recording.member.size for job in chosen for recording in job.recordings)
     progress.start(f"Reading {sources[0].name}", total=None, unit="bytes")
-    workers = min(len(jobs), os.cpu_count() or 1)
-    if workers > 1 and size >= PARALLEL_BYTES:
+    # A reader that keeps two processors busy gets two: memory grows with the ranks that are read at once.
+    each = max(recording.format.processors for job in chosen for recording in job.recordings)
+    workers = max(1, min(len(jobs), (os.cpu_count() or 1) // each))
+    if len(jobs) > 1 and size >= PARALLEL_BYTES and (workers > 1 or each > 1):
         done = run_jobs(jobs, workers, progress)
     else:
         listings = Listings()

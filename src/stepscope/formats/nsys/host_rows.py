@@ -51,7 +51,7 @@ class Threads:
         """The number of each row's thread."""
         coded = threads.combine_chunks().dictionary_encode(null_encoding="encode")
         place = [self.number(one) for one in coded.dictionary.to_pylist()]
-        return pa.array(place, pa.int64()).take(coded.indices)
+        return pa.array(place, pa.int32()).take(coded.indices)
 
     def rows(self, database: Database) -> list[dict[str, object]]:
         """Rows of table `thread`."""
@@ -208,6 +208,6 @@ def _overhead(database: Database, table: str, process: int | None, threads: Thre
             "category": constant("overhead", rows.num_rows),
             "kind": constant("overhead", rows.num_rows),
             "name": mapped(name, str),
-            "thread": pa.array(np.full(rows.num_rows, track, np.int64)),
+            "thread": pa.array(np.full(rows.num_rows, track, np.int32)),
         }
     )

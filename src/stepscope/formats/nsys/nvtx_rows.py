@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ def nvtx_ranges(
         if word.startswith("Nvtx")
     }
     texts, others = Texts(), _Others()
-    found = [_Columns.empty()]
+    found: list[_Columns] = [_Columns.empty()]
     marks: list[pa.Table] = []
     for table in NVTX:
         for rows in database.chunks(
@@ -67,9 +68,7 @@ def nvtx_ranges(
             is_mark = _is(kind, kinds, "Mark")
             if pc.any(is_mark).as_py():
                 marks.append(_timed(rows.filter(is_mark), report))
-    together = _Columns(
-        *(np.concatenate([getattr(one, field) for one in found]) for field in _Columns._fields)
-    )
+    together = _Columns(*_concatenated(found))
     ranges = Ranges(
         together.thread,
         together.start,
@@ -87,7 +86,7 @@ def nvtx_ranges(
 class _Columns(NamedTuple):
     """Ranges as they are read; `end` is -1 where a range never ended, -2 where its end is damaged."""
 
-    thread: Int64s
+    thread: Int32s
     start: Int64s
     end: Int64s
     marker: Int32s
@@ -98,7 +97,15 @@ class _Columns(NamedTuple):
     def empty(cls) -> _Columns:
         """No ranges."""
         times, numbers = np.empty(0, np.int64), np.empty(0, np.int32)
-        return cls(times, times, times, numbers, times, numbers)
+        return cls(numbers, times, times, numbers, times, numbers)
+
+
+def _concatenated(parts: list[_Columns]) -> Iterator[Any]:
+    """Each field of all parts; takes it out of them, so that little is there twice."""
+    fields = list(map(list, zip(*parts, strict=True)))
+    parts.clear()
+    while fields:
+        yield np.concatenate(fields.pop(0))
 
 
 _OPEN, _DAMAGED = -1, -2

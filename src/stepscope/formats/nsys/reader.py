@@ -69,7 +69,9 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         device_event = device_events(database, process, report)
         ranges, marks = nvtx_ranges(database, process, threads, report)
         marks = pa.concat_tables([marks, cpu_page_faults(database, process)])
+        classes = module_classes(ranges.markers)
         shared = range_tables(ranges, python_stack=options.python_stack)
+        del ranges
         parts = [
             canonical(shared.pop("host_event"), "host_event"),
             *host_calls(database, process, threads, report),
@@ -86,7 +88,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         known = devices(database, process)
         facts = _facts(database, process, ranks)
         facts.metadata = _metadata(database, ranks)
-        facts.module_classes = module_classes(ranges.markers)
+        facts.module_classes = classes
         if database.unnamed:
             report.note("missing_string", count=database.unnamed)
     # What was only sampled gives way to events: they say when the program ran.

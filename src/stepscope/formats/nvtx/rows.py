@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from stepscope.formats import vocabulary
 from stepscope.formats.nvtx.gradients import derive_inputs
@@ -34,17 +35,30 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
     """Tables `host_event`, with the times as recorded, `operator_input` and `call_stack` of ranges.
 
     Args:
-        ranges: those of all threads.
+        ranges: those of all threads; they are brought into the order of the rows.
         python_stack: whether Python functions and call stacks are kept.
     """
     made = nested(ranges)
     derive_inputs(made)
-    ranges = made.ranges
     known = [{}, *ranges.others]
-    names = made.names.listed()
+    names, inputs = made.names.listed(), made.inputs.listed()
+    sequence = _sequences(made)
+    stacks: Numbering[str] = Numbering()
+    stack = np.full(len(ranges), NONE, np.int32)
+    if python_stack:
+        stack = made.of_marker(lambda one: stacks.number(_frames(one.frames)))
+        made.nesting.inherit(stack)
     # Ranges alike in all that is not their own: few, and made in Python.
-    forward_too = made.from_forward.astype(np.int32)
-    distinct, which = _distinct([ranges.marker, made.operator, forward_too, ranges.other])
+    alike_in: list[NDArray[Any]] = [
+        ranges.marker,
+        made.operator,
+        made.from_forward.astype(np.int8),
+        ranges.other,
+    ]
+    given = made.given
+    del made  # with millions of ranges, what nesting needed counts
+    distinct, which = _distinct(alike_in)
+    del alike_in
     alike = [
         _row(
             ranges.markers[marker],
@@ -55,28 +69,23 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
         )
         for marker, operator, forward, other in distinct
     ]
-    kept = np.flatnonzero(np.array([row is not None for row in alike], bool)[which])
+    is_event = np.array([row is not None for row in alike], bool)[which]
+    kept = slice(None) if is_event.all() else np.flatnonzero(is_event)
     which = which[kept]
     columns: dict[str, pa.Array] = {
         "thread": pa.array(ranges.thread[kept]),
         "start_ns": pa.array(ranges.start_ns[kept]),
         "dur_ns": pa.array((ranges.end_ns - ranges.start_ns)[kept]),
-        "sequence_number": _numbers(_sequences(made)[kept]),
+        "sequence_number": _numbers(sequence[kept]),
     }
     for name in _WORDS:
         words: Numbering[str] = Numbering()
-        codes = np.array([words.number(row.get(name) if row else None) for row in alike], np.int32)
+        codes = [words.number(row.get(name) if row else None) for row in alike]
         columns[name] = pa.DictionaryArray.from_arrays(
-            _numbers(codes[which]),
+            _numbers(np.array(codes, np.min_scalar_type(-1 - len(words.of)))[which]),
             pa.array(words.listed(), pa.string()),
         )
-    inputs = made.inputs.listed()
-    columns["input_id"], used = _renumbered(made.given[kept])
-    stacks: Numbering[str] = Numbering()
-    stack = np.full(len(ranges), NONE, np.int32)
-    if python_stack:
-        stack = made.of_marker(lambda one: stacks.number(_frames(one.frames)))
-        made.nesting.inherit(stack)
+    columns["input_id"], used = _renumbered(given[kept])
     columns["stack_id"], stacked = _renumbered(stack[kept])
     texts = stacks.listed()
     return {
@@ -95,7 +104,7 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
     }
 
 
-def _distinct(columns: Sequence[Int32s]) -> tuple[list[tuple[int, ...]], Int32s]:
+def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[list[tuple[int, ...]], Int32s]:
     """The distinct rows of some columns, in order of appearance, and the number of that of each row."""
     codes = np.zeros(len(columns[0]), np.int32)
     distinct: list[tuple[int, ...]] = [()]
