@@ -7,6 +7,7 @@ there are thousands of them at most, and only they go through Python.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -306,17 +307,40 @@ def classes_of(found: DeviceWork) -> Array:
     By the operator's family first, else by the kernel's name. What an optimizer's step launched is
     the optimizer's, except products, communication, copies and fills.
     """
-    place = {name: number for number, name in enumerate(CLASSES)}
-    pairs, which = distinct_rows(found.rows["variant"], found.rows["kernel"])
-
-    def named(variant: int, kernel: int) -> int:
-        work = found.variants[variant].work
-        return place[class_of(None if work is None else work.family, found.kernels[kernel])]
-
-    by_pair = np.array([named(*pair) for pair in pairs], np.int64)
-    result = by_pair[which]
-    kept = [place[name] for name in (*PRODUCTS, "communication")]
-    stepping = (found.rows["direction"] == DIRECTIONS.index("optimizer")) & (
-        found.rows["work"] == 0
+    rows = found.rows
+    works = [variant.work for variant in found.variants]
+    kernel_work = rows["work"] == 0
+    return _classes(
+        rows["variant"], works, rows["kernel"], found.kernels, rows["direction"], kernel_work
     )
+
+
+def classes_of_events(scope: Scope, rank: int) -> tuple[Array, Array]:
+    """Ids of a rank's device work, and the class of work of each, as `classes_of` tells it."""
+    found = charges_of(scope, rank, Conventions(), _COLUMNS)
+    works = [thing.work for thing in found.things]
+    direction = found.events.column("direction").to_numpy()
+    computes = ~found.communication & ~found.moving
+    places = _classes(found.thing, works, found.kernel, found.kernels, direction, computes)
+    return found.events.column("id").to_numpy(), places
+
+
+def _classes(
+    thing: Array,
+    works: Sequence[Work | None],
+    kernel: Array,
+    kernels: Sequence[str],
+    direction: Array,
+    computes: Array,
+) -> Array:
+    place = {name: number for number, name in enumerate(CLASSES)}
+    pairs, which = distinct_rows(thing, kernel)
+
+    def named(one: int, name: int) -> int:
+        work = works[one]
+        return place[class_of(None if work is None else work.family, kernels[name])]
+
+    result = np.array([named(*pair) for pair in pairs], np.int64)[which]
+    kept = [place[name] for name in (*PRODUCTS, "communication")]
+    stepping = (direction == DIRECTIONS.index("optimizer")) & computes
     return np.where(stepping & ~np.isin(result, kept), place["optimizer"], result)

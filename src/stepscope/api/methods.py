@@ -262,6 +262,24 @@ class QuestionMethods(ABC):
         """
         return self.ask("queue", by=by, limit=limit, **asked)
 
+    def critical_path(
+        self,
+        *,
+        by: Literal["kind", "name", "operator", "module", "rank", "step", "piece"] = "kind",
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """Which chain of work and waits decided how long the steps took?
+
+        Args:
+            by: what a row is: a kind of work, a name, an operator, a module, a rank, a step, or
+                a piece of the path.
+
+        Columns: span, step, rank, start_ns, kind, class, name, operator, module, pieces,
+        path_ns, step_ns, share_ratio, largest, largest_ns, host_ns, input_ns, launch_ns,
+        computation_ns, transfer_ns, waiting_ns, copy_ns, synchronization_ns, idle_ns, total_ns.
+        """
+        return self.ask("critical-path", by=by, **asked)
+
     def synchronizations(self, **asked: Unpack[Asked]) -> Table:
         """Which streams waited for which, and how often did the host wait for the device?
 

@@ -31,6 +31,7 @@ ALL = (
     "launches",
     "idle",
     "queue",
+    "critical_path",
     "synchronizations",
     "utilization",
     "rank_overview",

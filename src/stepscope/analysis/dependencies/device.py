@@ -1,0 +1,347 @@
+"""In which order a device's work ran, and which calls of the host waited for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from stepscope.analysis.dependencies.events import (
+    COPY,
+    LAUNCH,
+    STREAM_WAIT,
+    WAIT_DEVICE,
+    WAIT_EVENT,
+    Events,
+    places,
+)
+from stepscope.analysis.dependencies.host import Threads
+from stepscope.analysis.dependencies.net import (
+    HELD,
+    LAUNCHED,
+    LIKELY,
+    QUEUE,
+    RETURNED,
+    STREAM,
+    Net,
+)
+from stepscope.analysis.gaps import KERNEL_WAIT_NS
+from stepscope.analysis.recording import NEVER, Array, Columns
+
+FULL_QUEUE = 1024
+"""Launches that a stream of CUDA takes before the next one waits, as far as is known; where a recording shows a stream
+that held back its launches at another number, that one."""
+AT_THE_LIMIT = 8
+"""As many launches with the most outstanding, each slow, show that this is the limit."""
+SLOW_CALL = 3
+"""times the median call: it waited."""
+SOON_NS = 10_000
+"""Work that starts so soon after other work ended, and later than its own launch and stream explain, waited for it."""
+UNEXPLAINED_NS = 2_000
+"""A start that is later than explained by less is explained."""
+
+Pairs = tuple[Array, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """What calls and streams waited for.
+
+    Args:
+        returned: calls that return when work has ended: call and work.
+        queued: calls that return when work has started: call and work.
+        held: work that starts when other work has ended: work and the other.
+        own: of each call, what it takes where it need not wait (ns); -1 for all of its time.
+        recorded: whether it is recorded which stream waited for what (`cuda_sync`), or none did.
+    """
+
+    returned: Pairs
+    queued: Pairs
+    held: Pairs
+    own: Array
+    recorded: bool
+
+
+class _Streams:
+    """The work of each stream in the order in which it was launched."""
+
+    def __init__(self, events: Events) -> None:
+        work, call = events.work, events.work["call"]
+        self.launch = (
+            np.where(call >= 0, events.calls["start_ns"][call], work["start_ns"])
+            if len(events.calls["id"])
+            else work["start_ns"]
+        )
+        keys = np.stack([work["device"], work["stream"]], axis=1) if len(call) else np.zeros((0, 2))
+        self.keys, self.of = np.unique(keys, axis=0, return_inverse=True)
+        self.of = self.of.reshape(-1)
+        order = np.lexsort((work["start_ns"], self.launch, self.of))
+        edges = np.searchsorted(self.of[order], np.arange(len(self.keys) + 1))
+        self.rows = [order[a:b] for a, b in pairwise(edges)]
+        self.launches = [self.launch[rows] for rows in self.rows]
+
+    def numbers(self, device: int, stream: int | None) -> list[int]:
+        """The streams of a device, or the one that is meant."""
+        chosen = self.keys[:, 0] == device
+        if stream is not None:
+            chosen = chosen & (self.keys[:, 1] == stream)
+        found: list[int] = np.flatnonzero(chosen).tolist()
+        return found
+
+    def last(self, stream: int, until: int) -> int:
+        """The last work of a stream that was launched until then; -1 if none."""
+        at = int(np.searchsorted(self.launches[stream], until, side="right")) - 1
+        return int(self.rows[stream][at]) if at >= 0 else -1
+
+    def next(self, stream: int, since: int) -> int:
+        """The first work of a stream that was launched since then; -1 if none."""
+        at = int(np.searchsorted(self.launches[stream], since, side="left"))
+        return int(self.rows[stream][at]) if at < len(self.rows[stream]) else -1
+
+
+def find_waits(events: Events) -> Waits:
+    """What the calls of a recording waited for: by recorded waits, else by what had ended when a call returned."""
+    streams = _Streams(events)
+    calls, work = events.calls, events.work
+    own = np.full(len(calls["id"]), -1, np.int64)
+    returned = _returns(events, streams)
+    waiting, source = returned
+    returns = calls["end_ns"][waiting] - work["end_ns"][source]
+    blocked = work["end_ns"][source] > calls["start_ns"][waiting]
+    own[waiting[blocked]] = returns[blocked]
+    queued = _queue(events, streams, own)
+    recorded = bool(len(events.waits["role"])) or not (calls["does"] == STREAM_WAIT).any()
+    return Waits(returned, queued, _held(events, streams), own, recorded)
+
+
+def _pairs(found: list[tuple[int, int]]) -> Pairs:
+    columns = np.array(found, np.int64).reshape(-1, 2)
+    return columns[:, 0], columns[:, 1]
+
+
+def _returns(events: Events, streams: _Streams) -> Pairs:
+    """Calls that wait for the device, and the work whose end let each return."""
+    calls, work, waits = events.calls, events.work, events.waits
+    end = work["end_ns"]
+    found: list[tuple[int, int]] = []
+    record = places(calls["correlation"], waits["wait_on_correlation"])
+    stated = {
+        int(correlation): row
+        for row, correlation in enumerate(waits["correlation"].tolist())
+        if waits["role"][row] != "stream for event"
+    }
+    for call in np.flatnonzero(calls["does"] >= WAIT_EVENT).tolist():
+        at, until = int(calls["start_ns"][call]), int(calls["end_ns"][call])
+        row = stated.get(int(calls["correlation"][call]))
+        known = row is not None
+        if row is not None:
+            on = int(waits["wait_on_stream"][row])
+            on = on if on != NEVER else int(waits["stream"][row])
+            by_device = waits["role"][row] == "host for device"
+            asked = streams.numbers(int(waits["device"][row]), None if by_device else on)
+            at = int(calls["start_ns"][record[row]]) if record[row] >= 0 else at
+        else:
+            asked = list(range(len(streams.keys)))
+            known = calls["does"][call] == WAIT_DEVICE
+        last = [streams.last(stream, at) for stream in asked]
+        ended = [one for one in last if one >= 0 and end[one] <= until]
+        if ended and not known:
+            ended = [max(ended, key=lambda one: int(end[one]))]
+        found += [(call, one) for one in ended]
+    copies = np.flatnonzero(work["pageable"] & (work["call"] >= 0)) if len(calls["id"]) else ()
+    for one in copies:
+        call = int(work["call"][one])
+        if (
+            calls["does"][call] == COPY
+            and calls["start_ns"][call] < end[one] <= calls["end_ns"][call]
+        ):
+            found.append((call, int(one)))
+    return _pairs(found)
+
+
+def _queue(events: Events, streams: _Streams, own: Array) -> Pairs:
+    """Launches that wait until a stream has room; sets `own` of those that did."""
+    calls, work = events.calls, events.work
+    launches = calls["does"] == LAUNCH
+    long = calls["end_ns"] - calls["start_ns"]
+    usual = int(np.median(long[launches])) if launches.any() else 0
+    call_of, start_of = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for rows in streams.rows:
+        rows = rows[work["call"][rows] >= 0]
+        call = work["call"][rows]
+        first = np.diff(call, prepend=-1) != 0  # a graph's launch takes one place
+        rows, call = rows[first], call[first]
+        if not len(rows):
+            continue
+        until = calls["end_ns"][call]
+        started = np.searchsorted(np.sort(work["start_ns"][rows]), until, side="right")
+        outstanding = np.arange(1, len(rows) + 1) - started
+        most = int(outstanding.max())
+        full = outstanding == most
+        held = full.sum() >= AT_THE_LIMIT and np.median(long[call[full]]) >= SLOW_CALL * usual
+        limit = most if held and most > 0 else max(FULL_QUEUE, most)
+        if len(rows) <= limit:
+            continue
+        later, before = call[limit:], rows[: len(rows) - limit]
+        valid = work["start_ns"][before] <= calls["end_ns"][later]
+        later, before = later[valid], before[valid]
+        waited = work["start_ns"][before] > calls["start_ns"][later]
+        own[later[waited]] = np.minimum(long[later[waited]], usual)
+        call_of.append(later)
+        start_of.append(before)
+    return np.concatenate(call_of), np.concatenate(start_of)
+
+
+def _held(events: Events, streams: _Streams) -> Pairs:
+    """Work that waits for another stream's: by recorded waits, else by the calls, as torch makes them: the next launch of
+    the thread is on the stream that waits, and the last one before it that was on another is what it waits for."""
+    calls, work, waits = events.calls, events.work, events.waits
+    start, end = work["start_ns"], work["end_ns"]
+    found: list[tuple[int, int]] = []
+    record = places(calls["correlation"], waits["wait_on_correlation"])
+    asked = places(calls["correlation"], waits["correlation"])
+    stated = np.zeros(len(calls["id"]), bool)
+    for row in np.flatnonzero((waits["role"] == "stream for event") & (asked >= 0)).tolist():
+        call = int(asked[row])
+        stated[call] = True
+        since = int(calls["start_ns"][call])
+        until = int(calls["start_ns"][record[row]]) if record[row] >= 0 else since
+        device, on = int(waits["device"][row]), int(waits["wait_on_stream"][row])
+        found += [
+            (streams.next(waiter, since), streams.last(source, until))
+            for waiter in streams.numbers(device, int(waits["stream"][row]))
+            for source in streams.numbers(device, on)
+        ]
+    guessed = np.flatnonzero((calls["does"] == STREAM_WAIT) & ~stated)
+    if len(guessed) and len(streams.keys) > 1:
+        found += _guessed(events, streams, guessed)
+    return _pairs([(w, s) for w, s in found if w >= 0 and s >= 0 and w != s and end[s] <= start[w]])
+
+
+def _guessed(events: Events, streams: _Streams, guessed: Array) -> list[tuple[int, int]]:
+    calls, work = events.calls, events.work
+    launched = np.flatnonzero(work["call"] >= 0)
+    thread = calls["thread"][work["call"][launched]]
+    found = []
+    by_launch = launched[np.argsort(streams.launch[launched], kind="stable")]
+    all_launches = streams.launch[by_launch]
+    for one in np.unique(calls["thread"][guessed]).tolist():
+        rows = launched[thread == one]
+        rows = rows[np.argsort(streams.launch[rows], kind="stable")]
+        mine = guessed[calls["thread"][guessed] == one]
+        since = calls["start_ns"][mine]
+        following = np.searchsorted(streams.launch[rows], since, side="left")
+        # The last launch on another stream than the one that waits: few steps back, as a rule.
+        for then, place in zip(since.tolist(), following.tolist(), strict=True):
+            if place == len(rows):
+                continue
+            waiter = int(rows[place])
+            before = int(np.searchsorted(all_launches, then, side="left")) - 1
+            while before >= 0 and streams.of[by_launch[before]] == streams.of[waiter]:
+                before -= 1
+            if before >= 0:
+                found.append((waiter, int(by_launch[before])))
+    return found
+
+
+def add_streams(
+    net: Net,
+    events: Events,
+    waits: Waits,
+    threads: Threads,
+    work: Array,
+    leaving: Array,
+) -> None:
+    """Adds what device work and the calls that wait for it come after.
+
+    Args:
+        net: the graph.
+        events: the events of a recording.
+        waits: what they waited for.
+        threads: the nodes of its threads.
+        work: the node at which each piece of work starts.
+        leaving: the node at which each ends where it is a matched collective; -1 for others, which end when they have
+            run for as long as they did.
+    """
+    rows, calls = events.work, events.calls
+    start, end = rows["start_ns"], rows["end_ns"]
+    stream = np.stack([rows["device"], rows["stream"]], axis=1)
+    follows = (
+        np.flatnonzero((stream[1:] == stream[:-1]).all(axis=1)) + 1
+        if len(start)
+        else np.zeros(0, np.int64)
+    )
+    linked = np.flatnonzero(rows["call"] >= 0)
+    call = rows["call"][linked]
+    launch = calls["start_ns"][call]
+    latency = _usual_latency(start[linked] - launch, _busy_until(rows)[linked] <= launch)
+    gap = start[follows] - end[follows - 1]
+    early = np.full(len(start), NEVER, np.int64)
+    early[linked] = launch + np.minimum(latency, calls["end_ns"][call] - launch + KERNEL_WAIT_NS)
+    usual_gap = _median(gap[(early[follows] < end[follows - 1]) & (gap >= 0)])
+
+    def after(why: int, sources: Array, targets: Array, lags: Array) -> None:
+        ends = leaving[sources] >= 0
+        net.edges(why, work[sources[~ends]], targets[~ends], lags[~ends], over=True)
+        net.edges(why, leaving[sources[ends]], targets[ends], lags[ends])
+
+    least = np.minimum(latency, calls["end_ns"][call] - launch + KERNEL_WAIT_NS)
+    net.edges(
+        LAUNCHED, threads.start[call], work[linked], np.minimum(least, start[linked] - launch)
+    )
+    after(STREAM, follows - 1, work[follows], np.minimum(gap, usual_gap))
+    held, by = waits.held
+    after(HELD, by, work[held], np.minimum(start[held] - end[by], usual_gap))
+    waiting, source = waits.returned
+    back = calls["end_ns"][waiting] - end[source]
+    blocked = end[source] > calls["start_ns"][waiting]
+    usual = _median(back[blocked])
+    after(RETURNED, source, threads.end[waiting], np.where(blocked, back, np.minimum(back, usual)))
+    later, first = waits.queued
+    net.edges(QUEUE, work[first], threads.end[later], 0)
+    explained = early.copy()
+    explained[follows] = np.maximum(early[follows], end[follows - 1] + np.minimum(gap, usual_gap))
+    np.maximum.at(explained, held, end[by] + np.minimum(start[held] - end[by], usual_gap))
+    source, likely = _likely(events, explained)
+    after(LIKELY, source, work[likely], start[likely] - end[source])
+
+
+def _likely(events: Events, explained: Array) -> Pairs:
+    """Work that starts just after another stream's has ended, and for no other reason: the other, and it."""
+    rows = events.work
+    late = np.flatnonzero(rows["start_ns"] - explained > UNEXPLAINED_NS)
+    order = np.argsort(rows["end_ns"], kind="stable")
+    if not len(late):
+        return late, late
+    at = np.searchsorted(rows["end_ns"][order], rows["start_ns"][late], side="right") - 1
+    source = order[np.maximum(at, 0)]
+    soon = (at >= 0) & (rows["start_ns"][late] - rows["end_ns"][source] <= SOON_NS)
+    same = rows["device"][source] == rows["device"][late]
+    other = (rows["stream"][source] != rows["stream"][late]) & same
+    # What starts at the same time as its source has waited for something else.
+    real = rows["start_ns"][source] < rows["start_ns"][late]
+    chosen = soon & other & real
+    return source[chosen], late[chosen]
+
+
+def _busy_until(rows: Columns) -> Array:
+    """The latest end of all that started on a piece of work's device before it did; NEVER for the first."""
+    result = np.full(len(rows["start_ns"]), NEVER, np.int64)
+    for device in np.unique(rows["device"]).tolist():
+        own = np.flatnonzero(rows["device"] == device)
+        own = own[np.argsort(rows["start_ns"][own], kind="stable")]
+        result[own[1:]] = np.maximum.accumulate(rows["end_ns"][own])[:-1]
+    return result
+
+
+def _usual_latency(delay: Array, idle: Array) -> int:
+    """From the start of a launch to that of its kernel, where the device had nothing else to do; at least what any
+    needed."""
+    if not len(delay):
+        return 0
+    return _median(delay[idle]) if idle.any() else max(int(delay.min()), 0)
+
+
+def _median(values: Array) -> int:
+    return int(np.median(values)) if len(values) else 0

@@ -1,0 +1,134 @@
+"""A stretch of a recording as arrays: the device's work, the calls that launch it or wait for it, and their threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analysis.gaps import WAITS_FOR_DEVICE
+from stepscope.analysis.recording import NEVER, WORK, Array, Columns, groups, union_of
+from stepscope.answers.scope import Scope
+from stepscope.link.intervals import Intervals
+
+LAUNCH, COPY, RECORD, STREAM_WAIT, WAIT_EVENT, WAIT_STREAM, WAIT_DEVICE = range(7)
+"""What a call does: launches a kernel, fill or graph; copies; records an event; makes a stream wait for one; waits itself
+for an event, a stream or the device."""
+
+NO_STEP = -(1 << 62)
+
+_TIMES = "rank = $rank AND span = $span AND start_ns < $until AND start_ns + dur_ns >= $since"
+
+_CALLS = f"""
+    SELECT id, thread, start_ns, start_ns + dur_ns AS end_ns, coalesce(correlation, -1) AS correlation, CASE
+            WHEN role = 'synchronize' AND NOT ({WAITS_FOR_DEVICE}) THEN {STREAM_WAIT}
+            WHEN role = 'synchronize' AND regexp_matches(name, 'Event') THEN {WAIT_EVENT}
+            WHEN role = 'synchronize' AND regexp_matches(name, 'Stream|Queue') THEN {WAIT_STREAM}
+            WHEN role = 'synchronize' THEN {WAIT_DEVICE}
+            WHEN regexp_matches(name, 'EventRecord') THEN {RECORD}
+            WHEN role = 'copy' THEN {COPY}
+            ELSE {LAUNCH}
+        END::TINYINT AS does, regexp_matches(name, 'Async') AS asynchronous
+    FROM host_event
+    WHERE {_TIMES} AND (
+        role IN ('launch', 'graph_launch', 'copy', 'fill')
+        OR role = 'synchronize' AND ({WAITS_FOR_DEVICE} OR regexp_matches(name, 'WaitEvent'))
+        OR kind = 'runtime' AND regexp_matches(name, 'EventRecord')
+        OR id IN (SELECT launch_id FROM device_event WHERE {_TIMES} AND {WORK})
+    )
+    ORDER BY start_ns, id
+"""
+"""Host events that launch device work are calls too where a recording has no calls of a runtime."""
+
+_WORK = f"""
+    SELECT id, device, stream, start_ns, start_ns + dur_ns AS end_ns, kind = 'communication' AS communicates,
+        kind IN ('copy', 'fill') AS moves, coalesce(launch_id, -1) AS launch_id,
+        coalesce(step, {NO_STEP}) AS step, coalesce(memory_kind IN ('pageable', 'unknown'), true) AND kind = 'copy' AS pageable
+    FROM device_event WHERE {_TIMES} AND {WORK}
+    ORDER BY device, stream, start_ns, end_ns, id
+"""
+_WAITS = f"""
+    SELECT role, device, stream, coalesce(wait_on_stream, {NEVER}) AS wait_on_stream,
+        coalesce(wait_on_correlation, -1) AS wait_on_correlation, correlation
+    FROM device_event WHERE {_TIMES} AND kind = 'sync' AND role IS NOT NULL AND correlation > 0
+"""
+_BUSY = f"""
+    SELECT thread, start_ns, start_ns + dur_ns AS end_ns FROM host_event
+    WHERE {_TIMES} AND kind IN ('operator', 'runtime')
+"""
+_LOADER = f"""
+    SELECT thread, start_ns, start_ns + dur_ns AS end_ns, 10 * self_ns >= 9 * dur_ns AS waits
+    FROM host_event WHERE {_TIMES} AND role = 'dataloader' ORDER BY start_ns
+"""
+_MAIN = f"""
+    SELECT thread FROM host_event WHERE {_TIMES} AND kind IN ('operator', 'runtime', 'annotation')
+    GROUP BY thread ORDER BY count_if(role = 'step') DESC, count(*) DESC, thread LIMIT 1
+"""
+_STEPS = f"""
+    SELECT step, any_value(step.start_ns) AS start_ns, any_value(end_ns) AS end_ns,
+        any_value(host_start_ns) AS host_start_ns, any_value(host_end_ns) AS host_end_ns,
+        coalesce(arg_min(thread, (done.role IS DISTINCT FROM 'step', done.depth, thread)), $main) AS thread
+    FROM (SELECT * FROM step WHERE rank = $rank AND span = $span AND start_ns < $until AND end_ns > $since) AS step
+    LEFT JOIN (
+        SELECT role, depth, thread, start_ns + dur_ns AS host_end_ns FROM host_event
+        WHERE {_TIMES} AND kind NOT IN ('overhead', 'other')
+    ) AS done USING (host_end_ns)
+    GROUP BY step ORDER BY start_ns, step
+"""
+"""A step of the host ends with an event of a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What was recorded of a rank in a stretch of time.
+
+    Args:
+        rank, span: whose recording it is.
+        work: kernels, copies and fills by stream and start: `id`, `device`, `stream`, `start_ns`, `end_ns`,
+            `step`, `communicates`, `moves`, `pageable`, `launch_id`, and `call`, the place of the call that launched it (-1).
+        calls: `id`, `thread`, `start_ns`, `end_ns`, `correlation`, `does`, `asynchronous`, in order of start.
+        waits: recorded waits: `role`, `device`, `stream`, `wait_on_stream`, `wait_on_correlation`, `correlation`.
+        busy: when each thread was in an operator or a runtime call.
+        loader: waits for a batch: `thread`, `start_ns`, `end_ns`, `waits` (nothing else ran in it).
+        main: the thread of the training loop; None without host events.
+        steps: `step`, `start_ns`, `end_ns`, `host_start_ns`, `host_end_ns`, and the `thread` on which it ended.
+    """
+
+    rank: int
+    span: int
+    work: Columns
+    calls: Columns
+    waits: Columns
+    busy: dict[int, Intervals]
+    loader: Columns
+    main: int | None
+    steps: Columns
+
+
+def read_events(scope: Scope, rank: int, span: int, since: int, until: int) -> Events:
+    """The events of a recording that run between two times (ns)."""
+    asked = {"rank": rank, "span": span, "since": since, "until": until}
+    work, calls = scope.numpy(_WORK, asked), scope.numpy(_CALLS, asked)
+    work["call"] = places(calls["id"], work["launch_id"])
+    main = scope.value(_MAIN, asked)
+    busy = groups(scope.numpy(_BUSY, asked), "thread")
+    return Events(
+        rank,
+        span,
+        work,
+        calls,
+        scope.numpy(_WAITS, asked),
+        {thread: union_of(columns) for (thread,), columns in busy.items()},
+        scope.numpy(_LOADER, asked),
+        main,
+        scope.numpy(_STEPS, {**asked, "main": -1 if main is None else main}),
+    )
+
+
+def places(ids: Array, wanted: Array) -> Array:
+    """Where each wanted number stands among some; -1 where it does not."""
+    if not len(ids):
+        return np.full(len(wanted), -1, np.int64)
+    order = np.argsort(ids, kind="stable")
+    at = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
+    return np.where(ids[order][at] == wanted, order[at], -1)

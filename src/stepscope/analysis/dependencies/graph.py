@@ -1,0 +1,264 @@
+"""The graph of a job, and the path through it that decided when it was done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analysis.dependencies.device import add_streams, find_waits
+from stepscope.analysis.dependencies.events import Events, places, read_events
+from stepscope.analysis.dependencies.host import add_threads
+from stepscope.analysis.dependencies.net import (
+    ARRIVED,
+    LEAVING,
+    MEETING,
+    OWN,
+    TRANSFER,
+    WORK,
+    Net,
+)
+from stepscope.analysis.dependencies.stretch import Stretch
+from stepscope.analysis.recording import Array, Columns
+from stepscope.answers.scope import Scope
+
+MOST_ROUNDS = 100
+"""in which moments of one time are put in order"""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Moments and what each comes after, in an order in which every moment comes after those it depends on.
+
+    Args:
+        stretch: the time that is looked at, and its steps.
+        recordings: the events of each rank.
+        time: when each moment was (ns).
+        duration: how long the device work that starts there took (ns).
+        kind: HOST, ...
+        recording: place in `recordings`.
+        place: thread of a moment of the host, else row of the recording's work.
+        first: of each moment, where its edges start in the columns of edges; one more for the end.
+        source: of each edge, the moment before.
+        target: and the moment after.
+        lag: and how much later it is at least (ns), beside the duration of the source where `over`.
+        over: whether the target waits for the end of the work that starts at the source.
+        why: THREAD, ...
+        slack: by how much each moment was later than all it depends on explain (ns); NEVER for one without edges.
+        ends: the moments at which the asked steps were done on any rank: the ends of their threads and work.
+        waits_recorded: whether it is recorded which stream waited for what, rank by rank.
+        matched, unmatched: communication that was matched over the ranks of the graph, and that was not.
+        contradicting: edges against the order of time, which were left out.
+    """
+
+    stretch: Stretch
+    recordings: list[Events]
+    time: Array
+    duration: Array
+    kind: Array
+    recording: Array
+    place: Array
+    first: Array
+    source: Array
+    target: Array
+    lag: Array
+    over: Array
+    why: Array
+    slack: Array
+    ends: Array
+    waits_recorded: list[bool]
+    matched: int
+    unmatched: int
+    contradicting: int
+
+    @property
+    def done(self) -> Array:
+        """When the work that starts at each moment has ended; of other moments, when they were (ns)."""
+        return self.time + self.duration
+
+    @property
+    def end(self) -> int:
+        """The moment that was the last to be done; -1 where nothing happened."""
+        return int(self.ends[self.done[self.ends].argmax()]) if len(self.ends) else -1
+
+    def path(self) -> Array:
+        """The edges of the path that decided when the stretch was done, the earliest first."""
+        earliest = (
+            self.time[self.source] + self.lag + np.where(self.over, self.duration[self.source], 0)
+        )
+        best = np.full(len(self.time), -1, np.int64)
+        if len(earliest):
+            # The last assignment wins: of equal ones the first in the columns, so that a rank stays with itself.
+            order = np.lexsort((-np.arange(len(earliest)), earliest))
+            best[self.target[order]] = order
+        chosen, moment, choices = [], self.end, best.tolist()
+        source, time, since = self.source, self.time, self.stretch.start
+        while moment >= 0 and time[moment] > since and choices[moment] >= 0:
+            chosen.append(choices[moment])
+            moment = int(source[choices[moment]])
+        return np.array(chosen[::-1], np.int64)
+
+
+_MATCHED = """
+    SELECT collective.rank, collective.id, match_id, last_rank IS NOT NULL AS told, max(start_ns) OVER shared AS arrived,
+        rank.clock_uncertainty_ns
+    FROM collective JOIN rank USING (rank)
+    WHERE span = $span AND start_ns < $until AND end_ns >= $since AND match_id IS NOT NULL AND collective.id IS NOT NULL
+    WINDOW shared AS (PARTITION BY match_id)
+    QUALIFY count(*) OVER shared > 1
+"""
+
+
+def build(scope: Scope, stretch: Stretch) -> Graph:
+    """The graph of the ranks of a stretch of time, with all their events of that time."""
+    net = Net()
+    asked = {"span": stretch.span, "since": stretch.since, "until": stretch.until}
+    matched = scope.numpy(_MATCHED, asked)
+    recordings, recorded = [], []
+    members: list[Columns] = []
+    unmatched = 0
+    ends: list[Array] = []
+    for number, rank in enumerate(stretch.ranks):
+        events = read_events(scope, rank, stretch.span, stretch.since, stretch.until)
+        recordings.append(events)
+        waits = find_waits(events)
+        recorded.append(waits.recorded)
+        member = _members(matched, events)
+        work, leaving = _add_work(net, number, events, member)
+        threads = add_threads(net, number, events, waits.own, stretch.start)
+        add_streams(net, events, waits, threads, work, leaving)
+        asked_for = np.isin(events.work["step"], stretch.steps)
+        ends += [np.where(leaving >= 0, leaving, work)[asked_for]]
+        ends += [threads.finish[np.isin(events.steps["step"], stretch.steps)]]
+        unmatched += int(events.work["communicates"].sum()) - len(member["row"])
+        members.append(
+            {
+                "match": member["match_id"],
+                "start": work[member["row"]],
+                "start_ns": events.work["start_ns"][member["row"]],
+                "leave": leaving[member["row"]],
+                "end_ns": events.work["end_ns"][member["row"]],
+                "arrived": member["arrived"],
+                "told": member["told"],
+                "unsure": np.ma.filled(member["clock_uncertainty_ns"], 0),
+            }
+        )
+    _add_meetings(net, members)
+    return assembled(
+        net,
+        stretch,
+        np.concatenate(ends) if ends else np.zeros(0, np.int64),
+        recordings=recordings,
+        waits_recorded=recorded,
+        matched=sum(len(one["match"]) for one in members),
+        unmatched=unmatched,
+    )
+
+
+def _members(matched: Columns, events: Events) -> Columns:
+    """The matched collectives of a rank that run until the last rank has arrived, with their rows in its work."""
+    own = {name: values[matched["rank"] == events.rank] for name, values in matched.items()}
+    row = places(events.work["id"], own["id"])
+    until = events.work["end_ns"][row] if len(row) else row
+    waits = (row >= 0) & (until >= own["arrived"])
+    return {name: values[waits] for name, values in {**own, "row": row}.items()}
+
+
+def _add_work(net: Net, number: int, events: Events, member: Columns) -> tuple[Array, Array]:
+    rows = events.work
+    count = len(rows["id"])
+    duration = rows["end_ns"] - rows["start_ns"]
+    meets = np.zeros(count, bool)
+    meets[member["row"]] = True
+    work = net.nodes(WORK, number, rows["start_ns"], np.arange(count), np.where(meets, 0, duration))
+    leaving = np.full(count, -1, np.int64)
+    leaving[meets] = net.nodes(LEAVING, number, rows["end_ns"][meets], np.flatnonzero(meets))
+    return work, leaving
+
+
+def _add_meetings(net: Net, members: list[Columns]) -> None:
+    """Where the ranks of each collective meet. A rank whose clock is not known well enough to tell that another arrived
+    later stays with itself."""
+    if not members:
+        return
+    all_of = {name: np.concatenate([one[name] for one in members]) for name in members[0]}
+    if not len(all_of["match"]):
+        return
+    numbers, first, which = np.unique(all_of["match"], return_index=True, return_inverse=True)
+    meeting = net.nodes(MEETING, 0, all_of["arrived"][first], np.zeros(len(numbers), np.int64))
+    arrived, start, leave = all_of["arrived"], all_of["start_ns"], all_of["leave"]
+    late = ~all_of["told"] | (arrived - start <= all_of["unsure"])
+    net.edges(OWN, all_of["start"][late], leave[late], (all_of["end_ns"] - start)[late])
+    net.edges(TRANSFER, meeting[which.reshape(-1)], leave, all_of["end_ns"] - arrived)
+    net.edges(ARRIVED, all_of["start"], meeting[which.reshape(-1)], 0)
+
+
+def assembled(
+    net: Net,
+    stretch: Stretch,
+    ends: Array,
+    *,
+    recordings: Sequence[Events] = (),
+    waits_recorded: Sequence[bool] = (),
+    matched: int = 0,
+    unmatched: int = 0,
+) -> Graph:
+    """The graph of nodes and edges. Edges that lead back in time are left out and counted.
+
+    Args:
+        net: the nodes and edges.
+        stretch: the time that is looked at.
+        ends: the nodes at which it is done.
+        recordings, waits_recorded, matched, unmatched: as in `Graph`.
+    """
+
+    def joined(columns: list[Array], dtype: type) -> Array:
+        return np.concatenate(columns) if columns else np.zeros(0, dtype)
+
+    time, duration = joined(net.times, np.int64), joined(net.durations, np.int64)
+    source, target = joined(net.sources, np.int64), joined(net.targets, np.int64)
+    kept = time[source] <= time[target]
+    order, sound = _order(time, source[kept], target[kept])
+    kept[np.flatnonzero(kept)[~sound]] = False
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    source, target = place[source[kept]], place[target[kept]]
+    by_target = np.argsort(target, kind="stable")
+    source, target = source[by_target], target[by_target]
+    lag, over, why = (
+        joined(columns, dtype)[kept][by_target]
+        for columns, dtype in ((net.lags, np.int64), (net.overs, bool), (net.whys, np.int8))
+    )
+    time, duration = time[order], duration[order]
+    kind, recording, at = (
+        joined(columns, np.int64)[order] for columns in (net.kinds, net.recordings, net.places)
+    )
+    slack = time.copy()
+    earliest = np.full(len(time), np.iinfo(np.int64).min, np.int64)
+    np.maximum.at(earliest, target, time[source] + lag + np.where(over, duration[source], 0))
+    has = np.zeros(len(time), bool)
+    has[target] = True
+    slack[has] = time[has] - earliest[has]
+    return Graph(
+        stretch=stretch, recordings=list(recordings), time=time, duration=duration, kind=kind, recording=recording, place=at,
+        first=np.searchsorted(target, np.arange(len(time) + 1)), source=source, target=target, lag=lag, over=over,
+        why=why, slack=slack, ends=np.sort(place[ends]), waits_recorded=list(waits_recorded), matched=matched, unmatched=unmatched,
+        contradicting=int((~kept).sum()),
+    )  # fmt: skip
+
+
+def _order(time: Array, source: Array, target: Array) -> tuple[Array, Array]:
+    """An order in which targets come after their sources, and which edges it keeps to: all but those of a circle of
+    moments of one time."""
+    level = np.zeros(len(time), np.int64)
+    level_edges = np.flatnonzero(time[source] == time[target])
+    a, b = source[level_edges], target[level_edges]
+    for _ in range(MOST_ROUNDS):
+        wrong = level[a] >= level[b]
+        if not wrong.any():
+            break
+        np.maximum.at(level, b[wrong], level[a[wrong]] + 1)
+    sound = np.ones(len(source), bool)
+    sound[level_edges] = level[a] < level[b]
+    return np.lexsort((level, time)), sound

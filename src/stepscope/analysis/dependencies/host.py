@@ -1,0 +1,178 @@
+"""In which order host threads ran: each goes on where it was, or waits for another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analysis.dependencies.events import Events
+from stepscope.analysis.dependencies.net import HANDED, HOST, LOADER, THREAD, Net
+from stepscope.analysis.recording import Array
+from stepscope.link.intervals import Intervals, covered
+
+HANDED_OVER_NS = 10_000
+"""A thread that pauses for less does not wait for another: to wake a thread takes as long."""
+FETCH_NS = 100_000
+"""To fetch a batch that is ready takes as long as the fastest that was recorded, and no longer than this: all may have
+been waited for."""
+WAITED_NS = 50_000
+"""A batch that takes so much longer was waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """The nodes of a recording's threads.
+
+    Args:
+        start, end: of each call.
+        finish: of each step, where its host part ended.
+    """
+
+    start: Array
+    end: Array
+    finish: Array
+
+
+@dataclass(slots=True)
+class _Points:
+    """Moments of threads. `own` is the time that leads up to one from the moment before it on its thread, where that is
+    not all of it because the thread waited; -1 where it is."""
+
+    net: Net
+    recording: int
+    threads: list[Array]
+    times: list[Array]
+    own: list[Array]
+    late: list[Array]
+    nodes: list[Array]
+
+    def add(
+        self, threads: Array, times: Array, own: Array | int = -1, *, late: bool = False
+    ) -> Array:
+        """Adds moments; of those of one thread at one time, the `late` ones come last."""
+        count = len(times)
+        self.threads.append(np.broadcast_to(threads, count))
+        self.times.append(times)
+        self.own.append(np.broadcast_to(np.asarray(own, np.int64), count))
+        self.late.append(np.full(count, late))
+        self.nodes.append(self.net.nodes(HOST, self.recording, times, self.threads[-1]))
+        return self.nodes[-1]
+
+
+def add_threads(net: Net, recording: int, events: Events, own: Array, since: int) -> Threads:
+    """Adds the moments at which threads meet others or the device, and the order of each thread's own.
+
+    Args:
+        net: the graph.
+        recording: the number of the recording.
+        events: its events.
+        own: of each call, what it takes where it need not wait (ns); -1 for all of its time.
+        since: when the stretch of time starts that is looked at (ns).
+    """
+    points = _Points(net, recording, [], [], [], [], [])
+    calls, loader = events.calls, events.loader
+    main = -1 if events.main is None else events.main
+    end = points.add(calls["thread"], calls["end_ns"], own)
+    start = points.add(calls["thread"], calls["start_ns"], late=True)
+    finish = points.add(events.steps["thread"], events.steps["host_end_ns"])
+    points.add(np.array(main), np.array([since], np.int64))
+    _add_loader(
+        net, points, loader["thread"], loader["start_ns"], loader["end_ns"], loader["waits"]
+    )
+    _add_hand_overs(net, points, events.busy)
+    thread, time, alone, late, node = (
+        np.concatenate(column)
+        for column in (points.threads, points.times, points.own, points.late, points.nodes)
+    )
+    order = np.lexsort((late, time, thread))
+    thread, time, alone, node = thread[order], time[order], alone[order], node[order]
+    follows = np.flatnonzero(thread[1:] == thread[:-1]) + 1
+    passed = time[follows] - time[follows - 1]
+    lag = np.where(alone[follows] >= 0, np.minimum(alone[follows], passed), passed)
+    net.edges(THREAD, node[follows - 1], node[follows], lag)
+    _start_threads(net, thread, time, node, main)
+    return Threads(start, end, finish)
+
+
+def _add_loader(
+    net: Net, points: _Points, thread: Array, start: Array, end: Array, waits: Array
+) -> None:
+    """Waits for a batch. Where the loop waited for two in a row, the loader worked all the time between them: it sets
+    the pace, and a faster step would wait longer."""
+    if not len(start):
+        return
+    fetch = min(int((end - start).min()), FETCH_NS)
+    waited = waits & (end - start - fetch >= WAITED_NS)
+    paced = np.zeros(len(start), bool)
+    paced[1:] = waited[1:] & waited[:-1] & (thread[1:] == thread[:-1])
+    points.add(thread, start, late=True)
+    got = points.add(thread, end, np.where(paced, fetch, -1))
+    behind = np.flatnonzero(paced)
+    net.edges(LOADER, got[behind - 1], got[behind], end[behind] - end[behind - 1])
+
+
+def _add_hand_overs(net: Net, points: _Points, busy: dict[int, Intervals]) -> None:
+    """A thread that pauses while another works waits for it, and woke it: autograd's threads work while the main one
+    waits. For at least half of the pause the other one has to be in operators or calls that started in the pause."""
+    waiting: dict[tuple[int, int], int] = {}
+    handed: set[tuple[int, int, int, int]] = set()
+    for thread, own in busy.items():
+        begin, finish = own.end[:-1], own.start[1:]
+        long = finish - begin >= HANDED_OVER_NS
+        begin, finish = begin[long], finish[long]
+        for other, theirs in busy.items():
+            if other == thread or not len(begin):
+                continue
+            first = np.searchsorted(theirs.start, begin, side="left")
+            last = np.searchsorted(theirs.end, finish, side="right") - 1
+            works = (2 * covered(theirs, begin, finish) >= finish - begin) & (first <= last)
+            for x, y, p, q in zip(
+                *(column[works].tolist() for column in (begin, finish, first, last)), strict=True
+            ):
+                if p == 0 or theirs.end[p - 1] <= x:
+                    handed.add((thread, x, other, int(theirs.start[p])))
+                    if p:
+                        waiting[other, int(theirs.start[p])] = int(theirs.end[p - 1])
+                if q + 1 == len(theirs) or theirs.start[q + 1] >= y:
+                    handed.add((other, int(theirs.end[q]), thread, y))
+                    waiting[thread, y] = x
+    nodes: dict[tuple[int, int, bool], int] = {}
+
+    def moments(known: list[tuple[int, int]], *, woken: bool) -> None:
+        if known:
+            threads, times = (np.array(column, np.int64) for column in zip(*known, strict=True))
+            added = points.add(threads, times, 0 if woken else -1, late=woken)
+            nodes.update(
+                {(*one, woken): node for one, node in zip(known, added.tolist(), strict=True)}
+            )
+
+    # A thread that waits goes on for no reason of its own, but the moment at which its pause started is one of its own.
+    left = {(thread, time) for thread, time, _, _ in handed} | {
+        (thread, time) for (thread, _), time in waiting.items()
+    }
+    moments(sorted(left), woken=False)
+    moments(sorted(waiting), woken=True)
+    started = {(thread, time) for _, _, thread, time in handed} - set(waiting)
+    moments(sorted(started - left), woken=False)
+    if handed:
+        sources, targets, lags = [], [], []
+        for source, at, target, then in sorted(handed):
+            sources.append(nodes[source, at, False])
+            woken = (target, then, True)
+            targets.append(nodes[woken] if woken in nodes else nodes[target, then, False])
+            lags.append(then - at)
+        net.edges(HANDED, np.array(sources), np.array(targets), np.array(lags))
+
+
+def _start_threads(net: Net, thread: Array, time: Array, node: Array, main: int) -> None:
+    """What starts another thread is not recorded: the last moment of the training loop before its first one stands
+    for it."""
+    first = np.flatnonzero(np.diff(thread, prepend=np.int64(-2)) != 0)
+    first = first[thread[first] != main]
+    mine = np.flatnonzero(thread == main)
+    if not len(mine) or not len(first):
+        return
+    at = np.searchsorted(time[mine], time[first], side="right") - 1
+    first, at = first[at >= 0], at[at >= 0]
+    net.edges(HANDED, node[mine[at]], node[first], time[first] - time[mine[at]])

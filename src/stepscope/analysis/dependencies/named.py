@@ -1,0 +1,95 @@
+"""The pieces of critical paths as a table: on which rank, in which step, what it is and of which operator and module."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from stepscope.analysis.dependencies.events import NO_STEP, places
+from stepscope.analysis.dependencies.graph import Graph
+from stepscope.analysis.dependencies.parts import COMPUTATION, KINDS, Pieces, pieces_of
+from stepscope.analysis.operator_work import classes_of_events
+from stepscope.analysis.recording import Array, Columns
+from stepscope.answers.scope import Scope
+from stepscope.costs import CLASSES
+
+_OF_HOST = """
+    SELECT id, event.name, event.thread, CASE WHEN event.kind = 'operator' THEN event.name WHEN around.kind = 'operator'
+        THEN around.name END AS operator, module.path AS module
+    FROM (SELECT * FROM host_event WHERE rank = $rank AND span = $span AND id IN (SELECT id FROM path.host)) AS event
+    LEFT JOIN (SELECT id AS parent_id, name, kind FROM host_event WHERE rank = $rank AND span = $span) AS around
+        USING (parent_id)
+    LEFT JOIN (SELECT module_id, path FROM module WHERE rank = $rank AND span = $span) AS module USING (module_id)
+"""
+_OF_WORK = """
+    SELECT id, work.name, operator_name AS operator, module.path AS module
+    FROM (SELECT * FROM device_event WHERE rank = $rank AND span = $span AND id IN (SELECT id FROM path.work)) AS work
+    LEFT JOIN (SELECT module_id, path FROM module WHERE rank = $rank AND span = $span) AS module USING (module_id)
+"""
+
+
+def named_pieces(scope: Scope, graph: Graph) -> pa.Table:
+    """A row for each piece of the path of a graph, in order of time; where a step ends, a piece is cut.
+
+    Columns: `span`, `rank` (NULL where none is known), `step` (NULL between steps), `start_ns`, `dur_ns`, `kind`,
+    `class` (of computation), `name`, `operator`, `module`.
+    """
+    pieces = _cut(pieces_of(scope, graph), graph)
+    stretch = graph.stretch
+    step = np.searchsorted(np.array(stretch.ends), pieces.start, side="right")
+    before = pieces.start < np.array([*stretch.starts, np.iinfo(np.int64).max])[step]
+    numbers = np.array([*stretch.steps, NO_STEP])[step]
+    count = len(pieces.start)
+    labels: dict[str, Array] = {
+        name: np.full(count, None, object) for name in ("name", "operator", "module")
+    }
+    class_of = np.full(count, None, object)
+    for number, events in enumerate(graph.recordings):
+        own = pieces.recording == number
+        asked = {"rank": events.rank, "span": events.span}
+        tables = {
+            "host": pa.table({"id": np.unique(pieces.host[own])}),
+            "work": pa.table({"id": np.unique(pieces.work[own])}),
+        }
+        with scope.beside("path", tables):
+            found = (scope.sql(_OF_HOST, asked), scope.sql(_OF_WORK, asked))
+        for ids, rows in zip((pieces.host, pieces.work), found, strict=True):
+            mine = np.flatnonzero(own & (ids >= 0))
+            at = places(rows.column("id").to_numpy(), ids[mine])
+            for name, values in labels.items():
+                values[mine] = rows.column(name).to_numpy()[at]
+        mine = np.flatnonzero(own & (pieces.kind == COMPUTATION))
+        if len(mine):
+            with Scope(scope.store, [events.rank], all_times=True) as rank:
+                ids, classes = classes_of_events(rank, events.rank)
+            class_of[mine] = np.array(CLASSES, object)[classes[places(ids, pieces.work[mine])]]
+    ranks = np.array([events.rank for events in graph.recordings] + [-1])[pieces.recording]
+    return pa.table(
+        {
+            "span": np.full(count, stretch.span),
+            "rank": pa.array(ranks, pa.int64(), mask=ranks < 0),
+            "step": pa.array(numbers, pa.int64(), mask=before | (numbers == NO_STEP)),
+            "start_ns": pieces.start,
+            "dur_ns": pieces.length,
+            "kind": pa.array(np.array(KINDS, object)[pieces.kind], pa.string()),
+            "class": pa.array(class_of, pa.string()),
+            **{name: pa.array(values, pa.string()) for name, values in labels.items()},
+        }
+    )
+
+
+def _cut(pieces: Pieces, graph: Graph) -> Pieces:
+    """Pieces that reach over the start or the end of a step are two."""
+    edges = np.unique([*graph.stretch.starts, *graph.stretch.ends])
+    edges = edges[(edges > graph.stretch.start) & (edges < graph.stretch.end)]
+    within = np.searchsorted(pieces.end, edges, side="right")
+    cuts = pieces.start[np.minimum(within, len(pieces.start) - 1)] < edges
+    within, edges = within[cuts], edges[cuts]
+    columns: Columns = {
+        name: np.insert(getattr(pieces, name), within, getattr(pieces, name)[within])
+        for name in Pieces.__slots__
+    }
+    first = within + np.arange(len(within))
+    columns["end"][first] = edges
+    columns["start"][first + 1] = edges
+    return Pieces(**columns)

@@ -1,0 +1,95 @@
+"""The stretch of time that a path is followed through: the steps that count, on all ranks together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepscope.analysis.counted import counted_steps
+from stepscope.answers.scope import Scope
+
+MOST_WORK = 2_000_000
+"""Kernels, copies and fills of all ranks that a path is followed through at once. Of more, the last steps are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Steps in a row.
+
+    Args:
+        span: the recording of the ranks.
+        ranks: whose steps they are.
+        steps: their numbers.
+        start: when the first of them started on any rank (ns).
+        end: when the last one was done on all (ns).
+        ends: when each was done on all ranks (ns).
+        since, until: the time whose events bear on them: from the step before on (ns).
+        left_out: steps that count and are left out, because there is too much.
+    """
+
+    span: int
+    ranks: tuple[int, ...]
+    steps: tuple[int, ...]
+    start: int
+    end: int
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    since: int
+    until: int
+    left_out: int
+
+
+_STEPS = """
+    SELECT span, step, list(DISTINCT rank ORDER BY rank) AS ranks, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
+        min(host_start_ns) AS host_start_ns, sum(device_events) AS device_events, bool_or(chosen) AS chosen
+    FROM (SELECT *, (rank, span, step) IN (SELECT (rank, span, step) FROM ({chosen})) AS chosen FROM {steps})
+    GROUP BY span, step ORDER BY span, start_ns, step
+"""
+
+
+def stretches(scope: Scope, whole: Scope) -> list[Stretch]:
+    """The steps that were asked for, or those that count, of each recording.
+
+    Args:
+        scope: what was asked.
+        whole: its ranks with all steps (`every_step`).
+    """
+    numbers = (
+        "true" if scope.steps is None else f"step IN ({', '.join(map(str, scope.steps)) or 'NULL'})"
+    )
+    chosen = (
+        counted_steps()
+        if scope.steps is None
+        else f"SELECT rank, span, step FROM step WHERE {numbers}"
+    )
+    rows = whole.sql(_STEPS.format(chosen=chosen, steps="step")).to_pylist()
+    found = []
+    for span in sorted({row["span"] for row in rows}):
+        known = [row for row in rows if row["span"] == span]
+        asked = [place for place, row in enumerate(known) if row["chosen"]]
+        kept: list[int] = []
+        work = 0
+        for place in reversed(asked):
+            work += known[place]["device_events"]
+            if kept and work > MOST_WORK:
+                break
+            kept.append(place)
+        kept.reverse()
+        if not kept:
+            continue
+        steps = [known[place] for place in kept]
+        before = known[max(kept[0] - 1, 0)]
+        found.append(
+            Stretch(
+                span=span,
+                ranks=tuple(sorted({rank for row in steps for rank in row["ranks"]})),
+                steps=tuple(row["step"] for row in steps),
+                start=min(row["start_ns"] for row in steps),
+                end=max(row["end_ns"] for row in steps),
+                starts=tuple(row["start_ns"] for row in steps),
+                ends=tuple(row["end_ns"] for row in steps),
+                since=min(before["start_ns"], before["host_start_ns"]),
+                until=max(row["end_ns"] for row in steps) + 1,
+                left_out=len(asked) - len(kept),
+            )
+        )
+    return found

@@ -1,0 +1,194 @@
+"""What decided how long the steps took: the chain of work that nothing else could have hidden."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.rows import answer_rows, noted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.analysis.dependencies.graph import Graph
+    from stepscope.answers.scope import Scope
+
+_OF_STEPS = {
+    "host_ns": ("operator", "between operators", "runtime call", "profiler"),
+    "input_ns": ("input wait",),
+    "launch_ns": ("launch", "launch delay"),
+    "computation_ns": ("computation",),
+    "transfer_ns": ("transfer", "communication"),
+    "waiting_ns": ("waiting for a rank",),
+    "copy_ns": ("copy",),
+    "synchronization_ns": ("synchronization",),
+    "idle_ns": ("kernel gap", "unexplained"),
+}
+_COLUMNS = (
+    Column("span", "int", "which of the ranks' recordings, from 0", shown="varying"),
+    Column("step", "int", "number of the step, as the program counts; empty between steps"),
+    Column("rank", "int", "rank on which the path ran; empty where none is known"),
+    Column("start_ns", "int", "start, since the run's start", "ns", moment=True),
+    Column("kind", "text", "kind of work or of waiting"),
+    Column("class", "text", "class of work of what computes"),
+    Column("name", "text", "operator, call, range, kernel or copy", kernels=True),
+    Column("operator", "text", "operator that it is, or that launched it"),
+    Column("module", "text", "module that it belongs to"),
+    Column("pieces", "int", "pieces of the path", "count"),
+    Column("path_ns", "int", "time on the path", "ns", sums=True),
+    Column("step_ns", "float", "the same in a step", "ns"),
+    Column("share_ratio", "float", "the part of the steps' time", "ratio", sums=True),
+    Column("largest", "text", "what has the most time in it", kernels=True),
+    Column("largest_ns", "int", "and how much of it", "ns"),
+    *(
+        Column(name, "int", f"time on the path: {', '.join(kinds)}", "ns")
+        for name, kinds in _OF_STEPS.items()
+    ),
+    Column("total_ns", "int", "time of the step: the sum of the parts", "ns", sums=True),
+)
+_FIGURES = ("pieces", "path_ns", "step_ns", "share_ratio")
+_FORMS = {
+    "kind": ("span", "kind", "class", *_FIGURES, "largest", "largest_ns"),
+    "name": ("span", "kind", "class", "name", "operator", *_FIGURES),
+    "operator": ("span", "operator", *_FIGURES, "largest", "largest_ns"),
+    "module": ("span", "module", *_FIGURES, "largest", "largest_ns"),
+    "rank": ("span", "rank", *_FIGURES, "largest", "largest_ns"),
+    "step": ("span", "step", "start_ns", *_OF_STEPS, "total_ns"),
+    "piece": ("span", "step", "rank", "start_ns", "kind", "class", "name", "operator", "module", "path_ns"),
+}  # fmt: skip
+_NOTHING = {"between operators": "(nothing recorded)", "unexplained": "(nothing recorded)"}
+
+
+@question(
+    "critical-path",
+    "Which chain of work and waits decided how long the steps took?",
+    _COLUMNS,
+    rests_on=("host-times", "device-work", "device-times", "launches", "own-launches", "clocks", "steps"),
+    about="recording",
+    parameters=(
+        by_form(
+            "what a row is: a kind of work, a name, an operator, a module, a rank, a step, or a piece of the path",
+            *_FORMS,
+        ),
+    ),
+    fills="Record host and device: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+)  # fmt: skip
+def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
+    """The path starts at the end of the last step and goes back in time. At each moment it asks what this had to wait
+    for, and follows what came last: a kernel waits for its launch, for the work before it on its stream and for events
+    of other streams; a launch for what its thread did before; a call that synchronises for the device; a thread for
+    the one that it handed work to; a collective for the rank that arrived last, where the path goes on. So it covers
+    every moment from the start of the first step to the end of the last exactly once, and its parts add up. What is
+    not on it was hidden: to make it faster gains nothing.
+
+    * **operator**, **between operators**, **runtime call**: the path ran on a host thread, in an operator, in a range,
+      Python or nothing that was recorded, in a call that launches nothing.
+    * **input wait**: the loop waited for a batch. Where it waited for two in a row, the loader set the pace.
+    * **launch**: in the call that launches a kernel, copy or graph; **launch delay**: from there until it started.
+    * **computation**, **copy**: kernels by class of work (as in `classes`), copies and fills.
+    * **transfer**: a collective after the last rank had arrived; **waiting for a rank**: before, where the late rank is
+      not among those asked for. **communication**: a collective that was not matched over ranks, both together.
+    * **synchronization**: a call returns after the device was done.
+    * **kernel gap**: below 30 µs between work that was launched in time; **unexplained**: a longer wait for something
+      that is not recorded.
+
+    Where several ranks were recorded the path is that of the job: it changes ranks at collectives (`--by rank`), and
+    stays where the clocks do not tell who was last. A step of the job ends when its last rank has done it.
+
+    Which stream waited for which event torch.profiler records only when asked (`cuda_sync`). Without it the call is
+    taken to concern the thread's next launch and the stream of its last one before, a call that synchronises waits for
+    what ended last before it returned, and work that started within 10 µs of the end of another stream's, and later
+    than its own stream and launch explain, waited for that. A thread that paused for 10 µs or more while another one
+    worked for at least half of the time waited for it.
+
+    The steps are those that count in means, or those asked for; of more than two million kernels, copies and fills,
+    the last steps. Holistic Trace Analysis follows one rank and knows neither graphs nor collectives; it weighs edges by
+    recorded time, and needs `cuda_sync`. Its idea of the path, and the name, are Yang and Miller, "Critical Path Analysis for
+    the Execution of Parallel and Distributed Programs" (ICDCS 1988).
+    """
+    from stepscope.analysis.dependencies.graph import build
+    from stepscope.analysis.dependencies.named import named_pieces
+    from stepscope.analysis.dependencies.stretch import stretches
+    from stepscope.analysis.recording import every_step
+
+    rows: list[list[Any]] = []
+    graphs = []
+    with every_step(scope) as whole:
+        for stretch in stretches(scope, whole):
+            graph = build(whole, stretch)
+            graphs.append(graph)
+            rows += _rows(named_pieces(whole, graph), by, len(stretch.steps))
+    answer = answer_rows(_COLUMNS, _FORMS[by], rows)
+    return noted(answer, " ".join(_notes(graphs)))
+
+
+def _rows(pieces: pa.Table, by: str, steps: int) -> list[list[Any]]:
+    names = _FORMS[by]
+    if by == "piece":
+        columns = {**{name: pieces.column(name) for name in pieces.column_names}}
+        columns["path_ns"] = columns["dur_ns"]
+        return [
+            list(row) for row in zip(*(columns[name].to_pylist() for name in names), strict=True)
+        ]
+    if by == "step":
+        return _step_rows(pieces)
+    keys = [name for name in names[: names.index("pieces")] if name != "largest"]
+    by_name = pieces.group_by([*keys, *{"kind", "name"}.difference(keys)]).aggregate(
+        [("dur_ns", "sum"), ("dur_ns", "count")]
+    )
+    total = sum(pieces.column("dur_ns").to_pylist())
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for row in by_name.to_pylist():
+        label = row["name"] or _NOTHING.get(row["kind"], row["kind"])
+        key = tuple(label if name == "name" else row[name] for name in keys)
+        entry = found.setdefault(key, [0, 0, ("", 0)])
+        entry[0] += row["dur_ns_count"]
+        entry[1] += row["dur_ns_sum"]
+        entry[2] = max(entry[2], (label, row["dur_ns_sum"]), key=lambda one: one[1])
+    rows = []
+    for key, (count, ns, largest) in found.items():
+        row = [*key, count, ns, ns / steps, ns / total if total else None]
+        rows.append(row if "largest" not in names else [*row, *largest])
+    figure = len(keys) + 1
+    return sorted(rows, key=lambda row: (-row[figure], *map(str, row[: len(keys)])))
+
+
+def _step_rows(pieces: pa.Table) -> list[list[Any]]:
+    column_of = {kind: name for name, kinds in _OF_STEPS.items() for kind in kinds}
+    found: dict[tuple[int, int | None], dict[str, int]] = {}
+    columns = (
+        pieces.column(name).to_pylist() for name in ("span", "step", "start_ns", "dur_ns", "kind")
+    )
+    for span, step, start, ns, kind in zip(*columns, strict=True):
+        parts = found.setdefault((span, step), {"start_ns": start})
+        parts[column_of[kind]] = parts.get(column_of[kind], 0) + ns
+    rows = []
+    for (span, step), parts in found.items():
+        values = [parts.get(name, 0) for name in _OF_STEPS]
+        rows.append([span, step, parts["start_ns"], *values, sum(values)])
+    return rows
+
+
+def _notes(graphs: list[Graph]) -> list[str]:
+    """What the recordings lack, and what that means for the path."""
+    notes = []
+    if any(graph.unmatched for graph in graphs):
+        count = sum(graph.unmatched for graph in graphs)
+        notes.append(
+            f"{count} communication kernel{'s were' if count > 1 else ' was'} not matched across ranks: time in "
+            "communication includes waiting for other ranks."
+        )
+    if any(not all(graph.waits_recorded) for graph in graphs):
+        notes.append(
+            "No waits of streams are recorded (cuda_sync): what a stream or a call waited for is told by the order of "
+            "calls and by what had just ended."
+        )
+    left_out = max((graph.stretch.left_out for graph in graphs), default=0)
+    if left_out:
+        notes.append(f"The path is that of the last steps; {left_out} before them are left out.")
+    contradicting = sum(graph.contradicting for graph in graphs)
+    if contradicting:
+        notes.append(
+            f"{contradicting} dependencies contradict the recorded times and are left out."
+        )
+    return notes
