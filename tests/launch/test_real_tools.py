@@ -57,6 +57,21 @@ def assert_both_ranks_are_read_back(folder: Path) -> None:
         ]
 
 
+def test_the_output_of_the_command_is_its_own_byte_by_byte(tmp_path: Path) -> None:
+    needed("nsys")
+    words = [*LAUNCH, "--tool", "nsys", "-o", str(tmp_path / "out"), "--"]
+    done = subprocess.run(
+        [*words, "sh", "-c", r"printf '\000\377 half a line'; echo oh >&2"],
+        env=bare_environment(),
+        capture_output=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.stdout == b"\0\xff half a line"
+    assert b"oh\n" in done.stderr
+    assert b"Generat" in done.stderr
+
+
 def test_two_ranks_of_mpiexec(tmp_path: Path) -> None:
     needed("nsys")
     needed("mpiexec")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -246,6 +247,29 @@ def test_the_commands_input_output_and_environment_are_its_own(launch) -> None:
         out, warnings = process.communicate("typed\n", timeout=20)
     assert out == "typed\na\n"
     assert warnings.startswith("oh\n")
+
+
+def test_what_the_tool_prints_is_no_output_of_the_command(launch) -> None:
+    with launch("--", "sh", "-c", "printf 'a\\0b'; echo oh >&2", STAND_IN="prints") as process:
+        out, warnings = process.communicate(timeout=20)
+    assert out == "a\0b"
+    assert "Collecting data...\noh\n" in warnings
+    assert "Generating report" in warnings
+
+
+def test_folders_of_launchers_that_were_killed_are_removed(launch, tmp_path) -> None:
+    there = tmp_path / "there"
+    folders = [there / f"stepscope-launch-{name}" for name in ("killed", "lives", "young")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "told").touch()
+    for folder in folders[:2]:
+        os.utime(folder, (0, 0))
+    with (folders[1] / "told").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with launch("--", "true", TMPDIR=str(there)) as process:
+            process.communicate(timeout=20)
+    assert sorted(there.iterdir()) == folders[1:]
 
 
 @pytest.mark.parametrize(("name", "code"), [("./none", 127), ("/etc/passwd", 126)])

@@ -15,13 +15,14 @@ import contextlib
 import os
 import select
 import signal
+import socket
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-CLAIM, TOLD = "claim", "told"
+CLAIM, TOLD, OUTPUTS = "claim", "told", "outputs"
 STARTED_AT, ENDED_AT, ROOM = 0, 64, 64
 """Places in the file `TOLD`, which is there before the starter: the command may fill the disk, or empty TMPDIR."""
 FORWARDED = frozenset(
@@ -39,6 +40,7 @@ FORWARDED = frozenset(
 """Signals with which a launcher, a batch system or a terminal speaks to a command."""
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
+_LONGEST_ANSWER_S = 5.0
 
 
 def claim(folder: Path) -> bool:
@@ -86,6 +88,7 @@ def main(folder: Path, supervisor: int, command: list[str]) -> int:
         return 0
     if not claim(folder):
         return 0
+    _take_outputs(folder)
     try:
         process = spawn(command, os.environ)
     except OSError as error:
@@ -114,11 +117,33 @@ def main(folder: Path, supervisor: int, command: list[str]) -> int:
     _tell(file, supervisor, ENDED_AT, str(status))
     if was_killed.is_set():  # and cannot do it
         with contextlib.suppress(OSError):
-            for name in (CLAIM, TOLD):
-                (folder / name).unlink()
+            for name in (CLAIM, TOLD, OUTPUTS):
+                (folder / name).unlink(missing_ok=True)
             folder.rmdir()
     os.waitpid(process, 0)
     return ended.si_status if exited else 128 + ended.si_status
+
+
+@contextlib.contextmanager
+def opened_folder(folder: Path) -> Iterator[str]:
+    """A short name of a folder: that of a socket has room for a hundred letters."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _take_outputs(folder: Path) -> None:
+    """Takes the job's own standard output and error in place of what the tool gave: nsys passes on through
+    pipes what a command writes, and writes between it."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asked:
+        asked.settimeout(_LONGEST_ANSWER_S)
+        with opened_folder(folder) as near:
+            asked.connect(f"{near}/{OUTPUTS}")
+        for place, own in enumerate(socket.recv_fds(asked, 1, 2)[1], start=1):
+            os.dup2(own, place)
+            os.close(own)
 
 
 def _ticks() -> int:

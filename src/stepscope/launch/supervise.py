@@ -12,15 +12,13 @@ import contextlib
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from shutil import rmtree
 
 from stepscope.launch import processes, started
 from stepscope.launch.divert import Diverted
+from stepscope.launch.exchange import Exchange
 from stepscope.launch.line import Line
 
 LONGEST_START_S = 300.0
@@ -63,9 +61,7 @@ class Supervisor:
     def __init__(self, longest_end_s: float, say: Callable[[str], None]) -> None:
         self._longest_end_s = longest_end_s
         self._say = say
-        self._folder = Path(tempfile.mkdtemp(prefix="stepscope-launch-"))
-        self._told = os.open(self._folder / started.TOLD, os.O_RDWR | os.O_CREAT)
-        os.write(self._told, bytes(started.ENDED_AT + started.ROOM))
+        self._exchange = Exchange()
         self._mask: set[int | signal.Signals] = set()
         self._tool = 0
         self._tool_status: int | None = None
@@ -86,7 +82,7 @@ class Supervisor:
         """What the tool is to start in place of the command."""
         return [
             *(sys.executable, "-I", "-S", started.__file__),
-            *(str(self._folder), str(os.getpid()), *command),
+            *(str(self._exchange.folder), str(os.getpid()), *command),
         ]
 
     def run(self, line: Line, environment: dict[str, str]) -> Ended:
@@ -99,7 +95,12 @@ class Supervisor:
         """
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
         processes.adopt(on=True)
-        self._tool = started.spawn(line.words, environment, **_group_of_its_own())
+        self._exchange.hand_over_outputs()
+        # What the tool itself prints is no output of the command.
+        moved = [(os.POSIX_SPAWN_DUP2, 2, 1)]
+        self._tool = started.spawn(
+            line.words, environment, file_actions=moved, **_group_of_its_own()
+        )
         self._wait_for_start()
         if self._starter or self._status is not None:
             self._wait_for_command()
@@ -139,8 +140,7 @@ class Supervisor:
         while signal.sigtimedwait(_WAITED, 0) is not None:
             pass
         processes.adopt(on=False)
-        os.close(self._told)
-        rmtree(self._folder, ignore_errors=True)
+        self._exchange.close()
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def _wait_for_start(self) -> None:
@@ -149,7 +149,7 @@ class Supervisor:
         while not (self._starter or self._status is not None):
             over = self._tool_status is not None or self._told_to_end is not None
             if over or time.monotonic() > deadline:
-                self._claimed = started.claim(self._folder)
+                self._claimed = started.claim(self._exchange.folder)
                 self._gave_up = self._claimed and not over
                 if self._claimed or not self._claimer_lives():
                     return
@@ -160,7 +160,7 @@ class Supervisor:
     def _claimer_lives(self) -> bool:
         """Whether the starter that has claimed the command is there, or has told that it started it."""
         try:
-            claimer = int((self._folder / started.CLAIM).readlink().name)
+            claimer = int((self._exchange.folder / started.CLAIM).readlink().name)
         except (OSError, ValueError):
             return False
         lives = processes.process(claimer) is not None
@@ -267,9 +267,13 @@ class Supervisor:
     def _look(self) -> None:
         """Reads what the starter has written down."""
         with contextlib.suppress(OSError, ValueError):
-            if not self._starter and (numbers := started.told(self._told, started.STARTED_AT)):
+            if not self._starter and (
+                numbers := started.told(self._exchange.told, started.STARTED_AT)
+            ):
                 self._starter, self._starter_ticks, self._command = numbers
-            if self._status is None and (numbers := started.told(self._told, started.ENDED_AT)):
+            if self._status is None and (
+                numbers := started.told(self._exchange.told, started.ENDED_AT)
+            ):
                 self._status = numbers[0]
 
 

@@ -1,0 +1,105 @@
+"""The folder through which a supervisor and its starter speak, and what is handed over there.
+
+Its file `TOLD` is locked as long as the supervisor lives, so that the next launch knows which folders
+nobody needs any more: those of supervisors that were killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import rmtree
+
+from stepscope.launch import started
+
+_PREFIX = "stepscope-launch-"
+_YOUNG_S = 60.0
+"""A folder that is younger may be one that is being made."""
+
+
+class Exchange:
+    """One supervisor's folder.
+
+    Attributes:
+        folder: where it is.
+        told: the file that the starter writes into, open.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+
+    def __init__(self) -> None:
+        for left in _left_behind():
+            rmtree(left, ignore_errors=True)
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self.told = os.open(self.folder / started.TOLD, os.O_RDWR | os.O_CREAT)
+        with contextlib.suppress(OSError):
+            fcntl.flock(self.told, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(self.told, bytes(started.ENDED_AT + started.ROOM))
+        self._listener: socket.socket | None = None
+
+    def hand_over_outputs(self) -> None:
+        """Gives this process's own standard output and error to whoever asks here: tools take them for
+        themselves. Where that cannot be, the command has those that the tool gives it."""
+        with contextlib.suppress(OSError):
+            listener = socket.socket(socket.AF_UNIX)
+            with started.opened_folder(self.folder) as near:
+                listener.bind(f"{near}/{started.OUTPUTS}")
+            listener.listen()
+            self._listener = listener
+            threading.Thread(target=_hand_over, args=(listener,), daemon=True).start()
+
+    def close(self) -> None:
+        """Removes it."""
+        if self._listener is not None:
+            with contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+        os.close(self.told)
+        rmtree(self.folder, ignore_errors=True)
+
+
+def _hand_over(listener: socket.socket) -> None:
+    while True:
+        try:
+            asking, _ = listener.accept()
+        except OSError:
+            return
+        with asking, contextlib.suppress(OSError):
+            socket.send_fds(asking, [b"\0"], [1, 2])
+
+
+def _left_behind() -> Iterator[Path]:
+    """This user's folders whose supervisor is gone."""
+    oldest = time.time() - _YOUNG_S
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            found = folder.lstat()
+            mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+            if mine and found.st_mtime < oldest and not _is_locked(folder / started.TOLD):
+                yield folder
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether another process holds the lock of a file; one that is not there has none."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False
