@@ -23,7 +23,8 @@ from stepscope.cli.main import commands
 from stepscope.floor.plugins import SWITCH
 from stepscope.formats.damage import CLASSES
 from stepscope.formats.evidence import MEANINGS, Evidence
-from stepscope.link.checks import CHECKS, Check
+from stepscope.link.checks import Check
+from stepscope.link.folder_checks import CHECKS
 from stepscope.questions import affected, every
 from stepscope.questions import names as question_names
 from stepscope.questions.invariants import INVARIANTS, SUMS

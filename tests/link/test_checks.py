@@ -6,7 +6,13 @@ import pytest
 
 from stepscope.formats.damage import CLASSES, is_harmless
 from stepscope.formats.evidence import MEANINGS
-from stepscope.link.checks import CHECKS, identical_files, left_out, ranks_guessed, spans_apart
+from stepscope.link.folder_checks import (
+    CHECKS,
+    identical_files,
+    left_out,
+    ranks_guessed,
+    spans_apart,
+)
 
 NAMES = [
     "stream_overlap",

@@ -8,26 +8,19 @@ from pathlib import Path
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 
-def test_who_came_last_to_each_collective(make_scope):
+def test_whom_the_others_waited_for(make_scope):
     (text,) = (
         one for one in re.findall(r'sql\("""(.*?)"""\)', PAGE.read_text(), re.DOTALL)
         if "last_rank" in one
     )  # fmt: skip
-    starts = {(0, 4): 10, (1, 4): 35, (0, 5): 60, (1, 5): 50}
     rows = {
-        "device_event": [
-            {"rank": rank, "id": number, "kind": "communication", "start_ns": start, "dur_ns": 90}
-            for (rank, number), start in starts.items()
-        ],
         "collective": [
-            {"rank": rank, "id": number, "group_name": "3", "sequence": number,
-             "operation": "all_reduce"}
-            for rank, number in starts
-        ],
+            {"rank": rank, "id": 10 * rank + match, "match_id": match, "last_rank": last, "wait_ns": wait}
+            for match, last, waits in ((0, 1, (25, 0)), (1, 0, (0, 10)), (2, 1, (5, 0)), (3, None, (0, 0)))
+            for rank, wait in enumerate(waits)
+        ]
     }  # fmt: skip
     assert make_scope(rows).sql(text).to_pylist() == [
-        {"group_name": "3", "sequence": 4, "operation": "all_reduce", "last_rank": 1,
-         "spread_ns": 25},
-        {"group_name": "3", "sequence": 5, "operation": "all_reduce", "last_rank": 0,
-         "spread_ns": 10},
-    ]  # fmt: skip
+        {"last_rank": 1, "collectives": 2, "waited_ns": 30},
+        {"last_rank": 0, "collectives": 1, "waited_ns": 10},
+    ]

@@ -22,6 +22,7 @@ Evidence = Literal[
     "own-launches",
     "clocks",
     "steps",
+    "across-ranks",
 ]
 
 MEANINGS: dict[Evidence, str] = {
@@ -37,6 +38,7 @@ MEANINGS: dict[Evidence, str] = {
     "own-launches": "a call launched one piece of device work, and not the many of a graph",
     "clocks": "times of host and device are on one clock",
     "steps": "where training steps start and end",
+    "across-ranks": "which collectives of several ranks are one, and how the ranks' clocks relate",
 }
 
 _OF_ALL: tuple[Evidence, ...] = ("file", "run")

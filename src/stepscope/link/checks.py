@@ -11,10 +11,9 @@ Every check has a row, also when all is well, so that "checked and fine" and "no
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -93,7 +92,8 @@ class Check:
 
 
 CHECKS: list[Check] = []
-"""All checks, in the order in which their results are listed."""
+"""All checks, in the order in which their results are listed. Those of a folder, and of all ranks together, are in
+`folder_checks.py`, which has the complete list."""
 
 
 def check(
@@ -475,94 +475,3 @@ def repaired(recording: Recording) -> Found:
         "; ".join(said) + ".",
         ("file",) if report.dropped or uncounted else (),
     )
-
-
-@check("left_out", "file", fine="every recording could be read.", looks_at="folder")
-def left_out(files: Sequence[tuple[str, str]]) -> Found:
-    """A folder holds recordings that cannot be read: cut off, empty or changed after they were written.
-    What they would tell, of a rank for instance, is in no answer. It has a row only where there are
-    such.
-    """
-    label, reason = files[0] if files else ("", "")
-    others = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    return Found(
-        WARNING if files else OK,
-        len(files),
-        f"{label}{others} is in no answer, because it could not be read: {reason}.",
-    )
-
-
-_MINUTE_NS = 60 * 10**9
-_OVERLAP_NS = 10**7
-"""Recordings of one process follow one another; the last work of one may run on a little."""
-
-
-@check("spans_apart", "run", fine="recordings of the rank lie together.", looks_at="folder")
-def spans_apart(recorded: Sequence[tuple[int, int]]) -> Found:
-    """A rank has several recordings that lie minutes apart, or overlap. What agrees in rank, device and
-    world size is taken for cycles of one run, and answers put it together; recordings of two runs can
-    agree in all that too. Ask a file by itself where they are not one run's. It has a row only where
-    there are such.
-    """
-    ordered = sorted(recorded)
-    gaps = [later[0] - first[1] for first, later in pairwise(ordered)]
-    overlaps = sum(gap < -_OVERLAP_NS for gap in gaps)
-    far = [gap for gap in gaps if gap >= _MINUTE_NS]
-    together = (
-        "As rank, device and world size agree, they are taken for cycles of one run, and answers put "
-        "them together; ask one file by itself where they are not."
-    )
-    if overlaps:
-        return Found(
-            WARNING,
-            overlaps,
-            f"{overlaps} of {len(ordered)} recordings of the rank overlap in time with the one before, "
-            f"which cycles of one process do not. {together}",
-        )
-    return Found(
-        NOTE if far else OK,
-        len(far),
-        f"{len(ordered)} recordings of the rank lie up to {_long_text(max(far, default=0))} apart. "
-        f"{together}",
-    )
-
-
-def _long_text(ns: int) -> str:
-    """A time that is long for a recording, in the largest unit of which it has two."""
-    for unit, size in (("days", 1440), ("hours", 60), ("minutes", 1)):
-        if ns >= 2 * size * _MINUTE_NS:
-            return f"{ns / size / _MINUTE_NS:.3g} {unit}"
-    return f"{ns / 10**9:.3g} s"
-
-
-@check("ranks_guessed", "run", fine="every file says its rank.", looks_at="folder")
-def ranks_guessed(files: Sequence[tuple[str, int]]) -> Found:
-    """Neither the files nor their names say whose rank they are, so ranks follow the order of the names:
-    what is told of a rank may be true of another one. It has a row only where there are such files.
-    Export traces with the rank in their name, or initialise `torch.distributed` before recording.
-    """
-    ranks = [f"{Path(label).name} is rank {rank}" for label, rank in files]
-    return Found(
-        NOTE if files else OK,
-        len(files),
-        f"ranks were guessed from the order of names ({_two_of(ranks)}): no file says its "
-        "rank, so a rank's number may be another's.",
-    )
-
-
-@check("identical_files", "run", fine="no file is a copy of another.", looks_at="folder")
-def identical_files(files: Sequence[tuple[str, str]]) -> Found:
-    """Files that do not say their rank hold the same bytes: they are copies of one recording and no
-    further ranks, so one of them is read. It has a row only where there are such files.
-    """
-    copies = [f"{Path(label).name} is a copy of {Path(first).name}" for label, first in files]
-    return Found(
-        NOTE if files else OK,
-        len(files),
-        f"the same recording lies there more than once ({_two_of(copies)}): copies were left out.",
-    )
-
-
-def _two_of(texts: Sequence[str]) -> str:
-    more = f", and {len(texts) - 2} more" if len(texts) > 2 else ""
-    return f"{', '.join(texts[:2])}{more}"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from stepscope.answers.declare import Question
 from stepscope.answers.part import filters_of
 from stepscope.formats.evidence import bears_on
-from stepscope.link.checks import CHECKS
+from stepscope.link.folder_checks import CHECKS
 
 _COMMAND = {"one": "SRC", "two": "BEFORE AFTER", "several": "SRC..."}
 _CALL = {

@@ -436,7 +436,8 @@ def _finish(
     """Makes a store of what was written of the ranks of a job; none of a job without the steps that
     were asked for, which then is deleted.
     """
-    from stepscope.link.checks import identical_files, left_out, ranks_guessed
+    from stepscope.link.folder_checks import identical_files, left_out, ranks_guessed
+    from stepscope.store.across_ranks import link_ranks
     from stepscope.store.ranks import add_check, merge_spans
 
     if options.steps is not None:
@@ -450,6 +451,7 @@ def _finish(
     ranks = [one.rank for one in done]
     for rank in ranks:
         merge_spans(directory, rank)
+    link_ranks(directory, ranks)
     guessed = [(one.member.label, one.rank) for one in job.recordings if one.rule == "order"]
     read = {one.member.label for one in job.recordings}
     copies = [(label, original) for label, original in run.copies if original in read]

@@ -27,7 +27,8 @@ from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import format_named
 from stepscope.formats.runs import rank_of_single
 from stepscope.formats.tables import Facts, RankTables, ReadReport
-from stepscope.link.checks import OK, spans_apart
+from stepscope.link.checks import OK
+from stepscope.link.folder_checks import spans_apart
 from stepscope.link.rank import link_rank
 from stepscope.schema.tables import TABLES
 from stepscope.store.narrow import narrowed

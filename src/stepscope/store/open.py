@@ -62,6 +62,7 @@ class Store:
         self._compared: set[tuple[str, int]] = set()
         self._renew: Callable[[], None] | None = None
         self._shifts: dict[int, int] = {}
+        self._drifts: dict[tuple[int, int], int] = {}
         self.directory = directory
         self.facts: Mapping[str, Any] = facts or {}
         self.ranks: tuple[int, ...] = ()
@@ -76,7 +77,8 @@ class Store:
         """Opens a store's directory.
 
         Times of all ranks are made to count from the start of the run: each rank's own times are
-        moved by how much later it began, plus its clock offset.
+        moved by how much later it began, plus its clock offset, and those of a further recording of a rank
+        whose clock drifts by what that adds.
 
         Args:
             directory: where it is.
@@ -108,7 +110,7 @@ class Store:
             store._files = files
             store.ranks = tuple(files.get("rank", ()))
             store.check_files("rank")
-            store._shifts = store._read_shifts()
+            store._shifts, store._drifts = store._read_shifts()
             store.ranks = tuple(sorted(store._shifts))
             connection.execute(
                 "".join(
@@ -276,7 +278,8 @@ class Store:
         source = f"read_parquet([{', '.join(map(sql_literal, files))}], hive_partitioning=false)"
         shifts = {rank: self._shifts[rank] for rank in chosen}
         moved = [c for c in table.columns if c.role is Role.MOMENT]
-        if not moved or not any(shifts.values()):
+        drifts = {place: ns for place, ns in self._drifts.items() if place[0] in shifts}
+        if not moved or not (any(shifts.values()) or drifts):
             return f"SELECT {', '.join(c.quoted for c in table.columns)} FROM {source}"
         if len(set(shifts.values())) == 1:
             shift, origin = f"{next(iter(shifts.values()))}::BIGINT", f"{source} AS events"
@@ -286,6 +289,15 @@ class Store:
             origin = (
                 f"{source} AS events JOIN (VALUES {pairs}) AS clock(shifted_rank, shift_ns) "
                 "ON events.rank = clock.shifted_rank"
+            )
+        if drifts:
+            some = ", ".join(
+                f"({rank}, {span}, {ns}::BIGINT)" for (rank, span), ns in drifts.items()
+            )
+            shift = f"({shift} + coalesce(drift.drift_ns, 0))"
+            origin += (
+                f" LEFT JOIN (VALUES {some}) AS drift(drifting_rank, drifting_span, drift_ns) "
+                "ON events.rank = drift.drifting_rank AND events.span = drift.drifting_span"
             )
         columns = ", ".join(
             f"events.{c.quoted} + {shift} AS {c.quoted}" if c in moved else f"events.{c.quoted}"
@@ -307,17 +319,36 @@ class Store:
             )
         )
 
-    def _read_shifts(self) -> dict[int, int]:
-        files = [str(one.path) for found in self._files.get("rank", {}).values() for one in found]
-        if not files:
-            raise damaged_store(self.directory, "it has no rank")
-        rows = self._connection.execute(
-            "SELECT rank, start_epoch_ns + coalesce(clock_offset_ns, 0) "
-            f"FROM read_parquet([{', '.join(map(sql_literal, files))}], hive_partitioning=false)"
-        ).fetchall()
-        self.start_epoch_ns = min((start for _, start in rows if start is not None), default=None)
+    def _read_shifts(self) -> tuple[dict[int, int], dict[tuple[int, int], int]]:
+        """What is added to the times of each rank, and beside it to those of recordings whose clock drifts."""
+        rows = self._read_early("rank", "rank, start_epoch_ns, clock_offset_ns, clock_drift_ppb")
+        starts = {
+            rank: start + (offset or 0) for rank, start, offset, _ in rows if start is not None
+        }
+        self.start_epoch_ns = min(starts.values(), default=None)
         first = self.start_epoch_ns or 0
-        return {rank: 0 if start is None else start - first for rank, start in rows}
+        shifts = {
+            rank: (offset or 0) if start is None else starts[rank] - first
+            for rank, start, offset, _ in rows
+        }
+        drifts = {}
+        if any(drift for _, _, _, drift in rows):
+            self.check_files("source")
+            read = self._read_early("source", "rank, span, drift_ns")
+            drifts = {(rank, span): ns for rank, span, ns in read if ns}
+        return shifts, drifts
+
+    def _read_early(self, table: str, columns: str) -> list[tuple[Any, ...]]:
+        """Rows of a table, before there is a view of it."""
+        files = [str(one.path) for found in self._files.get(table, {}).values() for one in found]
+        if not files:
+            raise damaged_store(self.directory, f"it has no {table}")
+        listed = ", ".join(map(sql_literal, files))
+        found = self._connection.execute(
+            f"SELECT {columns} FROM read_parquet([{listed}], hive_partitioning=false)"
+        )
+        rows: list[tuple[Any, ...]] = found.fetchall()
+        return rows
 
     def close(self) -> None:
         """Closes the connection. Harmless when it is closed already."""

@@ -16,19 +16,28 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stepscope.floor.errors import StoreError
-from stepscope.link.checks import identical_files, left_out, ranks_guessed
+from stepscope.link.folder_checks import (
+    clocks_contradict,
+    collectives_alone,
+    identical_files,
+    left_out,
+    ranks_guessed,
+)
 from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import TABLES
+from stepscope.store.across_ranks import link_ranks
 from stepscope.store.build import check_ranks, check_steps, make_store, place_for
 from stepscope.store.manifest import StoredFile, damaged_store, listed_files, write_store_file
 from stepscope.store.narrow import Tables, narrowed
 from stepscope.store.open import Store
 from stepscope.store.progress import SILENT, Progress
-from stepscope.store.ranks import add_check
+from stepscope.store.ranks import add_check, remove_checks
 from stepscope.store.write import SPAN_IDS, rank_folder, write_tables
 
 _OF_THE_FOLDER = {check.name for check in (left_out, ranks_guessed, identical_files)}
 """Checks that a store has once, with its first rank."""
+_OF_ALL_RANKS = {check.name for check in (collectives_alone, clocks_contradict)}
+"""Likewise, and what they find hangs on which ranks and steps there are."""
 
 
 def write_part(
@@ -99,6 +108,9 @@ def write_part(
         if chosen[0] != store.ranks[0]:
             for check in _checks_of_the_folder(store):
                 add_check(directory, chosen[0], check)
+        if chosen != store.ranks or steps is not None:
+            remove_checks(directory, chosen[0], _OF_ALL_RANKS)
+            link_ranks(directory, chosen)
         write_store_file(directory, facts)
         progress.finish()
 

@@ -6,6 +6,7 @@ over. Ids are made unique within the rank here: those of span n begin at n Ã— 2â
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,34 @@ def _write(
     path: Path, declared: SchemaTable, table: pa.Table, rank: int, span: int, shift_ns: int
 ) -> None:
     schema = _stored_schema(declared, table)
+
+    def stored(part: pa.Table) -> pa.Table:
+        columns = [
+            _stored(column, field.type, part, rank=rank, span=span, shift_ns=shift_ns)
+            for column, field in zip(declared.columns, schema, strict=True)
+        ]
+        return pa.Table.from_arrays(columns, schema=schema)
+
+    _write_parts(path, declared, schema, table, stored)
+
+
+def write_stored(path: Path, declared: SchemaTable, table: pa.Table) -> None:
+    """Writes rows that a store has, with all their columns, as they are.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    schema = _stored_schema(declared, table)
+    _write_parts(path, declared, schema, table, lambda part: part.select(schema.names).cast(schema))
+
+
+def _write_parts(
+    path: Path,
+    declared: SchemaTable,
+    schema: pa.Schema,
+    table: pa.Table,
+    stored: Callable[[pa.Table], pa.Table],
+) -> None:
     with pq.ParquetWriter(
         path,
         schema,
@@ -105,12 +134,7 @@ def _write(
         store_schema=False,
     ) as writer:
         for begin in range(0, table.num_rows, ROW_GROUP):
-            part = table.slice(begin, ROW_GROUP)
-            columns = [
-                _stored(column, field.type, part, rank=rank, span=span, shift_ns=shift_ns)
-                for column, field in zip(declared.columns, schema, strict=True)
-            ]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+            writer.write_table(stored(table.slice(begin, ROW_GROUP)))
 
 
 def _is_text(kind: pa.DataType) -> bool:

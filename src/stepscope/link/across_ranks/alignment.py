@@ -1,0 +1,160 @@
+"""Matches the collectives of all ranks, aligns their clocks, and finds who waited for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.link.across_ranks.clocks import Clock, learn_clocks
+from stepscope.link.across_ranks.gather import Collectives, Int32s, Known
+from stepscope.link.across_ranks.groups import POINT_TO_POINT, Groups, find_groups
+from stepscope.link.across_ranks.matching import (
+    ORDER,
+    TOGETHER,
+    Matches,
+    Times,
+    match_collectives,
+    numbered,
+)
+from stepscope.link.across_ranks.waits import Waits, find_waits
+
+_UNTESTED = 0.5
+"""Confidence that is left of a match by order which no clock could test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """What the ranks tell together.
+
+    Args:
+        matches: which collectives are one.
+        confidence: of each match, how sure that is: how sure its group is known (`groups.CERTAINTY`), times the share of
+            the group's matches of its rule that can have been one: their last rank arrived before the first left, as
+            far as the clocks tell. Where none could be tested, the share counts as 1 for sequence numbers, else 0.5.
+        waits: of each matched collective.
+        clocks: of each rank.
+        alone: collectives without a partner of which the recording should hold one: another rank of their group is
+            there, or nothing tells which group it is.
+        unknown: those among them whose group cannot be told, or whose sender and receiver were not recorded.
+    """
+
+    matches: Matches
+    confidence: NDArray[np.float64]
+    waits: Waits
+    clocks: list[Clock]
+    alone: int
+    unknown: int
+
+
+def align(found: Collectives, ranks: Sequence[Known]) -> Aligned:
+    """Sets the ranks of a job beside each other.
+
+    Order gives a first matching where no sequence number does, that the clocks, and these a second one.
+    """
+    groups = find_groups(found, [one.rank for one in ranks])
+    hosts: dict[str, int] = {}
+    by_host = [
+        -1 if one.host is None or one.epoch_ns is None else hosts.setdefault(one.host, len(hosts))
+        for one in ranks
+    ]
+    times = Times(found.start, found.end, np.array(by_host, np.int32))
+    matches = match_collectives(found, groups, ranks, times)
+    clocks = learn_clocks(found, matches, ranks)
+    if (matches.rule == ORDER).any():
+        times = _corrected(found, clocks)
+        matches = match_collectives(found, groups, ranks, times)
+        clocks = learn_clocks(found, matches, ranks)
+    times = _corrected(found, clocks)
+    noise = np.array([np.nan if one.noise_ns is None else one.noise_ns for one in clocks])
+    matches, confidence = _tested(found, groups, matches, times, noise)
+    rows = matches.rows
+    waits = find_waits(
+        matches,
+        found.rank[rows],
+        times.start[rows],
+        times.end[rows],
+        np.where(times.clock[found.rank[rows]] < 0, np.nan, noise[found.rank[rows]]),
+        _waits(found)[found.kind[rows[matches.first]]] & _one_clock(matches, found, times),
+    )
+    alone, unknown = _alone(found, groups, matches)
+    return Aligned(matches, confidence, waits, clocks, alone, unknown)
+
+
+def _corrected(found: Collectives, clocks: Sequence[Clock]) -> Times:
+    start, end = found.start.copy(), found.end.copy()
+    for at, clock in enumerate(clocks):
+        if clock.ahead_ns or clock.drift:
+            rows = found.rank == at
+            start[rows], end[rows] = clock.corrected(start[rows]), clock.corrected(end[rows])
+    return Times(start, end, np.array([one.among for one in clocks], np.int32))
+
+
+def _of(found: Collectives, operations: Sequence[str]) -> NDArray[np.bool_]:
+    """Whether each recorded kind is one of some operations."""
+    return np.array([one[0] in operations for one in found.kinds], dtype=bool)
+
+
+def _waits(found: Collectives) -> NDArray[np.bool_]:
+    return _of(found, (*TOGETHER, *POINT_TO_POINT))
+
+
+def _one_clock(matches: Matches, found: Collectives, times: Times) -> NDArray[np.bool_]:
+    """Whether the clocks of a match's ranks agree."""
+    clock = times.clock[found.rank[matches.rows]]
+    if not len(matches):
+        return np.empty(0, dtype=bool)
+    low = np.minimum.reduceat(clock, matches.first)
+    result: NDArray[np.bool_] = (low >= 0) & (low == np.maximum.reduceat(clock, matches.first))
+    return result
+
+
+def _tested(
+    found: Collectives, groups: Groups, matches: Matches, times: Times, noise: NDArray[np.float64]
+) -> tuple[Matches, NDArray[np.float64]]:
+    """The matches without those of order that cannot have been one, and how sure each is."""
+    if not len(matches):
+        return matches, np.empty(0)
+    rows, first = matches.rows, matches.first
+    off = noise[found.rank[rows]]
+    latest = np.maximum.reduceat(times.start[rows] - off, first)
+    earliest = np.minimum.reduceat(times.end[rows] + off, first)
+    tested = _of(found, TOGETHER)[found.kind[rows[first]]] & _one_clock(matches, found, times)
+    tested &= ~np.isnan(latest)
+    possible = latest <= earliest
+    group, by_order = groups.group[rows[first]], matches.rule[rows[first]] == ORDER
+    key = group * 2 + by_order
+    share = _share(key, possible, tested)
+    share[np.isnan(share)] = np.where(by_order, _UNTESTED, 1.0)[np.isnan(share)]
+    dropped = by_order & tested & ~possible
+    kept = numbered(
+        np.where(matches.match >= 0, np.where(dropped, -1, np.arange(len(matches)))[matches.match], -1),
+        matches.rule,
+        times.end,
+    )  # fmt: skip
+    before = matches.match[kept.rows[kept.first]]
+    return kept, (groups.certainty[group] * share)[before]
+
+
+def _share(
+    key: Int32s, possible: NDArray[np.bool_], tested: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """For each match the share of the possible ones among the tested ones of its key; NaN where none is tested."""
+    count = np.bincount(key[tested], minlength=int(key.max()) + 1)
+    good = np.bincount(key[tested & possible], minlength=len(count))
+    with np.errstate(invalid="ignore"):
+        return (good / count)[key]
+
+
+def _alone(found: Collectives, groups: Groups, matches: Matches) -> tuple[int, int]:
+    """How many collectives have no partner though one should be there, and how many of them no known group."""
+    left = np.flatnonzero(matches.match < 0)
+    group = groups.group[left]
+    known = group >= 0
+    there = np.unique(np.stack([groups.group, found.rank], axis=1), axis=0)[:, 0]
+    ranks = np.bincount(there[there >= 0], minlength=len(groups.certainty))
+    expected = np.append(ranks, 0)[group] > 1
+    unknown = int((~known).sum())
+    return unknown + int((known & expected).sum()), unknown

@@ -1,0 +1,290 @@
+"""Learns how the clocks of ranks differ from when collectives that all leave together ended.
+
+All ranks of such a collective end it at one moment, so what their clocks show then differs by their clocks alone, but
+for some microseconds. Ranks of one host share a clock. Half of the matches tell how much a clock is ahead, and how that
+changes; the other half, held back, tells how far the result may be off: its residual. A difference below it is not applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.link.across_ranks.gather import Collectives, Int32s, Int64s, Known
+from stepscope.link.across_ranks.matching import TOGETHER, Matches
+from stepscope.link.columns import places, run_starts
+
+Floats = NDArray[np.float64]
+
+LEAST_MATCHES = 4
+"""With fewer no clock is moved."""
+MOST_MATCHES = 2048
+"""As many of a set of ranks tell, evenly spaced: more do not make a clock known better."""
+SURE = 4.0
+"""Standard errors by which a drift must differ from none."""
+_DRIFT_BLOCKS = 16
+_TO_DEVIATION = 1.4826
+"""A normal distribution's standard deviation over its median absolute deviation."""
+_COVERED = 95
+"""Per cent of the residuals that the uncertainty covers."""
+_ONE_CLOCK_NS = 1_000_000
+"""Ranks whose ends differ by more do not share a clock, whatever their hosts are called."""
+_OF_SPACING = 0.5
+"""A residual above this share of the time between two collectives shows that they are not the same ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The clock of a rank.
+
+    Args:
+        ahead_ns: how much it is ahead of the run's when that shows `at_ns`.
+        drift: how much faster it runs, as a ratio; None where that was not estimated.
+        noise_ns: what the ends of collectives that were held back differ by, after the correction, in 95 of 100;
+            None where none tells.
+        rule: same host, epoch or collectives; None where nothing tells.
+        matches: collectives that told.
+        among: number of the clocks that it was aligned with; -1 where it was with none.
+        refused: whether the matches that there are contradict each other.
+    """
+
+    ahead_ns: float
+    drift: float | None
+    at_ns: float
+    noise_ns: float | None
+    rule: str | None
+    matches: int
+    among: int
+    refused: bool = False
+
+    def ahead_at(self, time_ns: float) -> int:
+        """How much it is ahead when it shows a time (ns)."""
+        return int(np.rint(_ahead(np.array(time_ns), self.ahead_ns, self.drift, self.at_ns)))
+
+    def corrected(self, times: Int64s) -> Int64s:
+        """Times by the clock of the run, of times that it shows (ns)."""
+        ahead = _ahead(times, self.ahead_ns, self.drift, self.at_ns)
+        moved: Int64s = times - np.rint(ahead).astype(np.int64)
+        return moved
+
+
+def _ahead(shown: NDArray[Any], ahead: float, drift: float | None, at: float) -> Floats:
+    """How much a clock is ahead when it shows some times (ns): by `ahead` when it should show `at`."""
+    rate = (drift or 0.0) / (1.0 + (drift or 0.0))
+    found: Floats = ahead + rate * (shown - at - ahead)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """When ranks left matched collectives: match, rank and time (ns), and which are held back."""
+
+    match: Int64s
+    rank: Int32s
+    end: Floats
+    held: NDArray[np.bool_]
+
+
+def learn_clocks(found: Collectives, matches: Matches, ranks: Sequence[Known]) -> list[Clock]:
+    """The clock of each rank."""
+    ends = _ends(found, matches)
+    hosts: dict[str, int] = {}
+    unit = np.arange(len(ranks))
+    for at, one in enumerate(ranks):
+        if one.host is not None and one.epoch_ns is not None:
+            unit[at] = hosts.setdefault(one.host, at)
+    clocks = _solve(ends, unit, ranks)
+    shared = np.bincount(unit, minlength=len(ranks))[unit] > 1
+    strangers = {
+        ranks[at].host
+        for at, clock in enumerate(clocks)
+        if shared[at] and clock.noise_ns is not None and clock.noise_ns > _ONE_CLOCK_NS
+    }
+    if strangers:
+        apart = [at for at, one in enumerate(ranks) if one.host in strangers]
+        unit[apart] = apart
+        clocks = _solve(ends, unit, ranks)
+    return clocks
+
+
+def _ends(found: Collectives, matches: Matches) -> _Ends:
+    """The ends that tell, of at most `MOST_MATCHES` matches of each group, every other one held back."""
+    together = np.array([one[0] in TOGETHER for one in found.kinds], dtype=bool)
+    first = matches.rows[matches.first]
+    telling = np.flatnonzero(together[found.kind[first]])
+    telling = telling[np.argsort(found.group[first[telling]], kind="stable")]
+    starts = np.flatnonzero(run_starts(found.group[first[telling]])) if len(telling) else telling
+    # -1 for a match that does not tell, else whether it is held back.
+    use = np.full(len(matches), -1, np.int8)
+    for own in np.split(telling, starts[1:]):
+        at = np.linspace(0, len(own) - 1, min(len(own), MOST_MATCHES)).astype(np.int64)
+        use[own[at]] = np.arange(len(at)) % 2
+    of_row = matches.each(use)
+    rows = matches.rows[of_row >= 0]
+    return _Ends(
+        matches.match[rows],
+        found.rank[rows],
+        found.end[rows].astype(float),
+        of_row[of_row >= 0] > 0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """How much a clock is ahead (ns) at a time of the run, and how much faster it runs."""
+
+    ahead: float = 0.0
+    drift: float | None = None
+    at: float = 0.0
+
+    def of(self, times: Floats) -> Floats:
+        return self.ahead + (self.drift or 0.0) * (times - self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    line: _Line
+    rule: str | None
+    among: int
+    refused: bool = False
+
+
+def _solve(ends: _Ends, unit: NDArray[np.int64], ranks: Sequence[Known]) -> list[Clock]:
+    """The clocks of units of ranks that share one: from the first unit on to those that have matches with a solved
+    one, until none is left.
+    """
+    fits: dict[int, _Fit] = {}
+    of_end = unit[ends.rank]
+    corrected = ends.end.copy()
+    waiting = np.unique(of_end).tolist()
+    among = 0
+    while waiting:
+        seed = waiting.pop(0)
+        alone = int((unit == seed).sum()) == 1
+        rule = "epoch" if alone else "same host"
+        fits[seed] = _Fit(_Line(), rule if ranks[seed].epoch_ns is not None else None, among)
+        solved = of_end == seed
+        while waiting:
+            moment = _moments(ends.match[solved], corrected[solved], ends.match)
+            reached = []
+            for one in waiting:
+                rows = np.flatnonzero((of_end == one) & ~np.isnan(moment))
+                if not len(rows):
+                    continue
+                ahead = corrected[rows] - moment[rows]
+                fit = _fit(moment[rows], ahead, ends, rows, ranks[one], among)
+                if fit is None:
+                    continue
+                fits[one] = fit
+                reached.append(one)
+            if not reached:
+                break
+            waiting = [one for one in waiting if one not in reached]
+            for one in reached:
+                if not fits[one].refused:
+                    rows = np.flatnonzero(of_end == one)
+                    line = fits[one].line
+                    corrected[rows] -= _ahead(corrected[rows], line.ahead, line.drift, line.at)
+                    solved[rows] = True
+        among += 1
+    return _with_residuals(ends, corrected, unit, fits, ranks)
+
+
+def _moments(match: Int64s, ends: Floats, asked: Int64s) -> Floats:
+    """The median end of each asked match; NaN where there is none of it."""
+    order = np.lexsort((ends, match))
+    match, ends = match[order], ends[order]
+    first = np.flatnonzero(run_starts(match)) if len(match) else match
+    count = np.diff(np.append(first, len(match)))
+    middle = (ends[first + (count - 1) // 2] + ends[first + count // 2]) / 2
+    at = places(match[first], asked)
+    return np.where(at >= 0, np.append(middle, np.nan)[at], np.nan)
+
+
+def _fit(
+    moment: Floats, ahead: Floats, ends: _Ends, rows: Int64s, rank: Known, among: int
+) -> _Fit | None:
+    """What the ends of a unit's ranks, of which `rank` is one, say of their clock; None where they are too few, and
+    its times have no epoch either.
+    """
+    known, resolution = rank.epoch_ns is not None, rank.resolution_ns
+    held = ends.held[rows]
+    told = len(np.unique(ends.match[rows]))
+    if told < LEAST_MATCHES or held.all() or not held.any():
+        return _Fit(_Line(), "epoch", among) if known else None
+    line = _line(moment[~held], ahead[~held])
+    after = _covering(ahead[held] - line.of(moment[held]))
+    spacing = float(np.median(np.diff(np.unique(moment)))) if told > 1 else 0.0
+    if after > max(_OF_SPACING * spacing, _ONE_CLOCK_NS):
+        return _Fit(_Line(), "epoch" if known else None, -1, refused=True)
+    if known and np.abs(line.of(moment)).max() <= max(after, resolution):
+        return _Fit(_Line(), "epoch", among)
+    return _Fit(line, "collectives", among)
+
+
+def _line(time: Floats, ahead: Floats) -> _Line:
+    """A line through most of the points: its slope is the median of those between medians of blocks (Theil and Sen), so
+    that wrong matches do not bend it, and 0 where the medians scatter so much that they could have none.
+    """
+    at = float(time.mean())
+    blocks = min(_DRIFT_BLOCKS, len(time) // 2)
+    drift = None
+    if blocks >= 4:
+        parts = np.array_split(np.argsort(time, kind="stable"), blocks)
+        x = np.array([np.median(time[part]) for part in parts])
+        y = np.array([np.median(ahead[part]) for part in parts])
+        left, right = np.triu_indices(blocks, 1)
+        apart = x[right] > x[left]
+        left, right = left[apart], right[apart]
+        drift = 0.0
+        if len(left):
+            slope = float(np.median((y[right] - y[left]) / (x[right] - x[left])))
+            off = y - slope * x
+            scatter = _TO_DEVIATION * float(np.median(np.abs(off - np.median(off))))
+            error = scatter / float(np.sqrt(((x - x.mean()) ** 2).sum()))
+            if abs(slope) > SURE * error and abs(slope) * np.ptp(time) > 1:
+                drift = slope
+    return _Line(float(np.median(ahead - (drift or 0.0) * (time - at))), drift, at)
+
+
+def _covering(residuals: Floats) -> float:
+    """What most residuals stay below: all of them where there are few."""
+    sizes = np.abs(residuals)
+    return float(sizes.max() if len(sizes) < 20 else np.percentile(sizes, _COVERED))
+
+
+def _with_residuals(
+    ends: _Ends,
+    corrected: Floats,
+    unit: NDArray[np.int64],
+    fits: dict[int, _Fit],
+    ranks: Sequence[Known],
+) -> list[Clock]:
+    """The clock of each rank, with what its ends that were held back differ by from those of the others."""
+    among = np.array([fits[one].among if one in fits else -1 for one in unit.tolist()])
+    moment = np.full(len(ends.end), np.nan)
+    count = np.zeros(len(ends.end), np.int64)
+    for number in np.unique(among[among >= 0]).tolist():
+        rows = np.flatnonzero(among[ends.rank] == number)
+        moment[rows] = _moments(ends.match[rows], corrected[rows], ends.match[rows])
+        _, which, size = np.unique(ends.match[rows], return_inverse=True, return_counts=True)
+        count[rows] = size[which.reshape(-1)]
+    clocks = []
+    for at, one in enumerate(ranks):
+        fit = fits.get(int(unit[at]), _Fit(_Line(), None if one.epoch_ns is None else "epoch", -1))
+        own = np.flatnonzero((ends.rank == at) & (count > 1))
+        held = own[ends.held[own]] if len(own) >= LEAST_MATCHES else own
+        noise, rule = None, fit.rule
+        if len(held):
+            rule = rule or "collectives"
+            # The median holds the rank's own end.
+            apart = (corrected[held] - moment[held]) * (count[held] / (count[held] - 1))
+            noise = max(float(np.ceil(_covering(apart))), float(one.resolution_ns))
+        clocks.append(
+            Clock(fit.line.ahead, fit.line.drift, fit.line.at, noise, rule, len(own), fit.among, fit.refused)
+        )  # fmt: skip
+    return clocks

@@ -1,0 +1,147 @@
+"""The collectives of all ranks as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stepscope.link.columns import numbers
+
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+
+_GROUP = ("group_name", "group_description", "group_ranks", "group_size", "communicator")
+_KIND = ("operation", "dtype", "bytes", "source_rank", "destination_rank")
+READ = ("start_ns", "end_ns", "sequence", *_GROUP, *_KIND)
+"""The columns that are asked of `collective`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a rank's recordings tell of its clock.
+
+    Args:
+        rank: whose.
+        host: its node, None where that is not known.
+        epoch_ns: Unix time from which its times count, by its clock; None where that is not known.
+        resolution_ns: smallest step of its times.
+        guessed: whether nothing but the order of files says that it is this rank.
+        spans: first and last start of each of its recordings that has events (ns since its epoch).
+    """
+
+    rank: int
+    host: str | None
+    epoch_ns: int | None
+    resolution_ns: int
+    guessed: bool
+    spans: dict[int, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Collectives:
+    """The collectives of all ranks: those of a rank together, by start.
+
+    Args:
+        row: place among those that were handed over.
+        rank: place of the rank among the ranks.
+        span: recording.
+        group: which of `groups`: name, description, ranks, size and communicator, as recorded.
+        kind: which of `kinds`: operation, element type, bytes, source and destination, as recorded.
+        sequence: number within the group; -1 where none was recorded.
+        start, end: by the clock of the rank (ns since `origin_ns`, Unix time).
+    """
+
+    row: Int64s
+    rank: Int32s
+    span: Int32s
+    group: Int32s
+    kind: Int32s
+    sequence: Int64s
+    start: Int64s
+    end: Int64s
+    groups: list[tuple[Any, ...]]
+    kinds: list[tuple[Any, ...]]
+    origin_ns: int
+
+    def __len__(self) -> int:
+        """Their number."""
+        return len(self.row)
+
+
+@dataclass(slots=True)
+class _Distinct:
+    """Numbers of distinct sets of values, over all tables."""
+
+    names: Sequence[str]
+    number: dict[tuple[Any, ...], int] = field(default_factory=dict)
+
+    def of(self, table: pa.Table) -> Int32s:
+        """The number of each row's values."""
+        code = np.zeros(table.num_rows, np.int64)
+        values: list[tuple[Int64s, int, list[Any]]] = []
+        for name in self.names:
+            column = table.column(name).combine_chunks()
+            if not pa.types.is_dictionary(column.type):
+                column = column.dictionary_encode()
+            index = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+            listed = [*column.dictionary.to_pylist(), None]
+            values.append((index, len(listed), listed))
+            code = code * len(listed) + index + 1
+            if int(code.max(initial=0)) > 1 << 40:
+                code = pa.array(code).dictionary_encode().indices.to_numpy().astype(np.int64)
+        encoded = pa.array(code).dictionary_encode()
+        index = encoded.indices.to_numpy()
+        first = np.zeros(len(encoded.dictionary), np.int64)
+        first[index[::-1]] = np.arange(len(index) - 1, -1, -1)
+        own = [tuple(listed[at[row]] for at, _, listed in values) for row in first.tolist()]
+        known = [self.number.setdefault(one, len(self.number)) for one in own]
+        found: Int32s = np.array([*known, -1], np.int32)[index]
+        return found
+
+
+def gather(ranks: Sequence[Known], recordings: Iterable[tuple[int, int, pa.Table]]) -> Collectives:
+    """Puts the collectives of all ranks together.
+
+    Args:
+        ranks: what is known of each, by rank.
+        recordings: rank, span and the columns `READ` of each recording, by rank and span.
+    """
+    place = {one.rank: at for at, one in enumerate(ranks)}
+    origin = min((one.epoch_ns for one in ranks if one.epoch_ns is not None), default=0)
+    group, kind = _Distinct(_GROUP), _Distinct(_KIND)
+    empty = np.empty(0, np.int64)
+    none = np.empty(0, np.int32)
+    parts: list[tuple[Any, ...]] = [(empty, none, none, none, none, empty, empty, empty)]
+    first = 0
+    for rank, span, table in recordings:
+        rows, at = table.num_rows, place[rank]
+        epoch = ranks[at].epoch_ns
+        shift = 0 if epoch is None else epoch - origin
+        start = numbers(table, "start_ns") + shift
+        parts.append(
+            (
+                np.arange(first, first + rows),
+                np.full(rows, at, np.int32),
+                np.full(rows, span, np.int32),
+                group.of(table),
+                kind.of(table),
+                numbers(table, "sequence", missing=-1),
+                start,
+                numbers(table, "end_ns") + shift,
+            )
+        )
+        order = np.argsort(start, kind="stable")
+        parts[-1] = tuple(column[order] for column in parts[-1])
+        first += rows
+    row, at_rank, at_span, groups, kinds, sequence, start, end = (
+        np.concatenate(some) for some in zip(*parts, strict=True)
+    )
+    return Collectives(
+        row, at_rank, at_span, groups, kinds, sequence, start, end,
+        list(group.number), list(kind.number), origin,
+    )  # fmt: skip

@@ -1,0 +1,127 @@
+"""Which process group a collective is of, as far as its recording tells.
+
+The same name may stand for several groups: those of tensor parallelism are often called the same on every node. What
+tells them apart are their ranks, or the library's own number of the communicator.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.link.across_ranks.gather import Collectives, Int32s
+
+POINT_TO_POINT = ("send", "recv", "send_recv")
+
+CERTAINTY = {"ranks": 1.0, "communicator": 1.0, "name": 0.9, "nothing": 0.5}
+"""How sure it is that collectives are of one group, by what tells: the ranks of the group, a communicator that several
+ranks name, a name that no more ranks have than the group has, or nothing but that ranks do the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The group of each collective.
+
+    Args:
+        group: number of its group among all that can be told apart; -1 where that cannot be told.
+        certainty: of each group, how sure it is that what carries its number is of one group.
+        size: of each group, its number of ranks where that is known, else 0.
+    """
+
+    group: Int32s
+    certainty: NDArray[np.float64]
+    size: Int32s
+
+
+def find_groups(found: Collectives, ranks: Sequence[int]) -> Groups:
+    """The group of each collective; a point-to-point transfer is of a group of its sender and receiver."""
+    seen = _ranks_of(found.group, found.rank, len(found.groups), ranks)
+    shared: dict[Any, set[int]] = {}
+    for recorded, on in zip(found.groups, seen, strict=True):
+        if recorded[4] is not None:
+            shared.setdefault(recorded[4], set()).update(on)
+    named: dict[tuple[Any, ...], set[int]] = {}
+    told: list[tuple[str, tuple[Any, ...], int]] = []
+    for recorded, on in zip(found.groups, seen, strict=True):
+        name, description, text, size, communicator = recorded
+        members = _members(text)
+        if members:
+            told.append(("ranks", (name, description, members), len(members)))
+        elif communicator is not None and len(shared[communicator]) > 1:
+            told.append(("communicator", (communicator, name, description), size or 0))
+        elif name is not None or description is not None:
+            told.append(("name", (name, description, size), size or 0))
+            named.setdefault(told[-1][1], set()).update(on)
+        else:
+            told.append(("nothing", (size,), size or 0))
+            named.setdefault(told[-1][1], set()).update(on)
+    numbers: dict[tuple[str, tuple[Any, ...]], int] = {}
+    certainty: list[float] = []
+    sizes: list[int] = []
+    of_rank = np.full((len(told), len(ranks)), -1, np.int32)
+    for at, ((how, key, size), on) in enumerate(zip(told, seen, strict=True)):
+        if how in ("name", "nothing") and size and len(named[key]) > size:
+            continue  # several groups share what is recorded of them
+        number = numbers.setdefault((how, key), len(numbers))
+        if number == len(certainty):
+            certainty.append(CERTAINTY[how])
+            sizes.append(size)
+        own = _members(found.groups[at][2]) or on
+        for place, rank in enumerate(ranks):
+            if rank in own:
+                of_rank[at, place] = number
+    group = of_rank[found.group, found.rank] if len(found) else np.empty(0, np.int32)
+    return _with_peers(found, ranks, Groups(group, np.array(certainty), np.array(sizes, np.int32)))
+
+
+def _ranks_of(codes: Int32s, rank: Int32s, count: int, ranks: Sequence[int]) -> list[set[int]]:
+    there = np.zeros((count, len(ranks)), dtype=bool)
+    there[codes, rank] = True
+    return [{ranks[at] for at in np.flatnonzero(row).tolist()} for row in there]
+
+
+def _members(text: str | None) -> frozenset[int]:
+    if not text:
+        return frozenset()
+    try:
+        ranks = json.loads(text)
+    except (ValueError, RecursionError):
+        return frozenset()
+    if not isinstance(ranks, list) or not all(isinstance(rank, int) for rank in ranks):
+        return frozenset()
+    return frozenset(ranks)
+
+
+def _with_peers(found: Collectives, ranks: Sequence[int], groups: Groups) -> Groups:
+    """Gives point-to-point transfers groups of their own: sender and receiver within a group."""
+    rows = np.flatnonzero(
+        np.array([one[0] in POINT_TO_POINT for one in found.kinds], dtype=bool)[found.kind]
+    )
+    if not len(rows):
+        return groups
+    group, certainty, sizes = groups.group.copy(), groups.certainty.tolist(), groups.size.tolist()
+    numbers: dict[tuple[int, int, int], int] = {}
+    triples = np.stack([group[rows], found.kind[rows], found.rank[rows]], axis=1)
+    distinct, of_row = np.unique(triples, axis=0, return_inverse=True)
+    known = []
+    for within, kind, place in distinct.tolist():
+        operation, _, _, source, destination = found.kinds[kind]
+        own = ranks[place]
+        source = own if source is None and operation == "send" else source
+        destination = own if destination is None and operation == "recv" else destination
+        peers = {source, destination}
+        if within < 0 or None in peers or own not in peers or len(peers) < 2:
+            known.append(-1)
+            continue
+        number = numbers.setdefault((within, source, destination), len(certainty))
+        if number == len(certainty):
+            certainty.append(certainty[within])
+            sizes.append(2)
+        known.append(number)
+    group[rows] = np.array(known, np.int32)[of_row.reshape(-1)]
+    return Groups(group, np.array(certainty), np.array(sizes, np.int32))

@@ -1,0 +1,170 @@
+"""Pairs the collectives of two ranks of a group where no sequence number tells which are one.
+
+Ranks of a group run its collectives in the same order, and one that all leave together ends at the same time
+everywhere. Where recordings hold the same collectives, their order pairs them. Where one of them lacks some, times
+do: by clocks that are known to agree, or by the difference of the clocks under which most of them end together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.link.across_ranks.gather import Int64s
+
+_ANCHORS = 64
+"""Collectives of one rank that are compared with all of the other to find how far their clocks are apart."""
+_ANCHORS_NS = 10 * 10**9
+"""They lie within this: the difference of two clocks changes by less than `_WINDOW_NS` meanwhile."""
+_WINDOW_NS = 500_000
+_CANDIDATES = 8
+_SAMPLE = 4096
+_MOST = 0.9
+"""So many of the ends must differ by the same, else the n-th of one rank is not the n-th of the other."""
+_NOISE_NS = 10_000
+"""By how much ends that are one may differ."""
+_LINE = 16
+"""Fewer pairs do not show how clocks drift apart."""
+
+_SLACK_NS = 50_000
+"""By how much clocks that agree may differ all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Collectives of a rank in a group, by start.
+
+    Args:
+        kind: what they are; those of one collective are equal on all ranks.
+        start, end: when (ns).
+        together: whether all ranks leave it together, none of them before the last has arrived.
+    """
+
+    kind: Int64s
+    start: Int64s
+    end: Int64s
+    together: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        """Their number."""
+        return len(self.kind)
+
+    def part(self, rows: slice | list[int]) -> Run:
+        """Some of them."""
+        return Run(self.kind[rows], self.start[rows], self.end[rows], self.together[rows])
+
+    def moved(self, by: Int64s | int) -> Run:
+        """At other times."""
+        return Run(self.kind, self.start + by, self.end + by, self.together)
+
+
+def same_order(one: Run, other: Run) -> bool:
+    """Whether two ranks recorded the same kinds of collectives in the same order."""
+    return len(one) == len(other) and bool((one.kind == other.kind).all())
+
+
+def pair_by_time(one: Run, other: Run) -> Int64s:
+    """For each collective of `one` the place of that of `other` which is it, or -1: of the same kind, each nearest to
+    the other by its end, and, where all ranks leave together, both running at some moment.
+    """
+    kinds = int(max(one.kind.max(initial=0), other.kind.max(initial=0))) + 1
+    low = min(int(one.end.min()), int(other.end.min()))
+    stride = 2 * (max(int(one.end.max()), int(other.end.max())) - low + 1)
+    unit = stride * kinds // (1 << 62) + 1
+    at = one.kind * (stride // unit) + (one.end - low) // unit
+    there = other.kind * (stride // unit) + (other.end - low) // unit
+    order = np.argsort(there, kind="stable")
+    nearest = _nearest(at, there[order])
+    back = np.argsort(at, kind="stable")
+    mutual = back[_nearest(there[order][nearest], at[back])]
+    found = order[nearest]
+    meet = (one.start <= other.end[found] + _SLACK_NS) & (other.start[found] <= one.end + _SLACK_NS)
+    good = (at[mutual] == at) & (one.kind == other.kind[found]) & (meet | ~one.together)
+    return _once(np.where(good, found, -1), len(there))
+
+
+def _once(found: Int64s, count: int) -> Int64s:
+    """Leaves each place to the first that has it: two that end at the same moment are nearest to the same one."""
+    first = np.full(count + 1, len(found), np.int64)
+    np.minimum.at(first, found, np.arange(len(found)))
+    return np.where(first[found] == np.arange(len(found)), found, -1)
+
+
+def _nearest(asked: Int64s, known: Int64s) -> Int64s:
+    """For each asked value the place of the nearest of some rising ones."""
+    after = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+    before = np.maximum(after - 1, 0)
+    closer: Int64s = np.where(asked - known[before] <= np.abs(known[after] - asked), before, after)
+    return closer
+
+
+def clocks_apart(one: Run, other: Run) -> int | None:
+    """How much the clock of `other` is ahead of that of `one` (ns): the difference under which most of their
+    collectives are paired; None where they have no kind in common.
+    """
+    middle = min(int(np.searchsorted(one.end, _middle(one))), len(one) - 1)
+    near = np.flatnonzero(np.abs(one.end - one.end[middle]) <= _ANCHORS_NS // 2)
+    anchors = near[np.linspace(0, len(near) - 1, min(_ANCHORS, len(near))).astype(np.int64)]
+    apart = np.concatenate([other.end[other.kind == one.kind[at]] - one.end[at] for at in anchors])
+    if not len(apart):
+        return None
+    apart.sort()
+    votes = np.searchsorted(apart, apart + _WINDOW_NS, side="right") - np.arange(len(apart))
+    best: list[int] = []
+    for at in np.argsort(-votes, kind="stable").tolist():
+        centre = int(np.median(apart[at : at + votes[at]]))
+        if all(abs(centre - known) > _WINDOW_NS for known in best):
+            best.append(centre)
+        if len(best) == _CANDIDATES or votes[at] * 2 < votes.max():
+            break
+    sample = one.part(slice(max(0, middle - _SAMPLE // 2), middle + _SAMPLE // 2))
+    return max(best, key=lambda ahead: int((pair_by_time(sample.moved(ahead), other) >= 0).sum()))
+
+
+def _middle(one: Run) -> int:
+    return (int(one.end[0]) + int(one.end[-1])) // 2
+
+
+def pair(one: Run, other: Run, *, aligned: bool) -> Int64s:
+    """For each collective of `one` the place of its partner in `other`, or -1.
+
+    Args:
+        one, other: the collectives.
+        aligned: whether their times are by clocks that agree.
+    """
+    if aligned:
+        return pair_by_time(one, other)
+    if same_order(one, other) and _near(other.end - one.end).mean() >= _MOST:
+        return np.arange(len(one))
+    apart = clocks_apart(one, other)
+    return np.full(len(one), -1, np.int64) if apart is None else _following(one, other, apart)
+
+
+def _near(apart: Int64s) -> NDArray[np.bool_]:
+    """Which of some differences lie among most of them."""
+    if not len(apart):
+        return np.empty(0, dtype=bool)
+    off = np.abs(apart - int(np.median(apart)))
+    near: NDArray[np.bool_] = off <= 4 * np.median(off) + _NOISE_NS
+    return near
+
+
+def _following(one: Run, other: Run, apart: int) -> Int64s:
+    """Pairs by time under a difference of the clocks that may grow or shrink."""
+    middle = _middle(one)
+    found = pair_by_time(one.moved(apart), other)
+    for _ in range(2):
+        there = np.flatnonzero(found >= 0)
+        near = there[_near(other.end[found[there]] - one.end[there])]
+        if len(near) < _LINE:
+            break
+        time = (one.end[near] - middle).astype(float)
+        if not np.ptp(time):
+            break
+        ahead = (other.end[found[near]] - one.end[near] - apart).astype(float)
+        slope, at_middle = np.polyfit(time, ahead, 1)
+        by = apart + np.rint(slope * (one.end - middle) + at_middle).astype(np.int64)
+        found = pair_by_time(one.moved(by), other)
+    return found

@@ -1,0 +1,62 @@
+"""Who arrived last at a collective, and how long the others waited for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.link.across_ranks.gather import Int32s, Int64s
+from stepscope.link.across_ranks.matching import Matches
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """For each matched collective (in order of `Matches.rows`), -1 where it is not known.
+
+    Args:
+        last: place of the rank that arrived last.
+        wait: time from its start until then, within its duration (ns).
+    """
+
+    last: Int32s
+    wait: Int64s
+
+
+def find_waits(
+    matches: Matches,
+    rank: Int32s,
+    start: Int64s,
+    end: Int64s,
+    noise: NDArray[np.float64],
+    waits: NDArray[np.bool_],
+) -> Waits:
+    """Sets the ranks' arrivals beside each other.
+
+    A difference that the clocks do not let be told is none: who arrived so close to the last did not wait, and where
+    the last two are so close, none is the last.
+
+    Args:
+        matches: which collectives are one.
+        rank: of each matched collective, the place of its rank.
+        start, end: by clocks that agree (ns).
+        noise: of each, how far the clock of its rank may be off (ns); NaN where that is not known.
+        waits: of each match, whether all its ranks wait for the last.
+    """
+    count = len(rank)
+    last, wait = np.full(count, -1, np.int32), np.full(count, -1, np.int64)
+    if not count:
+        return Waits(last, wait)
+    first = matches.first
+    known = np.logical_and.reduceat(~np.isnan(noise), first) & waits
+    # The row of the last arrival of each match, and of the last one but it.
+    order = np.lexsort((start, matches.each(np.arange(len(matches)))))
+    latest = order[np.append(first[1:], count) - 1]
+    second = order[np.append(first[1:], count) - 2]
+    told = start[latest] - start[second] > noise[latest] + noise[second]
+    last = matches.each(np.where(known & told, rank[latest], -1)).astype(np.int32)
+    gap = matches.each(start[latest]) - start
+    gap[gap <= noise + matches.each(noise[latest])] = 0
+    wait = np.where(matches.each(known), np.clip(gap, 0, end - start), -1)
+    return Waits(last, wait)

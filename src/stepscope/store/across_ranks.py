@@ -1,0 +1,215 @@
+"""Adds to the files of a store what only all its ranks together tell: matched collectives and aligned clocks.
+
+Of each recording the few columns that this needs are read, and its file of collectives is written again. Done again
+on a store, or on a part of one, it gives what the ranks that are there tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stepscope.link.across_ranks.alignment import Aligned, align
+from stepscope.link.across_ranks.clocks import Clock
+from stepscope.link.across_ranks.gather import READ, Collectives, Known, gather
+from stepscope.link.across_ranks.matching import RULES
+from stepscope.link.checks import OK
+from stepscope.link.columns import from_codes, integers
+from stepscope.link.folder_checks import clocks_contradict, collectives_alone
+from stepscope.schema.declare import Role
+from stepscope.schema.tables import TABLES
+from stepscope.store.ranks import add_check
+from stepscope.store.write import rank_folder, write_stored
+
+_WRITERS = 2
+_EVENTS = ("host_event", "device_event")
+_CLOCK = ("clock_offset_ns", "clock_drift_ppb", "clock_uncertainty_ns", "clock_rule", "clock_matches")  # fmt: skip
+_MATCH = ("match_id", "match_rule", "match_confidence", "matched_ranks", "last_rank", "wait_ns", "transfer_ns")  # fmt: skip
+
+
+def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
+    """Matches the collectives of a store's ranks and aligns their clocks, in its files.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
+    chosen = sorted(set(ranks))
+    rows = {rank: _row(_one(directory, rank, "rank")) for rank in chosen}
+    files = [
+        (rank, span, file)
+        for rank in chosen
+        for span, _, file in sorted(map(_placed, rank_folder(directory, rank).glob("collective.*")))
+    ]
+    if len(chosen) < 2:
+        if rows[chosen[0]]["clock_rule"] is not None:
+            _forget(directory, chosen[0], [file for _, _, file in files])
+        return
+    known = [_known(directory, rows[rank]) for rank in chosen]
+    found = gather(
+        known,
+        ((rank, span, pq.ParquetFile(file).read(list(READ))) for rank, span, file in files),
+    )
+    aligned = align(found, known)
+    _write_matches([file for _, _, file in files], found, aligned, chosen)
+    _write_clocks(directory, found, aligned, known)
+    refused = [one.rank for one, clock in zip(known, aligned.clocks, strict=True) if clock.refused]
+    guessed = [one.rank for one in known if one.guessed] if len(found) else []
+    checks = (
+        collectives_alone.row((aligned.alone, aligned.unknown, len(found))),
+        clocks_contradict.row((refused, guessed)),
+    )
+    for check in checks:
+        if check["severity"] != OK:
+            add_check(directory, chosen[0], check)
+
+
+def _placed(file: Path) -> tuple[int, int, Path]:
+    """Span and part of a file of a table, and the file."""
+    numbers = [int(one) for one in file.name.split(".")[1:-1]]
+    return numbers[0], numbers[1] if len(numbers) > 1 else 0, file
+
+
+def _one(directory: Path, rank: int, table: str, span: int = 0) -> Path:
+    return rank_folder(directory, rank) / f"{table}.{span}.parquet"
+
+
+def _row(file: Path) -> dict[str, Any]:
+    row: dict[str, Any] = pq.ParquetFile(file).read().to_pylist()[0]
+    return row
+
+
+def _known(directory: Path, row: Mapping[str, Any]) -> Known:
+    spans: dict[int, tuple[int, int]] = {}
+    for table in _EVENTS:
+        for file in rank_folder(directory, row["rank"]).glob(f"{table}.*.parquet"):
+            span = _placed(file)[0]
+            metadata = pq.ParquetFile(file).metadata
+            column = metadata.schema.names.index("start_ns")
+            for group in range(metadata.num_row_groups):
+                told = metadata.row_group(group).column(column).statistics
+                if told is not None and told.has_min_max:
+                    low, high = spans.get(span, (told.min, told.max))
+                    spans[span] = min(low, told.min), max(high, told.max)
+    return Known(
+        row["rank"], row["host"], row["start_epoch_ns"], row["resolution_ns"],
+        row["rank_rule"] == "order", spans,
+    )  # fmt: skip
+
+
+def _write_matches(
+    files: Sequence[Path], found: Collectives, aligned: Aligned, ranks: Sequence[int]
+) -> None:
+    """Fills in the files of collectives; `found` has the rows of each file together."""
+    matches = aligned.matches
+    wait = np.full(len(found), -1, np.int64)
+    wait[matches.rows] = aligned.waits.wait
+    last = np.full(len(found), -1, np.int32)
+    last[matches.rows] = np.append(np.array(ranks, np.int32), -1)[aligned.waits.last]
+    held = np.append(matches.ranks, -1)
+    sure = np.append(aligned.confidence, np.nan)
+    dur = found.end - found.start
+
+    def fill(file: Path, first: int, rows: int) -> None:
+        place = np.empty(rows, np.int64)
+        place[found.row[first : first + rows] - first] = np.arange(first, first + rows)
+        match = matches.match[place]
+        none = match < 0
+        waited = wait[place]
+        values = {
+            "match_id": integers(match, type=pa.int64()),
+            "match_rule": from_codes(matches.rule[place] - 1, RULES[1:]),
+            "match_confidence": pa.array(sure[match], mask=none),
+            "matched_ranks": pa.array(held[match], pa.int32(), mask=none),
+            "last_rank": integers(last[place], type=pa.int32()),
+            "wait_ns": integers(waited, type=pa.int64()),
+            "transfer_ns": pa.array(dur[place] - waited, mask=waited < 0),
+        }
+        _replace(file, values)
+
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        first, writing = 0, []
+        for file in files:
+            rows = pq.ParquetFile(file).metadata.num_rows
+            writing.append(pool.submit(fill, file, first, rows))
+            first += rows
+        for one in writing:
+            one.result()
+
+
+def _replace(file: Path, values: Mapping[str, pa.Array]) -> None:
+    """Writes a file of collectives again, with other values in some columns."""
+    declared = TABLES["collective"]
+    texts = [column.name for column in declared.columns if column.role is Role.TEXT]
+    table = pq.ParquetFile(file, read_dictionary=texts).read()
+    for name, column in values.items():
+        table = table.set_column(table.schema.get_field_index(name), name, column)
+    write_stored(file, declared, table)
+
+
+def _forget(directory: Path, rank: int, files: Sequence[Path]) -> None:
+    """Leaves of a rank that is alone what it tells itself."""
+    for file in files:
+        rows = pq.ParquetFile(file).metadata.num_rows
+        kinds = {name: TABLES["collective"].arrow().field(name).type for name in _MATCH}
+        _replace(file, {name: pa.nulls(rows, kind) for name, kind in kinds.items()})
+    _set(_one(directory, rank, "rank"), dict.fromkeys(_CLOCK))
+    for source in rank_folder(directory, rank).glob("source.*.parquet"):
+        _set(source, {"drift_ns": None})
+
+
+def _set(file: Path, values: Mapping[str, Any]) -> None:
+    """Changes values of a file of one row, where they differ."""
+    table = pq.ParquetFile(file).read()
+    (row,) = table.to_pylist()
+    if row != row | values:
+        pq.write_table(pa.Table.from_pylist([row | values], schema=table.schema), file)
+
+
+def _write_clocks(
+    directory: Path, found: Collectives, aligned: Aligned, known: Sequence[Known]
+) -> None:
+    """Writes the clocks of ranks, and what their drift adds to the times of each recording.
+
+    A recording moves as a piece, by what its clock is ahead in its middle: durations stay, and what lies inside
+    another event stays inside.
+    """
+    epochs = [0 if one.epoch_ns is None else one.epoch_ns - found.origin_ns for one in known]
+    middles = [
+        {span: epoch + (low + high) / 2 for span, (low, high) in one.spans.items()}
+        for one, epoch in zip(known, epochs, strict=True)
+    ]
+    ahead = [
+        clock.ahead_at(middle[min(middle)]) if middle else 0
+        for clock, middle in zip(aligned.clocks, middles, strict=True)
+    ]
+    # Times without an epoch count from the run's start once they are aligned.
+    dated = [at for at, one in enumerate(known) if one.epoch_ns is not None]
+    first = min(epochs[at] - ahead[at] for at in dated or range(len(known)))
+    for at, (one, clock) in enumerate(zip(known, aligned.clocks, strict=True)):
+        told = _told(clock, one)
+        if clock.rule is not None:
+            told["clock_offset_ns"] = -ahead[at] - (0 if one.epoch_ns is not None else first)
+        _set(_one(directory, one.rank, "rank"), told)
+        for span, middle in middles[at].items():
+            moved = ahead[at] - clock.ahead_at(middle) if clock.drift else None
+            _set(_one(directory, one.rank, "source", span), {"drift_ns": moved})
+
+
+def _told(clock: Clock, known: Known) -> dict[str, Any]:
+    longest = max((high - low for low, high in known.spans.values()), default=0)
+    uncertainty = None
+    if clock.noise_ns is not None:
+        uncertainty = int(np.ceil(clock.noise_ns + abs(clock.drift or 0.0) * longest / 2))
+    return {
+        "clock_offset_ns": None,
+        "clock_drift_ppb": None if clock.drift is None else clock.drift * 1e9,
+        "clock_uncertainty_ns": uncertainty,
+        "clock_rule": clock.rule or "none",
+        "clock_matches": clock.matches if clock.noise_ns is not None else None,
+    }

@@ -1,0 +1,148 @@
+"""What a store has of clocks and matched collectives, for jobs whose truth is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.simulated_job import Job, Simulated, simulate
+
+from stepscope.answers.ask import ask
+from stepscope.questions.invariants import invariants
+from stepscope.store.build import import_source
+from stepscope.store.open import Store
+from stepscope.store.part import write_part
+
+OFFSETS = (0, 2_900_000_000)
+DRIFTS = (0, -30_000)
+
+
+@pytest.fixture(scope="module")
+def job() -> Simulated:
+    return simulate(
+        Job(ranks=4, hosts=2, steps=8, layers=2, clock_offset_ns=OFFSETS, clock_drift_ppb=DRIFTS)
+    )
+
+
+@pytest.fixture(scope="module")
+def imported(job: Simulated, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("job")
+    job.write(folder / "traces")
+    return import_source(folder / "traces", folder / "store")
+
+
+def rows(store: Store, columns: str, table: str = "collective") -> list[dict[str, Any]]:
+    return store.sql(f"SELECT {columns} FROM {table} ORDER BY rank, start_ns").to_pylist()
+
+
+def test_clocks_of_hosts_are_found_within_the_stated_uncertainty(job, imported):
+    with Store.open(imported) as store:
+        ranks = store.sql("FROM rank ORDER BY rank").to_pylist()
+        starts = store.sql("SELECT rank, min(start_ns) AS ns FROM host_event GROUP BY rank").to_pylist()  # fmt: skip
+        ends = store.sql(
+            "SELECT max(end_ns) - min(end_ns) AS ns FROM collective GROUP BY match_id"
+        ).column(0)
+        assert all(row["severity"] != "error" for row in ask(invariants, store).rows())
+    assert [row["clock_rule"] for row in ranks] == ["same host"] * 2 + ["collectives"] * 2
+    assert [row["clock_drift_ppb"] for row in ranks[:2]] == [None, None]
+    assert all(abs(row["clock_drift_ppb"] + 30_000) < 30 for row in ranks[2:])
+    for row in ranks[2:]:
+        assert abs(row["clock_offset_ns"] + 2_900_000_000) <= row["clock_uncertainty_ns"]
+    assert max(ends.to_pylist()) <= sum(row["clock_uncertainty_ns"] for row in ranks[1:3])
+    assert max(row["clock_uncertainty_ns"] for row in ranks) < 1_000
+    assert {row["ns"] // 1_000_000 for row in starts} == {0}
+
+
+def test_waits_are_those_that_were(job, imported):
+    with Store.open(imported) as store:
+        found = rows(store, "rank, match_id, last_rank, wait_ns, transfer_ns, end_ns - start_ns AS ns, match_rule, match_confidence")  # fmt: skip
+    truth = [
+        (rank, max(one.arrivals_ns.values()) - at, one.last_rank)
+        for rank in range(4)
+        for one in sorted(job.collectives, key=lambda one: one.end_ns)
+        for at in [one.arrivals_ns[rank]]
+    ]
+    assert len(found) == len(truth)
+    for row, (rank, wait, last) in zip(found, truth, strict=True):
+        assert row["rank"] == rank
+        assert abs(row["wait_ns"] - wait) <= 2
+        assert row["last_rank"] in (last, None)
+        assert row["wait_ns"] + row["transfer_ns"] == row["ns"]
+        assert (row["match_rule"], row["match_confidence"]) == ("sequence", 1.0)
+    # The second collective of two in a row starts on all ranks at once.
+    assert sum(row["last_rank"] is None for row in found) == len(found) / 2
+
+
+def test_a_part_has_what_its_ranks_tell(imported, tmp_path):
+    with Store.open(imported) as store:
+        write_part(store, tmp_path / "two", ranks=[2, 3])
+        write_part(store, tmp_path / "one", ranks=[2])
+    with Store.open(tmp_path / "two") as two:
+        assert {row["matched_ranks"] for row in rows(two, "matched_ranks")} == {2}
+        assert [row["clock_offset_ns"] for row in two.sql("FROM rank").to_pylist()] == [0, 0]
+    with Store.open(tmp_path / "one") as one:
+        assert {tuple(row.values()) for row in rows(one, "match_id, wait_ns, match_rule")} == {
+            (None, None, None)
+        }
+        assert one.sql("FROM rank").to_pylist()[0]["clock_rule"] is None
+
+
+def test_a_recording_moves_as_a_piece_however_its_clock_drifts(make_directory):
+    """A nested event would leave its parent, had each its own shift."""
+    event = {"start_ns": 10, "dur_ns": 5}
+    directory = make_directory(
+        {
+            "rank": [
+                {"rank": 0, "start_epoch_ns": 100},
+                {"rank": 1, "start_epoch_ns": 200, "clock_offset_ns": -40, "clock_drift_ppb": 9.0},
+            ],
+            "source": [{"rank": 0}, {"rank": 1}, {"rank": 1, "span": 1, "drift_ns": -7}],
+            "host_event": [{**event}, {**event, "rank": 1}, {**event, "rank": 1, "span": 1}],
+        }
+    )
+    with Store.open(directory) as store:
+        found = store.sql("SELECT start_ns, dur_ns FROM host_event ORDER BY rank, span")
+    assert [tuple(row.values()) for row in found.to_pylist()] == [(10, 5), (70, 5), (63, 5)]
+
+
+def test_a_rank_without_an_epoch_is_put_where_collectives_say(make_directory):
+    directory = make_directory(
+        {
+            "rank": [{"rank": 0, "start_epoch_ns": 5_000}, {"rank": 1, "clock_offset_ns": 30}],
+            "host_event": [{"start_ns": 10, "rank": 1}],
+        }
+    )
+    with Store.open(directory) as store:
+        assert store.sql("SELECT start_ns FROM host_event").to_pylist() == [{"start_ns": 40}]
+
+
+def test_one_rank_alone_has_no_clock_to_align(job, tmp_path):
+    job.write(tmp_path / "traces", ranks=[1])
+    folder = import_source(tmp_path / "traces", tmp_path / "store") / "rank=00001"
+    (row,) = pq.ParquetFile(folder / "rank.0.parquet").read().to_pylist()
+    assert {value for name, value in row.items() if name.startswith("clock_")} == {None}
+    checks = pq.ParquetFile(folder / "data_check.0.parquet").read().to_pylist()
+    assert "collectives_alone" not in {check["check"] for check in checks}
+
+
+@pytest.mark.traces
+def test_the_eight_ranks_of_dlrm_wait_for_rank_7(shared_traces, tmp_path):
+    source = shared_traces / "kineto" / "dlrm_8rank_v100"
+    with Store.open(import_source(source, tmp_path / "store")) as store:
+        matched = store.sql("SELECT count(*) AS n, count(match_id) AS matched FROM collective")
+        assert matched.to_pylist() == [{"n": 64, "matched": 64}]
+        first = store.sql("FROM collective WHERE match_id = 0 ORDER BY wait_ns DESC").to_pylist()
+        clocks = store.sql("SELECT DISTINCT clock_rule, clock_offset_ns FROM rank").to_pylist()
+        uncertain = store.sql("SELECT max(clock_uncertainty_ns) AS ns FROM rank").to_pylist()
+    assert {(row["operation"], row["matched_ranks"]) for row in first} == {("all_to_all", 8)}
+    assert {row["last_rank"] for row in first} == {7}
+    assert (first[0]["rank"], first[0]["wait_ns"], first[0]["transfer_ns"]) == (
+        1,
+        7_624_000,
+        11_000,
+    )
+    assert (first[-1]["rank"], first[-1]["wait_ns"]) == (7, 0)
+    assert clocks == [{"clock_rule": "epoch", "clock_offset_ns": 0}]
+    assert 1_000 <= uncertain[0]["ns"] < 10_000
