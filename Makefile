@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 HTA := .venv-hta
 RECIPE := pyproject.toml constraints.txt scripts/environment.py
 
-.PHONY: help demo test test-fast test-long check format bench docs clean
+.PHONY: help demo test test-fast test-long check format page bench docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make test-long  the same tests as make test with twenty times the examples"
 	@echo "make check    lint, format, types, import layers"
 	@echo "make format   repair what the linter and the formatter can"
+	@echo "make page     build the page's script and style from web/"
 	@echo "make bench    measure import, questions, json.load and HTA on one generated trace"
 	@echo "make docs     regenerate the documentation pages that are made from the code"
 	@echo "make clean    remove what the others made"
@@ -59,10 +60,14 @@ check: $(VENV)/.developer
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(BIN)/python scripts/page.py check
 
 format: $(VENV)/.developer
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+page: $(VENV)/.developer
+	@$(BIN)/python scripts/page.py build
 
 bench: $(VENV)/.user $(HTA)/.installed
 	@$(BIN)/python benchmarks/run.py --hta-python $(HTA)/bin/python $(BENCH_FLAGS)
@@ -71,5 +76,5 @@ docs: $(VENV)/.developer
 	@$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf $(VENV) $(HTA) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(HTA) web/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

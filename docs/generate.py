@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 from findings_page import findings_page
+from page_types import page_types_module
 from python_methods import comparisons_module, methods_module
 from work_page import work_page
 
@@ -63,6 +64,7 @@ def all_pages() -> dict[Path, str]:
     pages = {
         SOURCE / "api" / "methods.py": methods_module(of_one),
         SOURCE / "api" / "comparisons.py": comparisons_module(of_several),
+        ROOT / "web" / "src" / "questions.generated.ts": page_types_module(questions),
         docs / "index.md": index_page(questions),
         docs / "cli.md": cli_page(),
         docs / "schema.md": schema_page(),
@@ -94,6 +96,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "[job scripts](jobscripts.md)\n"
         "* [Run a recorded operator alone](replay.md): a script for `ncu`, a colleague or another GPU\n"
         "* [Compare two recordings](diff.md): what got slower or faster, gates for CI\n"
+        "* [Look at all answers in a browser, and pass them on](report.md): one file\n"
         "* [See whether it scales](scaling.md): read, draw and compare inline measurements\n\n"
         "## Questions\n\n" + markdown_table(["question", "asks"], rows) + "\n"
         "## Reference\n\n"

@@ -1,0 +1,157 @@
+/** The frame: the list of views, the choice of the recording, and the view that the address names. */
+import { Component, type ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Declaration, Recording, Source } from "./source/source";
+import { NoAnswer } from "./source/source";
+import { addressText } from "./state/address";
+import { PageContext, useAddress, useChange, useLink, usePage } from "./state/page";
+import { QuestionView } from "./views/generic";
+import { GroupView } from "./views/group";
+import { otherQuestions, VIEWS } from "./views/list";
+import { OWN } from "./views/own";
+
+interface Opened {
+  readonly recordings: readonly Recording[];
+  readonly declarations: readonly Declaration[];
+}
+
+export function App({ source }: { readonly source: Source }) {
+  const address = useAddress();
+  const [opened, setOpened] = useState<Opened | NoAnswer | null>(null);
+  useEffect(() => {
+    Promise.all([source.recordings(), source.declarations()]).then(
+      ([recordings, declarations]) => setOpened({ recordings, declarations }),
+      (reason: unknown) => setOpened(reason instanceof NoAnswer ? reason : new NoAnswer(String(reason))),
+    );
+  }, [source]);
+  if (opened === null) return <p class="waiting">Reading …</p>;
+  if (opened instanceof NoAnswer) return <Problem error={opened} />;
+  return (
+    <PageContext.Provider value={{ source, address, ...opened }}>
+      <Frame />
+    </PageContext.Provider>
+  );
+}
+
+function Frame() {
+  const { address } = usePage();
+  const main = useRef<HTMLElement>(null);
+  const first = useRef(true);
+  useEffect(() => {
+    main.current?.scrollTo(0, 0);
+    if (!first.current) main.current?.focus({ preventScroll: true });
+    first.current = false;
+  }, [address.view]);
+  return (
+    <div class="frame">
+      <button type="button" class="skip" onClick={() => main.current?.focus()}>
+        Skip to the view
+      </button>
+      <Side />
+      <main ref={main} tabIndex={-1} data-shows={addressText(address)}>
+        <Guard key={address.view}>
+          <CurrentView />
+        </Guard>
+      </main>
+    </div>
+  );
+}
+
+function CurrentView() {
+  const { address, declarations } = usePage();
+  const view = VIEWS.find((one) => one.id === address.view);
+  const Own = OWN[address.view];
+  if (Own !== undefined) return <Own />;
+  if (view !== undefined && (view.questions.length > 1 || view.questions[0] !== view.id)) {
+    return <GroupView view={view} />;
+  }
+  if (declarations.some((one) => one.name === address.view)) return <QuestionView question={address.view} />;
+  return (
+    <Problem error={new NoAnswer(`There is no view ${address.view}.`, "Choose one of those on the left.")} />
+  );
+}
+
+function Side() {
+  const { address, declarations } = usePage();
+  const link = useLink();
+  const others = otherQuestions(declarations);
+  const current = (id: string) => (address.view === id ? "page" : undefined);
+  return (
+    <div class="side">
+      <p class="brand">StepScope</p>
+      <RecordingChoice />
+      <nav aria-label="Views">
+        <ul>
+          {VIEWS.map((one) => (
+            <li key={one.id}>
+              <a href={link(one.id)} aria-current={current(one.id)} title={one.shows}>
+                {one.title}
+              </a>
+            </li>
+          ))}
+        </ul>
+        <details open={others.some((one) => one.name === address.view)}>
+          <summary>All other questions</summary>
+          <ul class="small">
+            {others.map((one) => (
+              <li key={one.name}>
+                <a href={link(one.name)} aria-current={current(one.name)} title={one.asks}>
+                  {one.name}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </details>
+      </nav>
+    </div>
+  );
+}
+
+function RecordingChoice() {
+  const { recordings, address } = usePage();
+  const change = useChange();
+  const only = recordings[0];
+  if (recordings.length <= 1)
+    return (
+      <p class="recording" title={only?.name}>
+        {only?.name}
+      </p>
+    );
+  return (
+    <label class="recording">
+      <span class="hidden">Recording</span>
+      <select
+        value={address.state.get("recording") ?? only?.id ?? ""}
+        onChange={(event) => change({ recording: event.currentTarget.value })}
+      >
+        {recordings.map((one) => (
+          <option key={one.id} value={one.id}>
+            {one.name}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** What goes wrong in a view stays there, in words. */
+class Guard extends Component<{ children: ComponentChildren }, { error: NoAnswer | null }> {
+  override state = { error: null };
+
+  static override getDerivedStateFromError(error: unknown) {
+    return { error: error instanceof NoAnswer ? error : new NoAnswer(`A bug in StepScope's page: ${error}`) };
+  }
+
+  override render() {
+    return this.state.error === null ? this.props.children : <Problem error={this.state.error} />;
+  }
+}
+
+function Problem({ error }: { readonly error: NoAnswer }) {
+  return (
+    <div class="empty" role="alert">
+      <p>{error.message}</p>
+      {error.hint !== "" && <p class="muted">{error.hint}</p>}
+    </div>
+  );
+}

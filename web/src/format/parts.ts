@@ -1,0 +1,46 @@
+/**
+ * The parts of a step: their names, their colours (custom properties of the style sheet, the same
+ * everywhere), and their order, in which a moment belongs to the first.
+ */
+export interface PartOfStep {
+  readonly id: string;
+  readonly title: string;
+  readonly colour: string;
+  readonly meaning: string;
+}
+
+export const PARTS: readonly PartOfStep[] = [
+  { id: "kernel", title: "Kernel", colour: "--kernel", meaning: "a kernel computes on a device" },
+  { id: "memcpy", title: "Memcpy", colour: "--memcpy", meaning: "data are copied" },
+  { id: "memset", title: "Memset", colour: "--memset", meaning: "memory is filled" },
+  {
+    id: "communication",
+    title: "Communication",
+    colour: "--communication",
+    meaning: "only communication runs on the device",
+  },
+  {
+    id: "runtime",
+    title: "Runtime",
+    colour: "--runtime",
+    meaning: "the host is in runtime calls, the device idle",
+  },
+  {
+    id: "dataloader",
+    title: "DataLoader",
+    colour: "--dataloader",
+    meaning: "the host waits for the next batch",
+  },
+  {
+    id: "cpu_exec",
+    title: "CPU Exec",
+    colour: "--cpu-exec",
+    meaning: "the host runs operators, the device idle",
+  },
+  { id: "other", title: "Other", colour: "--other", meaning: "none of these" },
+];
+
+/** The value of a custom property as it is now: canvases need it, and it follows the system's theme. */
+export function colourOf(property: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(property).trim();
+}

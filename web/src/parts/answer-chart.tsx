@@ -1,0 +1,146 @@
+/** The chart of any answer, where its declaration allows one. */
+import { useCallback, useMemo } from "preact/hooks";
+import type uPlot from "uplot";
+import { colourOf } from "../format/parts";
+import { numberText, timeText } from "../format/units";
+import type { Reply, Row } from "../source/source";
+import { useDeclaration } from "../state/page";
+import { type Chart, chartOf } from "../table/chart";
+import { columnsOf, heads } from "../table/columns";
+import { Bars } from "./bars";
+import { Plot } from "./plot";
+
+const MOST_BARS = 10;
+const MOST_SPANS = 4;
+const LINE_COLOURS = ["--kernel", "--communication", "--dataloader", "--runtime", "--memcpy", "--cpu-exec"];
+
+export function AnswerChart({ reply }: { readonly reply: Reply }) {
+  const { answer } = reply;
+  const declared = useDeclaration(answer.question);
+  const columns = useMemo(() => columnsOf(answer, declared), [answer, declared]);
+  const chart = useMemo(
+    () => chartOf(columns, answer.rows, declared?.drawing ?? "table"),
+    [columns, answer, declared],
+  );
+  if (chart.kind === "bars") return <LargestRows chart={chart} reply={reply} />;
+  if (chart.kind === "lines") {
+    const spans = [...new Set(answer.rows.map((row) => row.span ?? 0))].slice(0, MOST_SPANS);
+    return (
+      <>
+        {spans.map((span) => (
+          <OverTime
+            key={span}
+            chart={chart}
+            rows={answer.rows.filter((row) => (row.span ?? 0) === span)}
+            title={spans.length > 1 ? `Recording ${Number(span) + 1}` : ""}
+          />
+        ))}
+      </>
+    );
+  }
+  return null;
+}
+
+function LargestRows({ chart, reply }: { readonly chart: Chart & { kind: "bars" }; readonly reply: Reply }) {
+  const { name, value, share } = chart;
+  const labels = new Map(reply.labels[name.name]);
+  const numbers = reply.answer.rows.flatMap((row) => {
+    const number = row[value.name];
+    return typeof number === "number" && number > 0 ? [{ row, number }] : [];
+  });
+  const largest = numbers.sort((a, b) => b.number - a.number).slice(0, MOST_BARS);
+  const bars = largest.map(({ row, number }, place) => {
+    const full = String(row[name.name] ?? "–");
+    const ratio = share === undefined ? null : row[share.name];
+    return {
+      name: labels.get(full) ?? full,
+      full: `${place + 1}. ${full}`,
+      value: number,
+      beside: typeof ratio === "number" ? numberText(ratio, "ratio") : undefined,
+    };
+  });
+  const [head] = heads([value]);
+  return (
+    <section class="card">
+      <h2>
+        {largest.length < numbers.length ? `The ${largest.length} largest of ${numbers.length}` : "All"} by{" "}
+        {head}
+      </h2>
+      <Bars bars={bars} unit={value.unit} total={null} label={`Largest by ${head}`} />
+    </section>
+  );
+}
+
+interface OverTimeProps {
+  readonly chart: Chart & { kind: "lines" };
+  readonly rows: readonly Row[];
+  readonly title: string;
+}
+
+function OverTime({ chart, rows, title }: OverTimeProps) {
+  const { time, values, by } = chart;
+  const lines = useMemo(() => linesOf(chart, rows), [chart, rows]);
+  const options = useCallback(
+    (): Omit<uPlot.Options, "width" | "height"> => ({
+      scales: { x: { time: false } },
+      axes: [axis((ns) => timeText(ns)), axis((value) => numberText(value, values[0]?.unit ?? ""))],
+      series: [
+        { label: heads([time])[0] ?? "", value: (_, ns) => (ns === null ? "–" : timeText(ns)) },
+        ...lines.names.map((name, index) => ({
+          label: name,
+          stroke: colourOf(LINE_COLOURS[index % LINE_COLOURS.length] ?? "--kernel"),
+          width: 1.5,
+          spanGaps: true,
+          value: (_: uPlot, value: number | null) =>
+            value === null ? "–" : numberText(value, values[0]?.unit ?? ""),
+        })),
+      ],
+    }),
+    [time, values, lines],
+  );
+  if (lines.names.length > LINE_COLOURS.length) {
+    const what = by.map((one) => heads([one])[0]).join(" and ");
+    return (
+      <p class="note">
+        No chart: {lines.names.length} lines, by {what}, could not be told apart.
+      </p>
+    );
+  }
+  return (
+    <section class="card">
+      {title !== "" && <h2>{title}</h2>}
+      <Plot options={options} data={lines.data} height={220} label={`${lines.names.join(", ")} over time`} />
+    </section>
+  );
+}
+
+function axis(text: (value: number) => string): uPlot.Axis {
+  return {
+    stroke: colourOf("--muted"),
+    grid: { stroke: colourOf("--line"), width: 1 },
+    ticks: { stroke: colourOf("--line"), width: 1 },
+    values: (_, splits) => splits.map(text),
+    size: 70,
+  };
+}
+
+/** A line for each value and each of what tells rows of the same time apart. */
+function linesOf(chart: Chart & { kind: "lines" }, rows: readonly Row[]) {
+  const varying = chart.by.filter((one) => new Set(rows.map((row) => row[one.name])).size > 1);
+  const times = [...new Set(rows.map((row) => Number(row[chart.time.name])))].sort((a, b) => a - b);
+  const place = new Map(times.map((time, index) => [time, index]));
+  const lines = new Map<string, (number | null)[]>();
+  const titles = heads(chart.values);
+  for (const row of rows) {
+    const whose = varying.map((one) => `${one.name} ${row[one.name] ?? "–"}`).join(", ");
+    chart.values.forEach((column, index) => {
+      const title = titles[index] ?? column.name;
+      const name = whose === "" ? title : chart.values.length > 1 ? `${title}, ${whose}` : whose;
+      const line = lines.get(name) ?? times.map(() => null);
+      const value = row[column.name];
+      line[place.get(Number(row[chart.time.name])) ?? 0] = typeof value === "number" ? value : null;
+      lines.set(name, line);
+    });
+  }
+  return { names: [...lines.keys()], data: [times, ...lines.values()] as uPlot.AlignedData };
+}

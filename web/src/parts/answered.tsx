@@ -1,0 +1,100 @@
+/** What surrounds every answer: the wait for it, why there is none, how far to trust it. */
+import type { ComponentChildren } from "preact";
+import type { Answer, Check, Reply, Row } from "../source/source";
+import { type Asked, useDeclaration } from "../state/page";
+import { Words } from "./words";
+
+interface Props<R extends Row> {
+  readonly asked: Asked<Reply<R>>;
+  /** Shows rows that are no table: the note and the checks stand elsewhere. */
+  readonly bare?: boolean;
+  readonly children: (reply: Reply<R>) => ComponentChildren;
+}
+
+export function Answered<R extends Row>({ asked, bare = false, children }: Props<R>) {
+  if (asked.state === "waiting") {
+    return (
+      <p class="waiting" role="status">
+        Reading …
+      </p>
+    );
+  }
+  if (asked.state === "failed") {
+    return (
+      <div class="empty" role="status">
+        <p>{asked.error.message}</p>
+        {asked.error.hint !== "" && <p class="muted">{asked.error.hint}</p>}
+      </div>
+    );
+  }
+  const { answer } = asked.value;
+  if (answer.rows.length === 0) return <Empty answer={answer} />;
+  if (bare) return <>{children(asked.value)}</>;
+  return (
+    <>
+      <Checks checks={answer.checks} />
+      {children(asked.value)}
+      <LeftOut reply={asked.value} />
+      {answer.note !== undefined && (
+        <p class="note">
+          <Words text={answer.note} />
+        </p>
+      )}
+    </>
+  );
+}
+
+/** An answer without rows: why, and which recording option would fill it. */
+export function Empty({ answer }: { readonly answer: Answer }) {
+  const declared = useDeclaration(answer.question);
+  return (
+    <div class="empty" role="status">
+      <p>
+        <Words text={answer.note ?? "No matching rows in this recording."} />
+      </p>
+      {answer.note === undefined && declared !== undefined && declared.fills !== "" && (
+        <p class="muted">
+          <Words text={declared.fills} />
+        </p>
+      )}
+      <Checks checks={answer.checks} />
+    </div>
+  );
+}
+
+function LeftOut({ reply }: { readonly reply: Reply }) {
+  const held = reply.answer.rows.length;
+  if (held >= reply.rows_total) return null;
+  return (
+    <p class="note">
+      This report holds the first {held.toLocaleString("en")} of {reply.rows_total.toLocaleString("en")} rows.
+      All of them: <code>stepscope {reply.answer.question} SRC --csv</code>
+    </p>
+  );
+}
+
+const SEVERE = new Set(["error", "warning"]);
+
+/** The checks that bear on an answer, alike ones of several ranks once. */
+export function Checks({ checks }: { readonly checks: readonly Check[] }) {
+  if (checks.length === 0) return null;
+  const alike = new Map<string, Check[]>();
+  for (const one of checks) {
+    const name = `${one.check} ${one.severity}`;
+    alike.set(name, [...(alike.get(name) ?? []), one]);
+  }
+  return (
+    <ul class="checks">
+      {[...alike.values()].map((group) => {
+        const worst = group.reduce((a, b) => (b.count > a.count ? b : a));
+        const ranks = [...new Set(group.map((one) => one.rank))];
+        return (
+          <li key={worst.check} class={SEVERE.has(worst.severity) ? "check severe" : "check"}>
+            <span aria-hidden="true">{SEVERE.has(worst.severity) ? "⚠" : "·"}</span> <b>{worst.check}</b>
+            {ranks.length > 1 && <span class="muted"> (ranks {ranks.join(", ")})</span>}: {worst.explanation}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}

@@ -1,0 +1,43 @@
+/** The longest of a list as bars, and how much is left beside them. */
+
+import { numberText, ratioText } from "../format/units";
+import { Cut } from "./cut";
+
+export interface Bar {
+  readonly name: string;
+  readonly full: string;
+  readonly value: number;
+  readonly href?: string | undefined;
+  readonly beside?: string | undefined;
+}
+
+interface Props {
+  readonly bars: readonly Bar[];
+  readonly unit: string;
+  /** What all bars, the ones that are not drawn too, add up to; null where they are no parts. */
+  readonly total: number | null;
+  readonly label: string;
+}
+
+export function Bars({ bars, unit, total, label }: Props) {
+  const top = Math.max(...bars.map((one) => one.value), 0) || 1;
+  return (
+    <ol class="bars" aria-label={label}>
+      {bars.map((one) => (
+        <li key={one.full} title={one.full}>
+          <span class="bar-name" style={{ "--long": `${(100 * one.value) / top}%` }}>
+            {one.href === undefined ? (
+              <Cut text={one.name} />
+            ) : (
+              <a href={one.href}>
+                <Cut text={one.name} />
+              </a>
+            )}
+          </span>
+          <span class="bar-value">{numberText(one.value, unit)}</span>
+          <span class="bar-share muted">{total ? ratioText(one.value / total) : (one.beside ?? "")}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}

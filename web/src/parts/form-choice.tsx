@@ -1,0 +1,66 @@
+/** The forms of a question: what a row is about, and its other parameters where a server can ask them. */
+import type { Declaration, DeclaredParameter } from "../source/source";
+import { useChange, usePage } from "../state/page";
+
+export function FormChoice({ declared }: { readonly declared: Declaration }) {
+  const { source } = usePage();
+  const offered = declared.parameters.filter((one) => source.kind === "server" || one.name === "by");
+  if (offered.length === 0) return null;
+  return (
+    <div class="forms">
+      {offered.map((one) =>
+        one.choices.length > 0 ? (
+          <Choices key={one.name} parameter={one} />
+        ) : (
+          <Typed key={one.name} parameter={one} />
+        ),
+      )}
+    </div>
+  );
+}
+
+function Choices({ parameter }: { readonly parameter: DeclaredParameter }) {
+  const { address } = usePage();
+  const change = useChange();
+  const value = address.state.get(parameter.name) ?? parameter.default;
+  return (
+    <fieldset class="segments" title={parameter.meaning}>
+      <legend>{parameter.name.replaceAll("_", " ")}</legend>
+      {parameter.choices.map((choice) => (
+        <label key={choice}>
+          <input
+            type="radio"
+            name={parameter.name}
+            checked={choice === value}
+            onChange={() =>
+              change({
+                [parameter.name]: choice === parameter.default ? null : choice,
+                columns: null,
+                sort: null,
+              })
+            }
+          />
+          <span>{choice}</span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+function Typed({ parameter }: { readonly parameter: DeclaredParameter }) {
+  const { address } = usePage();
+  const change = useChange();
+  const value = address.state.get(parameter.name) ?? "";
+  return (
+    <label class="typed" title={parameter.meaning}>
+      {parameter.name.replaceAll("_", " ")}{" "}
+      <input
+        type="text"
+        inputMode={parameter.type === "text" ? "text" : "numeric"}
+        value={value}
+        placeholder={parameter.default === null ? "" : String(parameter.default)}
+        onChange={(event) => change({ [parameter.name]: event.currentTarget.value })}
+      />
+    </label>
+  );
+}

@@ -1,0 +1,47 @@
+/** Every step as a column of its parts, with the mean as a line. */
+import { PARTS } from "../format/parts";
+import type { RowOf } from "../source/source";
+import { useAnswer } from "../state/page";
+import { type ChartColumn, ColumnsChart } from "./columns-chart";
+
+type StepRow = RowOf<"steps">;
+
+/** More columns than this have no width. */
+const MOST = 500;
+
+export function StepColumns({ height }: { readonly height: number }) {
+  const steps = useAnswer("steps");
+  if (steps.state !== "answered" || steps.value.answer.rows.length < 2) return null;
+  const { rows } = steps.value.answer;
+  const complete = rows.filter((row) => row.complete !== false);
+  const mean = complete.reduce((sum, row) => sum + (row.total_ns ?? 0), 0) / (complete.length || 1);
+  return (
+    <ColumnsChart
+      columns={stepColumns(rows.slice(0, MOST))}
+      label={`Step times of ${rows.length} steps`}
+      height={height}
+      mean={mean}
+    />
+  );
+}
+
+export function stepColumns(rows: readonly StepRow[]): ChartColumn[] {
+  const ranks = new Set(rows.map((row) => row.rank)).size;
+  const spans = new Set(rows.map((row) => row.span)).size;
+  const named = new Map<string, number>();
+  return rows.map((row) => {
+    const name =
+      ranks > 1 ? `rank ${row.rank}${rows.length > ranks ? `, step ${row.step}` : ""}` : `step ${row.step}`;
+    const before = named.get(name) ?? 0;
+    named.set(name, before + 1);
+    return {
+      name: before > 0 && spans > 1 ? `${name}, recording ${(row.span ?? 0) + 1}` : name,
+      parts: PARTS.map((part) => ({
+        title: part.title,
+        colour: part.colour,
+        value: Number((row as Record<string, unknown>)[`${part.id}_ns`] ?? 0),
+      })),
+      aside: row.complete === false ? "cut off by the recording" : undefined,
+    };
+  });
+}

@@ -1,0 +1,59 @@
+/** Words of ours: what stands between backquotes is code, and names of questions lead to their view. */
+import type { ComponentChildren } from "preact";
+import { useLink, usePage } from "../state/page";
+
+export function Words({ text }: { readonly text: string }) {
+  const { declarations } = usePage();
+  const link = useLink();
+  const known = new Set(declarations.map((one) => one.name));
+  return (
+    <>
+      {text.split(/(`[^`]*`)/).map((part) => {
+        if (!part.startsWith("`") || part.length < 2) return part;
+        const code = part.slice(1, -1);
+        const asked = /^stepscope ([a-z-]+)/.exec(code)?.[1] ?? "";
+        if (known.has(asked)) {
+          return (
+            <a key={part} href={link(asked, parametersIn(code))}>
+              <code>{code}</code>
+            </a>
+          );
+        }
+        return <code key={part}>{code}</code>;
+      })}
+    </>
+  );
+}
+
+/** `--by shape` of a command, for the view that shows the same. */
+function parametersIn(code: string): Record<string, string> {
+  const by = /--by ([a-z-]+)/.exec(code)?.[1];
+  return by === undefined ? {} : { by };
+}
+
+/** Paragraphs and lists of a question's explanation, which is Markdown of the simplest kind. */
+export function Prose({ text }: { readonly text: string }) {
+  return (
+    <>
+      {text.split(/\n\s*\n/).map((paragraph): ComponentChildren => {
+        const plain = paragraph.replace(/\*\*([^*]+)\*\*/g, "$1").replace(/\[([^\]]+)\]\([^)]*\)/g, "$1");
+        if (!/^\s*\* /.test(plain))
+          return (
+            <p key={paragraph}>
+              <Words text={plain.replace(/\s+/g, " ")} />
+            </p>
+          );
+        const items = plain.split(/^\s*\* /m).slice(1);
+        return (
+          <ul key={paragraph}>
+            {items.map((item) => (
+              <li key={item}>
+                <Words text={item.replace(/\s+/g, " ")} />
+              </li>
+            ))}
+          </ul>
+        );
+      })}
+    </>
+  );
+}

@@ -1,0 +1,1104 @@
+// Made by docs/generate.py. Change the source it names, then run it again.
+
+/** One row of each question's answer, as its JSON has it: null is "not measured", and a form of a question
+ * may leave columns out. */
+export type Rows = {
+  /** Where does the step time go, and what should I look at next? */
+  "summary": {
+    /** verdict, recorded, step time, breakdown, device, findings, operators, kernels, modules or checks */
+    readonly section?: string | null;
+    /** what the row is about */
+    readonly item?: string | null;
+    /** rank, where the row is about one */
+    readonly rank?: number | null;
+    /** time (ns) */
+    readonly time_ns?: number | null;
+    /** its part: of the step, of the device's span, or of what the section lists (ratio) */
+    readonly share_ratio?: number | null;
+    /** number of calls, ranks, steps, devices, events (count) */
+    readonly count?: number | null;
+    /** words */
+    readonly text?: string | null;
+  };
+  /** Where did the time of each training step go? */
+  "steps": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** which of the rank's recordings, from 0 */
+    readonly span?: number | null;
+    /** number of the step, as the program counts */
+    readonly step?: number | null;
+    /** steps that the mean is of (count) */
+    readonly steps?: number | null;
+    /** start, since the run's start (ns) */
+    readonly start_ns?: number | null;
+    /** at least one kernel that computes was running (ns) */
+    readonly kernel_ns?: number | null;
+    /** the device copied and no kernel computed (ns) */
+    readonly memcpy_ns?: number | null;
+    /** the device filled memory and did nothing of the above (ns) */
+    readonly memset_ns?: number | null;
+    /** ranks communicated, or waited for each other, and nothing of the above went on (exposed) (ns) */
+    readonly communication_ns?: number | null;
+    /** the host was in runtime calls and the device was idle (ns) */
+    readonly runtime_ns?: number | null;
+    /** the host waited for a batch of the DataLoader, none of the above (ns) */
+    readonly dataloader_ns?: number | null;
+    /** the host ran operators, annotated ranges or Python, none of the above (ns) */
+    readonly cpu_exec_ns?: number | null;
+    /** nothing was recorded (ns) */
+    readonly other_ns?: number | null;
+    /** wall time of the step: the sum of the parts (ns) */
+    readonly total_ns?: number | null;
+    /** false for a step that the recording cut off, a last one at its end, say */
+    readonly complete?: boolean | null;
+  };
+  /** How much of each device's time was computation, exposed communication, exposed copies or idle? */
+  "device-time": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** which of the rank's recordings, from 0 */
+    readonly span?: number | null;
+    /** index of the device in its process */
+    readonly device?: number | null;
+    /** number of the step, as the program counts */
+    readonly step?: number | null;
+    /** the time looked at: from the first start to the last end, or the steps (ns) */
+    readonly span_ns?: number | null;
+    /** kernels that compute, and fills, ran (ns) */
+    readonly computation_ns?: number | null;
+    /** communication kernels ran, hidden or not (ns) */
+    readonly communication_ns?: number | null;
+    /** communication kernels ran and no computation did (ns) */
+    readonly exposed_communication_ns?: number | null;
+    /** copies ran, hidden or not (ns) */
+    readonly copy_ns?: number | null;
+    /** copies ran and nothing else did (ns) */
+    readonly exposed_copy_ns?: number | null;
+    /** any of them ran (ns) */
+    readonly busy_ns?: number | null;
+    /** nothing ran (ns) */
+    readonly idle_ns?: number | null;
+    /** kernels, copies and fills (count) */
+    readonly events?: number | null;
+    /** summed duration of work whose launch is not known (ns) */
+    readonly unlinked_ns?: number | null;
+    /** the part of the summed duration of all work that this is (ratio) */
+    readonly unlinked_ratio?: number | null;
+  };
+  /** How long did kernels, copies and fills take, in one table as nvprof and nsys stats have it? */
+  "gpu-summary": {
+    /** name of the kernel; Memcpy with its direction, Memset */
+    readonly name?: string | null;
+    /** computation, communication, copy with its direction, or fill */
+    readonly operation?: string | null;
+    /** number of kernels, copies and fills (count) */
+    readonly count?: number | null;
+    /** summed duration (ns) */
+    readonly total_ns?: number | null;
+    /** its part of the summed duration of all kernels, copies and fills (ratio) */
+    readonly share_ratio?: number | null;
+    /** mean duration (ns) */
+    readonly mean_ns?: number | null;
+    /** median duration (ns) */
+    readonly median_ns?: number | null;
+    /** shortest duration (ns) */
+    readonly min_ns?: number | null;
+    /** longest duration (ns) */
+    readonly max_ns?: number | null;
+    /** sample standard deviation of the duration (ns) */
+    readonly std_ns?: number | null;
+  };
+  /** How long did each call to the device's runtime and driver take on the host? */
+  "api-summary": {
+    /** name of the call */
+    readonly name?: string | null;
+    /** cuda_runtime, cuda_driver, ..., as Kineto spells it */
+    readonly api?: string | null;
+    /** number of calls (count) */
+    readonly count?: number | null;
+    /** summed duration (ns) */
+    readonly total_ns?: number | null;
+    /** its part of the summed duration of all calls (ratio) */
+    readonly share_ratio?: number | null;
+    /** mean duration (ns) */
+    readonly mean_ns?: number | null;
+    /** median duration (ns) */
+    readonly median_ns?: number | null;
+    /** shortest duration (ns) */
+    readonly min_ns?: number | null;
+    /** longest duration (ns) */
+    readonly max_ns?: number | null;
+    /** sample standard deviation of the duration (ns) */
+    readonly std_ns?: number | null;
+  };
+  /** What ran on the devices, one kernel, copy or fill after the other, and with which launch shape? */
+  "gpu-trace": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** start, since the start of the run (ns) */
+    readonly start_ns?: number | null;
+    /** duration (ns) */
+    readonly dur_ns?: number | null;
+    /** name of the kernel, copy or fill */
+    readonly name?: string | null;
+    /** computation, communication, copy or fill */
+    readonly kind?: string | null;
+    /** blocks of the grid: x,y,z */
+    readonly grid?: string | null;
+    /** threads of a block: x,y,z */
+    readonly block?: string | null;
+    /** registers of a thread */
+    readonly registers_per_thread?: number | null;
+    /** shared memory of a block (bytes) */
+    readonly shared_memory_bytes?: number | null;
+    /** the part that the kernel declares (bytes) */
+    readonly static_shared_memory_bytes?: number | null;
+    /** the part that the launch asked for (bytes) */
+    readonly dynamic_shared_memory_bytes?: number | null;
+    /** size of a copy or fill (bytes) */
+    readonly bytes?: number | null;
+    /** size over duration (bytes/s) */
+    readonly bandwidth_bytes_per_s?: number | null;
+    /** memory that a copy reads */
+    readonly source_memory?: string | null;
+    /** memory that a copy or fill writes */
+    readonly destination_memory?: string | null;
+    /** index of the device in its process */
+    readonly device?: number | null;
+    /** product name of the device */
+    readonly device_name?: string | null;
+    /** context id */
+    readonly context?: number | null;
+    /** stream id; -1 when the recording names none */
+    readonly stream?: number | null;
+    /** number that its launch call has, too */
+    readonly correlation?: number | null;
+    /** innermost operator that launched it */
+    readonly operator?: string | null;
+    /** training step that launched it */
+    readonly step?: number | null;
+  };
+  /** Which operators take the time? */
+  "operators": {
+    /** name of the operator */
+    readonly name?: string | null;
+    /** shapes of its inputs, as a JSON list */
+    readonly input_dims?: string | null;
+    /** types of its inputs, as a JSON list */
+    readonly input_types?: string | null;
+    /** strides of its inputs in memory, as a JSON list */
+    readonly input_strides?: string | null;
+    /** values of its inputs that are numbers, as a JSON list */
+    readonly input_values?: string | null;
+    /** innermost frame of its Python call stack */
+    readonly frame?: string | null;
+    /** Python call stack, innermost frame first */
+    readonly call_stack?: string | null;
+    /** number of calls, those inside another call of it included (count) */
+    readonly calls?: number | null;
+    /** summed duration of the kernels, copies and fills that it launched itself (ns) */
+    readonly device_self_ns?: number | null;
+    /** its part of all device work (ratio) */
+    readonly device_share_ratio?: number | null;
+    /** the same with what the operators below it launched (ns) */
+    readonly device_total_ns?: number | null;
+    /** kernels, copies and fills it launched itself (count) */
+    readonly device_events?: number | null;
+    /** time on the host, less all that ran inside it (ns) */
+    readonly host_self_ns?: number | null;
+    /** its part of all operators' host self time (ratio) */
+    readonly host_share_ratio?: number | null;
+    /** time on the host, with all that ran inside it (ns) */
+    readonly host_total_ns?: number | null;
+    /** mean duration of a call on the host (ns) */
+    readonly host_mean_ns?: number | null;
+    /** mean time from a call's start to the start of the first device work launched in it (ns) */
+    readonly first_delay_ns?: number | null;
+    /** mean time from a call's start to the end of the last device work launched in it (ns) */
+    readonly last_delay_ns?: number | null;
+    /** whether tensor cores could do what the operator does */
+    readonly tensor_core_eligible?: boolean | null;
+    /** the part of its device self time that ran in kernels which use tensor cores (ratio) */
+    readonly tensor_core_ratio?: number | null;
+    /** where the kernels that it launched itself come from, by their names, most time first */
+    readonly library?: string | null;
+  };
+  /** Which kernels does the device spend its time on? */
+  "kernels": {
+    /** name of the kernel */
+    readonly name?: string | null;
+    /** computation or communication */
+    readonly kind?: string | null;
+    /** CUDA graph that replayed it */
+    readonly graph_id?: number | null;
+    /** its node in that graph */
+    readonly graph_node_id?: number | null;
+    /** blocks of the grid: x,y,z */
+    readonly grid?: string | null;
+    /** threads of a block: x,y,z */
+    readonly block?: string | null;
+    /** registers of a thread */
+    readonly registers_per_thread?: number | null;
+    /** shared memory of a block (bytes) */
+    readonly shared_memory_bytes?: number | null;
+    /** priority of its stream, the lower the sooner */
+    readonly priority?: number | null;
+    /** file of the generated code that its operator ran */
+    readonly source_file?: string | null;
+    /** compiler of that code */
+    readonly backend?: string | null;
+    /** block sizes, warps and stages it was launched with */
+    readonly launch_options?: string | null;
+    /** call of a graph of torch.compile that it is part of */
+    readonly compiled_graph?: string | null;
+    /** innermost operator that launched it; by name, the one that did most often, of several the first in the alphabet */
+    readonly operator?: string | null;
+    /** innermost frame of that operator's Python call stack */
+    readonly frame?: string | null;
+    /** that call stack, innermost frame first */
+    readonly call_stack?: string | null;
+    /** number of kernels (count) */
+    readonly count?: number | null;
+    /** summed duration (ns) */
+    readonly total_ns?: number | null;
+    /** its part of the summed duration of all kernels (ratio) */
+    readonly share_ratio?: number | null;
+    /** mean duration (ns) */
+    readonly mean_ns?: number | null;
+    /** median duration (ns) */
+    readonly median_ns?: number | null;
+    /** shortest duration (ns) */
+    readonly min_ns?: number | null;
+    /** longest duration (ns) */
+    readonly max_ns?: number | null;
+    /** sample standard deviation of the duration (ns) */
+    readonly std_ns?: number | null;
+    /** blocks per multiprocessor, mean weighted by duration */
+    readonly blocks_per_sm?: number | null;
+    /** estimated achieved occupancy, mean weighted by duration (ratio) */
+    readonly occupancy_ratio?: number | null;
+    /** what keeps more blocks from a multiprocessor; launches of it that differ are separated by ; */
+    readonly occupancy_limit?: string | null;
+    /** the part of its time that tensor cores could have done (ratio) */
+    readonly tensor_core_eligible_ratio?: number | null;
+    /** whether it uses tensor cores; empty where its name does not tell */
+    readonly tensor_core_used?: boolean | null;
+    /** where it comes from, by its name */
+    readonly library?: string | null;
+    /** operators that a generated kernel fuses, by its name */
+    readonly fused_operators?: string | null;
+  };
+  /** Which kernels run for a few microseconds only, how many are there, and how long do they take? */
+  "short-kernels": {
+    /** name of the kernel */
+    readonly name?: string | null;
+    /** innermost operator that launched it */
+    readonly operator?: string | null;
+    /** shortest duration of the bin (ns) */
+    readonly from_ns?: number | null;
+    /** the bin's durations are shorter than this (ns) */
+    readonly to_ns?: number | null;
+    /** short kernels (count) */
+    readonly count?: number | null;
+    /** their part of the number of all kernels (ratio) */
+    readonly count_ratio?: number | null;
+    /** their summed duration (ns) */
+    readonly total_ns?: number | null;
+    /** its part of the summed duration of all kernels (ratio) */
+    readonly share_ratio?: number | null;
+    /** mean duration (ns) */
+    readonly mean_ns?: number | null;
+    /** shortest duration (ns) */
+    readonly min_ns?: number | null;
+    /** longest duration (ns) */
+    readonly max_ns?: number | null;
+  };
+  /** Which parts of the model take the time, forward and backward? */
+  "modules": {
+    /** last part of the module's path */
+    readonly name?: string | null;
+    /** path of the module from the root of the model */
+    readonly path?: string | null;
+    /** class of the module */
+    readonly class?: string | null;
+    /** number of modules above it */
+    readonly depth?: number | null;
+    /** module it is part of */
+    readonly parent_path?: string | null;
+    /** forward calls (count) */
+    readonly calls?: number | null;
+    /** device work of the module and of all below it (ns) */
+    readonly device_total_ns?: number | null;
+    /** its part of all device work (ratio) */
+    readonly share_ratio?: number | null;
+    /** device work of the module itself (ns) */
+    readonly device_self_ns?: number | null;
+    /** the forward's part of the total (ns) */
+    readonly forward_device_ns?: number | null;
+    /** the backward's part of the total (ns) */
+    readonly backward_device_ns?: number | null;
+    /** host time of the module and of all below it (ns) */
+    readonly host_total_ns?: number | null;
+    /** host time of the module itself (ns) */
+    readonly host_self_ns?: number | null;
+    /** the forward's part of the host total (ns) */
+    readonly forward_host_ns?: number | null;
+    /** the backward's part of the host total (ns) */
+    readonly backward_host_ns?: number | null;
+  };
+  /** What is copied and filled on the device, and how fast? */
+  "copies": {
+    /** HtoD, DtoH, DtoD, HtoH, PtoP or unknown; fill for a memset */
+    readonly direction?: string | null;
+    /** host memory of the copy: pinned, pageable, device or unknown */
+    readonly memory_kind?: string | null;
+    /** smallest size of the bucket (bytes) */
+    readonly from_bytes?: number | null;
+    /** size at which the bucket ends (bytes) */
+    readonly below_bytes?: number | null;
+    /** the host memory was pageable: the copy goes through a buffer and holds the host up */
+    readonly pageable?: boolean | null;
+    /** number of copies or fills (count) */
+    readonly count?: number | null;
+    /** summed size (bytes) */
+    readonly bytes?: number | null;
+    /** summed duration (ns) */
+    readonly total_ns?: number | null;
+    /** its part of the duration of all copies and fills (ratio) */
+    readonly share_ratio?: number | null;
+    /** mean duration (ns) */
+    readonly mean_ns?: number | null;
+    /** shortest duration (ns) */
+    readonly min_ns?: number | null;
+    /** longest duration (ns) */
+    readonly max_ns?: number | null;
+    /** summed size over summed duration (bytes/s) */
+    readonly bandwidth_bytes_per_s?: number | null;
+    /** bandwidth of the slowest (bytes/s) */
+    readonly min_bandwidth_bytes_per_s?: number | null;
+    /** bandwidth of the fastest (bytes/s) */
+    readonly max_bandwidth_bytes_per_s?: number | null;
+  };
+  /** How long do launch calls, queueing and kernels take, and which launches stand out? */
+  "launches": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** name of the kernel; of a launch of several, the one that started first */
+    readonly name?: string | null;
+    /** name of the runtime or driver call that launched */
+    readonly call?: string | null;
+    /** kernels whose launch is known (count) */
+    readonly kernels?: number | null;
+    /** calls that launched them (count) */
+    readonly launches?: number | null;
+    /** A: summed duration of the launch calls (ns) */
+    readonly api_ns?: number | null;
+    /** A: mean (ns) */
+    readonly api_mean_ns?: number | null;
+    /** A: median (ns) */
+    readonly api_median_ns?: number | null;
+    /** launches whose first kernel started after the call had ended (count) */
+    readonly queued?: number | null;
+    /** Q: summed time from the end of those calls to the first kernel (ns) */
+    readonly queue_ns?: number | null;
+    /** Q: mean over those launches (ns) */
+    readonly queue_mean_ns?: number | null;
+    /** Q: median over those launches (ns) */
+    readonly queue_median_ns?: number | null;
+    /** K: summed duration of the kernels (ns) */
+    readonly kernel_ns?: number | null;
+    /** K: mean (ns) */
+    readonly kernel_mean_ns?: number | null;
+    /** K: median (ns) */
+    readonly kernel_median_ns?: number | null;
+    /** T: summed time from the call's start to the end of call and kernels (ns) */
+    readonly total_ns?: number | null;
+    /** T: mean (ns) */
+    readonly total_mean_ns?: number | null;
+    /** T: median (ns) */
+    readonly total_median_ns?: number | null;
+    /** launches of at most 50 µs that took the host longer than their kernels took the device (count) */
+    readonly short_kernels?: number | null;
+    /** launch calls longer than 50 µs (count) */
+    readonly slow_calls?: number | null;
+    /** launches whose kernel started more than 100 µs after the call (count) */
+    readonly late_starts?: number | null;
+    /** kernels whose launch is not known; they are in no other figure (count) */
+    readonly unlinked?: number | null;
+  };
+  /** When was each device and stream idle, and why? */
+  "idle": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** which of the rank's recordings, from 0 */
+    readonly span?: number | null;
+    /** index of the device in its process */
+    readonly device?: number | null;
+    /** stream; empty for the device itself */
+    readonly stream?: number | null;
+    /** host wait, kernel wait, other, unlinked, or no work follows */
+    readonly cause?: string | null;
+    /** what the host did for the largest part of these gaps; only in the row of the device itself */
+    readonly host?: string | null;
+    /** innermost frame of the program that covers at least half of the longest of these gaps; only in the row of the device itself */
+    readonly frame?: string | null;
+    /** times in which nothing ran (count) */
+    readonly gaps?: number | null;
+    /** their summed length (ns) */
+    readonly idle_ns?: number | null;
+    /** the part of the device's, or stream's, idle time (ratio) */
+    readonly share_ratio?: number | null;
+    /** the longest of them (ns) */
+    readonly max_gap_ns?: number | null;
+  };
+  /** How much work was queued ahead on each stream, and for how long was the queue empty? */
+  "queue": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** which of the rank's recordings, from 0 */
+    readonly span?: number | null;
+    /** index of the device in its process */
+    readonly device?: number | null;
+    /** stream; empty for all streams of the device together */
+    readonly stream?: number | null;
+    /** number of the step, as the program counts */
+    readonly step?: number | null;
+    /** start of the window, since the run's start (ns) */
+    readonly start_ns?: number | null;
+    /** length of the window (ns) */
+    readonly window_ns?: number | null;
+    /** kernels, copies and fills that started in the window (count) */
+    readonly started?: number | null;
+    /** those whose launch is not known (count) */
+    readonly unlinked?: number | null;
+    /** mean number of pieces of work in the queue (count) */
+    readonly mean_queued?: number | null;
+    /** most pieces of work in the queue at one time (count) */
+    readonly max_queued?: number | null;
+    /** at least one piece of work was in the queue (ns) */
+    readonly queued_ns?: number | null;
+    /** the queue was empty, and work was running (ns) */
+    readonly running_ns?: number | null;
+    /** the queue was empty, and nothing was running (ns) */
+    readonly starved_ns?: number | null;
+    /** the part of the window in which the queue was empty (ratio) */
+    readonly empty_ratio?: number | null;
+  };
+  /** Which streams waited for which, and how often did the host wait for the device? */
+  "synchronizations": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** index of the device in its process */
+    readonly device?: number | null;
+    /** Stream Wait Event, Event Sync, Stream Sync, Context Sync, ... */
+    readonly kind?: string | null;
+    /** who waits for what: host for device (all its streams), host for stream, host for event, stream for event */
+    readonly waits?: string | null;
+    /** stream that waited, or was waited for; empty where it is all or none */
+    readonly stream?: number | null;
+    /** stream that recorded the event which was waited for */
+    readonly on_stream?: number | null;
+    /** how often (count) */
+    readonly count?: number | null;
+    /** summed duration (ns) */
+    readonly total_ns?: number | null;
+    /** mean duration (ns) */
+    readonly mean_ns?: number | null;
+    /** longest duration (ns) */
+    readonly max_ns?: number | null;
+  };
+  /** How much of the time did kernels run, and how much of the device did they fill? */
+  "utilization": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** which of the rank's recordings, from 0 */
+    readonly span?: number | null;
+    /** index of the device in its process */
+    readonly device?: number | null;
+    /** number of the step, as the program counts */
+    readonly step?: number | null;
+    /** start of the window, since the run's start (ns) */
+    readonly start_ns?: number | null;
+    /** length of the window (ns) */
+    readonly window_ns?: number | null;
+    /** at least one kernel was running (ns) */
+    readonly kernel_ns?: number | null;
+    /** the part of the window that this is (GPU utilisation) (ratio) */
+    readonly utilization_ratio?: number | null;
+    /** mean part of the multiprocessors that had a block, estimated (ratio) */
+    readonly sm_efficiency_ratio?: number | null;
+    /** mean achieved occupancy of the kernels, estimated (ratio) */
+    readonly occupancy_ratio?: number | null;
+    /** the part of the kernels' summed duration whose blocks per multiprocessor were recorded (ratio) */
+    readonly described_ratio?: number | null;
+  };
+  /** Which kinds of work take the device's time? */
+  "classes": {
+    /** innermost module that the work belongs to */
+    readonly module?: string | null;
+    /** class of work */
+    readonly class?: string | null;
+    /** kernels, copies and fills (count) */
+    readonly count?: number | null;
+    /** their summed duration (ns) */
+    readonly device_ns?: number | null;
+    /** part of all device work (ratio) */
+    readonly share_ratio?: number | null;
+    /** the forward's part (ns) */
+    readonly forward_ns?: number | null;
+    /** the backward's part (ns) */
+    readonly backward_ns?: number | null;
+    /** kernel with the most time in it */
+    readonly main_kernel?: string | null;
+  };
+  /** How close did each operator and kernel run to what the device can do? */
+  "roofline": {
+    /** operator, kernel or module */
+    readonly name?: string | null;
+    /** shapes of the operator's inputs, as a JSON list */
+    readonly input_dims?: string | null;
+    /** types of the operator's inputs, as a JSON list */
+    readonly input_types?: string | null;
+    /** element type whose peak bounds the arithmetic */
+    readonly dtype?: string | null;
+    /** calls of the operator; runs of the kernel (count) */
+    readonly count?: number | null;
+    /** summed duration of its kernels, copies and fills (ns) */
+    readonly device_ns?: number | null;
+    /** its part of all device work (ratio) */
+    readonly share_ratio?: number | null;
+    /** what limits it: compute, memory, link or host link; or that no peak is known */
+    readonly bound?: string | null;
+    /** attainable time as a part of device time (ratio) */
+    readonly attainable_ratio?: number | null;
+    /** time that the same work takes at the limit (ns) */
+    readonly attainable_ns?: number | null;
+    /** operations (a multiply-add is 2) (flop) */
+    readonly flops?: number | null;
+    /** least bytes to read and write (bytes) */
+    readonly moved_bytes?: number | null;
+    /** operations a byte */
+    readonly intensity?: number | null;
+    /** operations a second of device time (flop/s) */
+    readonly flop_per_s?: number | null;
+    /** bytes a second of device time (bytes/s) */
+    readonly bytes_per_s?: number | null;
+    /** the device's peak for the type (flop/s) */
+    readonly peak_flop_per_s?: number | null;
+    /** bandwidth of what bounds its bytes (bytes/s) */
+    readonly peak_bytes_per_s?: number | null;
+    /** part of its time whose work is counted (ratio) */
+    readonly counted_ratio?: number | null;
+    /** device that it ran on */
+    readonly device_name?: string | null;
+    /** what to know about these numbers */
+    readonly note?: string | null;
+  };
+  /** What fraction of the device's peak did the model's arithmetic reach? */
+  "efficiency": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** which of the rank's recordings, from 0 */
+    readonly span?: number | null;
+    /** index of the device in its process */
+    readonly device?: number | null;
+    /** number of the step, as the program counts */
+    readonly step?: number | null;
+    /** module, with all modules below it */
+    readonly module?: string | null;
+    /** duration of the step; device time of the module (ns) */
+    readonly time_ns?: number | null;
+    /** summed duration of its device work (ns) */
+    readonly device_ns?: number | null;
+    /** model FLOPs utilisation: products' ideal time over time (ratio) */
+    readonly mfu_ratio?: number | null;
+    /** attainable time as a part of device time (ratio) */
+    readonly attainable_ratio?: number | null;
+    /** FLOP coverage: part of device time counted (ratio) */
+    readonly coverage_ratio?: number | null;
+    /** what is wrong with this row, where something is */
+    readonly finding?: string | null;
+    /** operations of all that is counted (flop) */
+    readonly flops?: number | null;
+    /** operations of products only (flop) */
+    readonly matrix_flops?: number | null;
+    /** operations a second of time (flop/s) */
+    readonly flop_per_s?: number | null;
+    /** element type of most of the products' operations */
+    readonly dtype?: string | null;
+    /** the device's peak for that type (flop/s) */
+    readonly peak_flop_per_s?: number | null;
+    /** device that it ran on */
+    readonly device_name?: string | null;
+    /** what is not counted, with its part of device time */
+    readonly uncounted?: string | null;
+  };
+  /** Which work could run on tensor cores, which does, and why does the rest not? */
+  "tensor-cores": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** index of the device in its process */
+    readonly device?: number | null;
+    /** device that it ran on */
+    readonly device_name?: string | null;
+    /** operator that launched the kernels */
+    readonly operator?: string | null;
+    /** shapes of its inputs, as a JSON list */
+    readonly input_dims?: string | null;
+    /** name of the kernel */
+    readonly kernel?: string | null;
+    /** summed duration of kernels (ns) */
+    readonly kernel_ns?: number | null;
+    /** its part of all kernels' time (ratio) */
+    readonly share_ratio?: number | null;
+    /** time of kernels that could use tensor cores (ns) */
+    readonly eligible_ns?: number | null;
+    /** their part of kernel time (ratio) */
+    readonly eligible_ratio?: number | null;
+    /** time of kernels that do use them (ns) */
+    readonly used_ns?: number | null;
+    /** their part of kernel time (ratio) */
+    readonly used_ratio?: number | null;
+    /** eligible time whose kernels' names do not tell (ns) */
+    readonly unknown_ns?: number | null;
+    /** whose instructions the kernel uses */
+    readonly generation?: string | null;
+    /** element type of the operator's inputs */
+    readonly dtype?: string | null;
+    /** why eligible time is not on tensor cores, the longest first */
+    readonly why_not?: string | null;
+    /** what keeps used tensor cores from their speed */
+    readonly slowed_by?: string | null;
+  };
+  /** Which kernels are most worth making faster? */
+  "priorities": {
+    /** 0 to 100: 100 is the kernel most worth making faster */
+    readonly priority?: number | null;
+    /** name of the kernel */
+    readonly kernel?: string | null;
+    /** class of its work */
+    readonly class?: string | null;
+    /** operator that spends most time in it */
+    readonly operator?: string | null;
+    /** how often it ran (count) */
+    readonly count?: number | null;
+    /** summed duration (ns) */
+    readonly device_ns?: number | null;
+    /** part of all device work (ratio) */
+    readonly share_ratio?: number | null;
+    /** estimated achieved occupancy, by duration (ratio) */
+    readonly occupancy_ratio?: number | null;
+    /** attainable time as a part of its time (ratio) */
+    readonly attainable_ratio?: number | null;
+    /** what limits it: compute, memory, link or host link */
+    readonly bound?: string | null;
+    /** time that would go if it ran at the limit (ns) */
+    readonly saving_ns?: number | null;
+    /** what the priority is judged by: limit, occupancy or only time */
+    readonly basis?: string | null;
+  };
+  /** What launched each kernel, with what shapes, and how much work did it do? */
+  "prof": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** number of the kernel, from 1, in the order they start */
+    readonly idx?: number | null;
+    /** autograd's number of the nearest operator that has one */
+    readonly seq?: number | null;
+    /** that of the outermost operator around it, where another */
+    readonly altseq?: number | null;
+    /** host thread that launched it */
+    readonly tid?: string | null;
+    /** module, or else the program's own ranges, outermost first */
+    readonly layer?: string | null;
+    /** call stack of the operator, outermost first */
+    readonly trace?: string | null;
+    /** fprop, bprop or optim; empty where it is not known */
+    readonly dir?: string | null;
+    /** which kernel of its number and direction it is, from 0 */
+    readonly sub?: number | null;
+    /** where the operation comes from */
+    readonly mod?: string | null;
+    /** operation as the program called it; in backward, that of the forward */
+    readonly op?: string | null;
+    /** name of the kernel, without namespaces and parameters */
+    readonly kernel?: string | null;
+    /** shapes, types and values that the innermost operator was given */
+    readonly params?: string | null;
+    /** duration of the kernel (ns) */
+    readonly sil?: number | null;
+    /** tensor cores: 1 used, 0 not used, - not eligible, na not known */
+    readonly tc?: string | null;
+    /** index of the device */
+    readonly device?: number | null;
+    /** stream id */
+    readonly stream?: number | null;
+    /** blocks of the grid: x,y,z */
+    readonly grid?: string | null;
+    /** threads of a block: x,y,z */
+    readonly block?: string | null;
+    /** floating-point operations; 0 where other kernels did them (flop) */
+    readonly flops?: number | null;
+    /** least bytes to read and write; 0 where other kernels did (bytes) */
+    readonly bytes?: number | null;
+  };
+  /** What do the named ranges cost on host and device? */
+  "annotations": {
+    /** name of the range */
+    readonly name?: string | null;
+    /** NVTX domain that it belongs to */
+    readonly domain?: string | null;
+    /** NVTX category that it was given */
+    readonly category?: string | null;
+    /** names of the ranges around it and its own, outermost first */
+    readonly path?: string | null;
+    /** number of ranges around it */
+    readonly depth?: number | null;
+    /** number of ranges, those inside another of the name included (count) */
+    readonly calls?: number | null;
+    /** time on the host, with all that ran inside it (ns) */
+    readonly host_total_ns?: number | null;
+    /** time on the host, less the ranges inside it (ns) */
+    readonly host_exclusive_ns?: number | null;
+    /** time on the host, less all that ran inside it (ns) */
+    readonly host_self_ns?: number | null;
+    /** mean duration of a range on the host (ns) */
+    readonly host_mean_ns?: number | null;
+    /** time during which a device ran work that was launched inside it (ns) */
+    readonly device_busy_ns?: number | null;
+    /** summed duration of that work; work that overlaps counts as often as it does (ns) */
+    readonly device_total_ns?: number | null;
+    /** first start to last end of that work, summed over the ranges, gaps included (ns) */
+    readonly projected_ns?: number | null;
+    /** kernels, copies and fills launched inside it (count) */
+    readonly device_events?: number | null;
+  };
+  /** How busy were multiprocessors, tensor cores, memory and links in samples of the hardware? */
+  "device-metrics": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** which of the rank's recordings, from 0 */
+    readonly span?: number | null;
+    /** index of the device in its process; of a network card name and port */
+    readonly device?: string | null;
+    /** number of the step, as the program counts */
+    readonly step?: number | null;
+    /** start of the window, since the run's start (ns) */
+    readonly start_ns?: number | null;
+    /** length of the window (ns) */
+    readonly window_ns?: number | null;
+    /** sm_active, tensor_active, dram_read, pcie_send, nvlink_send, ... */
+    readonly metric?: string | null;
+    /** unit of the values: % of what is possible, Hz, bytes/ms, ... */
+    readonly unit?: string | null;
+    /** moments at which it was sampled (count) */
+    readonly samples?: number | null;
+    /** mean value */
+    readonly mean?: number | null;
+    /** smallest value */
+    readonly min?: number | null;
+    /** largest value */
+    readonly max?: number | null;
+  };
+  /** What did each counter measure of each kernel, or over time, under its own name? */
+  "counters": {
+    /** kernel that was measured, or track of a sampled counter */
+    readonly name?: string | null;
+    /** of a sampled counter: index of its device, or process */
+    readonly pid?: string | null;
+    /** name of the counter, as the recorder spells it */
+    readonly counter?: string | null;
+    /** values that were measured (count) */
+    readonly samples?: number | null;
+    /** sum of the values */
+    readonly total?: number | null;
+    /** mean value */
+    readonly mean?: number | null;
+    /** smallest value */
+    readonly min?: number | null;
+    /** largest value */
+    readonly max?: number | null;
+  };
+  /** How long do the measured events of an iteration take, and how sure is that? */
+  "inline": {
+    /** what was measured; `iteration` for the complete iteration */
+    readonly label?: string | null;
+    /** rank it was measured on */
+    readonly rank?: number | null;
+    /** ranks it was measured on (count) */
+    readonly ranks?: number | null;
+    /** measurements; NULL where the file has only an average (count) */
+    readonly n?: number | null;
+    /** average over ranks of their means (ns) */
+    readonly average_ns?: number | null;
+    /** largest of the ranks' means (ns) */
+    readonly max_ns?: number | null;
+    /** rank with that mean */
+    readonly slowest_rank?: number | null;
+    /** mean duration (ns) */
+    readonly mean_ns?: number | null;
+    /** median duration (ns) */
+    readonly median_ns?: number | null;
+    /** standard deviation of the durations (ns) */
+    readonly std_ns?: number | null;
+    /** standard deviation over mean (ratio) */
+    readonly relative_std_ratio?: number | null;
+    /** 5th percentile (ns) */
+    readonly p5_ns?: number | null;
+    /** 95th percentile (ns) */
+    readonly p95_ns?: number | null;
+    /** 95 % interval of the mean, low end (ns) */
+    readonly ci95_low_ns?: number | null;
+    /** 95 % interval of the mean, high end (ns) */
+    readonly ci95_high_ns?: number | null;
+    /** the relative standard deviation is below 2 % */
+    readonly stable?: boolean | null;
+    /** median start, from the iteration's start (ns) */
+    readonly start_offset_ns?: number | null;
+    /** mean divided by the mean of complete iterations (ratio) */
+    readonly share_ratio?: number | null;
+    /** place of its start among all starts and ends */
+    readonly start_index?: number | null;
+    /** place of its end among them */
+    readonly end_index?: number | null;
+    /** measured event around it on its stream */
+    readonly inside?: string | null;
+    /** which of the label's events in an iteration */
+    readonly occurrence?: number | null;
+    /** index of the device */
+    readonly device?: number | null;
+    /** stream; -1 for the host of a job with a device */
+    readonly stream?: number | null;
+    /** host, or the kind of the device */
+    readonly clock?: string | null;
+    /** event or iteration */
+    readonly kind?: string | null;
+    /** which of the rank's recordings it is */
+    readonly span?: number | null;
+  };
+  /** Which phase of the step takes the time, over the entire run? */
+  "phases": {
+    /** what holds the run back */
+    readonly kind?: string | null;
+    /** rank it was measured on; the worst, of a finding */
+    readonly rank?: number | null;
+    /** ranks on which it was found (count) */
+    readonly ranks?: number | null;
+    /** phase, or `step` for the complete step */
+    readonly phase?: string | null;
+    /** number of the step, or of the first of a window */
+    readonly step?: number | null;
+    /** steps that were counted (count) */
+    readonly steps?: number | null;
+    /** mean time on the host per step (ns) */
+    readonly mean_ns?: number | null;
+    /** what the others wait for the rank, per step (ns) */
+    readonly late_ns?: number | null;
+    /** its part of the mean step (ratio) */
+    readonly share_ratio?: number | null;
+    /** median over the kept steps (ns) */
+    readonly median_ns?: number | null;
+    /** 95th percentile over the kept steps (ns) */
+    readonly p95_ns?: number | null;
+    /** longest of any step (ns) */
+    readonly largest_ns?: number | null;
+    /** mean time on the device per step (ns) */
+    readonly device_mean_ns?: number | null;
+    /** its mean over that of the rank with the least */
+    readonly over_fastest_ratio?: number | null;
+    /** the complete step (ns) */
+    readonly total_ns?: number | null;
+    /** the same over the rank's median of kept steps (ratio) */
+    readonly over_median_ratio?: number | null;
+    /** memory in use after it, where it was read (bytes) */
+    readonly memory_bytes?: number | null;
+    /** most memory in use, until then (bytes) */
+    readonly peak_bytes?: number | null;
+    /** waiting for the batch (ns) */
+    readonly input_wait_ns?: number | null;
+    /** forward (ns) */
+    readonly forward_ns?: number | null;
+    /** backward (ns) */
+    readonly backward_ns?: number | null;
+    /** optimizer (ns) */
+    readonly optimizer_ns?: number | null;
+    /** none of the phases (ns) */
+    readonly residual_ns?: number | null;
+    /** copying the batch to the device (ns) */
+    readonly host_to_device_ns?: number | null;
+    /** whose memory that is */
+    readonly peak_of?: string | null;
+    /** mean wait for an epoch's first batch, which is in no step (ns) */
+    readonly first_batch_ns?: number | null;
+    /** what holds the run back, with its evidence */
+    readonly verdict?: string | null;
+    /** what was measured */
+    readonly evidence?: string | null;
+    /** what to try next */
+    readonly next_step?: string | null;
+    /** which of the rank's recordings it is */
+    readonly span?: number | null;
+  };
+  /** What is worth changing, and what would it save? */
+  "findings": {
+    /** rule that found it */
+    readonly id?: string | null;
+    /** high, medium, low by what a cure could save; or note */
+    readonly severity?: string | null;
+    /** what was found */
+    readonly title?: string | null;
+    /** what a step could save, at most (ns) */
+    readonly saving_high_ns?: number | null;
+    /** what a step saves at least; 0 unless the evidence shows more, and of a single step always (ns) */
+    readonly saving_low_ns?: number | null;
+    /** the most it could save, of the step (ratio) */
+    readonly saving_share_ratio?: number | null;
+    /** what savings are per: step, or recording where none is marked */
+    readonly per?: string | null;
+    /** how sure the cause is, whatever it costs: high, medium or low */
+    readonly confidence?: string | null;
+    /** what to do, in PyTorch's terms */
+    readonly advice?: string | null;
+    /** what the cure moves elsewhere or asks for in exchange, which no saving counts */
+    readonly trade_off?: string | null;
+    /** what the value is */
+    readonly metric?: string | null;
+    /** the number that the finding rests on */
+    readonly value?: number | null;
+    /** its unit: ns, ratio, count or bytes */
+    readonly unit?: string | null;
+    /** rank it is about; empty for all */
+    readonly rank?: number | null;
+    /** step it was seen in; empty for all */
+    readonly step?: number | null;
+    /** start of where it was seen (ns) */
+    readonly window_start_ns?: number | null;
+    /** end of where it was seen (ns) */
+    readonly window_end_ns?: number | null;
+    /** rows that show it, as a JSON list of objects */
+    readonly evidence?: string | null;
+    /** what reproduces the number: a stepscope command, or SQL for `stepscope sql SRC` */
+    readonly query?: string | null;
+    /** failing checks that bear on it */
+    readonly failing_checks?: string | null;
+  };
+  /** What got slower or faster, and how sure is that? */
+  "diff": {
+    /** what is compared; the total is in the first row */
+    readonly name?: string | null;
+    /** mean time per step before, averaged over ranks (ns) */
+    readonly before_ns?: number | null;
+    /** the same after (ns) */
+    readonly after_ns?: number | null;
+    /** after minus before; what only one side has counts in full (ns) */
+    readonly change_ns?: number | null;
+    /** change divided by before (ratio) */
+    readonly change_ratio?: number | null;
+    /** 95 % interval of the change, low end (ns) */
+    readonly ci95_low_ns?: number | null;
+    /** 95 % interval of the change, high end (ns) */
+    readonly ci95_high_ns?: number | null;
+    /** slower, faster, unclear (the interval contains 0), untested (there is no interval), same, added, removed; only before or only after where the other side did not measure it */
+    readonly verdict?: string | null;
+    /** its part of the total change; empty where that is unclear (ratio) */
+    readonly share_ratio?: number | null;
+    /** how often it ran per step before (count) */
+    readonly calls_before?: number | null;
+    /** how often it ran per step after (count) */
+    readonly calls_after?: number | null;
+    /** measured event around it on its stream */
+    readonly inside?: string | null;
+    /** steps of all ranks behind the mean before (count) */
+    readonly samples_before?: number | null;
+    /** steps of all ranks behind the mean after (count) */
+    readonly samples_after?: number | null;
+  };
+  /** How well does each event scale to more processes? */
+  "scaling": {
+    /** what was measured; `iteration` for the complete iteration */
+    readonly label?: string | null;
+    /** which run */
+    readonly run?: string | null;
+    /** ranks of the run (count) */
+    readonly ranks?: number | null;
+    /** average over ranks of their means (ns) */
+    readonly average_ns?: number | null;
+    /** largest of the ranks' means (ns) */
+    readonly max_ns?: number | null;
+    /** rank with that mean */
+    readonly slowest_rank?: number | null;
+    /** average with the fewest ranks over this one: 1 if the same work per rank takes as long (ratio) */
+    readonly weak_efficiency_ratio?: number | null;
+    /** the same times the ratio of ranks: 1 if twice the ranks take half the time (ratio) */
+    readonly strong_efficiency_ratio?: number | null;
+    /** ranks from which on it scales no longer (count) */
+    readonly stops_at_ranks?: number | null;
+    /** measured event around it on its stream */
+    readonly inside?: string | null;
+  };
+  /** Can the recording be trusted? */
+  "checks": {
+    /** error, warning, note or ok */
+    readonly severity?: string | null;
+    /** name of the check; `source` is the report of reading a file */
+    readonly check?: string | null;
+    /** rank that was checked; empty where a row stands for all */
+    readonly rank?: number | null;
+    /** recording that was checked */
+    readonly span?: number | null;
+    /** how many rows it found (count) */
+    readonly count?: number | null;
+    /** what was found and what it means */
+    readonly explanation?: string | null;
+    /** questions whose answers it makes unreliable; `all` for all */
+    readonly affects?: string | null;
+    /** file that was read */
+    readonly path?: string | null;
+    /** events read, the repaired ones among them (count) */
+    readonly events_kept?: number | null;
+    /** events repaired to be read (count) */
+    readonly events_repaired?: number | null;
+    /** events that could not be read (count) */
+    readonly events_dropped?: number | null;
+    /** byte of the uncompressed file where damage starts */
+    readonly damage_offset?: number | null;
+    /** JSON object: class of damage to number */
+    readonly damage?: string | null;
+  };
+  /** Which files were read, and how many events were kept, repaired or dropped? */
+  "sources": {
+    /** where the file was */
+    readonly path?: string | null;
+    /** rank whose recording it is */
+    readonly rank?: number | null;
+    /** how the rank was found */
+    readonly rank_rule?: string | null;
+    /** which of the rank's recordings it is, from 0 */
+    readonly span?: number | null;
+    /** events that were read, the repaired ones among them (count) */
+    readonly events_kept?: number | null;
+    /** events that had to be repaired to be read (count) */
+    readonly events_repaired?: number | null;
+    /** events that could not be read (count) */
+    readonly events_dropped?: number | null;
+    /** the file ends before its JSON does */
+    readonly truncated?: boolean | null;
+    /** byte of the uncompressed file where damage starts */
+    readonly damage_offset?: number | null;
+    /** classes of damage and how often each was met (JSON) */
+    readonly damage?: string | null;
+    /** size on disk (bytes) */
+    readonly bytes?: number | null;
+    /** format that read it */
+    readonly format?: string | null;
+    /** program that wrote it */
+    readonly tool?: string | null;
+    /** that program's version */
+    readonly tool_version?: string | null;
+    /** categories unknown here (JSON) */
+    readonly unknown_categories?: string | null;
+    /** arguments unknown here (JSON) */
+    readonly unknown_fields?: string | null;
+  };
+};

@@ -1,0 +1,88 @@
+/** Answers from the data block of a report. */
+import {
+  type Declaration,
+  NoAnswer,
+  type Parameters,
+  type Recording,
+  type Reply,
+  type RowOf,
+  replyKey,
+  type Source,
+  withoutDefaults,
+} from "./source";
+
+const VERSION = 1;
+
+interface LeftOut {
+  readonly recordings: readonly string[];
+  readonly question: string;
+  readonly parameters: Parameters;
+  readonly why: string;
+}
+
+export interface Block {
+  readonly version: number;
+  readonly stepscope: string;
+  readonly recordings: readonly Recording[];
+  readonly declarations: readonly Declaration[];
+  /** By `replyKey`: base64 of deflated JSON. */
+  readonly replies: Readonly<Record<string, string>>;
+  readonly left_out: readonly LeftOut[];
+}
+
+export class EmbeddedSource implements Source {
+  readonly kind = "report";
+  readonly #block: Block;
+  readonly #left: ReadonlyMap<string, string>;
+  readonly #asked = new Map<string, Promise<unknown>>();
+
+  constructor(text: string) {
+    this.#block = JSON.parse(text) as Block;
+    if (this.#block.version !== VERSION) {
+      throw new NoAnswer("The data in this file are of another version of StepScope than its page.");
+    }
+    this.#left = new Map(
+      this.#block.left_out.map((one) => [replyKey(one.recordings, one.question, one.parameters), one.why]),
+    );
+  }
+
+  async recordings(): Promise<readonly Recording[]> {
+    return this.#block.recordings;
+  }
+
+  async declarations(): Promise<readonly Declaration[]> {
+    return this.#block.declarations;
+  }
+
+  async ask<Q extends string>(
+    recording: string | readonly string[],
+    question: Q,
+    parameters: Parameters = {},
+  ): Promise<Reply<RowOf<Q>>> {
+    const declared = this.#block.declarations.find((one) => one.name === question);
+    const asked = withoutDefaults(declared, parameters);
+    const key = replyKey(recording, question, asked);
+    const packed = this.#block.replies[key];
+    if (packed === undefined) throw this.#absent(question, asked, this.#left.get(key));
+    let reply = this.#asked.get(key);
+    if (reply === undefined) {
+      reply = inflate(packed).then((text) => JSON.parse(text));
+      this.#asked.set(key, reply);
+    }
+    return (await reply) as Reply<RowOf<Q>>;
+  }
+
+  #absent(question: string, asked: Parameters, why: string | undefined): NoAnswer {
+    const options = Object.entries(asked).map(([name, value]) => ` --${name.replaceAll("_", "-")} ${value}`);
+    const command = `Ask the recording: stepscope ${question} SRC${options.join("")}`;
+    return why === undefined
+      ? new NoAnswer("This answer is not in this report.", command)
+      : new NoAnswer(`This answer is not in this report: ${why}.`, command);
+  }
+}
+
+async function inflate(packed: string): Promise<string> {
+  const bytes = Uint8Array.from(atob(packed), (one) => one.charCodeAt(0));
+  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(plain).text();
+}

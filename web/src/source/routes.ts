@@ -1,0 +1,12 @@
+/** The addresses that a page asks its server at, in one place. All are relative to the page's own. */
+import type { Parameters } from "./source";
+
+export const RECORDINGS = "api/recordings";
+export const DECLARATIONS = "api/questions";
+
+/** An answer: `api/answers/kernels?recording=1&by=properties`. */
+export function answerRoute(question: string, recordings: readonly string[], parameters: Parameters): string {
+  const asked = new URLSearchParams(recordings.map((one): [string, string] => ["recording", one]));
+  for (const [name, value] of Object.entries(parameters)) asked.append(name, String(value));
+  return `api/answers/${encodeURIComponent(question)}?${asked}`;
+}

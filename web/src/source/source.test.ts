@@ -1,0 +1,63 @@
+import { describe, expect, it } from "vitest";
+import { EmbeddedSource } from "./embedded";
+import { answerRoute } from "./routes";
+import { type Declaration, NoAnswer, replyKey } from "./source";
+
+const KERNELS = {
+  name: "kernels",
+  parameters: [{ name: "by", type: "text", meaning: "", default: "name", choices: ["name", "stack"] }],
+} as unknown as Declaration;
+const REPLY = { answer: { rows: [{ name: "</script>" }] }, rows_total: 1, labels: {} };
+
+async function deflated(text: string): Promise<string> {
+  const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  return btoa(String.fromCharCode(...bytes));
+}
+
+async function block(more: object = {}): Promise<string> {
+  const packed = await deflated(JSON.stringify(REPLY));
+  return JSON.stringify({
+    version: 1,
+    recordings: [{ id: "1", name: "run" }],
+    declarations: [KERNELS],
+    replies: { '[["1"],"kernels",[]]': packed },
+    left_out: [{ recordings: ["1"], question: "kernels", parameters: { by: "stack" }, why: "too large" }],
+    ...more,
+  });
+}
+
+describe("a report's data", () => {
+  it("answers what is in it, asked with or without its defaults", async () => {
+    const source = new EmbeddedSource(await block());
+    expect(await source.ask("1", "kernels")).toEqual(REPLY);
+    expect(await source.ask("1", "kernels", { by: "name" })).toEqual(REPLY);
+  });
+
+  it("says what was left out and why, and how to ask it", async () => {
+    const source = new EmbeddedSource(await block());
+    const asked = source.ask("1", "kernels", { by: "stack" });
+    await expect(asked).rejects.toThrow("This answer is not in this report: too large.");
+    const error = await asked.catch((reason: unknown) => reason);
+    expect((error as NoAnswer).hint).toBe("Ask the recording: stepscope kernels SRC --by stack");
+  });
+
+  it("refuses data of another version", async () => {
+    const text = await block({ version: 2 });
+    expect(() => new EmbeddedSource(text)).toThrow(NoAnswer);
+  });
+});
+
+describe("the names of answers", () => {
+  it("are those that Python writes", () => {
+    expect(replyKey(["1", "2"], "diff", { top: 3, by: "kernel" })).toBe(
+      '[["1","2"],"diff",[["by","kernel"],["top",3]]]',
+    );
+  });
+
+  it("are addresses of the server", () => {
+    expect(answerRoute("gpu-trace", ["1"], { name: "a&b" })).toBe(
+      "api/answers/gpu-trace?recording=1&name=a%26b",
+    );
+  });
+});

@@ -1,0 +1,96 @@
+/** What every view can reach: the source, the recordings, the declarations and the address. */
+import { createContext } from "preact";
+import { useContext, useEffect, useState } from "preact/hooks";
+import type { Declaration, Parameters, Recording, Reply, RowOf, Source } from "../source/source";
+import { NoAnswer } from "../source/source";
+import { type Address, addressText, changed, parseAddress, toView } from "./address";
+
+export interface Page {
+  readonly source: Source;
+  readonly recordings: readonly Recording[];
+  readonly declarations: readonly Declaration[];
+  readonly address: Address;
+}
+
+export const PageContext = createContext<Page | null>(null);
+
+export function usePage(): Page {
+  const page = useContext(PageContext);
+  if (page === null) throw new Error("a view outside of the page");
+  return page;
+}
+
+/** The recording that the views are about. */
+export function useRecording(): Recording {
+  const { address, recordings } = usePage();
+  const wanted = address.state.get("recording");
+  const found = recordings.find((one) => one.id === wanted) ?? recordings[0];
+  if (found === undefined) throw new NoAnswer("There is no recording here.");
+  return found;
+}
+
+export function useDeclaration(question: string): Declaration | undefined {
+  return usePage().declarations.find((one) => one.name === question);
+}
+
+/** The address as it changes. */
+export function useAddress(): Address {
+  const [hash, setHash] = useState(location.hash);
+  useEffect(() => {
+    const follow = () => setHash(location.hash);
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+  return parseAddress(hash);
+}
+
+/** The address of another view, for a link. */
+export function useLink(): (view: string, state?: Readonly<Record<string, string>>) => string {
+  const { address } = usePage();
+  return (view, state) => addressText(toView(address, view, state));
+}
+
+/** Changes the state of this view without an entry in the history: filters are typed letter by letter. */
+export function useChange(): (change: Readonly<Record<string, string | null>>) => void {
+  const { address } = usePage();
+  return (change) => {
+    history.replaceState(null, "", addressText(changed(address, change)));
+    dispatchEvent(new HashChangeEvent("hashchange"));
+  };
+}
+
+export type Asked<R> =
+  | { readonly state: "waiting" }
+  | { readonly state: "failed"; readonly error: NoAnswer }
+  | { readonly state: "answered"; readonly value: R };
+
+/** The answer to a question about the chosen recording, or about those that are given. */
+export function useAnswer<Q extends string>(
+  question: Q,
+  parameters: Parameters = {},
+  recordings?: readonly string[],
+): Asked<Reply<RowOf<Q>>> {
+  const { source } = usePage();
+  const recording = useRecording().id;
+  const about = recordings ?? recording;
+  const [asked, setAsked] = useState<{ key: string; value: Asked<Reply<RowOf<Q>>> } | null>(null);
+  const key = JSON.stringify([about, question, parameters]);
+  useEffect(() => {
+    let current = true;
+    const show = (value: Asked<Reply<RowOf<Q>>>) => {
+      if (current) setAsked({ key, value });
+    };
+    source.ask(about, question, parameters).then(
+      (value) => show({ state: "answered", value }),
+      (reason: unknown) => show({ state: "failed", error: asNoAnswer(reason) }),
+    );
+    return () => {
+      current = false;
+    };
+  }, [key, source]);
+  return asked?.key === key ? asked.value : { state: "waiting" };
+}
+
+function asNoAnswer(reason: unknown): NoAnswer {
+  return reason instanceof NoAnswer ? reason : new NoAnswer(`A bug in StepScope's page: ${reason}`);
+}

@@ -1,0 +1,61 @@
+import { describe, expect, it } from "vitest";
+import { chartOf } from "./chart";
+import { type Column, heads, shownAtFirst } from "./columns";
+
+const column = (name: string, more: Partial<Column> = {}): Column => ({
+  name,
+  type: "int",
+  unit: name.endsWith("_ns") ? "ns" : name.endsWith("_ratio") ? "ratio" : "",
+  meaning: "",
+  shown: true,
+  ...more,
+});
+const NAME = column("name", { type: "text" });
+
+describe("the chart of any answer", () => {
+  it("draws the declared sum of named rows", () => {
+    const columns = [NAME, column("mean_ns"), column("total_ns", { sums: true })];
+    const rows = [
+      { name: "a", mean_ns: 1, total_ns: 5 },
+      { name: "b", mean_ns: 2, total_ns: 3 },
+    ];
+    expect(chartOf(columns, rows, "table")).toMatchObject({ kind: "bars", value: { name: "total_ns" } });
+  });
+
+  it("draws ratios over time where rows are moments without names", () => {
+    const columns = [
+      column("rank"),
+      column("start_ns", { moment: true }),
+      column("busy_ns"),
+      column("used_ratio"),
+    ];
+    const rows = [0, 1, 2].map((time) => ({ rank: 0, start_ns: time, busy_ns: 1, used_ratio: 0.5 }));
+    const chart = chartOf(columns, rows, "table");
+    expect(chart).toMatchObject({ kind: "lines", values: [{ name: "used_ratio" }] });
+  });
+
+  it("draws nothing of words, of one row, and of what was not measured", () => {
+    const row = { name: "a", total_ns: null };
+    expect(chartOf([NAME, column("total_ns")], [row, row], "table").kind).toBe("none");
+    expect(chartOf([NAME, column("total_ns")], [{ name: "a", total_ns: 1 }], "table").kind).toBe("none");
+    expect(chartOf([NAME], [{ name: "a" }, { name: "b" }], "text").kind).toBe("none");
+  });
+});
+
+describe("columns", () => {
+  it("are named without their unit, and shares apart from what they are shares of", () => {
+    const columns = [column("device_self_ns"), column("used_ns"), column("used_ratio", { type: "float" })];
+    expect(heads(columns)).toEqual(["device self", "used", "used share"]);
+  });
+
+  it("are shown where they are declared so and have a value", () => {
+    const columns = [
+      NAME,
+      column("empty_ns"),
+      column("path", { shown: false }),
+      column("rank", { shown: "varying" }),
+    ];
+    const rows = [{ name: null, empty_ns: null, path: "x", rank: 0 }];
+    expect([...shownAtFirst(columns, rows)]).toEqual(["name"]);
+  });
+});

@@ -1,0 +1,54 @@
+/** Which chart an answer can be drawn as, from its declaration and nothing else. */
+import type { Row } from "../source/source";
+import { type Column, isMeasured, isNumeric, mainNumber } from "./columns";
+
+export type Chart =
+  | {
+      readonly kind: "bars";
+      readonly name: Column;
+      readonly value: Column;
+      readonly share: Column | undefined;
+    }
+  | {
+      readonly kind: "lines";
+      readonly time: Column;
+      readonly values: readonly Column[];
+      readonly by: readonly Column[];
+    }
+  | { readonly kind: "none" };
+
+const MOST_LINES = 6;
+/** What rows of the same time differ in. `span` is none of it: recordings of other times get other charts. */
+const TOLD_APART = new Set(["rank", "device", "stream", "track", "metric"]);
+const FEWEST_POINTS = 3;
+
+/**
+ * Values over time where rows are moments; else the largest rows by what the answer explains, named by its
+ * first text.
+ */
+export function chartOf(columns: readonly Column[], rows: readonly Row[], drawing: string): Chart {
+  if (rows.length === 0 || drawing === "text" || drawing === "paragraphs") return { kind: "none" };
+  const lines = overTime(columns, rows);
+  if (lines !== null) return lines;
+  const name = columns.find((one) => one.type === "text" && rows.some((row) => isMeasured(row[one.name])));
+  const value = mainNumber(columns, rows);
+  if (name === undefined || value === undefined || rows.length < 2) return { kind: "none" };
+  const different = new Set(rows.map((row) => row[name.name]));
+  if (different.size < rows.length / 2) return { kind: "none" };
+  return { kind: "bars", name, value, share: columns.find((one) => one.unit === "ratio") };
+}
+
+function overTime(columns: readonly Column[], rows: readonly Row[]): Chart | null {
+  const time = columns.find((one) => one.moment);
+  if (time === undefined || rows.length < FEWEST_POINTS) return null;
+  const named = columns.some((one) => one.type === "text" && one.shown !== false);
+  if (named) return null; // rows are events with names, which a line would join for no reason
+  const measured = columns.filter(
+    (one) => isNumeric(one) && !one.moment && rows.some((row) => isMeasured(row[one.name])),
+  );
+  // Of windows of time the ratios can be compared whatever their length.
+  const unit = measured.some((one) => one.unit === "ratio") ? "ratio" : mainNumber(columns, rows)?.unit;
+  const values = measured.filter((one) => one.unit === unit && one.unit !== "");
+  const by = columns.filter((one) => TOLD_APART.has(one.name));
+  return values.length === 0 ? null : { kind: "lines", time, values: values.slice(0, MOST_LINES), by };
+}

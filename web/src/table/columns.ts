@@ -1,0 +1,56 @@
+/** Which columns of an answer a table shows, and what stands above them. */
+import type { Answer, AnswerColumn, Declaration, DeclaredColumn, Row, Value } from "../source/source";
+
+export type Column = AnswerColumn & Partial<Omit<DeclaredColumn, keyof AnswerColumn>>;
+
+const ENDINGS: Readonly<Record<string, string>> = { ns: "_ns", bytes: "_bytes", ratio: "_ratio" };
+
+/** The answer's columns with what their declaration says beyond the answer. */
+export function columnsOf(answer: Answer, declared: Declaration | undefined): Column[] {
+  const known = new Map(declared?.columns.map((one) => [one.name, one]));
+  return answer.columns.map((one) => ({ ...known.get(one.name), ...one }));
+}
+
+/** Names without their units, which each value has beside it, and without underscores. */
+export function heads(columns: readonly Column[]): string[] {
+  const plain = columns.map((one) => {
+    const ending = ENDINGS[one.unit] ?? "";
+    return ending !== "" && one.name.endsWith(ending) ? one.name.slice(0, -ending.length) : one.name;
+  });
+  return columns.map((one, index) => {
+    const head = plain[index] ?? one.name;
+    const twice = one.unit === "ratio" && plain.filter((other) => other === head).length > 1;
+    return (twice ? `${head} share` : head).replaceAll("_", " ");
+  });
+}
+
+/** Columns that are shown until someone chooses: those that are declared so and have a value. */
+export function shownAtFirst(columns: readonly Column[], rows: readonly Row[]): Set<string> {
+  const shown = columns.filter((one, index) => {
+    if (one.shown === false) return false;
+    const values = rows.map((row) => row[one.name]);
+    if (one.shown === "varying") return new Set(values).size > 1;
+    return index === 0 || values.some(isMeasured);
+  });
+  return new Set(shown.map((one) => one.name));
+}
+
+export function isMeasured(value: Value | undefined): boolean {
+  return value !== null && value !== undefined;
+}
+
+export function isNumeric(column: AnswerColumn): boolean {
+  return column.type === "int" || column.type === "float";
+}
+
+/** The column that says most: the declared sum, else the first duration, else the first number with a unit. */
+export function mainNumber(columns: readonly Column[], rows: readonly Row[]): Column | undefined {
+  const numbers = columns.filter(
+    (one) => isNumeric(one) && !one.moment && rows.some((row) => isMeasured(row[one.name])),
+  );
+  return (
+    numbers.find((one) => one.sums) ??
+    numbers.find((one) => one.unit === "ns") ??
+    numbers.find((one) => one.unit !== "")
+  );
+}

@@ -1,0 +1,118 @@
+/** Two recordings: each part before and after, what it changes, and how sure that is. */
+
+import { NOT_MEASURED, ratioText, timeText } from "../format/units";
+import { Answered } from "../parts/answered";
+import { AnswerTable } from "../parts/table";
+import type { Recording, RowOf } from "../source/source";
+import { useAnswer, useChange, usePage } from "../state/page";
+import { QuestionHead, useParameters } from "./generic";
+
+type Change = RowOf<"diff">;
+
+const MOST = 14;
+
+export function CompareView() {
+  const { recordings } = usePage();
+  return (
+    <>
+      <QuestionHead question="diff" />
+      {recordings.length < 2 ? <OnlyOne /> : <Comparison recordings={recordings} />}
+    </>
+  );
+}
+
+function OnlyOne() {
+  const { source } = usePage();
+  const command =
+    source.kind === "report" ? "stepscope report BEFORE --compare AFTER" : "stepscope view BEFORE AFTER";
+  return (
+    <div class="empty" role="status">
+      <p>There is one recording here, and a comparison needs two.</p>
+      <p class="muted">
+        Give both: <code>{command}</code>
+      </p>
+    </div>
+  );
+}
+
+function Comparison({ recordings }: { readonly recordings: readonly Recording[] }) {
+  const { address } = usePage();
+  const change = useChange();
+  const places = new Map(recordings.map((one, place) => [one.id, place]));
+  const before = recordings[places.get(address.state.get("before") ?? "") ?? 0] ?? recordings[0];
+  const later = recordings.slice((places.get(before?.id ?? "") ?? 0) + 1);
+  const after = later.find((one) => one.id === address.state.get("after")) ?? later[0] ?? recordings[1];
+  const asked = useAnswer("diff", useParameters("diff"), [before?.id ?? "", after?.id ?? ""]);
+  const pick = (name: string, chosen: Recording | undefined, of: readonly Recording[]) => (
+    <label>
+      {name}{" "}
+      <select value={chosen?.id ?? ""} onChange={(event) => change({ [name]: event.currentTarget.value })}>
+        {of.map((one) => (
+          <option key={one.id} value={one.id}>
+            {one.name}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+  return (
+    <>
+      <div class="forms">
+        {pick("before", before, recordings.slice(0, -1))}
+        {pick("after", after, later)}
+      </div>
+      <Answered asked={asked}>
+        {(reply) => (
+          <>
+            <Changes rows={reply.answer.rows} />
+            <AnswerTable key={reply.answer.columns.length} reply={reply} />
+          </>
+        )}
+      </Answered>
+    </>
+  );
+}
+
+function Changes({ rows }: { readonly rows: readonly Change[] }) {
+  const [total, ...parts] = rows;
+  if (total === undefined) return null;
+  const drawn = parts.slice(0, MOST);
+  const top = Math.max(...[total, ...drawn].flatMap((row) => [row.before_ns ?? 0, row.after_ns ?? 0]), 1);
+  const wide = (ns: number | null | undefined) => `${(100 * (ns ?? 0)) / top}%`;
+  return (
+    <section class="card">
+      <h2>
+        {total.name}: {text(total.before_ns)} → {text(total.after_ns)}{" "}
+        <span class={`verdict-word ${total.verdict}`}>{total.verdict}</span>{" "}
+        <span class="plain">{total.change_ratio ? signed(total.change_ratio) : ""}</span>
+      </h2>
+      <ol class="changes">
+        {[total, ...drawn].map((row) => (
+          <li key={row.name} title={row.name ?? ""}>
+            <span class="bar-name">{row.name}</span>
+            <span class="pair" aria-hidden="true">
+              <span class="before" style={{ width: wide(row.before_ns) }} />
+              <span class="after" style={{ width: wide(row.after_ns) }} />
+            </span>
+            <span class="bar-value">
+              {row.change_ns ? `${row.change_ns > 0 ? "+" : ""}${timeText(row.change_ns)}` : "0"}
+            </span>
+            <span class={`verdict-word ${row.verdict}`}>{row.verdict}</span>
+          </li>
+        ))}
+      </ol>
+      <p class="muted small">
+        <span class="swatch before" /> before <span class="swatch after" /> after. “unclear” where the 95 %
+        interval of the change contains 0, “untested” where there is none.
+      </p>
+    </section>
+  );
+}
+
+function text(ns: number | null | undefined): string {
+  return ns === null || ns === undefined ? NOT_MEASURED : timeText(ns);
+}
+
+function signed(ratio: number): string {
+  return `${ratio > 0 ? "+" : ""}${ratioText(ratio)}`;
+}

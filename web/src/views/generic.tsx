@@ -1,0 +1,72 @@
+/** The view of any question, ours or a plug-in's: all it knows comes from the declaration. */
+import { useMemo } from "preact/hooks";
+import { AnswerChart } from "../parts/answer-chart";
+import { Answered } from "../parts/answered";
+import { FormChoice } from "../parts/form-choice";
+import { AnswerTable } from "../parts/table";
+import { Prose } from "../parts/words";
+import { NoAnswer, type Parameters } from "../source/source";
+import { useAnswer, useDeclaration, usePage } from "../state/page";
+
+interface Props {
+  readonly question: string;
+}
+
+export function QuestionView({ question }: Props) {
+  const declared = useDeclaration(question);
+  if (declared === undefined) throw new NoAnswer(`There is no question ${question}.`);
+  return (
+    <>
+      <QuestionHead question={question} />
+      <QuestionAnswer question={question} />
+    </>
+  );
+}
+
+/** What is asked, its forms, and its explanation for those who open it. */
+export function QuestionHead({ question }: Props) {
+  const declared = useDeclaration(question);
+  if (declared === undefined) return null;
+  return (
+    <header class="view-head">
+      <h1>{declared.asks}</h1>
+      {declared.added_by !== null && <p class="muted">Added by the {declared.added_by}.</p>}
+      <FormChoice declared={declared} />
+      {declared.explanation !== "" && (
+        <details class="explanation">
+          <summary>What the numbers mean</summary>
+          <Prose text={declared.explanation} />
+        </details>
+      )}
+    </header>
+  );
+}
+
+/** The question's parameters as the address has them. */
+export function useParameters(question: string): Parameters {
+  const { address } = usePage();
+  const declared = useDeclaration(question);
+  return useMemo(() => {
+    const given = declared?.parameters.flatMap((one): [string, string | number | boolean][] => {
+      const text = address.state.get(one.name);
+      if (text === undefined) return [];
+      if (one.type === "bool") return [[one.name, text === "true"]];
+      return [[one.name, one.type === "text" ? text : Number(text)]];
+    });
+    return Object.fromEntries(given ?? []);
+  }, [address, declared]);
+}
+
+export function QuestionAnswer({ question }: Props) {
+  const asked = useAnswer(question, useParameters(question));
+  return (
+    <Answered asked={asked}>
+      {(reply) => (
+        <>
+          <AnswerChart reply={reply} />
+          <AnswerTable key={reply.answer.columns.map((one) => one.name).join()} reply={reply} />
+        </>
+      )}
+    </Answered>
+  );
+}

@@ -1,0 +1,50 @@
+/** A view of several questions that have none of their own: one at a time, with tabs. */
+import { Words } from "../parts/words";
+import { useLink, usePage } from "../state/page";
+import { QuestionAnswer, QuestionHead } from "./generic";
+import { questionsOf, type View } from "./list";
+
+export function GroupView({ view }: { readonly view: View }) {
+  const { address, declarations } = usePage();
+  const link = useLink();
+  const known = questionsOf(view, declarations);
+  const chosen = known.find((one) => one.name === address.state.get("question")) ?? known[0];
+  if (chosen === undefined) return <NoQuestion view={view} />;
+  return (
+    <>
+      {known.length > 1 && (
+        <nav class="tabs" aria-label={`Questions of ${view.title}`}>
+          {known.map((one) => (
+            <a
+              key={one.name}
+              href={link(view.id, { question: one.name })}
+              aria-current={one.name === chosen.name ? "page" : undefined}
+            >
+              {one.name}
+            </a>
+          ))}
+        </nav>
+      )}
+      <QuestionHead key={chosen.name} question={chosen.name} />
+      <QuestionAnswer key={`${chosen.name} answer`} question={chosen.name} />
+    </>
+  );
+}
+
+function NoQuestion({ view }: { readonly view: View }) {
+  return (
+    <>
+      <header class="view-head">
+        <h1>{view.title}</h1>
+      </header>
+      <div class="empty" role="status">
+        <p>This version of StepScope has no question for this view.</p>
+        {view.fills !== undefined && (
+          <p class="muted">
+            <Words text={view.fills} />
+          </p>
+        )}
+      </div>
+    </>
+  );
+}

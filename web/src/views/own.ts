@@ -1,0 +1,17 @@
+/** The views that are more than a table and a chart, by their id in `list.ts`. */
+import type { FunctionComponent } from "preact";
+import { CompareView } from "./compare";
+import { FindingsView } from "./findings";
+import { ModulesView } from "./modules";
+import { OverviewView } from "./overview";
+import { RooflineView } from "./roofline";
+import { StepsView } from "./steps";
+
+export const OWN: Readonly<Record<string, FunctionComponent>> = {
+  overview: OverviewView,
+  findings: FindingsView,
+  steps: StepsView,
+  modules: ModulesView,
+  roofline: RooflineView,
+  compare: CompareView,
+};
