@@ -105,13 +105,32 @@ def ask(
     asked = check_asked(question, top=top, columns=columns, sort=sort, **parameters)
     part.check_allowed(question, asked.get("by"))
     with named(question.added_by), reading(store), Scope(store, ranks, steps, part) as scope:
-        told = _answered(question, scope, asked)
-        rows = as_declared(question, told)
-        note = note_of(told) if rows.num_rows else _note(question, scope)
-        note = f"{part.words()} {note}".strip()
-        sources, checks = _sources(scope), failed_checks(scope, _rests_on(told, question))
-    table = Table(question, rows, sources, checks, note, asked)
+        table = _table(question, scope, asked)
     return _part(table, top, columns, sort)
+
+
+def ask_within(question: Question, scope: Scope, **parameters: Any) -> Table:
+    """The answer to a question of an open scope: of many questions what they share is computed once.
+
+    Raises:
+        StoreError: a file of the store cannot be read.
+        UsageError: a parameter or choice that does not exist, or a part of which the question cannot be
+            asked.
+        StepScopeError: the question is a plug-in's, which failed.
+    """
+    asked = check_asked(question, **parameters)
+    scope.part.check_allowed(question, asked.get("by"))
+    with named(question.added_by), reading(scope.store):
+        return _table(question, scope, asked)
+
+
+def _table(question: Question, scope: Scope, asked: Mapping[str, Any]) -> Table:
+    told = _answered(question, scope, asked)
+    rows = as_declared(question, told)
+    note = note_of(told) if rows.num_rows else _note(question, scope)
+    note = f"{scope.part.words()} {note}".strip()
+    sources, checks = _sources(scope), failed_checks(scope, _rests_on(told, question))
+    return Table(question, rows, sources, checks, note, asked)
 
 
 def ask_several(

@@ -22,7 +22,9 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     """
     asked = [find(name) for name in names] if names else every()
     if as_json:
-        answer = {"questions": [_as_json(question) for question in asked]}
+        from stepscope.report.declaration import declaration
+
+        answer = {"questions": [declaration(question) for question in asked]}
         put(json.dumps(answer, indent=2, ensure_ascii=False) + "\n", is_json=True)
     elif names:
         from stepscope.report.question_page import question_page
@@ -42,28 +44,3 @@ def _as_text(question: Question) -> str:
         lines.append(f"  --{parameter.name.replace('_', '-')}: {parameter.meaning}{choices}")
     lines += [f"  {c.name:<{width}}  {c.meaning}" for c in question.columns]
     return "\n".join(lines)
-
-
-def _as_json(question: Question) -> dict[str, object]:
-    return {
-        "name": question.name,
-        "asks": question.asks,
-        "recordings": question.recordings,
-        "needs": question.needs,
-        "drawing": question.drawing,
-        "added_by": str(question.added_by) if question.added_by else None,
-        "parameters": [
-            {
-                "name": p.name,
-                "type": p.type,
-                "meaning": p.meaning,
-                "default": p.default,
-                "choices": list(p.choices),
-            }
-            for p in question.parameters
-        ],
-        "columns": [
-            {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning}
-            for c in question.columns
-        ],
-    }

@@ -70,7 +70,7 @@ TAKEN = frozenset(
     {
         # subcommands
         "calibrate", "check", "completion", "demo", "doctor", "export", "import", "jobscript", "launch",
-        "plan", "questions", "record", "replay", "schema", "sql", "timeline-chart", "trigger",
+        "plan", "questions", "record", "replay", "report", "schema", "sql", "timeline-chart", "trigger",
         # what an open recording has beside its questions
         "ask", "close", "jobs", "ranks", "scope", "step-numbers", "store",
     }

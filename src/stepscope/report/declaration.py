@@ -1,0 +1,54 @@
+"""A question's declaration as data: for `stepscope questions --json`, and for the page."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from stepscope.answers.declare import Question
+from stepscope.answers.part import filters_of
+
+
+def declaration(question: Question) -> dict[str, Any]:
+    """What a question is, asks, takes and answers, as JSON has it."""
+    return {
+        "name": question.name,
+        "asks": question.asks,
+        "recordings": question.recordings,
+        "needs": question.needs,
+        "drawing": question.drawing,
+        "added_by": str(question.added_by) if question.added_by else None,
+        "parameters": [
+            {
+                "name": p.name,
+                "type": p.type,
+                "meaning": p.meaning,
+                "default": p.default,
+                "choices": list(p.choices),
+            }
+            for p in question.parameters
+        ],
+        "columns": [
+            {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning}
+            for c in question.columns
+        ],
+    }
+
+
+def page_declaration(question: Question) -> dict[str, Any]:
+    """The same with all that a page needs to draw an answer it knows nothing else of."""
+    declared = declaration(question)
+    for column, shown in zip(question.columns, declared["columns"], strict=True):
+        shown |= {
+            "shown": column.shown,
+            "sums": column.sums,
+            "advises": column.advises,
+            "moment": column.moment,
+            "kernels": column.kernels,
+        }
+    filters = filters_of(question)
+    return declared | {
+        "explanation": inspect.cleandoc(question.explanation),
+        "fills": question.fills,
+        "filters": {by or "": list(taken) for by, taken in filters.items()},
+    }

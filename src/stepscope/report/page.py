@@ -1,0 +1,83 @@
+"""The page: one HTML file with its script, its style and, in a report, its data.
+
+The same bundle serves two hosts. A data block in the page means a report, its absence a server.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from html import escape
+from pathlib import Path
+from typing import Any
+
+_BUNDLE = Path(__file__).parent / "web"
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<div id="stepscope"></div>
+<noscript>This page is drawn by the script in it, and scripts are switched off here.</noscript>
+{data}<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def page(title: str, data: dict[str, Any] | None = None, *, may_ask: bool = False) -> str:
+    """The page as one HTML document that loads nothing.
+
+    Args:
+        title: what a browser shows on its tab.
+        data: what a report holds (`page_data`); None for a page that asks the server it came from.
+        may_ask: whether the page may send requests to where it came from; a report sends none.
+
+    Example:
+        >>> "default-src 'none'" in page("ResNet-50", {})
+        True
+    """
+    style = (_BUNDLE / "page.css").read_text(encoding="utf-8")
+    script = (_BUNDLE / "page.js").read_text(encoding="utf-8")
+    policy = [
+        "default-src 'none'",
+        f"script-src {_hash(script)}",
+        f"style-src {_hash(style)}",
+        *(["connect-src 'self'"] if may_ask else []),
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    block = ""
+    if data is not None:
+        block = (
+            f'<script type="application/json" id="stepscope-data">{json_in_html(data)}</script>\n'
+        )
+    return _PAGE.format(
+        policy="; ".join(policy), title=escape(title), style=style, script=script, data=block
+    )
+
+
+def json_in_html(value: Any) -> str:
+    """JSON that stands in an HTML script element: no text in it can end the element or start a comment.
+
+    >>> json_in_html("</script>")
+    '"\\\\u003c/script>"'
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # Outside of strings JSON has none of these signs.
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,68 @@
+"""What in an answer tells where a job ran: names of hosts, and paths. A report leaves them out.
+
+Of a path its end stays, which says which file or line is meant: what follows `site-packages`, or the
+file's name. Of a host stays which one it is among the recording's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+_PATH = re.compile(
+    r"""
+    (?<![\w.:/\\<-])                    # not in a name, nor after https:/
+    (?: (?:/[^/\s"'`<>|:,;()\[\]{}*?\\]+){2,}/?             # /home/ann/train.py
+      | ~(?:/[^/\s"'`<>|:,;()\[\]{}*?\\]+)+/?               # ~/train.py
+      | [A-Za-z]:(?:[\\/]+[^\\/\s"'`<>|:,;()\[\]{}*?]+)+ )  # C:\\Users\\ann\\train.py
+    """,
+    re.VERBOSE,
+)
+_INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
+_SHORTEST_HOST = 3
+"""A host of a shorter name would be found in words that mean something else."""
+
+
+def without_places(hosts: Sequence[str], folders: Iterable[str] = ()) -> Callable[[Any], Any]:
+    """What leaves hosts and paths out of a value of JSON, in all texts at any depth.
+
+    Args:
+        hosts: the names of the recording's hosts, in order.
+        folders: where its files lie, whatever signs their names have.
+
+    Example:
+        >>> without_places(["node7"])({"path": "/home/ann/train.py", "at": "node7: 3"})
+        {'path': 'train.py', 'at': 'host 1: 3'}
+    """
+    named = {host: f"host {number}" for number, host in enumerate(hosts, 1)}
+    for host, words in list(named.items()):
+        named.setdefault(host.partition(".")[0], words)
+    known = sorted((host for host in named if len(host) >= _SHORTEST_HOST), key=len, reverse=True)
+    host_name = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, known))})(?![\w-])")
+
+    lead = sorted({f"{folder.rstrip('/')}/" for folder in folders} - {"/", "./"}, key=len)[::-1]
+
+    def of_text(text: str) -> str:
+        for folder in lead:
+            text = text.replace(folder, "")
+        if "/" in text or "\\" in text:
+            text = _PATH.sub(_end_of_path, text)
+        return host_name.sub(lambda found: named[found[0]], text) if known else text
+
+    def of(value: Any) -> Any:
+        if isinstance(value, str):
+            return of_text(value)
+        if isinstance(value, dict):
+            return {key: of(one) for key, one in value.items()}  # the keys are ours
+        if isinstance(value, list):
+            return [of(one) for one in value]
+        return value
+
+    return of
+
+
+def _end_of_path(found: re.Match[str]) -> str:
+    path = found[0].rstrip("/\\")
+    parts = _INSTALLED.split(path)
+    return parts[-1] if len(parts) > 1 else re.split(r"[\\/]", path)[-1]

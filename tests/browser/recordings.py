@@ -1,0 +1,78 @@
+"""Made recordings of each kind, as literal rows, with names that a page must not take for its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+HOSTILE = "</script><script>alert(1)</script>"
+LONG = "long_" * 2_000
+
+
+def launches(step: int, name: str, at: int, module: int) -> dict[str, Any]:
+    """An operator of 40 µs."""
+    start = 1_000_000 * step + at
+    return {"id": 100 * step + at // 1000, "name": name, "start_ns": start, "dur_ns": 40_000,
+            "category": "cpu_op", "step": step, "module_id": module}  # fmt: skip
+
+
+def training(ranks: int = 1) -> dict[str, Any]:
+    """Three steps of hostile names on a device, in two modules, with forward and backward."""
+    names = (HOSTILE, "aten::mm \"quoted\" 'too' <b>&amp;", "ops::\U0001f525émoji", LONG)
+    hosts, devices, steps = [], [], []
+    for rank in range(ranks):
+        for step in (1, 2, 3):
+            steps.append({"rank": rank, "step": step, "start_ns": 1_000_000 * step,
+                          "end_ns": 1_000_000 * step + 900_000})  # fmt: skip
+            for place, name in enumerate(names):
+                at = 50_000 * place
+                host = launches(step, name, at, place % 2 + 1)
+                hosts.append({"rank": rank, **host})
+                devices.append(
+                    {"rank": rank, "step": step, "name": name, "kind": "computation",
+                     "start_ns": host["start_ns"] + 60_000, "dur_ns": 30_000 + 1000 * place,
+                     "operator_id": host["id"], "launch_id": host["id"],
+                     "module_id": place % 2 + 1, "direction": ("forward", "backward")[place % 2]}
+                )  # fmt: skip
+    modules = [
+        {"module_id": 0, "path": "net", "name": "net", "class": "Net", "depth": 0},
+        {"module_id": 1, "path": "net.a", "name": "a", "class": HOSTILE, "depth": 1, "parent_id": 0},
+        {"module_id": 2, "path": "net.b", "name": "b", "class": "B", "depth": 1, "parent_id": 0},
+    ]  # fmt: skip
+    return {
+        "source": [
+            {"rank": rank, "path": f"/home/ann/runs/rank{rank}.json", "events_kept": 24}
+            for rank in range(ranks)
+        ],
+        "rank": [{"rank": rank, "world_size": ranks, "host": "gpu-node7"} for rank in range(ranks)],
+        "step": steps,
+        "host_event": hosts,
+        "device_event": devices,
+        "module": [{"rank": rank, **module} for rank in range(ranks) for module in modules],
+        "data_check": [
+            {"check": "clock_skew", "severity": "warning", "count": 1, "affects": "clocks",
+             "explanation": f"what was found in {HOSTILE}"}
+        ],
+    }  # fmt: skip
+
+
+def on_cpu() -> dict[str, Any]:
+    """A step on the host alone, of a recording that says nothing else of itself."""
+    return {
+        "step": [{"step": 1, "start_ns": 0, "end_ns": 1000}],
+        "host_event": [{"id": 1, "name": "aten::add", "start_ns": 0, "dur_ns": 900, "step": 1}],
+    }
+
+
+def without_steps() -> dict[str, Any]:
+    """Device work alone, and no step."""
+    return {"device_event": [{"name": "k", "start_ns": 10 * n, "dur_ns": 5} for n in range(4)]}
+
+
+MADE: dict[str, Callable[[], dict[str, Any]]] = {
+    "training": training,
+    "ranks": lambda: training(ranks=4),
+    "cpu": on_cpu,
+    "no-steps": without_steps,
+    "nothing": dict,
+}

@@ -1,0 +1,184 @@
+"""The report in a browser: every view of every kind of recording, by eye of a machine."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from typing import Any
+
+import pytest
+from tests.browser.recordings import HOSTILE, LONG, MADE, training
+
+from stepscope.floor.units import count_text, time_text
+from stepscope.questions import OURS
+
+VIEWS = ("overview", "findings", "steps", "operators", "kernels", "modules", "communication", "memory",
+         "roofline", "compare")  # fmt: skip
+
+
+def reply(data: dict[str, Any], question: str, **asked: str) -> dict[str, Any]:
+    """What the block of a report holds."""
+    key = json.dumps([["1"], question, sorted(asked.items())], separators=(",", ":"))
+    packed: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(data["replies"][key])))
+    return packed
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_every_view_opens_and_none_is_empty_without_words(show: Any, kind: str) -> None:
+    report = show(kind, MADE[kind]())
+    for view in dict.fromkeys((*VIEWS, *OURS)):
+        page = report.show(view)
+        text = page.locator("main").inner_text()
+        assert "bug in StepScope" not in text, view
+        for empty in page.locator(".empty").all():
+            assert len(empty.inner_text().split()) > 5, view
+
+
+@pytest.mark.traces
+@pytest.mark.parametrize("trace", ["resnet50_v100", "dlrm_8rank_v100", "bert_small_h100"])
+def test_every_view_opens_on_traces_of_others(show: Any, shared_traces: Any, trace: str) -> None:
+    report = show(trace, shared_traces / "kineto" / trace)
+    for view in VIEWS:
+        assert "bug in StepScope" not in report.show(view).locator("main").inner_text(), view
+    page = report.show("overview")
+    summary = reply(report.data, "summary")["answer"]["rows"]
+    text = page.locator("main").inner_text()
+    for row in summary:
+        if row["section"] == "breakdown" and row["item"] != "total" and row["time_ns"]:
+            assert time_text(row["time_ns"]) in text
+        if row["section"] == "verdict" and row["item"] != "next":
+            assert row["text"].partition(": ")[2] in text
+    assert page.evaluate("document.querySelector('main').scrollHeight") <= 900
+
+
+@pytest.mark.parametrize("question", ["kernels", "steps", "operators", "idle"])
+def test_the_numbers_are_those_of_the_answer(show: Any, question: str) -> None:
+    report = show("training", training())
+    page = report.show(question)
+    answer = reply(report.data, question)["answer"]
+    times = [
+        c["name"]
+        for c in answer["columns"]
+        if c["unit"] == "ns" and not c["name"].startswith("start")
+    ]
+    shown = page.locator("main .answer-table tbody").inner_text()
+    heads = page.locator("main .answer-table thead").inner_text()
+    for name in times:
+        if name.removesuffix("_ns").replace("_", " ") not in heads.split("\t"):
+            continue
+        for row in answer["rows"]:
+            assert (time_text(row[name]) if row[name] is not None else "–") in shown, name
+    assert f"{count_text(len(answer['rows']))} rows" in page.locator(".tools").inner_text()
+
+
+def test_names_from_a_file_stay_text(show: Any) -> None:
+    report = show("training", training())
+    for view in ("kernels", "operators", "modules", "overview", "gpu-trace"):
+        page = report.show(view)
+        assert page.locator("main b:has-text('too'), main script").count() == 0
+        assert HOSTILE in page.content().replace("&lt;", "<").replace("&gt;", ">")
+    page = report.show("kernels")
+    page.get_by_role("button", name="long_long").first.click()
+    assert LONG in page.locator("tr.values").inner_text()
+
+
+def test_a_report_tells_no_path_and_no_host(show: Any) -> None:
+    report = show("training", training())
+    page = report.show("sources")
+    assert "rank0.json" in page.locator("main").inner_text()
+    plain = json.dumps([reply(report.data, "sources"), reply(report.data, "summary")])
+    assert "/home/ann" not in plain
+    assert "gpu-node7" not in plain
+
+
+def test_rows_are_sorted_filtered_and_the_address_says_so(show: Any) -> None:
+    page = show("training", training()).show("kernels")
+    rows = page.locator(".answer-table tbody tr")
+    before = rows.count()
+    page.get_by_placeholder("filter").fill("émoji")
+    assert rows.count() == 1 < before
+    assert "find=" in page.url
+    page.get_by_placeholder("filter").fill("")
+    page.get_by_role("button", name="total", exact=True).click()
+    assert page.locator("th[aria-sort=descending]").inner_text().startswith("total")
+    assert "sort=total_ns%3Adesc" in page.url
+    page.reload()
+    assert page.locator("th[aria-sort=descending]").inner_text().startswith("total")
+    page.locator("nav a", has_text="Steps").click()
+    page.wait_for_selector("text=Where did the time")
+    page.go_back()
+    page.wait_for_selector("th[aria-sort=descending]")
+
+
+def test_two_recordings_are_compared(show: Any) -> None:
+    slower = training()
+    for event in slower["device_event"]:
+        event["dur_ns"] += 5_000
+    report = show("pair", training(), slower)
+    page = report.show("compare")
+    assert page.locator("label:has-text('before') select").input_value() == "1"
+    assert "kernel" in page.locator(".changes").inner_text()
+    page = report.show("kernels")
+    page.locator(".recording select").select_option("2")
+    page.wait_for_url(re.compile("recording=2"))
+
+
+def test_the_keyboard_reaches_everything(show: Any) -> None:
+    page = show("training", training()).show("modules")
+    names = set()
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        names.add(
+            page.evaluate("""() => {
+            const at = document.activeElement;
+            return at.tagName + ' ' + (at.getAttribute('aria-label') || at.innerText || at.name).slice(0, 40);
+        }""")
+        )
+    tabbable = page.evaluate("""() => [...document.querySelectorAll(
+        'a[href], button, input:not([type=radio]), select, summary, [tabindex="0"]')]
+        .filter((one) => one.checkVisibility())
+        .map((one) => one.tagName + ' ' + (one.getAttribute('aria-label') || one.innerText || one.name).slice(0, 40))""")
+    assert set(tabbable) - names == set()
+    page.locator("canvas").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert "net" in page.locator(".flame-words").inner_text()
+    page.keyboard.press("Enter")
+    assert "module=net" in page.url
+    page.keyboard.press("Escape")
+    assert "module=" not in page.url
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_serious_fault_of_accessibility(show: Any, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    report = show("training", training(), color_scheme=scheme)
+    for view in VIEWS:
+        found = axe.run(report.show(view)).response["violations"]
+        serious = [
+            (view, one["id"], node["html"][:120], node["failureSummary"])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+            for node in one["nodes"][:2]
+        ]
+        assert serious == []
+
+
+@pytest.mark.parametrize("width", [800, 1440])
+def test_nothing_is_wider_than_the_window(show: Any, width: int) -> None:
+    report = show("training", training(), viewport={"width": width, "height": 900})
+    for view in VIEWS:
+        page = report.show(view)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+        assert page.evaluate(
+            "(m => m.scrollWidth <= m.clientWidth)(document.querySelector('main'))"
+        ), view
+
+
+def test_what_is_unknown_is_said(show: Any) -> None:
+    report = show("training", training())
+    assert "There is no view nonsense" in report.show("nonsense").locator("main").inner_text()
+    words = report.show("kernels?by=nonsense").locator("main").inner_text()
+    assert re.search(r"not in this report.*stepscope kernels SRC --by nonsense", words, re.DOTALL)

@@ -1,0 +1,115 @@
+"""What a report holds, and what it says it leaves out."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+
+import pytest
+
+from stepscope.api.trace import Trace
+from stepscope.questions import every, find
+from stepscope.report import page_data as made
+from stepscope.report.page_data import Form, Shown, forms, key, page_data, reply
+from stepscope.store.open import Store
+
+ROWS = {
+    "source": [{"path": "/home/ann/run.json"}],
+    "rank": [{"host": "node-of-ann"}],
+    "step": [{"step": n, "start_ns": 100 * n, "end_ns": 100 * n + 90} for n in (1, 2)],
+    "device_event": [
+        {"step": n % 2 + 1, "name": f"kernel_{n}", "start_ns": 100 * (n % 2 + 1) + n, "dur_ns": 1}
+        for n in range(20)
+    ],
+}
+
+
+@pytest.fixture
+def shown():
+    with Store.from_rows(ROWS) as store:
+        yield Shown("run", Trace(store))
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Some questions stand for all."""
+    asked = [Form(find(name), {}) for name in ("kernels", "sources", "summary", "diff", "scaling")]
+    monkeypatch.setattr(made, "forms", lambda: asked)
+
+
+def unpacked(data, question, recordings=("1",), **asked):
+    declared = next(one for one in every() if one.name == question)
+    packed = data["replies"][key(recordings, Form(declared, asked))]
+    return json.loads(zlib.decompress(base64.b64decode(packed)))
+
+
+def test_every_question_of_one_recording_is_in_it_as_its_json_has_it(shown):
+    data = page_data([shown], with_places=True)
+    for question in every():
+        if question.recordings == "one":
+            own = json.loads(shown.trace.ask(question.name).to_json())
+            assert unpacked(data, question.name)["answer"] == own
+    assert [d["name"] for d in data["declarations"]] == [q.name for q in every()]
+
+
+def test_every_form_is_asked_after_all_defaults():
+    asked = forms()
+    assert [form.question for form in asked[: len(every())]] == list(every())
+    kernels = [dict(form.parameters) for form in asked if form.question.name == "kernels"]
+    assert kernels[0] == {}
+    assert {"by": "stack"} in kernels
+    assert {"by": "name"} not in kernels  # the default
+
+
+def test_paths_and_hosts_are_left_out_unless_asked_for(few, shown):
+    plain = "".join(
+        zlib.decompress(base64.b64decode(one)).decode()
+        for one in page_data([shown])["replies"].values()
+    )
+    assert "run.json" in plain
+    assert "/home" not in plain
+    assert "node-of-ann" not in plain
+    kept = unpacked(page_data([shown], with_places=True), "sources")
+    assert kept["answer"]["rows"][0]["path"] == "/home/ann/run.json"
+
+
+def test_the_first_rows_of_many_are_in_it_and_their_number_is_said(few, shown, monkeypatch):
+    monkeypatch.setattr(made, "MOST_ROWS", 7)
+    kernels = unpacked(page_data([shown]), "kernels")
+    assert len(kernels["answer"]["rows"]) == 7
+    assert kernels["rows_total"] == 20
+
+
+def test_what_there_is_no_room_for_is_named_with_its_reason(few, shown, monkeypatch):
+    monkeypatch.setattr(made, "MOST_BYTES", 500)
+    data = page_data([shown])
+    assert sum(map(len, data["replies"].values())) <= 500
+    left = {one["question"]: one["why"] for one in data["left_out"]}
+    assert "more than this report has room for" in left["kernels"]
+    assert len(data["replies"]) + len(data["left_out"]) == 3  # and nothing to compare
+
+
+def test_an_answer_that_cannot_be_given_is_named_with_its_reason(few, shown):
+    alone = page_data([shown])
+    assert [one for one in alone["left_out"] if one["question"] == "diff"] == []
+    both = page_data([shown, Shown("again", shown.trace)])
+    assert unpacked(both, "diff", ("1", "2"))["answer"]["question"] == "diff"
+    (scaling,) = (
+        one for one in both["left_out"] if one["question"] == "scaling" and not one["parameters"]
+    )
+    assert scaling["recordings"] == ["1", "2"]
+    assert scaling["why"]
+
+
+def test_kernels_have_their_short_names_beside_them():
+    name = "void at::native::add_kernel<4, at::Half>(int, char*)"
+    with Store.from_rows({"device_event": [{"name": name, "dur_ns": 3}]}) as store:
+        labels = reply(Trace(store).ask("kernels"))["labels"]
+    assert labels["name"] == [[name, "add_kernel<Half>"]]
+
+
+def test_a_name_that_is_no_unicode_is_no_obstacle(few):
+    with Store.from_rows(ROWS) as store:
+        data = page_data([Shown("run-\udcff", Trace(store))])
+    assert data["recordings"][0]["name"] == "run-\udcff"
