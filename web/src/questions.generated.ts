@@ -288,6 +288,8 @@ export type Rows = {
     readonly library?: string | null;
     /** operators that a generated kernel fuses, by its name */
     readonly fused_operators?: string | null;
+    /** whether it multiplies matrices and exchanges data with other ranks in one, by its name */
+    readonly fused_communication?: boolean | null;
   };
   /** Which kernels run for a few microseconds only, how many are there, and how long do they take? */
   "short-kernels": {
@@ -476,6 +478,10 @@ export type Rows = {
     readonly mean_queued?: number | null;
     /** most pieces of work in the queue at one time (count) */
     readonly max_queued?: number | null;
+    /** most launches outstanding on a stream at one time, a graph's kernels as one (count) */
+    readonly max_launches?: number | null;
+    /** launches outstanding on a stream had reached the limit (ns) */
+    readonly blocked_ns?: number | null;
     /** at least one piece of work was in the queue (ns) */
     readonly queued_ns?: number | null;
     /** the queue was empty, and work was running (ns) */
@@ -484,6 +490,59 @@ export type Rows = {
     readonly starved_ns?: number | null;
     /** the part of the window in which the queue was empty (ratio) */
     readonly empty_ratio?: number | null;
+  };
+  /** Which chain of work and waits decided how long the steps took? */
+  "critical-path": {
+    /** which of the ranks' recordings, from 0 */
+    readonly span?: number | null;
+    /** number of the step, as the program counts; empty between steps */
+    readonly step?: number | null;
+    /** rank on which the path ran; empty where none is known */
+    readonly rank?: number | null;
+    /** start, since the run's start (ns) */
+    readonly start_ns?: number | null;
+    /** kind of work or of waiting */
+    readonly kind?: string | null;
+    /** class of work of what computes */
+    readonly class?: string | null;
+    /** operator, call, range, kernel or copy */
+    readonly name?: string | null;
+    /** operator that it is, or that launched it */
+    readonly operator?: string | null;
+    /** module that it belongs to */
+    readonly module?: string | null;
+    /** pieces of the path (count) */
+    readonly pieces?: number | null;
+    /** time on the path (ns) */
+    readonly path_ns?: number | null;
+    /** the same in a step (ns) */
+    readonly step_ns?: number | null;
+    /** the part of the steps' time (ratio) */
+    readonly share_ratio?: number | null;
+    /** what has the most time in it */
+    readonly largest?: string | null;
+    /** and how much of it (ns) */
+    readonly largest_ns?: number | null;
+    /** time on the path: operator, between operators, runtime call, profiler (ns) */
+    readonly host_ns?: number | null;
+    /** time on the path: input wait (ns) */
+    readonly input_ns?: number | null;
+    /** time on the path: launch, launch delay (ns) */
+    readonly launch_ns?: number | null;
+    /** time on the path: computation (ns) */
+    readonly computation_ns?: number | null;
+    /** time on the path: transfer, communication (ns) */
+    readonly transfer_ns?: number | null;
+    /** time on the path: waiting for a rank (ns) */
+    readonly waiting_ns?: number | null;
+    /** time on the path: copy (ns) */
+    readonly copy_ns?: number | null;
+    /** time on the path: synchronization (ns) */
+    readonly synchronization_ns?: number | null;
+    /** time on the path: kernel gap, unexplained (ns) */
+    readonly idle_ns?: number | null;
+    /** time of the step: the sum of the parts (ns) */
+    readonly total_ns?: number | null;
   };
   /** Which streams waited for which, and how often did the host wait for the device? */
   "synchronizations": {
@@ -532,6 +591,93 @@ export type Rows = {
     readonly occupancy_ratio?: number | null;
     /** the part of the kernels' summed duration whose blocks per multiprocessor were recorded (ratio) */
     readonly described_ratio?: number | null;
+  };
+  /** How do the ranks compare: step time, computation, exposed communication, copies and idle time? */
+  "rank-overview": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** steps that count (count) */
+    readonly steps?: number | null;
+    /** mean length of a step (ns) */
+    readonly step_ns?: number | null;
+    /** these steps together, once for each device of the rank (ns) */
+    readonly span_ns?: number | null;
+    /** kernels that compute, and fills, ran (ns) */
+    readonly computation_ns?: number | null;
+    /** the part of the span that this is (ratio) */
+    readonly computation_ratio?: number | null;
+    /** communication kernels ran and no computation did (ns) */
+    readonly exposed_communication_ns?: number | null;
+    /** the part of the span that this is (ratio) */
+    readonly exposed_communication_ratio?: number | null;
+    /** copies ran and nothing else did (ns) */
+    readonly exposed_copy_ns?: number | null;
+    /** the part of the span that this is (ratio) */
+    readonly exposed_copy_ratio?: number | null;
+    /** nothing ran (ns) */
+    readonly idle_ns?: number | null;
+    /** the part of the span that this is (ratio) */
+    readonly idle_ratio?: number | null;
+    /** the part of the span in which a kernel ran, communication among them (ratio) */
+    readonly utilization_ratio?: number | null;
+    /** measures in which the rank differs from the others, and how far */
+    readonly differs?: string | null;
+    /** name of the node, where the recording says so */
+    readonly host?: string | null;
+  };
+  /** How does one measure differ over ranks and steps? */
+  "rank-map": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** which of the rank's recordings, from 0 */
+    readonly span?: number | null;
+    /** number of the step, as the program counts */
+    readonly step?: number | null;
+    /** the measure, summed over the rank's devices (ns) */
+    readonly value_ns?: number | null;
+    /** the part of the step that this is; of several devices, of theirs (ratio) */
+    readonly share_ratio?: number | null;
+    /** whether means are made of the step */
+    readonly counted?: boolean | null;
+  };
+  /** Do kernels, operators or steps take longer and longer over the recording? */
+  "drift": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** name of the kernel or operator; `all kernels` for all that compute */
+    readonly name?: string | null;
+    /** durations from here on (ns) */
+    readonly from_ns?: number | null;
+    /** and below (ns) */
+    readonly to_ns?: number | null;
+    /** slower, faster, or steady; empty where too little was recorded */
+    readonly trend?: string | null;
+    /** how much longer at the end than at the start (ratio) */
+    readonly change_ratio?: number | null;
+    /** lower end of its 95 % interval (ratio) */
+    readonly low_ratio?: number | null;
+    /** upper end of its 95 % interval (ratio) */
+    readonly high_ratio?: number | null;
+    /** median duration (ns) */
+    readonly median_ns?: number | null;
+    /** 95th percentile of the durations (ns) */
+    readonly p95_ns?: number | null;
+    /** what the median takes in the first fifth of the steps (ns) */
+    readonly first_ns?: number | null;
+    /** and in the last fifth (ns) */
+    readonly last_ns?: number | null;
+    /** kernels, calls or steps (count) */
+    readonly events?: number | null;
+    /** events more than twice as long as the median of those alike (count) */
+    readonly outliers?: number | null;
+    /** summed duration (ns) */
+    readonly total_ns?: number | null;
+    /** steps that the trend is drawn through (count) */
+    readonly steps?: number | null;
+    /** the part of the events of the name (ratio) */
+    readonly share_ratio?: number | null;
+    /** the same as a bar */
+    readonly bar?: string | null;
   };
   /** Which kinds of work take the device's time? */
   "classes": {
@@ -987,6 +1133,14 @@ export type Rows = {
   "diff": {
     /** what is compared; the total is in the first row */
     readonly name?: string | null;
+    /** names from below the step down to it, with ` / ` between them */
+    readonly path?: string | null;
+    /** number of rows that it is part of */
+    readonly depth?: number | null;
+    /** step, direction, module, operator, range, kernel or idle */
+    readonly kind?: string | null;
+    /** for a module: the other name that it had before, or where the one like it is that was moved */
+    readonly matched?: string | null;
     /** mean time per step before, averaged over ranks (ns) */
     readonly before_ns?: number | null;
     /** the same after (ns) */
