@@ -56,6 +56,11 @@ OF_SEVERAL = (
     ("columns", "Sequence[str] | None", "only these columns, in this order"),
     ("sort", "str | None", "in order of this column: `change_ns`, `name:desc`"),
     *FILTERS,
+    (
+        "capture",
+        "Captures",
+        "recordings in which the jobs' CUDA graphs were captured; for files only",
+    ),
     ("cache", "bool", "keep what is imported for the next time (the default)"),
     ("strict", "bool", "treat any damage in a file as an error"),
     ("progress", "Progress | None", "is told how far reading has got"),
@@ -86,7 +91,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from stepscope.api.several import Source, ask_of_several
+from stepscope.api.several import Captures, Source, ask_of_several
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -89,7 +89,10 @@ def test_kernels_of_graph_replays_are_told_apart(recording):
     for n in range(3):
         recording.kernel(3820 + 10 * n, 3825 + 10 * n, 99)
     assert findings(recording) == {"graph_replay_unattributed": ("note", 3)}
-    assert recording.link().check("graph_replay_unattributed")["affects"] == "own-launches"
+    assert (
+        recording.link().check("graph_replay_unattributed")["affects"]
+        == "own-launches,replayed-operators"
+    )
 
 
 def test_graph_launch_without_any_kernel_makes_idle_time_doubtful(recording):

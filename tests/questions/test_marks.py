@@ -37,7 +37,8 @@ RESTS_ON = {
     "device-times": TIMED,
     "stream-order": SUMS | SUMMED_UP,
     "launches": LAUNCHED | {"steps", "annotations"} | SUMMED_UP,
-    "own-launches": LAUNCHED | SUMMED_UP,
+    "own-launches": {"launches", "idle"} | SUMMED_UP,
+    "replayed-operators": LAUNCHED - {"launches", "idle"} | SUMMED_UP,
     "clocks": {"steps", "launches", "idle", "efficiency"} | SUMMED_UP,
     "steps": {"steps", "utilization", "efficiency"} | SUMMED_UP,
 }
@@ -78,7 +79,11 @@ def test_each_kind_of_evidence_marks_what_rests_on_it():
         ("C08_overrun.json", "duration_overrun", ["device-times"]),
         ("C09_crossing.json", "stream_overlap", ["stream-order"]),
         ("C01_whole_microseconds.json", "unlinked_kernel_fraction", ["launches"]),
-        ("I12_graph_replay.json", "graph_replay_unattributed", ["own-launches"]),
+        (
+            "I12_graph_replay.json",
+            "graph_replay_unattributed",
+            ["own-launches", "replayed-operators"],
+        ),
         ("T06_no_gpu_events.json", "no_gpu_events", ["devices", "device-work"]),
         ("T05_metadata_only.json", "no_gpu_events", ["devices"]),
         ("T07_no_steps.json", "no_steps", ["steps"]),

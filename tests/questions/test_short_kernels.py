@@ -73,7 +73,7 @@ def test_what_marks_it() -> None:
         "device-times",
         "stream-order",
         "launches",
-        "own-launches",
+        "replayed-operators",
     ):
         assert "short-kernels" in affected(kind)
     for kind in ("host-times", "clocks", "steps"):

@@ -10,10 +10,20 @@ NO_OPERATOR = "(no operator)"
 NO_MODULE = "(no module)"
 """The same for what belongs to no module."""
 
+_CALLED = (
+    "rank, span, id, parent_id, kind, name, role, module_id, input_id, kernel_source_id, stack_id"
+)
+CALLED = f"""
+    SELECT {_CALLED}, category, thread, start_ns, forward_id, sequence_number FROM {{host}}
+    UNION ALL BY NAME SELECT {_CALLED} FROM captured_event
+"""
+"""What device work leads to: the events of the host, and those of captures, which have no times."""
+
 _CHARGED_TO = f"""
     coalesce(
         work.operator_name,
         CASE
+            WHEN work.captured_id IS NOT NULL THEN '{NO_OPERATOR}'
             WHEN work.graph_id IS NOT NULL THEN 'CUDA graph ' || work.graph_id || ' (unattributed)'
             WHEN graph_launch.id IS NOT NULL THEN 'CUDA graph (unattributed)'
             ELSE '{NO_OPERATOR}'
@@ -31,14 +41,15 @@ LABELLED_WORK = f"""
     FROM (SELECT * FROM device_event WHERE {WORK}) AS work {_GRAPH_LAUNCH}
 """
 """Work with the operator it is charged to. `operator_name` is NULL where there is none, and
-`charged_to` then says so: a kernel that a CUDA graph replays has no operator of its own, since the
-operators ran when the graph was captured. Where the recorder numbers no graphs, replays are known by
+`charged_to` then says so: a kernel that a CUDA graph replays has the operator that ran when the graph
+was captured, and none where no capture tells. Where the recorder numbers no graphs, replays are known by
 the call that launched them."""
 
 CHARGED_WORK = f"""
     SELECT {_CHARGED_TO}, operator_name, dur_ns
     FROM (
         SELECT rank, operator_name, graph_id, sum(dur_ns) AS dur_ns,
+            CASE WHEN operator_name IS NULL THEN captured_id END AS captured_id,
             CASE WHEN operator_name IS NULL THEN launch_id END AS launch_id
         FROM device_event WHERE {WORK} GROUP BY ALL
     ) AS work {_GRAPH_LAUNCH}

@@ -58,6 +58,7 @@ from stepscope.link.columns import places
 _EVENTS = f"""
     SELECT
         work.name, work.dur_ns, coalesce(work.operator_id, -1) AS operator_id,
+        CASE WHEN work.captured_id IS NULL THEN -1 ELSE coalesce(work.launch_id, -1) END AS replay,
         work.kind = 'communication' AS communicates, work.kind IN ('copy', 'fill') AS moves,
         CASE WHEN work.operator_name IS NULL THEN charged_to END AS orphan,
         collective.operation, collective.dtype, collective.elements_in, collective.elements_out,
@@ -222,7 +223,8 @@ def charges_of(
         return _of_collective(collective_rows[one - len(rows) - len(orphans)])
 
     things = [charged(one) for (one,) in seen]
-    _, call = distinct_rows(call)
+    # Each replay of a graph calls anew what was captured once.
+    _, call = distinct_rows(call, events.column("replay").to_numpy())
     product = np.array([_is_product(name) for name in kernel_names], bool)
     doing = _doing(call, thing, things, product[kernel], moving)
     piece = call

@@ -28,6 +28,10 @@ _HOST = """
     FROM host_event WHERE rank = $rank AND ($every OR device_ns IS NOT NULL OR id IN (
         SELECT operator_id FROM device_event WHERE rank = $rank
     ))
+    UNION ALL
+    SELECT id, coalesce(parent_id, -1), span, kind = 'operator',
+        CASE WHEN kind = 'operator' THEN name ELSE '' END, coalesce(input_id, -1)
+    FROM captured_event WHERE rank = $rank
     ORDER BY id
 """
 

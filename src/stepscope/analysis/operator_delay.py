@@ -21,7 +21,7 @@ _HOST = """
     ORDER BY id
 """
 _DEVICE = """
-    SELECT coalesce(operator_id, launch_id) AS id, min(start_ns) AS first_ns,
+    SELECT coalesce(CASE WHEN captured_id IS NULL THEN operator_id END, launch_id) AS id, min(start_ns) AS first_ns,
         max(start_ns + dur_ns) AS last_ns
     FROM {device}
     WHERE rank = $rank AND {work} AND coalesce(operator_id, launch_id) IS NOT NULL

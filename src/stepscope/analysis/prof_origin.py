@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.attribution import CALLED
 from stepscope.analysis.operator_calls import Codes, coded, distinct_rows
 from stepscope.analysis.recording import Array
 from stepscope.answers.scope import Scope
@@ -20,13 +21,15 @@ from stepscope.link.columns import places
 
 NOTHING = -1
 
-_PARENTS = """
+_CALLS = CALLED.format(host="host_event")
+
+_PARENTS = f"""
     SELECT id, coalesce(parent_id, -1) AS parent_id, coalesce(forward_id, -1) AS forward_id
-    FROM host_event WHERE rank = $rank AND kind IN ('operator', 'annotation', 'python')
+    FROM ({_CALLS}) WHERE rank = $rank AND kind IN ('operator', 'annotation', 'python')
     ORDER BY id
 """
 
-_DETAILS = """
+_DETAILS = f"""
     SELECT
         id,
         CASE
@@ -39,7 +42,7 @@ _DETAILS = """
             END AS name,
         coalesce(sequence_number, -1) AS sequence,
         coalesce(stack_id, -1) AS stack
-    FROM host_event SEMI JOIN (SELECT unnest($ids::BIGINT[]) AS id) USING (id)
+    FROM ({_CALLS}) SEMI JOIN (SELECT unnest($ids::BIGINT[]) AS id) USING (id)
     WHERE rank = $rank ORDER BY id
 """
 

@@ -43,11 +43,14 @@ _UNMEASURED = -1
 _MOST_NAMES = 20_000
 """Names among which those like a wrong one are looked for."""
 
+_CALLED = """
+    SELECT kind, role, name FROM {host_event} UNION ALL SELECT kind, role, name FROM {captured_event}
+"""
 _KINDS = {
     "module": "SELECT DISTINCT path AS name FROM {module} WHERE true",
-    "operator": "SELECT DISTINCT name FROM {host_event} WHERE kind = 'operator'",
-    "range": """
-        SELECT DISTINCT name FROM {host_event}
+    "operator": f"SELECT DISTINCT name FROM ({_CALLED}) WHERE kind = 'operator'",
+    "range": f"""
+        SELECT DISTINCT name FROM ({_CALLED})
         WHERE kind = 'annotation' AND role IS DISTINCT FROM 'module'
     """,
 }
@@ -152,10 +155,10 @@ def named_nothing(scope: Complete) -> UsageError | None:
     where it has what is named.
     """
     part = scope.part
-    scope.store.check_files("module, host_event, device_event", scope.store.ranks)
+    searched = ("module", "host_event", "device_event", "captured_event")
+    scope.store.check_files(", ".join(searched), scope.store.ranks)
     tables = {
-        name: f"({scope.store.select_text(TABLES[name], scope.store.ranks)})"
-        for name in ("module", "host_event", "device_event")
+        name: f"({scope.store.select_text(TABLES[name], scope.store.ranks)})" for name in searched
     }
     if part.under is not None:
         kinds, pattern = _kinds_under(part.under)
@@ -267,7 +270,7 @@ class _Under:
 
     def __init__(self, scope: Complete, asked: str) -> None:
         kinds, pattern = _kinds_under(asked)
-        tables = {name: scope.every(name) for name in ("module", "host_event")}
+        tables = {name: scope.every(name) for name in ("module", "host_event", "captured_event")}
         found = {
             one: scope.value(
                 f"SELECT count(*) FROM ({query.format(**tables)}) WHERE {matching('name', pattern)}"
@@ -322,7 +325,7 @@ class _OfRank:
         self._work = scope.numpy(
             f"""
             SELECT id, start_ns, dur_ns, coalesce(launch_id, operator_id, -1) AS origin_id,
-                coalesce(launch_id, -1) AS launch_id,
+                coalesce(launch_id, -1) AS launch_id, coalesce(captured_id, -1) AS captured_id,
                 kind IN ('computation', 'communication', 'copy', 'fill') AS is_work,
                 {"true" if name is None else _either("name", "operator_name", name)} AS named,
                 span, coalesce(module_id, -1) AS module_id
@@ -338,6 +341,7 @@ class _OfRank:
         elif under is not None:
             inside = Forest.of(self._above).inherit(inside.copy(), missing=False)
             work_inside = np.where(self._origin >= 0, inside[self._origin], False)
+            work_inside |= self._under_captured(scope, under)
         if part.window is not None:
             inside = inside & _overlaps(host, part.window)
             work_inside = work_inside & _overlaps(work, part.window)
@@ -347,6 +351,20 @@ class _OfRank:
             launch = places(host["id"], work["launch_id"])[self._work_kept]
             launch = launch[launch >= 0]
             self._kept[launch] |= inside[launch]
+
+    def _under_captured(self, scope: Complete, under: _Under) -> Array:
+        """Which work a graph replays whose capture put it there under what is asked for."""
+        captured = scope.numpy(
+            f"""
+            SELECT id, coalesce(parent_id, -1) AS parent_id, {under.roots} AS under
+            FROM ({scope.complete_rows("captured_event", [self.rank])}) ORDER BY id
+            """
+        )
+        above = places(captured["id"], captured["parent_id"])
+        inside = Forest.of(above).inherit(captured["under"].copy(), missing=False)
+        at = places(captured["id"], self._work["captured_id"])
+        found: Array = np.where(at >= 0, np.append(inside, False)[at], False)
+        return found
 
     def host(self) -> Columns:
         """The kept host events: what encloses each, its times, and its device time."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from stepscope.api.several import Source, ask_of_several
+from stepscope.api.several import Captures, Source, ask_of_several
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -31,6 +31,7 @@ class AskedOfSeveral(TypedDict, total=False):
       range.
     * `window`: only this stretch of time, as `1.5s:2s` or two times in ns; what reaches out
       of it is cut.
+    * `capture`: recordings in which the jobs' CUDA graphs were captured; for files only.
     * `cache`: keep what is imported for the next time (the default).
     * `strict`: treat any damage in a file as an error.
     * `progress`: is told how far reading has got.
@@ -44,6 +45,7 @@ class AskedOfSeveral(TypedDict, total=False):
     name: str | None
     under: str | None
     window: str | tuple[int, int] | None
+    capture: Captures
     cache: bool
     strict: bool
     progress: Progress | None

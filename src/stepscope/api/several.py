@@ -17,7 +17,7 @@ from stepscope.answers.scope import Recording
 from stepscope.answers.selection import wrong_argument
 from stepscope.answers.table import Table
 from stepscope.api.inline_profiles import trace_of_profiles
-from stepscope.api.trace import Trace, open_trace
+from stepscope.api.trace import Captures, Trace, open_trace
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import check_name
 from stepscope.floor.path_names import path_names
@@ -45,6 +45,7 @@ def open_several(
     names: Sequence[str] | None = None,
     jobs: Sequence[str] = (),
     part: Part = EVERYTHING,
+    capture: Captures = (),
     cache: bool = True,
     strict: bool = False,
     progress: Progress | None = None,
@@ -58,6 +59,7 @@ def open_several(
         jobs: where files are of several jobs, which one is meant: one name for all recordings, or one for
             each.
         part: the events of each that the question is about.
+        capture: recordings in which the jobs' CUDA graphs were captured; for files only.
         cache: keep what is imported for the next time.
         strict: take any damage in a file as an error.
         progress: hears how far reading is.
@@ -69,7 +71,9 @@ def open_several(
     """
     called = _called(question, sources, names)
     with ExitStack() as stack:
-        reading: dict[str, Any] = {"cache": cache, "strict": strict, "progress": progress}
+        reading: dict[str, Any] = {
+            "capture": capture, "cache": cache, "strict": strict, "progress": progress,
+        }  # fmt: skip
         traces = [opened(one, stack, **reading) for one in sources]
         wanted = _wanted(traces, jobs)
         scopes = [
@@ -160,6 +164,7 @@ def ask_of_several(
     *,
     names: Sequence[str] | None = None,
     job: str | Sequence[str] | None = None,
+    capture: Captures = (),
     cache: bool = True,
     strict: bool = False,
     progress: Progress | None = None,
@@ -173,6 +178,7 @@ def ask_of_several(
     chosen = part(name, under, window)
     chosen.check_allowed(question, check_asked(question, **asked).get("by"))
     reading: dict[str, Any] = {"cache": cache, "strict": strict, "progress": progress}
+    reading["capture"] = capture
     jobs = [job] if isinstance(job, str) else list(job or ())
     with open_several(question, sources, names=names, jobs=jobs, part=chosen, **reading) as ask:
         return ask(**asked)

@@ -32,10 +32,11 @@ from stepscope.store.standard_input import is_standard_input
 
 Numbers = int | Iterable[int]
 Window = str | tuple[int, int]
+Captures = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 ERRORS = {
     "filter-on-store": (
-        "`window` and `python_stack` apply when files are read. A store has been read already: give "
+        "`window`, `capture` and `python_stack` apply when files are read. A store has been read already: give "
         "the files, or import them again."
     ),
 }
@@ -323,6 +324,7 @@ def open_trace(
     steps: Iterable[int] | None = None,
     window: Window | None = None,
     python_stack: bool = True,
+    capture: Captures = (),
     cache: bool = True,
     strict: bool = False,
     progress: Progress | None = None,
@@ -344,6 +346,8 @@ def open_trace(
         window: events that start in this stretch of the recording alone, as `500ms:2s` or (from, to) in
             ns since its start. For files only.
         python_stack: also read the frames of Python functions. For files only.
+        capture: recordings in which the job's CUDA graphs were captured: what the graphs replay gets its
+            operators and modules from them. For files only.
         cache: keep the imported tables for the next time; without it they are deleted on close.
         strict: take any damage in a file as an error.
         progress: hears how far the import is.
@@ -369,9 +373,10 @@ def open_trace(
     paths = [given_path(one) for one in (path, *further)]
     stores = list(dict.fromkeys(one for one in paths if is_store(one)))
     files = [one for one in paths if one not in stores]
-    if stores and (window is not None or not python_stack):
+    captures = [capture] if isinstance(capture, str | os.PathLike) else list(capture)
+    if stores and (window is not None or not python_stack or captures):
         raise UsageError(
-            f"{stores[0]} is a store: a window and --no-python-stack apply to files",
+            f"{stores[0]} is a store: a window, --capture and --no-python-stack apply to files",
             hint="give them when the store is made: stepscope import SRC -o DIR",
             slug="filter-on-store",
         )
@@ -382,6 +387,7 @@ def open_trace(
 
     cache = cache and not any(map(is_standard_input, files))
     reading: dict[str, Any] = {"ranks": ranks, "window": chosen, "python_stack": python_stack}
+    reading["captures"] = captures
     reading["progress"] = progress or Progress()
     try:
         made = open_source(files, **reading, cache=cache, strict=strict)

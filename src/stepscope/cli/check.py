@@ -28,6 +28,7 @@ ERRORS = {
 def command(
     sources: tuple[str, ...],
     job: str | None,
+    capture: tuple[str, ...],
     no_cache: bool,
     strict: bool,
     **form: Any,
@@ -41,7 +42,9 @@ def command(
     from stepscope.questions.invariants import invariants
 
     check_form(**form)
-    with open_watched(*sources, job=job, cache=not no_cache, strict=strict) as trace:
+    with open_watched(
+        *sources, job=job, capture=capture, cache=not no_cache, strict=strict
+    ) as trace:
         trace.store.check_all_files()
         answer = ask(invariants, trace.store)
     put_answer(answer, **form)

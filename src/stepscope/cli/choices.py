@@ -130,7 +130,17 @@ form_options = together(
     ),
 )
 
+capture_option = click.option(
+    "--capture",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(),
+    help="A trace in which the job's CUDA graphs were captured: what they replay gets its operators and "
+    "modules from it. May be repeated.",
+)
+
 reading_options = together(
+    capture_option,
     click.option("--no-cache", is_flag=True, help="Read the files again and keep nothing."),
     click.option("--strict", is_flag=True, help="Treat any damage in a file as an error."),
 )

@@ -53,6 +53,7 @@ def command(
     ranks: tuple[int, ...] | None,
     steps: tuple[int, ...] | None,
     window: tuple[int, int] | None,
+    capture: tuple[str, ...],
     no_cache: bool,
     strict: bool,
 ) -> None:
@@ -72,6 +73,7 @@ def command(
             "--window goes with --chrome; choose the steps of a store with --step"
         )
     reading: dict[str, Any] = {"job": job, "cache": not no_cache, "strict": strict}
+    reading["capture"] = capture
     if chrome is not None:
         _write_trace(sources, Path(chrome), ranks, steps, window, reading)
     elif directory is not None:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from stepscope.cli.choices import (
+    capture_option,
     form_options,
     numbers_option,
     read_window,
@@ -43,6 +44,7 @@ from stepscope.cli.typed_name import typed_name
     metavar="N",
     help="The rank of a single recording, where the file does not say it or is wrong.",
 )
+@capture_option
 @click.option("--no-python-stack", is_flag=True, help="Leave out the frames of Python functions.")
 @click.option("--strict", is_flag=True, help="Treat any damage in a file as an error.")
 @form_options
@@ -54,6 +56,7 @@ def command(
     ranks: tuple[int, ...] | None,
     window: tuple[int, int] | None,
     as_rank: int | None,
+    capture: tuple[str, ...],
     no_python_stack: bool,
     strict: bool,
     **form: Any,
@@ -81,6 +84,7 @@ def command(
             strict=strict,
             rank=as_rank,
             job=job,
+            captures=capture,
             progress=progress,
         )
     with open_trace(directory) as trace:

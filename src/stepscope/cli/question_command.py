@@ -48,6 +48,7 @@ def question_command(question: Question) -> click.Command:
         as_markdown: bool,
         parquet: str | None,
         width: int | None,
+        capture: tuple[str, ...],
         no_cache: bool,
         strict: bool,
         picture: str | None = None,
@@ -81,7 +82,7 @@ def question_command(question: Question) -> click.Command:
         complete = check_asked(question, **checked, **parameters)
         filters = {name: asked[name] for name in get_args(Filter)}
         part(**filters).check_allowed(question, complete.get("by"))
-        with _opened(question, asked, cache=not no_cache, strict=strict) as ask:
+        with _opened(question, asked, capture=capture, cache=not no_cache, strict=strict) as ask:
             answer = ask(**shown, **parameters)
             if picture is not None:
                 # All of it is drawn, whatever part of it is shown.
@@ -115,10 +116,9 @@ def question_command(question: Question) -> click.Command:
 
 @contextmanager
 def _opened(
-    question: Question, asked: dict[str, Any], *, cache: bool, strict: bool
+    question: Question, asked: dict[str, Any], **reading: Any
 ) -> Iterator[Callable[..., Table]]:
     """Opens what the question is asked of, and gives what asks it with its parameters."""
-    reading: dict[str, Any] = {"cache": cache, "strict": strict}
     filters = {name: asked[name] for name in get_args(Filter)}
     if question.recordings == "one":
         with open_watched(*asked["sources"], job=asked["job"], **reading) as trace:

@@ -46,6 +46,7 @@ def command(
     kernel: str | None,
     top: int,
     output: Path,
+    capture: tuple[str, ...],
     no_cache: bool,
     strict: bool,
 ) -> None:
@@ -62,7 +63,9 @@ def command(
     if (operator is None) == (kernel is None):
         raise click.UsageError("Give either --operator or --kernel.")
     check_output(output)
-    with open_watched(*sources, job=job, cache=not no_cache, strict=strict) as trace:
+    with open_watched(
+        *sources, job=job, capture=capture, cache=not no_cache, strict=strict
+    ) as trace:
         check_one_job(trace)
         with trace.scope() as scope:
             if operator is not None:

@@ -31,6 +31,7 @@ def command(
     name: str | None,
     under: str | None,
     window: tuple[int, int] | None,
+    capture: tuple[str, ...],
     no_cache: bool,
     strict: bool,
     **form: Any,
@@ -44,6 +45,8 @@ def command(
     are computed.
     """
     check_form(**form)
-    with open_watched(*sources, job=job, cache=not no_cache, strict=strict) as trace:
+    with open_watched(
+        *sources, job=job, capture=capture, cache=not no_cache, strict=strict
+    ) as trace:
         answer = trace.sql(text, rank=ranks, step=steps, name=name, under=under, window=window)
     put_answer(answer, **form, whole=True)

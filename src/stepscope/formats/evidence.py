@@ -20,6 +20,7 @@ Evidence = Literal[
     "stream-order",
     "launches",
     "own-launches",
+    "replayed-operators",
     "clocks",
     "steps",
     "across-ranks",
@@ -36,6 +37,7 @@ MEANINGS: dict[Evidence, str] = {
     "stream-order": "the work of a stream ran one after another, so that durations add up",
     "launches": "which call on the host launched a piece of device work",
     "own-launches": "a call launched one piece of device work, and not the many of a graph",
+    "replayed-operators": "which operator put each piece of work into a graph that replays it",
     "clocks": "times of host and device are on one clock",
     "steps": "where training steps start and end",
     "across-ranks": "which collectives of several ranks are one, and how the ranks' clocks relate",
@@ -47,7 +49,7 @@ EVERYTHING: tuple[Evidence, ...] = tuple(kind for kind in MEANINGS if kind not i
 
 DEVICE_WORK: tuple[Evidence, ...] = ("devices", "device-work", "device-times", "stream-order")
 """What sums over device work rest on."""
-LAUNCHED_WORK: tuple[Evidence, ...] = (*DEVICE_WORK, "launches", "own-launches")
+LAUNCHED_WORK: tuple[Evidence, ...] = (*DEVICE_WORK, "launches", "replayed-operators")
 """What sums over the device work that calls on the host launched rest on."""
 
 

@@ -101,17 +101,20 @@ class Run:
             self.unreadable.append((label, reason))
 
 
-def find_run(*paths: Path, rank: int | None = None) -> Run:
+def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()) -> Run:
     """The jobs whose recordings files, archives and folders hold.
 
     Args:
         paths: recordings, archives of recordings, and folders that are searched to any depth.
         rank: the rank of the one recording, when the caller knows better than the file.
+        without: files that are no recordings of the run, though they lie in one of the folders.
 
     Raises:
         SourceError: there is no recording, or a path cannot be read.
     """
-    files = _once(file for path in paths for file in _files(path))
+    left_out = {os.path.realpath(file) for file in without}
+    found_files = _once(file for path in paths for file in _files(path))
+    files = [file for file in found_files if os.path.realpath(file) not in left_out]
     named = ", ".join(map(called, paths))
     sniffed: list[tuple[Member, Format]] = []
     run = Run()

@@ -100,6 +100,8 @@ _LAUNCH = re.compile(
 )
 _RUNTIME_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("graph_launch", re.compile(r"GraphLaunch|^urEnqueueCommandBuffer|^urCommandBufferEnqueue")),
+    ("capture_begin", re.compile(r"StreamBeginCapture")),
+    ("capture_end", re.compile(r"StreamEndCapture")),
     ("launch", _LAUNCH),
     ("copy", re.compile(r"Memcpy|^urEnqueue(?:USM)?Mem\w*Cop|^cuMemcpy")),
     ("fill", re.compile(r"Memset|^urEnqueue(?:USM)?\w*Fill|^cuMemset")),

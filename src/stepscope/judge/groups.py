@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.attribution import CALLED
 from stepscope.analysis.recording import WORK
 from stepscope.costs import PRODUCTS, element_type, kernel_class, model_of, tensor_core_use
 from stepscope.costs.call import parse_call
@@ -22,9 +23,10 @@ NARROW = frozenset(
 )
 """Element types of 16 bits and less."""
 
+_CALLS = CALLED.format(host="host_event")
 _FROM = f"""
     FROM (SELECT * FROM device_event WHERE {WORK} AND {{counted}}) AS work
-    LEFT JOIN (SELECT rank, id, name, input_id FROM host_event WHERE kind = 'operator') AS op
+    LEFT JOIN (SELECT rank, id, name, input_id FROM ({_CALLS}) WHERE kind = 'operator') AS op
         ON op.rank = work.rank AND op.id = work.operator_id
 """
 GROUPS = f"""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.attribution import CALLED
 from stepscope.analysis.recording import WORK
 from stepscope.costs import class_of, model_of
 
@@ -22,6 +23,7 @@ _TYPICAL = """
     WHERE {counted} ORDER BY end_ns - start_ns, rank, span, step
     LIMIT 1 OFFSET (SELECT (count(*) - 1) // 2 FROM step WHERE {counted})
 """
+_CALLS = CALLED.format(host="host_event")
 _WORK = f"""
     SELECT work.kind, work.name, op.name AS operator, op.input_id, work.operator_id,
         op.start_ns AS called_ns, forward.start_ns AS forward_called_ns, work.direction,
@@ -33,7 +35,7 @@ _WORK = f"""
         ORDER BY start_ns LIMIT {_MOST}
     ) AS work
     LEFT JOIN (
-        SELECT id, name, input_id, forward_id, start_ns FROM host_event
+        SELECT id, name, input_id, forward_id, start_ns FROM ({_CALLS})
         WHERE kind = 'operator' AND rank = $rank
     ) AS op ON op.id = work.operator_id
     LEFT JOIN (SELECT id, start_ns FROM host_event WHERE rank = $rank) AS forward

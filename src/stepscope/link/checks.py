@@ -27,6 +27,7 @@ from stepscope.formats.tables import ReadReport
 from stepscope.link.columns import run_starts
 from stepscope.link.device import COMMUNICATION, COMPUTATION, Device
 from stepscope.link.host import GRAPH_LAUNCH, LAUNCH, Host
+from stepscope.link.replays import Replays
 from stepscope.link.steps import OPTIMIZER_CALLS, PROFILER_STEP, Steps
 from stepscope.schema.tables import TABLES
 
@@ -37,12 +38,15 @@ OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What the checks look at: positions and indices are those of link's other parts."""
+    """What the checks look at: positions and indices are those of link's other parts; `captured` are
+    the launches that were put into graphs, None where nothing was captured."""
 
     host: Host
     device: Device
     launch: Int32s
     steps: Steps
+    replays: Replays
+    captured: Int32s | None
     step_of_host: Int32s
     overruns: int
     report: ReadReport
@@ -227,7 +231,10 @@ def zero_dur(recording: Recording) -> Found:
 def _launches(recording: Recording) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Positions of kernel launches, and whether device work is known for each."""
     host = recording.host
-    calls = np.flatnonzero((host.role == LAUNCH) | (host.role == GRAPH_LAUNCH))
+    is_call = (host.role == LAUNCH) | (host.role == GRAPH_LAUNCH)
+    if recording.captured is not None:
+        is_call[recording.captured] = False  # they run when the graph is replayed
+    calls = np.flatnonzero(is_call)
     has_work = np.zeros(len(host), dtype=bool)
     has_work[recording.launch[recording.launch >= 0]] = True
     return calls, has_work[calls]
@@ -304,38 +311,46 @@ def first_step_starved(recording: Recording) -> Found:
 @check(
     "graph_replay_unattributed",
     "own-launches",
+    "replayed-operators",
     "device-work",
     fine="no device work was replayed from a graph.",
 )
 def graph_replay_unattributed(recording: Recording) -> Found:
     """Device work replayed from CUDA graphs. One launch stands for all kernels of the graph, and the
-    operators ran when the graph was captured, so the work belongs to no operator. Where a graph was
-    launched and none of its work is in the recording, device work is missing too.
+    operators ran when the graph was captured: in the recording itself, or in one that is given with it
+    (`--capture FILE`). A replay has the operators and modules of a capture when its work agrees with it
+    in number, order and names, and with no other one; else its work belongs to no operator. Where a
+    graph was launched and none of its work is in the recording, device work is missing too.
     """
-    host, device, launch = recording.host, recording.device, recording.launch
-    linked = np.flatnonzero(device.work & (launch >= 0))
-    replayed = linked[host.role[launch[linked]] == GRAPH_LAUNCH]
+    host, device, replays = recording.host, recording.device, recording.replays
     calls, has_work = _launches(recording)
     empty = int((~has_work & (host.role[calls] == GRAPH_LAUNCH)).sum())
     empty = empty if device.work.any() else 0
     total_ns = int(device.dur[device.work].sum())
-    replayed_ns = int(device.dur[replayed].sum())
-    severity = OK
-    if len(replayed):
-        severity = WARNING if replayed_ns > 0.5 * total_ns else NOTE
+    count, lost = int(replays.work.sum()), sum(replays.refused.values())
+    if not count and not empty:
+        return Found(OK, 0, "")
+    lost_ns = int(device.dur[replays.work & (replays.source < 0)].sum())
     text = (
-        f"{len(replayed)} device events ({_percent(replayed_ns, total_ns)} of device time) were "
-        "replayed from graphs: the recording does not say which operator of the graph they belong "
-        "to, and one launch stands for many kernels."
+        f"{count} device events ({_percent(int(device.dur[replays.work].sum()), total_ns)} of device "
+        "time) were replayed from graphs, and one launch stands for many of them."
     )
+    if count > lost:
+        text += f" {count - lost} have the operators of the capture that they agree with."
+    if lost:
+        why = "; ".join(f"{events}: {reason}" for reason, events in sorted(replays.refused.items()))
+        text += f" The operators of {lost} are not known ({why})."
+    damages: list[Evidence] = ["own-launches"]
+    if lost:
+        damages.append("replayed-operators")
     if empty:
-        severity = WARNING
+        damages.append("device-work")
         text += (
             f" {empty} graph launches have no device event at all: device times are too small and "
             "idle time is not to be trusted."
         )
-    damages: tuple[Evidence, ...] = ("own-launches", "device-work") if empty else ("own-launches",)
-    return Found(severity, len(replayed) + empty, text, damages)
+    bad = bool(empty) or lost_ns > 0.5 * total_ns
+    return Found(WARNING if bad else NOTE, lost or count or empty, text, tuple(damages))
 
 
 @check("no_steps", "steps", fine="ranges mark the steps.")

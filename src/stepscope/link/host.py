@@ -39,7 +39,9 @@ KINDS = {
     SYNCHRONIZE,
     ALLOCATE,
     PROGRAM,
-) = range(15)
+    CAPTURE_BEGIN,
+    CAPTURE_END,
+) = range(17)
 
 ROLES = {
     "step": STEP,
@@ -56,6 +58,8 @@ ROLES = {
     "synchronize": SYNCHRONIZE,
     "allocate": ALLOCATE,
     "program": PROGRAM,
+    "capture_begin": CAPTURE_BEGIN,
+    "capture_end": CAPTURE_END,
 }
 
 NOWHERE = -1

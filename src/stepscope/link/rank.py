@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from stepscope.formats.tables import READ, RankTables
 from stepscope.link.backward import DIRECTIONS, find_directions, link_backward
+from stepscope.link.captured_tables import captured_tables
+from stepscope.link.captures import Captured, Placed, find_captured
 from stepscope.link.checks import Recording, check_recording
 from stepscope.link.collectives import find_collectives
 from stepscope.link.columns import assembled, codes, from_codes, integers, numbers
@@ -18,10 +21,11 @@ from stepscope.link.device import KINDS, NO_WORK, Device, read_device
 from stepscope.link.device_time import NOT_MEASURED, sum_device_time
 from stepscope.link.host import Host, nest_host
 from stepscope.link.launches import link_launches
-from stepscope.link.modules import find_modules, spread_modules
+from stepscope.link.modules import Modules, find_modules, spread_modules
 from stepscope.link.overruns import clip_overruns
 from stepscope.link.phases import find_phases
 from stepscope.link.recursion import find_recursion
+from stepscope.link.replays import link_replays
 from stepscope.link.stacks import find_stacks
 from stepscope.link.steps import find_steps, steps_of_events
 from stepscope.schema.tables import TABLES
@@ -38,8 +42,16 @@ _LINKS = {
 """Kinds of link, and the column of a device event that has it."""
 
 
-def link_rank(tables: RankTables) -> dict[str, pa.Table]:
+_BY_CAPTURE = ("operator", "module", "direction")
+"""Those that replayed work has through the capture of its graph."""
+
+
+def link_rank(tables: RankTables, captures: Sequence[Captured] = ()) -> dict[str, pa.Table]:
     """Links one recording of one rank.
+
+    Args:
+        tables: what a reader made of it.
+        captures: captures of CUDA graphs from other recordings (see `captures_of`).
 
     Returns:
         what a store has of it, by name of the table, with all columns but `rank` and `span`. The id
@@ -47,34 +59,91 @@ def link_rank(tables: RankTables) -> dict[str, pa.Table]:
         those of the reader.
     """
     # What links need on the way is freed before the host table is put together: both are large.
-    links, linked = _links(tables)
+    links, linked = _links(tables, captures)
     linked["host_event"] = _host_table(tables.host_event, links)
     linked["attribution"] = attributed(linked["device_event"])
     return {name: getattr(tables, name) for name in READ if name in TABLES} | linked
 
 
-def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Table]]:
-    """What is added to host events, by position, and all tables but that of the host events."""
-    resolution_ns = tables.facts.resolution_ns
-    host = nest_host(tables.host_event, resolution_ns=resolution_ns)
-    # What needs the most room on the way comes before there is much to keep.
-    recursive = find_recursion(host)
+def captures_of(tables: RankTables, path: str) -> Captured | None:
+    """The captures of CUDA graphs in a recording that is read for their sake alone; None without any.
+
+    Args:
+        tables: what a reader made of it.
+        path: where it lies.
+    """
+    host = nest_host(tables.host_event, resolution_ns=tables.facts.resolution_ns)
     device = read_device(tables.device_event)
-    raw_dur = clip_overruns(device)
-    launch, operator = link_launches(host, device, tables.flow, tables.thread)
-    time = sum_device_time(host, device, launch, operator)
-    steps = find_steps(host, device, launch, tracks=_tracks(tables.thread))
-    step_of_host, step_of_device = steps_of_events(steps, host, device, launch)
+    launch, _ = link_launches(host, device, tables.flow, tables.thread)
+    on_host = _link_host(tables, host)
+    return find_captured(
+        host, _ran(host, launch), on_host.placed, _texts(tables, on_host), path=path
+    )
+
+
+class _HostLinks(NamedTuple):
+    """What link finds out about host events alone, by position."""
+
+    forward: Int32s
+    modules: Modules
+    placed: Placed
+    call_stack: pa.Table
+
+
+def _link_host(tables: RankTables, host: Host) -> _HostLinks:
     forward = link_backward(host, tables.flow, tables.thread)
     modules, named = find_modules(host, tables.facts.module_classes)
     direction = find_directions(host, forward, named >= 0)
     module = spread_modules(host, modules, named, forward, direction)
-    del named
     if (forward >= 0).any():
         host.nesting.inherit(forward)
     stack, call_stack = find_stacks(host, forward, tables.call_stack)
-    device_module = _through(module, launch, operator)
-    device_direction = _through(direction, launch, operator)
+    return _HostLinks(forward, modules, Placed(module, direction, stack), call_stack)
+
+
+def _ran(host: Host, launch: Int32s) -> NDArray[np.bool_]:
+    """Which positions launched work that is recorded."""
+    ran = np.zeros(len(host), dtype=bool)
+    ran[launch[launch >= 0]] = True
+    return ran
+
+
+def _texts(tables: RankTables, on_host: _HostLinks) -> dict[str, pa.Table]:
+    """What the numbers of host events speak of."""
+    return {
+        "module": on_host.modules.table(),
+        "operator_input": tables.operator_input,
+        "kernel_source": tables.kernel_source,
+        "call_stack": on_host.call_stack,
+    }
+
+
+def _links(
+    tables: RankTables, captures: Sequence[Captured]
+) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Table]]:
+    """What is added to host events, by position, and all tables but that of the host events."""
+    resolution_ns = tables.facts.resolution_ns
+    host = nest_host(tables.host_event, resolution_ns=resolution_ns)
+    device = read_device(tables.device_event)
+    raw_dur = clip_overruns(device)
+    launch, operator = link_launches(host, device, tables.flow, tables.thread)
+    steps = find_steps(host, device, launch, tracks=_tracks(tables.thread))
+    step_of_host, step_of_device = steps_of_events(steps, host, device, launch)
+    on_host = _link_host(tables, host)
+    forward, modules = on_host.forward, on_host.modules
+    module, direction, stack = on_host.placed
+    texts = _texts(tables, on_host)
+    own = find_captured(host, _ran(host, launch), on_host.placed, texts, path=None)
+    sources = [one for one in (own, *captures) if one is not None]
+    replays = link_replays(host, device, launch, sources)
+    captured, through = captured_tables(
+        sources, replays, device, modules, texts, first_id=len(host) + len(device)
+    )
+    time = sum_device_time(host, device, launch, operator)
+    device_module = _first(through.module, _through(module, launch, operator))
+    device_direction = _first(through.direction, _through(direction, launch, operator))
+    known = through.captured >= 0
+    operator_id = np.where(known, through.operator, host.rows(operator))
     linked = {
         "device_event": _device_table(
             device,
@@ -84,22 +153,24 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
                 "launch_id": integers(host.rows(launch), type=pa.int64()),
                 "launch_ns": _times(host, launch),
                 "launch_end_ns": _times(host, launch, ends=True),
-                "operator_id": integers(host.rows(operator), type=pa.int64()),
-                "operator_name": _names(host, operator),
+                "captured_id": integers(through.captured, type=pa.int64()),
+                "operator_id": integers(operator_id, type=pa.int64()),
+                "operator_name": through.operator_names(_names(host, operator)),
                 "module_id": integers(device_module, type=pa.int32()),
                 "direction": from_codes(device_direction, DIRECTIONS),
                 "step": _step_numbers(steps.number, step_of_device),
             },
         ),
         "step": steps.table(),
-        "call_stack": call_stack,
+        **texts,
         "module": modules.table(),
+        **captured,
         "kernel_metric": assembled(
             "kernel_metric",
             tables.kernel_metric,
             {"id": pa.array(numbers(tables.kernel_metric, "device_row") + len(host), pa.int64())},
         ),
-        "collective": find_collectives(host, device, launch, tables),
+        "collective": find_collectives(host, device, launch, tables.collective_args),
         "memory_event": _memory_events(host, tables.memory_event),
         "data_check": check_recording(
             Recording(
@@ -107,6 +178,8 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
                 device=device,
                 launch=launch,
                 steps=steps,
+                replays=replays,
+                captured=None if own is None else own.position,
                 step_of_host=step_of_host,
                 overruns=int((raw_dur >= 0).sum()),
                 report=tables.report,
@@ -121,7 +194,7 @@ def _links(tables: RankTables) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Ta
         "row": host.nesting.row,
         "parent_id": host.nesting.parent,
         "depth": host.nesting.depth,
-        "recursive": recursive,
+        "recursive": find_recursion(host),
         "self_ns": host.nesting.self_ns,
         "step": step_of_host,
         "step_numbers": steps.number,
@@ -154,12 +227,18 @@ def _through(
     return result
 
 
+def _first(values: Int32s, otherwise: Int32s) -> Int32s:
+    """The values, and where there are none (-1) the others."""
+    result: Int32s = np.where(values >= 0, values, otherwise)
+    return result
+
+
 def _times(host: Host, positions: Int32s, *, ends: bool = False) -> pa.Array:
     """When the host events at some positions start or end (ns), as recorded; NULL for -1."""
-    if not len(host):
-        return pa.nulls(len(positions), pa.int64())
-    times = host.end if ends else host.start
-    return pa.array(times[positions], mask=positions < 0)
+    times = numbers(host.table, "start_ns")
+    if ends:
+        times = times + numbers(host.table, "dur_ns")
+    return pa.array(np.append(times, 0)[host.rows(positions)], mask=positions < 0)
 
 
 def _names(host: Host, positions: Int32s) -> pa.Array:
@@ -172,8 +251,7 @@ def _names(host: Host, positions: Int32s) -> pa.Array:
 
 def _step_numbers(numbers: NDArray[np.int64], index: Int32s) -> pa.Array:
     """The numbers of steps given by index; NULL for -1."""
-    known = integers(np.append(numbers, 0), missing=None, type=pa.int64()).to_numpy()
-    return pa.array(known[index], mask=index < 0)
+    return pa.array(np.append(numbers, 0)[index], mask=index < 0)
 
 
 def _memory_events(host: Host, memory_event: pa.Table) -> pa.Table:
@@ -189,15 +267,20 @@ def attributed(device_event: pa.Table) -> pa.Table:
     """How much of the device time each kind of link reaches, from linked device events."""
     work = codes(device_event, "kind", KINDS, missing=NO_WORK) != NO_WORK
     dur = numbers(device_event, "dur_ns")
-    reached = [
-        int(dur[work & device_event[column].is_valid().to_numpy()].sum())
-        for column in _LINKS.values()
-    ]
+    captured = work & device_event["captured_id"].is_valid().to_numpy()
+    has = [work & device_event[column].is_valid().to_numpy() for column in _LINKS.values()]
     return pa.table(
         {
             "link": pa.array(list(_LINKS), pa.string()),
             "device_ns": pa.array([int(dur[work].sum())] * len(_LINKS), pa.int64()),
-            "attributed_ns": pa.array(reached, pa.int64()),
+            "attributed_ns": pa.array([int(dur[one].sum()) for one in has], pa.int64()),
+            "captured_ns": pa.array(
+                [
+                    int(dur[one & captured].sum()) if link in _BY_CAPTURE else 0
+                    for link, one in zip(_LINKS, has, strict=True)
+                ],
+                pa.int64(),
+            ),
         }
     )
 
@@ -223,7 +306,7 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
     columns = {
         "device_ns": times("device_ns"),
         "device_self_ns": times("device_self_ns"),
-        "self_ns": integers(rows("self_ns"), missing=None, type=pa.int64()),
+        "self_ns": pa.array(rows("self_ns")),
         "parent_id": ids("parent_id"),
         "forward_id": ids("forward_id"),
         "step": _step_numbers(links.pop("step_numbers"), rows("step")),
@@ -232,15 +315,12 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
         "depth": pa.array(np.minimum(rows("depth"), (1 << 15) - 1).astype(np.int16)),
         "recursive": pa.array(rows("recursive")),
         "direction": from_codes(rows("direction"), DIRECTIONS),
-        "id": integers(np.arange(len(row)), missing=None, type=pa.int64()),
+        "id": pa.array(np.arange(len(row), dtype=np.int64)),
     }
     return assembled("host_event", table, columns)
 
 
 def _device_table(device: Device, *, first_id: int, columns: dict[str, pa.Array]) -> pa.Table:
     ids = np.arange(first_id, first_id + len(device), dtype=np.int64)
-    own = {"id": ids, "dur_ns": device.dur}
-    columns |= {
-        name: integers(values, missing=None, type=pa.int64()) for name, values in own.items()
-    }
+    columns = {"id": pa.array(ids), "dur_ns": pa.array(device.dur), **columns}
     return assembled("device_event", device.table, columns)

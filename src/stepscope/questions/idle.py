@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows
-from stepscope.formats.evidence import LAUNCHED_WORK
+from stepscope.formats.evidence import DEVICE_WORK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +49,7 @@ _COLUMNS = (
     "idle",
     "When was each device and stream idle, and why?",
     _COLUMNS,
-    rests_on=(*LAUNCHED_WORK, "host-times", "clocks"),
+    rests_on=(*DEVICE_WORK, "launches", "own-launches", "host-times", "clocks"),
     about="time",
     parameters=(
         Parameter(

@@ -14,7 +14,7 @@ from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_rows
 from stepscope.answers.scope import Scope
 from stepscope.questions import affected, find
-from stepscope.schema.declare import Role
+from stepscope.schema.declare import Role, SchemaColumn
 from stepscope.schema.tables import TABLES
 
 if TYPE_CHECKING:
@@ -29,6 +29,16 @@ _OF_ALL_KEPT = {"links_lead_somewhere"}
 _OF_COMPLETE = {"self_times_add_up"}
 """A window (`import --window`) leaves out children that start behind it, whose parents keep their self times."""
 
+
+def _named_by(column: SchemaColumn) -> str:
+    """SQL: the rows that a column may name, with their number."""
+    return " UNION ALL ".join(
+        f"SELECT rank{', span' if column.role is Role.ROW else ''}, {TABLES[target].number} AS number "
+        f"FROM {target}"
+        for target in column.targets
+    )
+
+
 _WORK = "('computation', 'communication', 'copy', 'fill')"
 
 INVARIANTS: tuple[tuple[str, str, str], ...] = (
@@ -39,6 +49,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         SELECT coalesce(sum(n - 1), 0) FROM (
             SELECT count(*) AS n FROM (
                 SELECT rank, id FROM host_event UNION ALL SELECT rank, id FROM device_event
+                UNION ALL SELECT rank, id FROM captured_event
             ) GROUP BY rank, id HAVING n > 1
         )
         """,
@@ -91,8 +102,8 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         "links_lead_somewhere",
         "an event, module, thread, input or stack that a row names exists",
         " + ".join(
-            f"(SELECT count(*) FROM {table.name} AS one ANTI JOIN {column.of} AS named "
-            f"ON one.rank = named.rank AND one.{column.name} = named.{TABLES[column.of].number} "
+            f"(SELECT count(*) FROM {table.name} AS one ANTI JOIN ({_named_by(column)}) AS named "
+            f"ON one.rank = named.rank AND one.{column.name} = named.number "
             f"{'AND one.span = named.span ' if column.role is Role.ROW else ''}"
             f"WHERE one.{column.name} IS NOT NULL)"
             for table in TABLES.values()
@@ -107,8 +118,9 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         SELECT count(*) FROM device_event AS work
         LEFT JOIN host_event AS launch
             ON work.rank = launch.rank AND work.launch_id = launch.id
-        LEFT JOIN host_event AS operator
-            ON work.rank = operator.rank AND work.operator_id = operator.id
+        LEFT JOIN (
+            SELECT rank, id, name FROM host_event UNION ALL SELECT rank, id, name FROM captured_event
+        ) AS operator ON work.rank = operator.rank AND work.operator_id = operator.id
         WHERE work.launch_ns IS DISTINCT FROM launch.start_ns
             OR work.launch_end_ns IS DISTINCT FROM launch.start_ns + launch.dur_ns
             OR work.operator_name IS DISTINCT FROM operator.name

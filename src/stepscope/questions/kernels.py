@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.attribution import LABELLED_WORK
+from stepscope.analysis.attribution import CALLED, LABELLED_WORK
 from stepscope.analysis.kernel_traits import BLOCK, ELIGIBLE, GRID, KERNELS, TRAITS
 from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.durations import STATISTICS, statistics
@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.answers.scope import Scope
+
+_CAPTURED_REGIONS = """
+    WITH RECURSIVE inside AS (
+        SELECT rank, id, name, 0 AS below FROM captured_event WHERE role = 'compiled'
+        UNION ALL SELECT event.rank, event.id, inside.name, below + 1
+        FROM captured_event AS event JOIN inside
+            ON event.rank = inside.rank AND event.parent_id = inside.id
+    )
+    SELECT rank, id, arg_min(name, below) AS name FROM inside GROUP BY ALL
+"""
+"""The innermost call of a compiled graph around each event of a capture."""
 
 _OUTSIDE = "(outside CUDA graphs)"
 
@@ -41,7 +52,7 @@ _FORMS = {
         SELECT work.*, charged_to AS operator,
             nullif(split_part(frames, ';', 1), '') AS frame, nullif(frames, '') AS call_stack
         FROM ({LABELLED_WORK}) AS work
-        LEFT JOIN (SELECT rank, id, stack_id FROM {{host}} WHERE stack_id IS NOT NULL) AS host
+        LEFT JOIN (SELECT rank, id, stack_id FROM ({CALLED}) WHERE stack_id IS NOT NULL) AS host
             ON (host.rank, host.id) = (work.rank, coalesce(work.operator_id, work.launch_id))
         LEFT JOIN call_stack
             ON (call_stack.rank, call_stack.span, call_stack.stack_id)
@@ -55,10 +66,12 @@ _FORMS = {
         f"""
         SELECT work.*, kernel_source.file AS source_file, kernel_source.backend,
             kernel_source.options AS launch_options,
-            CASE WHEN caller.start_ns <= region.end_ns THEN region.name END AS compiled_graph
+            coalesce(
+                CASE WHEN caller.start_ns <= region.end_ns THEN region.name END, captured.name
+            ) AS compiled_graph
         FROM ({LABELLED_WORK}) AS work
         LEFT JOIN (
-            SELECT rank, id, span, thread, start_ns, kernel_source_id FROM {{host}}
+            SELECT rank, id, span, thread, start_ns, kernel_source_id FROM ({CALLED})
             WHERE kind IN ('operator', 'runtime')
         ) AS caller ON (caller.rank, caller.id) = (work.rank, coalesce(work.operator_id, work.launch_id))
         LEFT JOIN kernel_source
@@ -70,6 +83,8 @@ _FORMS = {
         ) AS region
             ON region.rank = caller.rank AND region.span = caller.span
                 AND region.thread = caller.thread AND caller.start_ns >= region.start_ns
+        LEFT JOIN ({_CAPTURED_REGIONS}) AS captured
+            ON (captured.rank, captured.id) = (work.rank, work.captured_id)
         WHERE {KERNELS}
         """,
     ),
@@ -197,10 +212,10 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
     where the recording has none (see `operators`). With `--by source` a row is a name with the file
     and the launch options of the generated code, and the compiled graph that called it, as Inductor
     states them. With `--by graph` a row is a node of a CUDA graph over all its
-    replays; the rest is one row, so that shares still add up. A replayed kernel belongs to no
-    operator, since the operators ran when the graph was captured: where its launch is not
-    enclosed by one either, its operator reads `CUDA graph N (unattributed)`, without number
-    where the recorder gave none.
+    replays; the rest is one row, so that shares still add up. A replayed kernel has the operator that ran
+    when the graph was captured. Where no capture tells it and its launch is not enclosed by an
+    operator either, it reads `CUDA graph N (unattributed)`, without number where the recorder
+    gave none.
     """
     from stepscope.analysis.kernel_traits import kernel_traits
 

@@ -114,7 +114,7 @@ _TREE = f"""
         "device-times",
         "stream-order",
         "launches",
-        "own-launches",
+        "replayed-operators",
     ),
     about="events",
     parameters=(Parameter("depth", "int", "deepest level to list: 0 lists only the model"),),

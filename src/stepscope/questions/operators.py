@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.analysis.attribution import LABELLED_WORK
+from stepscope.analysis.attribution import CALLED, LABELLED_WORK
 from stepscope.analysis.kernel_traits import TRAITS
+from stepscope.analysis.recording import WORK
 from stepscope.analysis.recursion import inner_calls
 from stepscope.answers.declare import Column, by_form, question
 
@@ -26,7 +27,25 @@ _TYPES = {
     "launching": "BIGINT",
 }
 """SQL types of what `operator_delays` gives."""
-_INPUTS = f"SELECT rank, id AS operator_id, input_id, stack_id FROM {{host}} WHERE {_CALLS}"
+_INPUTS = f"SELECT rank, id AS operator_id, input_id, stack_id FROM ({CALLED}) WHERE {_CALLS}"
+
+
+_REPLAYED = f"""
+    WITH RECURSIVE launched AS (
+        SELECT rank, captured_id AS call, count(DISTINCT launch_id) AS replays, sum(dur_ns) AS dur_ns
+        FROM device_event WHERE {WORK} AND captured_id IS NOT NULL GROUP BY ALL
+    ), above AS (
+        SELECT rank, call, call AS id FROM launched
+        UNION ALL
+        SELECT above.rank, call, parent_id FROM above JOIN captured_event USING (rank, id)
+        WHERE parent_id IS NOT NULL
+    )
+    SELECT captured_event.*, call, replays, dur_ns
+    FROM above JOIN launched USING (rank, call) JOIN captured_event USING (rank, id)
+    WHERE {_CALLS}
+"""
+"""The operators of captures, one row for each captured call in them: how often it was replayed, and the
+time of its work."""
 
 
 class _Form(NamedTuple):
@@ -83,7 +102,11 @@ _FORMS = {
         Column("frame", "text", "innermost frame of its Python call stack"),
         Column("call_stack", "text", "Python call stack, innermost frame first", shown=False),
         Column(
-            "calls", "int", "number of calls, those inside another call of it included", "count"
+            "calls",
+            "int",
+            "number of calls, those inside another call of it included; each replay of a graph counts "
+            "for what was captured in it",
+            "count",
         ),
         Column(
             "device_self_ns",
@@ -135,7 +158,7 @@ _FORMS = {
         "device-times",
         "stream-order",
         "launches",
-        "own-launches",
+        "replayed-operators",
     ),
     about="events",
     parameters=(
@@ -154,7 +177,8 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
 
     **Device self time** is the summed duration of the kernels, copies and fills whose launch
     the operator encloses with no other operator between, **device total** that of all launched
-    anywhere below it. They are sums, not unions: two kernels that run at once count twice, as
+    anywhere below it. What a CUDA graph replays counts for the operators that ran when the graph was
+    captured, where a capture tells them (see `graph_replay_unattributed` on the page of checks). They are sums, not unions: two kernels that run at once count twice, as
     in the profiler's own tables. Work that no operator launched has rows of its own, `(no
     operator)` or `CUDA graph N (unattributed)`, so that the device self times add up to all
     device work.
@@ -196,7 +220,8 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     from stepscope.analysis.operator_delay import operator_delays
 
     form = _FORMS[by]
-    names = scope.sql(f"SELECT DISTINCT name FROM host_event WHERE {_CALLS}").column("name")
+    calls = CALLED.format(host="host_event")
+    names = scope.sql(f"SELECT DISTINCT name FROM ({calls}) WHERE {_CALLS}").column("name")
     params: dict[str, Any] = kernel_traits(scope)
     params["able"] = [name for name in names.to_pylist() if can_use_tensor_cores(name)]
     del params["eligible_operators"]
@@ -228,9 +253,20 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
         WITH
         traits AS ({TRAITS}),
         called AS (
-            SELECT {raw}, count(*) AS calls, sum(self_ns) AS host_self_ns, sum(dur_ns) AS host_ns,
+            SELECT {raw}, count(*) AS calls, count(*) AS host_calls, sum(self_ns) AS host_self_ns, sum(dur_ns) AS host_ns,
                 sum(device_ns) AS device_ns
             FROM host_event WHERE {_CALLS} GROUP BY ALL
+        ),
+        replayed AS ({_REPLAYED}),
+        called_in_graphs AS (
+            SELECT {raw}, sum(replays) AS calls FROM (
+                SELECT {raw}, id, max(replays) AS replays FROM replayed GROUP BY ALL
+            ) GROUP BY ALL
+        ),
+        in_graphs AS (
+            SELECT {raw}, sum(dur_ns) AS device_ns FROM (
+                SELECT DISTINCT {raw}, call, rank AS of_rank, dur_ns FROM replayed
+            ) GROUP BY ALL
         ),
         inner_call AS (
             SELECT {raw}, sum(dur_ns) AS inner_host_ns, sum(device_ns) AS inner_device_ns
@@ -250,7 +286,7 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
         ),
         summed AS (
             SELECT name{keys}, coalesce(charged, true) AS charged,
-                sum(calls) AS calls, sum(host_self_ns) AS host_self_ns, sum(host_ns) AS host_ns,
+                sum(calls) AS calls, sum(host_calls) AS host_calls, sum(host_self_ns) AS host_self_ns, sum(host_ns) AS host_ns,
                 sum(host_ns) - coalesce(sum(inner_host_ns), 0) AS host_total_ns,
                 coalesce(sum(device_ns), 0) - coalesce(sum(inner_device_ns), 0) AS device_ns,
                 coalesce(sum(device_self_ns), 0) AS device_self_ns,
@@ -258,7 +294,8 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
                 sum(used_ns) AS used_ns, sum(told_ns) AS told_ns,
                 sum(first_ns) AS first_ns, sum(last_ns) AS last_ns, sum(launching) AS launching
             FROM (
-                FROM called UNION ALL BY NAME FROM inner_call UNION ALL BY NAME FROM launched
+                FROM called UNION ALL BY NAME FROM called_in_graphs
+                UNION ALL BY NAME FROM in_graphs UNION ALL BY NAME FROM inner_call UNION ALL BY NAME FROM launched
                 UNION ALL BY NAME FROM delayed
             ) {form.tables}
             GROUP BY ALL
@@ -285,7 +322,7 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
             host_self_ns::BIGINT AS host_self_ns,
             host_self_ns / nullif(sum(host_self_ns) OVER (), 0) AS host_share_ratio,
             host_total_ns::BIGINT AS host_total_ns,
-            host_ns / calls AS host_mean_ns,
+            host_ns / host_calls AS host_mean_ns,
             first_ns / launching AS first_delay_ns,
             last_ns / launching AS last_delay_ns,
             CASE WHEN charged THEN list_contains($able::VARCHAR[], summed.name) END

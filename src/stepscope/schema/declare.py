@@ -76,6 +76,7 @@ class SchemaColumn(NamedTuple):
         nullable: whether it may be NULL.
         type: its SQL type where it is not the role's usual one.
         of: the table whose event or row it names, where that is another row than its own.
+        or_of: another table of events that may have it instead.
         along: the column that names the event which this one repeats something of.
         check: a condition in SQL that every row fulfils.
         by: who fills it.
@@ -87,9 +88,15 @@ class SchemaColumn(NamedTuple):
     nullable: bool = False
     type: str = ""
     of: str | None = None
+    or_of: str | None = None
     along: str | None = None
     check: str | None = None
     by: By | None = None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The tables that may have what it names; none where it names no row of another table."""
+        return tuple(one for one in (self.of, self.or_of) if one is not None)
 
     @property
     def sql_type(self) -> str:

@@ -90,6 +90,7 @@ class ImportOptions:
     strict: bool = False
     rank: int | None = None
     job: str | None = None
+    captures: tuple[str, ...] = ()
 
 
 def import_source(
@@ -103,6 +104,7 @@ def import_source(
     strict: bool = False,
     rank: int | None = None,
     job: str | None = None,
+    captures: Sequence[str | os.PathLike[str]] = (),
     progress: Progress | None = None,
 ) -> Path:
     """Imports a recording, or a folder or an archive of them, into a store to keep.
@@ -119,6 +121,7 @@ def import_source(
         strict: whether damage is an error.
         rank: the rank of a single recording, when the caller knows better than the file.
         job: the job to import; all by default.
+        captures: recordings in which the job's CUDA graphs were captured; they are no part of the job.
         progress: told how far it is.
 
     Returns:
@@ -147,6 +150,7 @@ def import_source(
         strict,
         rank,
         job,
+        _capture_paths(captures),
     )
     progress = progress or SILENT
     with as_files(sources, progress) as files:
@@ -221,6 +225,7 @@ def open_source(
     ranks: Iterable[int] | None = None,
     window: tuple[int, int] | None = None,
     python_stack: bool = True,
+    captures: Sequence[str | os.PathLike[str]] = (),
     cache: bool = True,
     strict: bool = False,
     progress: Progress | None = None,
@@ -236,6 +241,7 @@ def open_source(
         ranks: ranks that are needed; all by default.
         window: stretch of each recording that is needed (ns from its start).
         python_stack: whether Python frames are needed.
+        captures: recordings in which the job's CUDA graphs were captured.
         cache: False makes a store in a temporary directory, which the caller deletes.
         strict: whether damage is an error.
         progress: told how far it is.
@@ -244,7 +250,7 @@ def open_source(
         SourceError, DamagedSourceError, StoreError: as for `import_source`.
     """
     paths = _paths(source)
-    options = _reading_options(ranks, window, python_stack, strict)
+    options = _reading_options(ranks, window, python_stack, captures, strict)
     progress = progress or SILENT
     if not cache or any(map(is_standard_input, paths)):
         scratch = Path(tempfile.mkdtemp(prefix="stepscope-"))
@@ -255,7 +261,7 @@ def open_source(
             shutil.rmtree(scratch, ignore_errors=True)
             raise
         return scratch
-    for path in paths:
+    for path in (*paths, *map(Path, options.captures)):
         if not path.exists():
             raise SourceError(
                 f"{path}: no such file or folder", hint="check the path", slug="no-such-file"
@@ -268,7 +274,7 @@ def open_source(
                 trim(store.parent, store)
     mark_used(store)
     if strict:
-        renew = partial(renew_source, paths, ranks, window, python_stack, progress)
+        renew = partial(renew_source, paths, ranks, window, python_stack, captures, progress)
         for job in kept_jobs(store, renew=renew):
             with Store.open(store / job.folder, renew=renew) as opened:
                 refuse_damage(opened)
@@ -280,6 +286,7 @@ def renew_source(
     ranks: Iterable[int] | None = None,
     window: tuple[int, int] | None = None,
     python_stack: bool = True,
+    captures: Sequence[str | os.PathLike[str]] = (),
     progress: Progress | None = None,
 ) -> None:
     """Makes the cached store of a source again, whose files are not as they were written.
@@ -291,7 +298,7 @@ def renew_source(
     from logging import getLogger
 
     paths = _paths(source)
-    options = _reading_options(ranks, window, python_stack)
+    options = _reading_options(ranks, window, python_stack, captures)
     store = _place_in_cache(paths, options)
     with _cache_locked(store) as held:
         if _is_intact(store):  # another process was first
@@ -317,10 +324,16 @@ def _reading_options(
     ranks: Iterable[int] | None,
     window: tuple[int, int] | None,
     python_stack: bool,
+    captures: Sequence[str | os.PathLike[str]],
     strict: bool = False,
 ) -> ImportOptions:
     chosen = None if ranks is None else tuple(sorted(set(ranks)))
-    return ImportOptions(chosen, None, window, python_stack, strict)
+    paths = _capture_paths(captures)
+    return ImportOptions(chosen, None, window, python_stack, strict, captures=paths)
+
+
+def _capture_paths(captures: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    return tuple(str(given_path(one)) for one in captures)
 
 
 def _place_in_cache(paths: list[Path], options: ImportOptions) -> Path:
@@ -329,11 +342,13 @@ def _place_in_cache(paths: list[Path], options: ImportOptions) -> Path:
         "ranks": options.ranks,
         "window": options.window,
         "python_stack": options.python_stack,
+        "captures": options.captures,
     }
-    key = cache_key(paths[0], described, beside=paths[1:])
+    beside = [*paths[1:], *map(Path, options.captures)]
+    key = cache_key(paths[0], described, beside=beside)
     if not _same_plug_ins(directory / key):
         described["plug_ins"] = versions("formats")
-        key = cache_key(paths[0], described, beside=paths[1:])
+        key = cache_key(paths[0], described, beside=beside)
     return directory / key
 
 
@@ -376,11 +391,13 @@ def _build(
     from stepscope.store.job import run_job
     from stepscope.store.workers import run_jobs
 
-    run = find_run(*sources, rank=options.rank)
+    captures = _captures(options.captures)
+    without = [recording.member.path for recording in captures]
+    run = find_run(*sources, rank=options.rank, without=without)
     chosen = _chosen(run, options, _named(sources))
     folders = folders_for([job.name for job in chosen]) if len(chosen) > 1 else [""]
     work = [
-        _jobs(job.recordings, directory / folder, options)
+        _jobs(job.recordings, directory / folder, options, captures)
         for job, folder in zip(chosen, folders, strict=True)
     ]
     jobs = [one for of_job in work for one in of_job]
@@ -505,7 +522,24 @@ def check_steps(wanted: Iterable[int], there: set[int]) -> None:
         )
 
 
-def _jobs(recordings: list[runs.Recording], directory: Path, options: ImportOptions) -> list[Job]:
+def _captures(paths: tuple[str, ...]) -> list[runs.Recording]:
+    """The recordings of captures that were given; one of several ranks is taken for its own rank alone."""
+    from stepscope.formats.runs import find_run
+
+    found = [] if not paths else find_run(*map(Path, paths)).recordings
+    return [one if one.rule not in _GUESSED else replace(one, rank=-1) for one in found]
+
+
+_GUESSED = ("order", "single")
+"""Rules of ranks that a file does not state."""
+
+
+def _jobs(
+    recordings: list[runs.Recording],
+    directory: Path,
+    options: ImportOptions,
+    captures: list[runs.Recording],
+) -> list[Job]:
     from stepscope.store.job import Job
 
     by_rank: dict[int, list[runs.Recording]] = {}
@@ -514,10 +548,7 @@ def _jobs(recordings: list[runs.Recording], directory: Path, options: ImportOpti
     return [
         Job(
             directory=str(directory),
-            sources=tuple(
-                (str(one.member.path), one.member.name, one.member.process, one.format.name)
-                for one in of_rank
-            ),
+            sources=tuple(map(_source, of_rank)),
             rank=rank,
             offset=of_rank[0].member.offset,
             rule=of_rank[0].rule,
@@ -525,9 +556,14 @@ def _jobs(recordings: list[runs.Recording], directory: Path, options: ImportOpti
             window=options.window,
             python_stack=options.python_stack,
             strict=options.strict,
+            captures=tuple(_source(one) for one in captures if one.rank in (rank, -1) or rank < 0),
         )
         for rank, of_rank in sorted(by_rank.items())
     ]
+
+
+def _source(one: runs.Recording) -> tuple[str, str | None, str | None, str]:
+    return str(one.member.path), one.member.name, one.member.process, one.format.name
 
 
 def refuse_damage(store: Store) -> None:

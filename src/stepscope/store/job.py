@@ -7,11 +7,9 @@ again, as `multiprocessing` would ask of it.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,22 +18,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.floor.environment import without_secrets
-from stepscope.floor.errors import StepScopeError, out_of_memory
+from stepscope.floor.errors import SourceError, StepScopeError, out_of_memory
 from stepscope.formats.container import Listings
 from stepscope.formats.damage import check_strict
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import format_named
 from stepscope.formats.runs import rank_of_single
 from stepscope.formats.tables import Facts, RankTables, ReadReport
+from stepscope.link.captures import Captured
 from stepscope.link.checks import OK
 from stepscope.link.folder_checks import spans_apart
-from stepscope.link.rank import link_rank
+from stepscope.link.rank import captures_of, link_rank
 from stepscope.schema.tables import TABLES
 from stepscope.store.narrow import narrowed
 from stepscope.store.ranks import add_check
 from stepscope.store.without_pandas import leave_out_pandas
 from stepscope.store.without_secrets import leave_out_secrets
 from stepscope.store.write import write_tables
+
+ERRORS = {
+    "no-capture": (
+        "A file given with `--capture` holds no capture of a CUDA graph. What is needed is a trace of the "
+        "time in which the program captured its graphs, such as inference servers write as they start; its "
+        "launches say which operator and module each kernel of the graph belongs to."
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,7 @@ class Job:
         rule: how the rank was found.
         steps: the steps to keep; None for all.
         window: the stretch to keep (ns from each recording's start); None for all.
+        captures: recordings of the captures of CUDA graphs, as `sources`.
     """
 
     directory: str
@@ -62,6 +70,7 @@ class Job:
     strict: bool = False
     threads: int | None = None
     offset: int = 0
+    captures: Sequence[tuple[str, str | None, str | None, str]] = ()
 
 
 class Done(NamedTuple):
@@ -92,6 +101,7 @@ def run_job(
     steps: set[int] = set()
     recorded: list[tuple[int, int]] = []
     listings = listings or Listings()
+    captures = [_capture(job, one, listings, progress) for one in job.captures]
     for span, (path, name, process, format_name) in enumerate(job.sources):
         member = listings.member(path, name).of_process(process)
         known = format_named(format_name)
@@ -108,10 +118,8 @@ def run_job(
         if rank < 0:
             rank, rule = rank_of_single(member, tables.facts)
         facts, report, lasted = tables.facts, tables.report, _end(tables)
-        _give_back()
-        written = link_rank(tables)
+        written = link_rank(tables, captures)
         del tables
-        _give_back()
         for table in ("step", "phase_step"):
             steps.update(pc.unique(written[table]["step"]).to_pylist())
         written = narrowed(written, job.steps, job.window)
@@ -133,15 +141,34 @@ def run_job(
     return Done(rank, sorted(steps))
 
 
-def _give_back() -> None:
-    """Gives memory that was freed back to the system, where the C library can.
+def _capture(
+    job: Job,
+    source: tuple[str, str | None, str | None, str],
+    listings: Listings,
+    progress: Callable[[int], None] | None,
+) -> Captured:
+    """The captures in a recording that was given for their sake.
 
-    Reading and linking free many arrays of some MB each, between which others stay: as much again as
-    what is in use would be kept for later.
+    Raises:
+        SourceError: it cannot be read, or has none.
     """
-    pa.default_memory_pool().release_unused()
-    with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    path, name, process, format_name = source
+    member = listings.member(path, name).of_process(process)
+    # Whatever is kept of the job's own frames, those of a capture name its modules.
+    tables = format_named(format_name).read(
+        member, ReadOptions(threads=job.threads, progress=progress)
+    )
+    if job.strict:
+        check_strict(member.label, tables.report.damage, lost=tables.report.lost)
+    found = captures_of(tables, member.label)
+    if found is None:
+        raise SourceError(
+            f"{member.label}: no CUDA graph was captured in this recording",
+            hint="give the trace in which the graphs were captured: it has calls of "
+            "cudaStreamBeginCapture or hipStreamBeginCapture",
+            slug="no-capture",
+        )
+    return found
 
 
 def _end(tables: RankTables) -> int:

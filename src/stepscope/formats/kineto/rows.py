@@ -212,6 +212,7 @@ class EventRows:
                 f"TRY_CAST({self._argument('Python parent id')} AS INTEGER) AS python_parent_id",
                 f"TRY_CAST({self._argument('Python module id')} AS INTEGER) AS python_module_id",
                 f"{self._argument('Module Hierarchy')} AS module_hierarchy",
+                f"{self._argument('kernel')} AS launched_kernel",
                 *(f"{self._hash(column)} AS {column}" for column in fields.SETS),
                 "extras AS other_args",
             )

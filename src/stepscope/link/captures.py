@@ -1,0 +1,258 @@
+"""The captures of CUDA graphs that a recording holds.
+
+While a stream is captured, launches do not run: each becomes a node of a graph, and the graph's replays
+run them later, by one call for all. So a launch between the start and the end of a capture that has no
+device event tells what a node is and which operator and module put it there. Launches of all threads
+count, since backward runs in threads of its own; where two captures overlap, each has its own thread's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stepscope.link.columns import words
+from stepscope.link.host import (
+    ANNOTATION,
+    CAPTURE_BEGIN,
+    CAPTURE_END,
+    COPY,
+    FILL,
+    LAUNCH,
+    NOWHERE,
+    OPERATOR,
+    Host,
+)
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+
+IN_TRACE, IN_FILE = "trace", "file"
+"""Rules of `capture.rule`."""
+
+_LAUNCHING = (LAUNCH, COPY, FILL)
+
+
+class Placed(NamedTuple):
+    """What link found out about each position of a recording's host events; -1 for nothing."""
+
+    module: Int32s
+    direction: NDArray[np.int8]
+    stack: Int32s
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The captures of one recording.
+
+    Args:
+        rule: how they came here: IN_TRACE, or IN_FILE.
+        path: the file, None for the recording that is linked.
+        names: of each capture the innermost range around it.
+        bounds: where the launches of each capture start, and their number at the end.
+        kind: LAUNCH, COPY or FILL of each launch, in order of time.
+        kernel: place in `kernels` of the kernel that each launches, -1 where that is not recorded.
+        kernels: names of kernels.
+        position: where each launch is among that recording's host events.
+        event: its row in `events`.
+        events: the launches and the operators and ranges around them, parents before children.
+        words: what its numbers of kinds, roles and names stand for.
+        texts: tables that the numbers in `events` speak of: `module`, `operator_input`, `kernel_source`
+            and `call_stack`.
+    """
+
+    rule: str
+    path: str | None
+    names: list[str | None]
+    bounds: Int64s
+    kind: NDArray[np.int8]
+    kernel: Int32s
+    kernels: list[str]
+    position: Int32s
+    event: Int32s
+    events: dict[str, NDArray[np.int32]]
+    words: dict[str, list[str]]
+    texts: dict[str, pa.Table]
+
+    def __len__(self) -> int:
+        """The number of captures."""
+        return len(self.names)
+
+
+class Windows(NamedTuple):
+    """Captures by time: positions of the calls that begin and end each, with their thread and times."""
+
+    begin: Int32s
+    thread: Int64s
+    start: Int64s
+    end: Int64s
+
+
+def capture_windows(host: Host) -> Windows:
+    """The captures of a recording, in order of time. One that does not end is none.
+
+    A call that another one of its kind encloses (a driver's within the runtime's) is the same one.
+    """
+    begin: list[int] = []
+    end: list[int] = []
+    calls = np.flatnonzero((host.role == CAPTURE_BEGIN) | (host.role == CAPTURE_END))
+    thread = host.thread_of(calls.astype(np.int32))
+    opened: dict[int, int] = {}
+    for place, own in zip(calls.tolist(), thread.tolist(), strict=True):
+        if host.role[place] == CAPTURE_BEGIN:
+            opened.setdefault(own, place)
+        elif own in opened:
+            begin.append(opened.pop(own))
+            end.append(place)
+    order = np.argsort(host.start[begin], kind="stable") if begin else np.zeros(0, np.int64)
+    first, last = np.array(begin, np.int32)[order], np.array(end, np.int32)[order]
+    return Windows(first, host.thread_of(first), host.start[first], host.start[last])
+
+
+def captured_launches(
+    host: Host, windows: Windows, ran: NDArray[np.bool_]
+) -> tuple[Int32s, Int32s]:
+    """Positions of the launches that were captured, in order of capture and time, and their captures.
+
+    Args:
+        host: the host events.
+        windows: the captures.
+        ran: which positions launched work that is recorded, and so was not captured.
+    """
+    launching = np.isin(host.role, _LAUNCHING)
+    place = np.flatnonzero(launching & ~ran).astype(np.int32)
+    # A driver call within a runtime call is the same launch.
+    above = host.climb(host.nesting.parent[place], launching)
+    place = place[above < 0]
+    start, thread = host.start[place], host.thread_of(place)
+    capture = np.full(len(place), -1, dtype=np.int32)
+    around, within = capture.copy(), np.zeros(len(place), dtype=np.int32)
+    for number, (_, own, low, high) in enumerate(zip(*windows, strict=True)):
+        inside = (start >= low) & (start <= high)
+        within += inside
+        around[inside] = number
+        capture[inside & (thread == own)] = number
+    capture = np.where((capture < 0) & (within == 1), around, capture)
+    place, capture, start = place[capture >= 0], capture[capture >= 0], start[capture >= 0]
+    order = np.lexsort((place, start, capture))
+    return place[order], capture[order]
+
+
+def find_captured(
+    host: Host,
+    ran: NDArray[np.bool_],
+    placed: Placed,
+    texts: dict[str, pa.Table],
+    *,
+    path: str | None,
+) -> Captured | None:
+    """The captures of a recording, with what encloses their launches; None where it has none.
+
+    Args:
+        host: the host events.
+        ran: which positions launched work that is recorded.
+        placed: module, direction and call stack of each position.
+        texts: the tables that its numbers speak of.
+        path: the file that it comes from; None for the recording that is linked.
+    """
+    windows = capture_windows(host)
+    if not len(windows.begin):
+        return None
+    place, capture = captured_launches(host, windows, ran)
+    kernel, kernels = _kernels(host, place)
+    kept = (host.kind == OPERATOR) | (host.kind == ANNOTATION)
+    rows, event = _enclosed(host, kept, place, capture)
+    events, spelled = _columns(host, placed, rows)
+    events["capture"] = (rows.keys // max(len(host), 1)).astype(np.int32)
+    node = np.full(len(rows.at), -1, dtype=np.int32)
+    bounds = np.searchsorted(capture, np.arange(len(windows.begin) + 1))
+    node[event] = np.arange(len(place)) - bounds[capture]
+    events["node"] = node
+    around = host.climb(windows.begin.copy(), host.kind == ANNOTATION)
+    text, spoken = words(host.table, "name")
+    return Captured(
+        rule=IN_TRACE if path is None else IN_FILE,
+        path=path,
+        names=[spoken[text[host.nesting.row[at]]] if at >= 0 else None for at in around.tolist()],
+        bounds=bounds,
+        kind=host.role[place],
+        kernel=kernel,
+        kernels=kernels,
+        position=place,
+        event=event,
+        events=events,
+        words=spelled,
+        texts=texts,
+    )
+
+
+class _Rows(NamedTuple):
+    """Events of captures: number of the capture · number of host events + position, rising, the
+    position, and the row of the event above, -1 for none."""
+
+    keys: Int64s
+    at: Int32s
+    parent: Int32s
+
+
+def _enclosed(
+    host: Host, kept: NDArray[np.bool_], place: Int32s, capture: Int32s
+) -> tuple[_Rows, Int32s]:
+    """The launches with all that encloses them, once a capture, and the row of each launch."""
+    width = max(len(host), 1)
+    nearest = host.nesting.parent.astype(np.int64)
+    nearest = np.where(nearest >= 0, host.climb(nearest.astype(np.int32), kept), NOWHERE)
+    own = capture.astype(np.int64) * width + place
+    found = [own]
+    while len(own):
+        above = nearest[own % width]
+        own = np.unique((own - own % width + above)[above >= 0])
+        found.append(own)
+    keys = np.unique(np.concatenate(found))
+    at = (keys % width).astype(np.int32)
+    above = nearest[at] if len(at) else at
+    parent = np.searchsorted(keys, keys - at + above)
+    rows = _Rows(keys, at, np.where(above >= 0, parent, -1).astype(np.int32))
+    return rows, np.searchsorted(keys, capture.astype(np.int64) * width + place).astype(np.int32)
+
+
+def _columns(
+    host: Host, placed: Placed, rows: _Rows
+) -> tuple[dict[str, NDArray[np.int32]], dict[str, list[str]]]:
+    """The columns of `captured_event`, words as numbers, and the words."""
+    row = host.nesting.row[rows.at]
+    columns: dict[str, NDArray[np.int32]] = {
+        "parent": rows.parent,
+        "module_id": placed.module[rows.at],
+        "direction": placed.direction[rows.at].astype(np.int32),
+        "stack_id": placed.stack[rows.at],
+    }
+    for name in ("input_id", "kernel_source_id"):
+        columns[name] = host.numbers(name, missing=-1)[rows.at].astype(np.int32)
+    spelled: dict[str, list[str]] = {}
+    for name in ("kind", "role", "name"):
+        codes, spelled[name] = words(host.table, name)
+        columns[name] = codes[row]
+    return columns, spelled
+
+
+def _kernels(host: Host, place: Int32s) -> tuple[Int32s, list[str]]:
+    """The kernel of each launch: stated by the call (ROCm), or the name of the generated code that the
+    operator around it runs (Triton).
+    """
+    row = host.nesting.row[place]
+    code, kernels = words(host.table, "launched_kernel")
+    kernel = code[row]
+    generated = host.numbers("kernel_source_id", missing=-1) >= 0
+    caller = host.operators_at(place)
+    by_operator = (kernel < 0) & (host.role[place] == LAUNCH) & (caller >= 0)
+    by_operator[by_operator] = generated[caller[by_operator]]
+    if by_operator.any():
+        text, texts = words(host.table, "name")
+        kernel[by_operator] = len(kernels) + text[host.nesting.row[caller[by_operator]]]
+        kernels = [*kernels, *texts]
+    return kernel, kernels

@@ -1,0 +1,219 @@
+"""Which capture each replay of a CUDA graph runs, and so the operator of each piece of its work.
+
+A launch of a graph is compared with every capture: its work agrees where it has as many pieces as were
+captured, each of the kind (kernel, copy, fill) and with the name of the launch in its place. Names that
+a capture does not state agree with any. The order is that of the graph's nodes where the recorder numbers
+them, which follow one another as they were captured, else that of time. Work that agrees with captures
+of different content belongs to none of them: nothing tells which graph it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stepscope.link.captures import Captured, Int32s, Int64s
+from stepscope.link.columns import run_starts, words
+from stepscope.link.device import COPY as COPIES
+from stepscope.link.device import FILL as FILLS
+from stepscope.link.device import Device
+from stepscope.link.host import COPY, FILL, GRAPH_LAUNCH, LAUNCH, Host
+
+NO_CAPTURE = "no capture is recorded"
+OTHER_COUNT = "no capture has as many pieces of work"
+OTHER_NAMES = "captures of as many pieces have others"
+AMBIGUOUS = "several captures agree that were made by different operators"
+"""Why a replay is not attributed."""
+
+_NO_SUCH_NAME = -2
+
+
+@dataclass(slots=True)
+class Replays:
+    """What became of the replays of a recording.
+
+    Args:
+        source: of each device event the place in the captures' list of the recording it was captured
+            in, -1 where no capture tells.
+        node: its launch, a place among the launches of that recording.
+        work: which device events were replayed from a graph.
+        matched: (recording, capture) of the replays that agree with one, and their number.
+        refused: why replays are not attributed, and how many device events that leaves out.
+    """
+
+    source: NDArray[np.int8]
+    node: Int32s
+    work: NDArray[np.bool_]
+    matched: dict[tuple[int, int], int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+
+
+def link_replays(
+    host: Host, device: Device, launch: Int32s, sources: Sequence[Captured]
+) -> Replays:
+    """Compares every replay with every capture.
+
+    Args:
+        host: the host events.
+        device: the device events.
+        launch: position of each device event's launch.
+        sources: captures, by the recording that they are of.
+    """
+    replays = Replays(
+        source=np.full(len(device), -1, dtype=np.int8),
+        node=np.full(len(device), -1, dtype=np.int32),
+        work=_replayed(host, device, launch),
+    )
+    known = _Known(sources, device)
+    for rows in _groups(device, launch, replays.work):
+        found, reason = known.match(rows)
+        if found is None:
+            replays.refused[reason] = replays.refused.get(reason, 0) + len(rows)
+            continue
+        source, capture, ordered = found
+        first = int(sources[source].bounds[capture])
+        replays.source[ordered] = source
+        replays.node[ordered] = first + np.arange(len(ordered))
+        replays.matched[source, capture] = replays.matched.get((source, capture), 0) + 1
+    return replays
+
+
+def _replayed(host: Host, device: Device, launch: Int32s) -> NDArray[np.bool_]:
+    """Which device events are work that a graph replayed."""
+    graph_id = device.table.column("graph_id").is_valid().to_numpy(zero_copy_only=False)
+    found: NDArray[np.bool_] = device.work & graph_id
+    linked = np.flatnonzero(device.work & (launch >= 0))
+    found[linked[host.role[launch[linked]] == GRAPH_LAUNCH]] = True
+    return found
+
+
+def _groups(device: Device, launch: Int32s, work: NDArray[np.bool_]) -> Iterator[Int64s]:
+    """The device events of each launch of a graph, in order of time. What has lost its launch is kept
+    together by its correlation."""
+    rows = np.flatnonzero(work)
+    key = np.where(launch[rows] >= 0, launch[rows].astype(np.int64), -1 - device.correlation[rows])
+    order = np.lexsort((rows, device.start[rows], key))
+    rows, key = rows[order], key[order]
+    if len(rows):
+        yield from np.split(rows, np.flatnonzero(run_starts(key))[1:])
+
+
+class _Known:
+    """The captures, and the sequences of work that were compared with them already."""
+
+    def __init__(self, sources: Sequence[Captured], device: Device) -> None:
+        self.sources = sources
+        name, names = words(device.table, "name")
+        code_of = {text: code for code, text in enumerate(names)}
+        kind = np.full(len(device), LAUNCH, dtype=np.int64)
+        kind[device.kind == COPIES] = COPY
+        kind[device.kind == FILLS] = FILL
+        self.work = kind << 32 | (name.astype(np.int64) & 0xFFFFFFFF)
+        self.node_id = _node_ids(device)
+        self.alike: dict[bytes, tuple[tuple[int, int] | None, str]] = {}
+        self.kinds: list[Int64s] = []
+        self.names: list[Int64s] = []
+        self.by_count: dict[int, list[tuple[int, int]]] = {}
+        for number, source in enumerate(sources):
+            codes = np.array(
+                [*(code_of.get(text, _NO_SUCH_NAME) for text in source.kernels), -1], np.int64
+            )
+            self.kinds.append(source.kind.astype(np.int64))
+            self.names.append(codes[source.kernel])
+            for capture, count in enumerate(np.diff(source.bounds).tolist()):
+                if count:
+                    self.by_count.setdefault(count, []).append((number, capture))
+
+    def match(self, rows: Int64s) -> tuple[tuple[int, int, Int64s] | None, str]:
+        """The recording and the capture that a replay agrees with, its events in the capture's order,
+        and, where there is none, why."""
+        orders = [rows]
+        node_id = self.node_id[rows]
+        if (node_id > 0).all():
+            orders.insert(0, rows[np.argsort(node_id, kind="stable")])
+        reason = ""
+        for ordered in orders:
+            work = self.work[ordered]
+            key = work.tobytes()
+            if key not in self.alike:
+                self.alike[key] = self._compared(work)
+            found, reason = self.alike[key]
+            if found is not None:
+                return (*found, ordered), ""
+            if reason == AMBIGUOUS:
+                break
+        return None, reason
+
+    def _compared(self, work: Int64s) -> tuple[tuple[int, int] | None, str]:
+        candidates = self.by_count.get(len(work), [])
+        if not candidates:
+            return None, OTHER_COUNT if self.by_count else NO_CAPTURE
+        kind, name = work >> 32, work & 0xFFFFFFFF
+        agreeing = []
+        for source, capture in candidates:
+            low, high = self.sources[source].bounds[capture : capture + 2]
+            told = self.names[source][low:high]
+            if (kind == self.kinds[source][low:high]).all() and (
+                (told == -1) | (told == name) | (kind != LAUNCH)
+            ).all():
+                agreeing.append((source, capture))
+        if not agreeing:
+            return None, OTHER_NAMES
+        first = agreeing[0]
+        if len(agreeing) > 1:
+            content = _content(self.sources[first[0]], first[1])
+            if any(
+                _content(self.sources[one], capture) != content for one, capture in agreeing[1:]
+            ):
+                return None, AMBIGUOUS
+        return first, ""
+
+
+def _node_ids(device: Device) -> Int64s:
+    column = device.table.column("graph_node_id")
+    if pa.types.is_null(column.type):
+        return np.zeros(len(device), np.int64)
+    found: Int64s = column.fill_null(0).to_numpy().astype(np.int64)
+    return found
+
+
+_Place = tuple[str, str | None, str | None]
+
+
+def _content(source: Captured, capture: int) -> list[list[_Place]]:
+    """What a capture says of each launch: the operators around it with their inputs, and the module."""
+    events, spelled = source.events, source.words
+    low, high = source.bounds[capture : capture + 2]
+    operator = spelled["kind"].index("operator") if "operator" in spelled["kind"] else -1
+    inputs = _texts(source, "operator_input", "dims", "types", "strides", "values")
+    modules = _texts(source, "module", "path")
+
+    def place(row: int) -> _Place:
+        given, module = int(events["input_id"][row]), int(events["module_id"][row])
+        return (
+            spelled["name"][events["name"][row]],
+            inputs.get(given),
+            modules.get(module),
+        )
+
+    content = []
+    for row in source.event[low:high].tolist():
+        chain = [place(row)]
+        above = int(events["parent"][row])
+        while above >= 0:
+            if events["kind"][above] == operator:
+                chain.append(place(above))
+            above = int(events["parent"][above])
+        content.append(chain)
+    return content
+
+
+def _texts(source: Captured, table: str, *columns: str) -> dict[int, str]:
+    """What the numbers of a table stand for, as text."""
+    number = {"operator_input": "input_id", "module": "module_id"}[table]
+    listed = source.texts[table].select([number, *columns]).to_pylist()
+    return {row[number]: repr([row[column] for column in columns]) for row in listed}
