@@ -91,12 +91,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from stepscope.api.several import Captures, Source, ask_of_several
+from stepscope.api.several import Source, ask_of_several
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from stepscope.answers.table import Table
+    from stepscope.api.trace import Captures
     from stepscope.store.progress import Progress
 
 
