@@ -14,14 +14,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.floor import errors
 from stepscope.floor.errors import SourceError, StepScopeError, StoreError
-from stepscope.floor.known_names import check_name
 from stepscope.floor.plugins import versions
 from stepscope.floor.quoting import printable
 from stepscope.store.cache import (
@@ -32,6 +30,14 @@ from stepscope.store.cache import (
     remove_leftovers,
     trim,
     unfinished_beside,
+)
+from stepscope.store.chosen import (
+    ImportOptions,
+    check_ranks,
+    check_steps,
+    chosen_jobs,
+    found_captures,
+    jobs_of_processes,
 )
 from stepscope.store.jobs import KeptJob, folders_for, kept_jobs, write_jobs
 from stepscope.store.manifest import (
@@ -51,7 +57,7 @@ from stepscope.store.standard_input import as_files, is_standard_input
 
 if TYPE_CHECKING:
     from stepscope.formats import runs
-    from stepscope.store.job import Done, Job
+    from stepscope.store.job import Done
 
 PARALLEL_BYTES = 32 << 20
 """Below this much text, starting further processes costs more than they save."""
@@ -77,20 +83,6 @@ ERRORS = {
         "does not exist yet."
     ),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
-    """What of a source is imported, and how; see `import_source`."""
-
-    ranks: tuple[int, ...] | None = None
-    steps: tuple[int, ...] | None = None
-    window: tuple[int, int] | None = None
-    python_stack: bool = True
-    strict: bool = False
-    rank: int | None = None
-    job: str | None = None
-    captures: tuple[str, ...] = ()
 
 
 def import_source(
@@ -391,13 +383,13 @@ def _build(
     from stepscope.store.job import run_job
     from stepscope.store.workers import run_jobs
 
-    captures = _captures(options.captures)
+    captures = found_captures(options.captures)
     without = [recording.member.path for recording in captures]
     run = find_run(*sources, rank=options.rank, without=without)
-    chosen = _chosen(run, options, _named(sources))
+    chosen = chosen_jobs(run, options, _named(sources))
     folders = folders_for([job.name for job in chosen]) if len(chosen) > 1 else [""]
     work = [
-        _jobs(job.recordings, directory / folder, options, captures)
+        jobs_of_processes(job.recordings, directory / folder, options, captures)
         for job, folder in zip(chosen, folders, strict=True)
     ]
     jobs = [one for of_job in work for one in of_job]
@@ -478,92 +470,6 @@ def _finish(
             add_check(directory, min(ranks), check.row(files))
     write_store_file(directory, {"job": job.name, "ranks": sorted(ranks), **facts})
     return True
-
-
-def _chosen(run: runs.Run, options: ImportOptions, source: str) -> list[runs.Job]:
-    """The jobs that are imported, with the recordings of the ranks that are.
-
-    Raises:
-        UsageError: there is no such job or rank.
-    """
-    jobs = run.jobs
-    if options.job is not None:
-        name = check_name(options.job, [job.name for job in jobs], "job", of=source)
-        jobs = [job for job in jobs if job.name == name]
-    ranks = options.ranks
-    if ranks is None or any(one.rank < 0 for job in jobs for one in job.recordings):
-        return jobs
-    check_ranks(ranks, [one.rank for job in jobs for one in job.recordings], source)
-    narrowed = [
-        replace(job, recordings=[one for one in job.recordings if one.rank in ranks])
-        for job in jobs
-    ]
-    return [job for job in narrowed if job.recordings]
-
-
-def check_ranks(wanted: tuple[int, ...] | None, known: list[int], source: str) -> None:
-    """Refuses ranks that there are not."""
-    absent = sorted(set(wanted or ()) - set(known))
-    if absent:
-        raise errors.UsageError(
-            f"{source}: no rank {', '.join(map(str, absent))}",
-            hint=f"it has the ranks {', '.join(map(str, sorted(set(known))))}",
-            slug="unknown-rank",
-        )
-
-
-def check_steps(wanted: Iterable[int], there: set[int]) -> None:
-    """Refuses steps of which no rank has one."""
-    if there.isdisjoint(wanted):
-        raise errors.UsageError(
-            f"no step {', '.join(map(str, wanted))} in the recording",
-            hint=f"it has the steps {', '.join(map(str, sorted(there)[:20])) or 'none'}",
-            slug="unknown-step",
-        )
-
-
-def _captures(paths: tuple[str, ...]) -> list[runs.Recording]:
-    """The recordings of captures that were given; one of several ranks is taken for its own rank alone."""
-    from stepscope.formats.runs import find_run
-
-    found = [] if not paths else find_run(*map(Path, paths)).recordings
-    return [one if one.rule not in _GUESSED else replace(one, rank=-1) for one in found]
-
-
-_GUESSED = ("order", "single")
-"""Rules of ranks that a file does not state."""
-
-
-def _jobs(
-    recordings: list[runs.Recording],
-    directory: Path,
-    options: ImportOptions,
-    captures: list[runs.Recording],
-) -> list[Job]:
-    from stepscope.store.job import Job
-
-    by_rank: dict[int, list[runs.Recording]] = {}
-    for recording in recordings:
-        by_rank.setdefault(recording.rank, []).append(recording)
-    return [
-        Job(
-            directory=str(directory),
-            sources=tuple(map(_source, of_rank)),
-            rank=rank,
-            offset=of_rank[0].member.offset,
-            rule=of_rank[0].rule,
-            steps=options.steps,
-            window=options.window,
-            python_stack=options.python_stack,
-            strict=options.strict,
-            captures=tuple(_source(one) for one in captures if one.rank in (rank, -1) or rank < 0),
-        )
-        for rank, of_rank in sorted(by_rank.items())
-    ]
-
-
-def _source(one: runs.Recording) -> tuple[str, str | None, str | None, str]:
-    return str(one.member.path), one.member.name, one.member.process, one.format.name
 
 
 def refuse_damage(store: Store) -> None:

@@ -1,0 +1,123 @@
+"""What of a source is imported: the recordings of the chosen job and ranks, as the jobs of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.floor import errors
+from stepscope.floor.known_names import check_name
+
+if TYPE_CHECKING:
+    from stepscope.formats import runs
+    from stepscope.store.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """What of a source is imported, and how; see `import_source`."""
+
+    ranks: tuple[int, ...] | None = None
+    steps: tuple[int, ...] | None = None
+    window: tuple[int, int] | None = None
+    python_stack: bool = True
+    strict: bool = False
+    rank: int | None = None
+    job: str | None = None
+    captures: tuple[str, ...] = ()
+
+
+def chosen_jobs(run: runs.Run, options: ImportOptions, source: str) -> list[runs.Job]:
+    """The jobs that are imported, with the recordings of the ranks that are.
+
+    Raises:
+        UsageError: there is no such job or rank.
+    """
+    jobs = run.jobs
+    if options.job is not None:
+        name = check_name(options.job, [job.name for job in jobs], "job", of=source)
+        jobs = [job for job in jobs if job.name == name]
+    ranks = options.ranks
+    if ranks is None or any(one.rank < 0 for job in jobs for one in job.recordings):
+        return jobs
+    check_ranks(ranks, [one.rank for job in jobs for one in job.recordings], source)
+    narrowed = [
+        replace(job, recordings=[one for one in job.recordings if one.rank in ranks])
+        for job in jobs
+    ]
+    return [job for job in narrowed if job.recordings]
+
+
+def check_ranks(wanted: tuple[int, ...] | None, known: list[int], source: str) -> None:
+    """Refuses ranks that there are not."""
+    absent = sorted(set(wanted or ()) - set(known))
+    if absent:
+        raise errors.UsageError(
+            f"{source}: no rank {', '.join(map(str, absent))}",
+            hint=f"it has the ranks {', '.join(map(str, sorted(set(known))))}",
+            slug="unknown-rank",
+        )
+
+
+def check_steps(wanted: Iterable[int], there: set[int]) -> None:
+    """Refuses steps of which no rank has one."""
+    if there.isdisjoint(wanted):
+        raise errors.UsageError(
+            f"no step {', '.join(map(str, wanted))} in the recording",
+            hint=f"it has the steps {', '.join(map(str, sorted(there)[:20])) or 'none'}",
+            slug="unknown-step",
+        )
+
+
+def found_captures(paths: tuple[str, ...]) -> list[runs.Recording]:
+    """The recordings of captures that were given; one of several ranks is taken for its own rank alone."""
+    from stepscope.formats.runs import find_run
+
+    found = [] if not paths else find_run(*map(Path, paths)).recordings
+    return [one if one.rule not in _GUESSED else replace(one, rank=-1) for one in found]
+
+
+_GUESSED = ("order", "single")
+"""Rules of ranks that a file does not state."""
+
+
+def jobs_of_processes(
+    recordings: list[runs.Recording],
+    directory: Path,
+    options: ImportOptions,
+    captures: list[runs.Recording],
+) -> list[Job]:
+    """What processes do to import a job: its ranks, each with the captures that it may have replayed.
+
+    Args:
+        recordings: those of the job that are imported.
+        directory: where its store is made.
+        options: how they are imported.
+        captures: as `found_captures` gives them.
+    """
+    from stepscope.store.job import Job
+
+    by_rank: dict[int, list[runs.Recording]] = {}
+    for recording in recordings:
+        by_rank.setdefault(recording.rank, []).append(recording)
+    return [
+        Job(
+            directory=str(directory),
+            sources=tuple(map(_source, of_rank)),
+            rank=rank,
+            offset=of_rank[0].member.offset,
+            rule=of_rank[0].rule,
+            steps=options.steps,
+            window=options.window,
+            python_stack=options.python_stack,
+            strict=options.strict,
+            captures=tuple(_source(one) for one in captures if one.rank in (rank, -1) or rank < 0),
+        )
+        for rank, of_rank in sorted(by_rank.items())
+    ]
+
+
+def _source(one: runs.Recording) -> tuple[str, str | None, str | None, str]:
+    return str(one.member.path), one.member.name, one.member.process, one.format.name
