@@ -37,6 +37,8 @@ class Recording:
     argument_rows: list[dict[str, Any]] = field(default_factory=list)
     stack_rows: list[dict[str, Any]] = field(default_factory=list)
     input_rows: list[dict[str, Any]] = field(default_factory=list)
+    groups: tuple[tables.Group, ...] = ()
+    world_size: int | None = None
     track_threads: set[int] = field(default_factory=set)
     module_classes: dict[str, str] = field(default_factory=dict)
     report: tables.ReadReport = field(default_factory=tables.ReadReport)
@@ -90,7 +92,12 @@ class Recording:
             for number in sorted(threads)
         ]
         return tables.RankTables(
-            tables.Facts(resolution_ns=self.resolution_ns, module_classes=self.module_classes),
+            tables.Facts(
+                resolution_ns=self.resolution_ns,
+                module_classes=self.module_classes,
+                groups=self.groups,
+                world_size=self.world_size,
+            ),
             self.report,
             host_event=table(self.host_rows, tables.READ["host_event"]),
             device_event=table(self.device_rows, tables.READ["device_event"]),

@@ -46,10 +46,13 @@ class ThroughCaptures:
     module: Int32s
     direction: Int32s
 
+    def operator_ids(self, otherwise: Int32s) -> Int64s:
+        """The ids of the operators, those of `otherwise` where there is no capture."""
+        found: Int64s = np.where(self.captured >= 0, self.operator, otherwise)
+        return found
+
     def operator_names(self, otherwise: pa.Array) -> pa.Array:
         """The names of the operators, those of `otherwise` where there is no capture."""
-        if not self.names:
-            return otherwise
         indices = pa.array(self.name, mask=self.name < 0)
         own = pa.array(self.names, pa.string()).take(indices)
         known = pa.array(self.captured >= 0)
@@ -67,8 +70,9 @@ def captured_tables(
     texts: dict[str, pa.Table],
     *,
     first_id: int,
-) -> tuple[dict[str, pa.Table], ThroughCaptures]:
-    """The tables `capture` and `captured_event`, and what device events have through them.
+) -> tuple[dict[str, pa.Table], ThroughCaptures | None]:
+    """The tables `capture` and `captured_event`, and what device events have through them; None where
+    nothing was replayed of a capture.
 
     Args:
         sources: captures, by the recording that they are of.
@@ -78,14 +82,7 @@ def captured_tables(
         texts: the recording's `operator_input`, `kernel_source` and `call_stack`; rows are added.
         first_id: the id of the first captured event.
     """
-    found = ThroughCaptures(
-        captured=np.full(len(device), -1, np.int64),
-        operator=np.full(len(device), -1, np.int64),
-        name=np.full(len(device), -1, np.int32),
-        names=[],
-        module=np.full(len(device), -1, np.int32),
-        direction=np.full(len(device), -1, np.int32),
-    )
+    found = _nothing(len(device)) if replays.matched else None
     rows: list[dict[str, Any]] = []
     events: list[pa.Table] = []
     number = 0
@@ -96,7 +93,7 @@ def captured_tables(
         lasted = np.bincount(capture_of, weights=device.dur[replayed], minlength=len(source))
         kept = np.isin(source.events["capture"], capture_of)
         place = np.cumsum(kept) - 1
-        if kept.any():
+        if found is not None and kept.any():
             own = _added(source, modules, texts) if source.path is not None else {}
             table, mapped = _events(source, kept, place, number, first_id, own)
             events.append(table)
@@ -128,6 +125,11 @@ def captured_tables(
         if not events
         else pa.concat_tables(events, promote_options="permissive"),
     }, found
+
+
+def _nothing(events: int) -> ThroughCaptures:
+    ids, numbers = np.full(events, -1, np.int64), np.full(events, -1, np.int32)
+    return ThroughCaptures(ids, ids.copy(), numbers, [], numbers.copy(), numbers.copy())
 
 
 def _capture_row(source: Captured, capture: int) -> dict[str, Any]:

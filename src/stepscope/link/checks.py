@@ -330,9 +330,10 @@ def graph_replay_unattributed(recording: Recording) -> Found:
     count, lost = int(replays.work.sum()), sum(replays.refused.values())
     if not count and not empty:
         return Found(OK, 0, "")
-    lost_ns = int(device.dur[replays.work & (replays.source < 0)].sum())
+    replayed = np.flatnonzero(replays.work)
+    lost_ns = int(device.dur[replayed[replays.source[replayed] < 0]].sum())
     text = (
-        f"{count} device events ({_percent(int(device.dur[replays.work].sum()), total_ns)} of device "
+        f"{count} device events ({_percent(int(device.dur[replayed].sum()), total_ns)} of device "
         "time) were replayed from graphs, and one launch stands for many of them."
     )
     if count > lost:

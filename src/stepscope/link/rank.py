@@ -97,6 +97,7 @@ def _link_host(tables: RankTables, host: Host) -> _HostLinks:
     module = spread_modules(host, modules, named, forward, direction)
     if (forward >= 0).any():
         host.nesting.inherit(forward)
+    del named
     stack, call_stack = find_stacks(host, forward, tables.call_stack)
     return _HostLinks(forward, modules, Placed(module, direction, stack), call_stack)
 
@@ -124,9 +125,12 @@ def _links(
     """What is added to host events, by position, and all tables but that of the host events."""
     resolution_ns = tables.facts.resolution_ns
     host = nest_host(tables.host_event, resolution_ns=resolution_ns)
+    # What needs the most room on the way comes before there is much to keep.
+    recursive = find_recursion(host)
     device = read_device(tables.device_event)
     raw_dur = clip_overruns(device)
     launch, operator = link_launches(host, device, tables.flow, tables.thread)
+    time = sum_device_time(host, device, launch, operator)
     steps = find_steps(host, device, launch, tracks=_tracks(tables.thread))
     step_of_host, step_of_device = steps_of_events(steps, host, device, launch)
     on_host = _link_host(tables, host)
@@ -139,11 +143,11 @@ def _links(
     captured, through = captured_tables(
         sources, replays, device, modules, texts, first_id=len(host) + len(device)
     )
-    time = sum_device_time(host, device, launch, operator)
-    device_module = _first(through.module, _through(module, launch, operator))
-    device_direction = _first(through.direction, _through(direction, launch, operator))
-    known = through.captured >= 0
-    operator_id = np.where(known, through.operator, host.rows(operator))
+    device_module = _through(module, launch, operator)
+    device_direction = _through(direction, launch, operator)
+    if through is not None:
+        device_module = _first(through.module, device_module)
+        device_direction = _first(through.direction, device_direction)
     linked = {
         "device_event": _device_table(
             device,
@@ -153,9 +157,18 @@ def _links(
                 "launch_id": integers(host.rows(launch), type=pa.int64()),
                 "launch_ns": _times(host, launch),
                 "launch_end_ns": _times(host, launch, ends=True),
-                "captured_id": integers(through.captured, type=pa.int64()),
-                "operator_id": integers(operator_id, type=pa.int64()),
-                "operator_name": through.operator_names(_names(host, operator)),
+                "captured_id": pa.nulls(len(device), pa.int64())
+                if through is None
+                else integers(through.captured, type=pa.int64()),
+                "operator_id": integers(
+                    host.rows(operator)
+                    if through is None
+                    else through.operator_ids(host.rows(operator)),
+                    type=pa.int64(),
+                ),
+                "operator_name": _names(host, operator)
+                if through is None
+                else through.operator_names(_names(host, operator)),
                 "module_id": integers(device_module, type=pa.int32()),
                 "direction": from_codes(device_direction, DIRECTIONS),
                 "step": _step_numbers(steps.number, step_of_device),
@@ -170,7 +183,7 @@ def _links(
             tables.kernel_metric,
             {"id": pa.array(numbers(tables.kernel_metric, "device_row") + len(host), pa.int64())},
         ),
-        "collective": find_collectives(host, device, launch, tables.collective_args),
+        "collective": find_collectives(host, device, launch, tables),
         "memory_event": _memory_events(host, tables.memory_event),
         "data_check": check_recording(
             Recording(
@@ -194,7 +207,7 @@ def _links(
         "row": host.nesting.row,
         "parent_id": host.nesting.parent,
         "depth": host.nesting.depth,
-        "recursive": find_recursion(host),
+        "recursive": recursive,
         "self_ns": host.nesting.self_ns,
         "step": step_of_host,
         "step_numbers": steps.number,
@@ -235,10 +248,10 @@ def _first(values: Int32s, otherwise: Int32s) -> Int32s:
 
 def _times(host: Host, positions: Int32s, *, ends: bool = False) -> pa.Array:
     """When the host events at some positions start or end (ns), as recorded; NULL for -1."""
-    times = numbers(host.table, "start_ns")
-    if ends:
-        times = times + numbers(host.table, "dur_ns")
-    return pa.array(np.append(times, 0)[host.rows(positions)], mask=positions < 0)
+    if not len(host):
+        return pa.nulls(len(positions), pa.int64())
+    times = host.end if ends else host.start
+    return pa.array(times[positions], mask=positions < 0)
 
 
 def _names(host: Host, positions: Int32s) -> pa.Array:
@@ -251,7 +264,8 @@ def _names(host: Host, positions: Int32s) -> pa.Array:
 
 def _step_numbers(numbers: NDArray[np.int64], index: Int32s) -> pa.Array:
     """The numbers of steps given by index; NULL for -1."""
-    return pa.array(np.append(numbers, 0)[index], mask=index < 0)
+    known = integers(np.append(numbers, 0), missing=None, type=pa.int64()).to_numpy()
+    return pa.array(known[index], mask=index < 0)
 
 
 def _memory_events(host: Host, memory_event: pa.Table) -> pa.Table:
@@ -306,7 +320,7 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
     columns = {
         "device_ns": times("device_ns"),
         "device_self_ns": times("device_self_ns"),
-        "self_ns": pa.array(rows("self_ns")),
+        "self_ns": integers(rows("self_ns"), missing=None, type=pa.int64()),
         "parent_id": ids("parent_id"),
         "forward_id": ids("forward_id"),
         "step": _step_numbers(links.pop("step_numbers"), rows("step")),
@@ -315,12 +329,15 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
         "depth": pa.array(np.minimum(rows("depth"), (1 << 15) - 1).astype(np.int16)),
         "recursive": pa.array(rows("recursive")),
         "direction": from_codes(rows("direction"), DIRECTIONS),
-        "id": pa.array(np.arange(len(row), dtype=np.int64)),
+        "id": integers(np.arange(len(row)), missing=None, type=pa.int64()),
     }
     return assembled("host_event", table, columns)
 
 
 def _device_table(device: Device, *, first_id: int, columns: dict[str, pa.Array]) -> pa.Table:
     ids = np.arange(first_id, first_id + len(device), dtype=np.int64)
-    columns = {"id": pa.array(ids), "dur_ns": pa.array(device.dur), **columns}
+    own = {"id": ids, "dur_ns": device.dur}
+    columns |= {
+        name: integers(values, missing=None, type=pa.int64()) for name, values in own.items()
+    }
     return assembled("device_event", device.table, columns)

@@ -40,7 +40,7 @@ class Replays:
         source: of each device event the place in the captures' list of the recording it was captured
             in, -1 where no capture tells.
         node: its launch, a place among the launches of that recording.
-        work: which device events were replayed from a graph.
+        work: which device events were replayed from a graph; where none was, `source` and `node` are empty.
         matched: (recording, capture) of the replays that agree with one, and their number.
         refused: why replays are not attributed, and how many device events that leaves out.
     """
@@ -63,10 +63,14 @@ def link_replays(
         launch: position of each device event's launch.
         sources: captures, by the recording that they are of.
     """
+    work = _replayed(host, device, launch)
+    if not work.any():
+        nothing = np.zeros(0, dtype=np.int32)
+        return Replays(nothing.astype(np.int8), nothing, work)
     replays = Replays(
         source=np.full(len(device), -1, dtype=np.int8),
         node=np.full(len(device), -1, dtype=np.int32),
-        work=_replayed(host, device, launch),
+        work=work,
     )
     known = _Known(sources, device)
     for rows in _groups(device, launch, replays.work):

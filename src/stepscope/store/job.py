@@ -7,9 +7,11 @@ again, as `multiprocessing` would ask of it.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -118,8 +120,10 @@ def run_job(
         if rank < 0:
             rank, rule = rank_of_single(member, tables.facts)
         facts, report, lasted = tables.facts, tables.report, _end(tables)
+        _give_back()
         written = link_rank(tables, captures)
         del tables
+        _give_back()
         for table in ("step", "phase_step"):
             steps.update(pc.unique(written[table]["step"]).to_pylist())
         written = narrowed(written, job.steps, job.window)
@@ -139,6 +143,17 @@ def run_job(
     if apart["severity"] != OK:
         add_check(Path(job.directory), rank, apart)
     return Done(rank, sorted(steps))
+
+
+def _give_back() -> None:
+    """Gives memory that was freed back to the system, where the C library can.
+
+    Reading and linking free many arrays of some MB each, between which others stay: as much again as
+    what is in use would be kept for later.
+    """
+    pa.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _capture(
