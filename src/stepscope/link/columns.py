@@ -143,5 +143,6 @@ def integers(values: NDArray[Any], *, missing: int | None = -1, type: pa.DataTyp
 
 def from_codes(values: NDArray[Any], meaning: Sequence[str]) -> pa.Array:
     """A text column from numbers of words; NULL where a number is below 0."""
-    indices = pa.array(values.astype(np.int8), mask=values < 0)
+    few = np.int8 if len(meaning) <= np.iinfo(np.int8).max else np.int32
+    indices = pa.array(values.astype(few), mask=values < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(meaning, pa.string()))

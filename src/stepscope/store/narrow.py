@@ -210,10 +210,9 @@ def _without_lost_links(name: str, tables: Mapping[str, pa.Table]) -> pa.Table:
     for link in declared:
         if link.role is not Role.EVENT or link.of is None or not table.num_rows:
             continue
-        known = [tables[target]["id"] for target in link.targets]
-        there = pc.is_in(
-            table[link.name], pa.chunked_array([c for k in known for c in k.chunks], pa.int64())
-        )
+        known = [tables[target]["id"].cast(pa.int64()) for target in link.targets]
+        chunks = [chunk for column in known for chunk in column.chunks]
+        there = pc.is_in(table[link.name], pa.chunked_array(chunks, pa.int64()))
         for lost in (column for column in declared if link.name in (column.name, column.along)):
             index = table.schema.get_field_index(lost.name)
             column = table.column(index)
