@@ -195,7 +195,7 @@ export type Rows = {
     readonly frame?: string | null;
     /** Python call stack, innermost frame first */
     readonly call_stack?: string | null;
-    /** number of calls, those inside another call of it included (count) */
+    /** number of calls, those inside another call of it included; each replay of a graph counts for what was captured in it (count) */
     readonly calls?: number | null;
     /** summed duration of the kernels, copies and fills that it launched itself (ns) */
     readonly device_self_ns?: number | null;

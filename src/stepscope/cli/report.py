@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -47,6 +47,7 @@ def command(
     output: Path,
     compare: tuple[str, ...],
     with_paths: bool,
+    capture: tuple[str, ...],
     no_cache: bool,
     strict: bool,
 ) -> None:
@@ -63,7 +64,8 @@ def command(
 
     check_output(output)
     with ExitStack() as stack, progress_on() as progress:
-        shown = _opened(stack, sources, job, compare, cache=not no_cache, strict=strict)
+        reading: dict[str, Any] = {"capture": capture, "cache": not no_cache, "strict": strict}
+        shown = _opened(stack, sources, job, compare, **reading)
         progress.start("answering")
         data = page_data(shown, with_places=with_paths)
         text = page(f"{data['recordings'][0]['name']} – StepScope", data)
@@ -78,9 +80,7 @@ def _opened(
     sources: tuple[str, ...],
     job: str | None,
     compare: tuple[str, ...],
-    *,
-    cache: bool,
-    strict: bool,
+    **reading: Any,
 ) -> list[Shown]:
     """Each job of the recordings by itself, named as the paths tell them apart."""
     from stepscope.cli.progress import open_watched
@@ -91,7 +91,7 @@ def _opened(
     names = path_names([Path(group[0]).absolute() for group in groups])
     shown = []
     for name, group, wanted in zip(names, groups, [job, *(None for _ in compare)], strict=True):
-        trace = stack.enter_context(open_watched(*group, job=wanted, cache=cache, strict=strict))
+        trace = stack.enter_context(open_watched(*group, job=wanted, **reading))
         jobs = trace.jobs
         shown += [
             Shown(name if len(jobs) == 1 else f"{name}: {of_job}", one)
