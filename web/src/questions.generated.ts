@@ -679,6 +679,59 @@ export type Rows = {
     /** the same as a bar */
     readonly bar?: string | null;
   };
+  /** What do the ranks communicate, how long do they wait for it, and how fast is it? */
+  "communication": {
+    /** innermost module that it was launched in; of a gradient, none */
+    readonly module?: string | null;
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, ... */
+    readonly operation?: string | null;
+    /** data, tensor, pipeline, expert or context; empty where nothing tells */
+    readonly parallelism?: string | null;
+    /** what tells: description, gradients, FSDP, DDP or module class */
+    readonly told_by?: string | null;
+    /** name of the process group */
+    readonly group?: string | null;
+    /** its description */
+    readonly description?: string | null;
+    /** its ranks */
+    readonly ranks?: string | null;
+    /** ranks in the group (count) */
+    readonly group_size?: number | null;
+    /** element type */
+    readonly dtype?: string | null;
+    /** size of one, as nccl-tests counts it (bytes) */
+    readonly message_bytes?: number | null;
+    /** nccl, rccl, gloo, mpi, symmetric_memory, custom, ... */
+    readonly library?: string | null;
+    /** intra_node or inter_node, where the nodes of its ranks are known */
+    readonly reach?: string | null;
+    /** collectives, each counted on every rank (count) */
+    readonly calls?: number | null;
+    /** of how many it was measured how long they waited (count) */
+    readonly measured?: number | null;
+    /** their summed duration, waiting included (ns) */
+    readonly total_ns?: number | null;
+    /** their mean duration (ns) */
+    readonly mean_ns?: number | null;
+    /** the part in which the device computed nothing (ns) */
+    readonly exposed_ns?: number | null;
+    /** the part of the duration that this is (ratio) */
+    readonly exposed_ratio?: number | null;
+    /** the part until the last rank arrived, of the measured ones (ns) */
+    readonly wait_ns?: number | null;
+    /** the rest of the duration of the measured ones (ns) */
+    readonly transfer_ns?: number | null;
+    /** their messages together (bytes) */
+    readonly moved_bytes?: number | null;
+    /** size over time (bytes/s) */
+    readonly algorithm_bytes_per_s?: number | null;
+    /** what the busiest link carried over time (bytes/s) */
+    readonly bus_bytes_per_s?: number | null;
+    /** the time that bandwidths are over: transfer, or duration */
+    readonly bandwidth_over?: string | null;
+  };
   /** Which kinds of work take the device's time? */
   "classes": {
     /** innermost module that the work belongs to */

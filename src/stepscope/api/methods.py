@@ -357,6 +357,24 @@ class QuestionMethods(ABC):
         """
         return self.ask("drift", by=by, of=of, **asked)
 
+    def communication(
+        self,
+        *,
+        by: Literal["operation", "size", "group", "parallelism", "module", "rank"] = "operation",
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """What do the ranks communicate, how long do they wait for it, and how fast is it?
+
+        Args:
+            by: what a row is: collectives alike in this.
+
+        Columns: module, rank, operation, parallelism, told_by, group, description, ranks,
+        group_size, dtype, message_bytes, library, reach, calls, measured, total_ns, mean_ns,
+        exposed_ns, exposed_ratio, wait_ns, transfer_ns, moved_bytes, algorithm_bytes_per_s,
+        bus_bytes_per_s, bandwidth_over.
+        """
+        return self.ask("communication", by=by, **asked)
+
     def classes(self, *, by: Literal["class", "module"] = "class", **asked: Unpack[Asked]) -> Table:
         """Which kinds of work take the device's time?
 

@@ -15,7 +15,7 @@ Pure functions over names, shapes and types; nothing here knows traces, stores o
 from __future__ import annotations
 
 from stepscope.costs.calibration import known_devices
-from stepscope.costs.communication import collective, collective_name
+from stepscope.costs.communication import bus_factor, collective, collective_name
 from stepscope.costs.composite import answering
 from stepscope.costs.generated import fused_words
 from stepscope.costs.hardware import Hardware, Limits
@@ -63,6 +63,7 @@ __all__ = [
     "alignment",
     "answering",
     "arithmetic_type",
+    "bus_factor",
     "class_of",
     "collective",
     "collective_name",

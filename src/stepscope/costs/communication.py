@@ -9,6 +9,8 @@ counted as the share of each rank: (n - 1)/n of the elements of an all-reduce or
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from stepscope.costs.call import Call
 from stepscope.costs.dtype import is_float, size_of
 from stepscope.costs.work import Conventions, Models, Work
@@ -37,6 +39,22 @@ def collective_name(name: str) -> str | None:
     """
     word = name.rsplit(":", 1)[-1].lower().replace("_", "").replace("-", "")
     return _OPERATIONS.get(word)
+
+
+def bus_factor(operation: str | None, ranks: int | None) -> Fraction | None:
+    """How much of a message its busiest link carries, by nccl-tests: bus over algorithm bandwidth.
+
+    None where that is not defined, or the number of ranks is needed and not known.
+
+    >>> bus_factor("all_reduce", 4), bus_factor("broadcast", None), bus_factor("barrier", 2)
+    (Fraction(3, 2), Fraction(1, 1), None)
+    """
+    if operation in ("broadcast", "reduce", "send_recv", "send", "recv"):
+        return Fraction(1)
+    times = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1}
+    if operation not in times or not ranks:
+        return None
+    return Fraction(times[operation] * (ranks - 1), ranks)
 
 
 def collective(
@@ -69,13 +87,8 @@ def collective(
         message = elements_out
     elif known in ("broadcast", "send_recv"):
         message = max(elements_in, elements_out)
-    link = None
-    if size is not None and known in ("broadcast", "reduce", "send_recv"):
-        link = message * size
-    elif size is not None and n is not None and known not in ("gather", "scatter"):
-        link = message * size * (n - 1) // n
-        if known == "all_reduce":
-            link = message * size * 2 * (n - 1) // n
+    factor = bus_factor(known, n)
+    link = None if size is None or factor is None else int(message * size * factor)
     flops = 0
     if known in ("all_reduce", "reduce_scatter", "reduce") and n is not None and is_float(dtype):
         flops = message * (n - 1) // n

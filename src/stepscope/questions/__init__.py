@@ -37,6 +37,7 @@ ALL = (
     "rank_overview",
     "rank_map",
     "drift",
+    "communication",
     "classes",
     "roofline",
     "efficiency",

@@ -1,0 +1,182 @@
+"""The collectives of a scope, summed over those that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepscope.analysis.gaps import COMMUNICATES
+from stepscope.analysis.parallelism import WITHIN, Parallelism, parallelism
+from stepscope.costs import bus_factor
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+
+Row = dict[str, Any]
+
+
+def _kept(column: str) -> str:
+    """The part of a time or an amount that a window leaves of a collective: in proportion to its time."""
+    return f"(c.{column}::HUGEINT * event.dur_ns // greatest(c.end_ns - c.start_ns, 1))::BIGINT"
+
+
+_WITHIN = " ".join(
+    f"WHEN regexp_matches(name, '{pattern}') THEN '{kind}'" for kind, pattern in WITHIN.items()
+)
+_ALIKE = f"""
+    WITH event AS (
+        SELECT rank, id, dur_ns, step FROM device_event WHERE kind = 'communication'
+        UNION ALL SELECT rank, id, dur_ns, step FROM host_event WHERE {COMMUNICATES}
+    ),
+    around AS (
+        -- Such ranges nest: what began last may be over where an outer one is not.
+        SELECT rank, span, thread, start_ns, max(end_ns) OVER earlier AS end_ns,
+            arg_max(within, end_ns) OVER earlier AS within
+        FROM (
+            SELECT rank, span, thread, start_ns, start_ns + dur_ns AS end_ns,
+                CASE {_WITHIN} END AS within
+            FROM {{host}} WHERE kind IN ('annotation', 'operator')
+        ) WHERE within IS NOT NULL
+        WINDOW earlier AS (PARTITION BY rank, span, thread ORDER BY start_ns)
+    ),
+    caller AS (
+        SELECT host.rank, host.id, host.module_id,
+            CASE WHEN around.end_ns > host.start_ns THEN within END AS within
+        FROM (
+            SELECT rank, span, id, thread, start_ns, module_id FROM {{host}}
+            WHERE (rank, id) IN (SELECT (rank, host_id) FROM collective)
+        ) AS host
+        ASOF LEFT JOIN around
+            ON (around.rank, around.span, around.thread) = (host.rank, host.span, host.thread)
+                AND host.start_ns >= around.start_ns
+    )
+    SELECT
+        c.rank, event.step, c.operation, c.library, c.reach, c.group_name, c.group_description,
+        c.group_ranks,
+        coalesce(c.group_size, CASE WHEN c.matched_ranks = own.world_size THEN c.matched_ranks END)
+            AS group_size,
+        c.dtype, c.bytes, module.path AS module, module.class AS module_class, caller.within,
+        c.wait_ns IS NOT NULL AS measured,
+        count(*) AS calls,
+        sum(event.dur_ns)::BIGINT AS total_ns,
+        sum({_kept("exposed_ns")})::BIGINT AS exposed_ns,
+        sum({_kept("wait_ns")})::BIGINT AS wait_ns,
+        sum({_kept("bytes")})::BIGINT AS moved
+    FROM collective AS c
+    JOIN event ON (event.rank, event.id) = (c.rank, coalesce(c.id, c.host_id))
+    JOIN rank AS own ON own.rank = c.rank
+    LEFT JOIN caller ON (caller.rank, caller.id) = (c.rank, c.host_id)
+    LEFT JOIN module
+        ON (module.rank, module.span, module.module_id) = (c.rank, c.span, caller.module_id)
+    GROUP BY ALL
+    ORDER BY ALL
+"""
+
+
+class Alike(NamedTuple):
+    """Collectives of a rank that are alike.
+
+    Args:
+        row: what they have in common (`operation`, `library`, `reach`, `group_name`, `group_description`,
+            `group_ranks`, `group_size`, `dtype`, `bytes`, `module`, `rank`, `step`; None where it is not
+            known), how many they are (`calls`), and sums over them (`total_ns`, `exposed_ns`, `moved`
+            bytes, `wait_ns` where `measured`).
+        serves: the parallelism that they serve.
+    """
+
+    row: Row
+    serves: Parallelism
+
+
+class Sums(NamedTuple):
+    """Sums over collectives; None for what was measured of none of them.
+
+    Args:
+        calls: how many.
+        measured: of how many it was measured how long they waited.
+        total_ns: their summed duration.
+        exposed_ns: the part of it beside which the device computed nothing.
+        wait_ns, transfer_ns: of those that were measured.
+        moved: their messages (bytes), of those whose size is known.
+        algorithm_bandwidth, bus_bandwidth: bytes/s as nccl-tests defines them.
+        over: the time that bandwidths are over: transfer, or duration where no wait was measured.
+    """
+
+    calls: int
+    measured: int
+    total_ns: int
+    exposed_ns: int | None
+    wait_ns: int | None
+    transfer_ns: int | None
+    moved: int | None
+    algorithm_bandwidth: float | None
+    bus_bandwidth: float | None
+    over: str | None
+
+
+def alike(scope: Scope) -> list[Alike]:
+    """The collectives of a scope: thousands of rows at most, however many there are.
+
+    What a window cuts counts in proportion to the time that is left of it.
+    """
+    rows = scope.sql(_ALIKE.format(host=scope.every("host_event"))).to_pylist()
+    return [
+        Alike(
+            row,
+            parallelism(
+                row["group_description"], row["within"], row["operation"], row["module_class"]
+            ),
+        )
+        for row in rows
+    ]
+
+
+def grouped(
+    found: Iterable[Alike], key: Callable[[Alike], tuple[Any, ...]]
+) -> dict[tuple[Any, ...], list[Alike]]:
+    """Collectives by what a key makes of them."""
+    groups: dict[tuple[Any, ...], list[Alike]] = {}
+    for one in found:
+        groups.setdefault(key(one), []).append(one)
+    return groups
+
+
+def summed(found: list[Alike]) -> Sums:
+    """What some collectives amount to."""
+    rows = [one.row for one in found]
+    measured = [row for row in rows if row["measured"]]
+    exposed = [row["exposed_ns"] for row in rows if row["exposed_ns"] is not None]
+    moved = [row["moved"] for row in rows if row["moved"] is not None]
+    wait = sum(row["wait_ns"] for row in measured)
+    over = "transfer" if any(row["moved"] is not None for row in measured) else "duration"
+    timed = [
+        (row["moved"], _time(row, over), bus_factor(row["operation"], row["group_size"]))
+        for row in (measured if over == "transfer" else rows)
+        if row["moved"] is not None
+    ]
+    algorithm = _rate([(Fraction(size), time) for size, time, _ in timed])
+    bus = [(size * factor, time) for size, time, factor in timed if factor is not None]
+    return Sums(
+        calls=sum(row["calls"] for row in rows),
+        measured=sum(row["calls"] for row in measured),
+        total_ns=sum(row["total_ns"] for row in rows),
+        exposed_ns=sum(exposed) if exposed else None,
+        wait_ns=wait if measured else None,
+        transfer_ns=sum(row["total_ns"] for row in measured) - wait if measured else None,
+        moved=sum(moved) if moved else None,
+        algorithm_bandwidth=algorithm,
+        bus_bandwidth=_rate(bus),
+        over=over if algorithm is not None else None,
+    )
+
+
+def _time(row: Row, over: str) -> int:
+    total: int = row["total_ns"]
+    return total - row["wait_ns"] if over == "transfer" else total
+
+
+def _rate(parts: list[tuple[Fraction, int]]) -> float | None:
+    """Bytes a second of some bytes and the times (ns) that they took."""
+    time = sum(ns for _, ns in parts)
+    return float(sum(size for size, _ in parts) * 1_000_000_000 / time) if time else None

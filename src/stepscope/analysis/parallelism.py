@@ -1,0 +1,94 @@
+"""Which kind of parallelism a collective serves, as far as the recording says."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+_WORDS = {
+    "data": "dp data ddp fsdp hsdp efsdp edp replicate dp_replicate dp_shard zero distributed optimizer",
+    "tensor": "tp tensor etp",
+    "pipeline": "pp pipeline pipe embedding",
+    "expert": "ep expert moe",
+    "context": "cp context sequence ulysses",
+}
+_MEANING = {word: kind for kind, words in _WORDS.items() for word in words.split()}
+_SHARDED = "dp_shard_(?:mod|in)_ep"
+"""torchtitan: the ranks over which parameters are sharded, divided by expert parallelism."""
+_ORDER = tuple(_WORDS)
+
+_TENSOR_CLASS = re.compile(r"(?:Row|Column|QKV\w*)Parallel|VocabParallel|ParallelLMHead")
+_EXPERT_CLASS = re.compile(r"MoE|Moe|Expert|TokenDispatcher")
+
+WITHIN = {
+    "gradients": "AccumulateGrad$",
+    "FSDP": r"^(?:FSDP::|FullyShardedDataParallel\.)",
+    "DDP": r"^DistributedDataParallel\.",
+}
+"""What a collective is launched in that tells what it is for, and how its ranges and operators are called:
+the accumulation of a gradient, whose hooks reduce it (DDP's, DeepSpeed's), FSDP's own ranges, and DDP's
+forward, which sends buffers round."""
+_DOES = {
+    "gradients": ("all_reduce", "reduce_scatter", "reduce"),
+    "FSDP": ("all_gather", "reduce_scatter", "all_reduce"),
+    "DDP": ("broadcast",),
+}
+"""The operations of which that is so: all of a model may run in DDP's forward."""
+
+
+class Parallelism(NamedTuple):
+    """A kind of parallelism and what told it: both None where nothing does.
+
+    `kind` is data, tensor, pipeline, expert or context, or several joined by +. `rule` is description
+    (of the process group), gradients, FSDP, DDP or module class.
+    """
+
+    kind: str | None
+    rule: str | None
+
+
+@lru_cache(maxsize=4096)
+def described(description: str) -> str | None:
+    """The parallelism that the description of a process group names; None where it names none.
+
+    Known are the names of Megatron (`TENSOR_MODEL_PARALLEL_GROUP`), of DeviceMesh and of torchtitan's
+    meshes (`mesh_dp_shard_cp`), and the plain words for the kinds. An expert's data or tensor
+    parallelism is that of data or tensors.
+
+    >>> described("EXPERT_DATA_PARALLEL_GROUP"), described("mesh_dp_shard_cp"), described("default_pg")
+    ('data', 'data+context', None)
+    """
+    text = re.sub(r"([a-z])([A-Z])", r"\1_\2", description[:256]).lower()
+    if re.search(_SHARDED, text):
+        return "data"
+    words = re.findall("[a-z]+", text)
+    kinds = {_MEANING[word] for word in words if word in _MEANING}
+    if not kinds and "model" in words and "parallel" in words:
+        kinds = {"tensor", "pipeline"}  # Megatron's ranks that together hold the model
+    if "expert" in words and len(kinds) > 1 and "model" not in words:
+        kinds.discard("expert")
+    return "+".join(kind for kind in _ORDER if kind in kinds) or None
+
+
+def parallelism(
+    description: str | None, within: str | None, operation: str | None, module_class: str | None
+) -> Parallelism:
+    """What a collective serves, by its group's description, else by where it was launched.
+
+    Args:
+        description: of its process group.
+        within: a name of `WITHIN`.
+        operation: what it does.
+        module_class: class of the module that it was launched in.
+    """
+    named = described(description) if description else None
+    if named is not None:
+        return Parallelism(named, "description")
+    if within is not None and operation in _DOES[within]:
+        return Parallelism("data", within)
+    if module_class and operation == "all_to_all" and _EXPERT_CLASS.search(module_class):
+        return Parallelism("expert", "module class")
+    if module_class and _TENSOR_CLASS.search(module_class):
+        return Parallelism("tensor", "module class")
+    return Parallelism(None, None)

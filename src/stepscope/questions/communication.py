@@ -1,0 +1,172 @@
+"""What ranks communicated, how long it took and waited, and how fast it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.rows import answer_rows, noted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.analysis.collectives import Alike
+    from stepscope.answers.scope import Scope
+
+_KEYS = (
+    Column("module", "text", "innermost module that it was launched in; of a gradient, none"),
+    Column("rank", "int", "rank of the process"),
+    Column("operation", "text", "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, ..."),
+    Column("parallelism", "text", "data, tensor, pipeline, expert or context; empty where nothing tells"),
+    Column("told_by", "text", "what tells: description, gradients, FSDP, DDP or module class", shown=False),
+    Column("group", "text", "name of the process group"),
+    Column("description", "text", "its description"),
+    Column("ranks", "text", "its ranks"),
+    Column("group_size", "int", "ranks in the group", "count"),
+    Column("dtype", "text", "element type"),
+    Column("message_bytes", "int", "size of one, as nccl-tests counts it", "bytes"),
+    Column("library", "text", "nccl, rccl, gloo, mpi, symmetric_memory, custom, ...", shown="varying"),
+    Column("reach", "text", "intra_node or inter_node, where the nodes of its ranks are known", shown="varying"),
+)  # fmt: skip
+_SUMS = (
+    Column("calls", "int", "collectives, each counted on every rank", "count"),
+    Column("measured", "int", "of how many it was measured how long they waited", "count", shown=False),
+    Column("total_ns", "int", "their summed duration, waiting included", "ns", sums=True),
+    Column("mean_ns", "float", "their mean duration", "ns", shown=False),
+    Column("exposed_ns", "int", "the part in which the device computed nothing", "ns"),
+    Column("exposed_ratio", "float", "the part of the duration that this is", "ratio"),
+    Column("wait_ns", "int", "the part until the last rank arrived, of the measured ones", "ns"),
+    Column("transfer_ns", "int", "the rest of the duration of the measured ones", "ns"),
+    Column("moved_bytes", "int", "their messages together", "bytes", shown=False),
+    Column("algorithm_bytes_per_s", "float", "size over time", "bytes/s", shown=False),
+    Column("bus_bytes_per_s", "float", "what the busiest link carried over time", "bytes/s"),
+    Column("bandwidth_over", "text", "the time that bandwidths are over: transfer, or duration", shown=False),
+)  # fmt: skip
+_COLUMNS = (*_KEYS, *_SUMS)
+_FORMS = {
+    "operation": ("operation", "parallelism", "told_by", "group_size", "library", "reach"),
+    "size": ("operation", "group_size", "dtype", "message_bytes", "library", "reach"),
+    "group": ("group", "description", "ranks", "group_size", "parallelism", "told_by", "operation"),
+    "parallelism": ("parallelism", "told_by", "reach"),
+    "module": ("module", "operation", "parallelism", "told_by"),
+    "rank": ("rank", "operation", "library"),
+}
+
+
+@question(
+    "communication",
+    "What do the ranks communicate, how long do they wait for it, and how fast is it?",
+    _COLUMNS,
+    rests_on=("devices", "device-work", "device-times", "clocks"),
+    about="events",
+    parameters=(by_form("what a row is: collectives alike in this", *_FORMS),),
+    fills="Record a job of several ranks, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+)
+def communication(scope: Scope, by: str = "operation") -> pa.Table:
+    """Every collective and point-to-point transfer, on all asked ranks: communication kernels (of NCCL and
+    its like, of symmetric memory, of a framework's own), and the ranges of libraries that communicate on
+    the host (gloo, MPI). What the host spends in NCCL's calls only enqueues kernels and is not counted.
+    Durations are sums over ranks, as in `kernels`; those of kernels add up to theirs there.
+
+    **Exposed** is the time beside which the rank's device computed nothing. Where several collectives of
+    a device run at once, it is that of the one that started first, so that exposed times of kernels add
+    up to the exposed communication of `device-time`. Of a rank without a device it is not known.
+
+    **Wait** lasts from a rank's arrival until the last rank's, **transfer** is the rest. Both need the
+    collective to be matched over ranks and the clocks to be aligned; else they are not known, and a
+    duration holds both. `measured` counts the calls of which they are known.
+
+    **Bandwidth** is defined as by nccl-tests (PERFORMANCE.md), in decimal GB/s. The size of a message is
+    the buffer of a rank for all-reduce, broadcast, reduce and point-to-point, the entire output for
+    all-gather, the entire input for reduce-scatter and all-to-all. Algorithm bandwidth is size over
+    time; bus bandwidth multiplies it with 2(n-1)/n for all-reduce, (n-1)/n for all-gather,
+    reduce-scatter and all-to-all, 1 for the others, and can be compared with what a link can do.
+    nccl-tests lets all ranks start together, so the time is that of the transfer; where that is not
+    known it is the duration, and bandwidths are then lower bounds (`bandwidth_over`). TraceLens divides by
+    2^30 and calls it GB.
+
+    **Parallelism** is what the description of the process group names (Megatron's groups, DeviceMesh,
+    torchtitan). Without one: data, for what is launched by the hook of a gradient's accumulation (DDP's,
+    DeepSpeed's), by FSDP in one of its ranges, and for the buffers that DDP's forward sends round; tensor, in a module whose class is parallel over columns,
+    rows or the vocabulary; expert, for an all-to-all in a mixture of experts. Else it stays empty.
+
+    `--by module` says in which module it was launched; FSDP gathers ahead, so that parameters of the next
+    module are gathered in the one before it. What a window cuts counts in proportion to what is left.
+    """
+    from stepscope.analysis.collectives import alike, grouped, summed
+
+    keys = _FORMS[by]
+    found = alike(scope)
+    rows = []
+    for key, own in grouped(found, lambda one: tuple(_value(one, name) for name in keys)).items():
+        sums = summed(own)
+        rows.append(
+            [
+                *key,
+                sums.calls,
+                sums.measured,
+                sums.total_ns,
+                sums.total_ns / sums.calls,
+                sums.exposed_ns,
+                _ratio(sums.exposed_ns, own),
+                sums.wait_ns,
+                sums.transfer_ns,
+                sums.moved,
+                sums.algorithm_bandwidth,
+                sums.bus_bandwidth,
+                sums.over,
+            ]
+        )
+    total = len(keys) + [column.name for column in _SUMS].index("total_ns")
+    rows.sort(key=lambda row: (-row[total], *(str(value) for value in row[: len(keys)])))
+    names = [*keys, *(column.name for column in _SUMS)]
+    return noted(answer_rows(_COLUMNS, names, rows), _note(scope, found))
+
+
+_SAID = {
+    "group": "group_name",
+    "description": "group_description",
+    "ranks": "group_ranks",
+    "message_bytes": "bytes",
+}
+
+
+def _value(one: Alike, name: str) -> Any:
+    if name == "parallelism":
+        return one.serves.kind
+    return one.serves.rule if name == "told_by" else one.row[_SAID.get(name, name)]
+
+
+def _ratio(exposed_ns: int | None, own: list[Alike]) -> float | None:
+    """Of the duration of those whose exposed part is known."""
+    known = sum(one.row["total_ns"] for one in own if one.row["exposed_ns"] is not None)
+    return exposed_ns / known if exposed_ns is not None and known else None
+
+
+def _note(scope: Scope, found: list[Alike]) -> str:
+    """What the recording lacks for a part of the answer, and what is not counted."""
+    from stepscope.formats.communication import communicating
+
+    told = []
+    calls = sum(one.row["calls"] for one in found)
+    measured = sum(one.row["calls"] for one in found if one.row["measured"])
+    if calls and not measured:
+        why = "one rank" if len(scope.ranks) == 1 else "no collective is matched over ranks"
+        told.append(
+            f"Wait and transfer are not measured ({why}): durations hold both, and bandwidths over them are lower bounds."
+        )
+    elif measured < calls:
+        told.append(f"Wait and transfer are measured of {measured} of {calls} calls.")
+    kernels = scope.sql(
+        "SELECT name, count(*) AS count FROM device_event WHERE kind = 'computation' GROUP BY name"
+    ).to_pylist()
+    fused = sum(
+        row["count"]
+        for row in kernels
+        if (exchange := communicating(row["name"])) is not None and exchange.fused
+    )
+    if fused:
+        told.append(
+            f"{fused} kernels multiply and communicate in one; they count as computation (kernels: fused_communication)."
+        )
+    return "\n".join(told)

@@ -1,0 +1,192 @@
+"""What ranks communicate, how long they wait for it, and how fast it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import stepscope
+from stepscope.answers.part import Part
+from stepscope.questions import affected
+
+REDUCE = {
+    "operation": "all_reduce",
+    "group_name": "0",
+    "group_size": 4,
+    "dtype": "Float",
+    "library": "nccl",
+    "exposed_ns": 0,
+}
+
+
+def recording(*collectives: dict[str, Any], **tables: Any) -> dict[str, Any]:
+    """Collectives as rows with `start_ns` and `dur_ns` of their kernels."""
+    kernels = [
+        {
+            "id": 100 + number,
+            "kind": "communication",
+            "start_ns": one.pop("start_ns", 0),
+            "dur_ns": one.pop("dur_ns", 10),
+            "rank": one.get("rank", 0),
+            "name": "ncclDevKernel_AllReduce",
+        }
+        for number, one in enumerate(collectives)
+    ]
+    rows = [{"id": 100 + number} | one for number, one in enumerate(collectives)]
+    return {"device_event": kernels, "collective": rows, **tables}
+
+
+def test_bandwidths_are_those_of_nccl_tests_in_decimal_units(diff: Any) -> None:
+    # 8000 bytes in 1000 ns are 8 GB/s; four ranks carry 2 · 3/4 of that over a link.
+    diff(
+        "communication",
+        recording(
+            REDUCE | {"bytes": 8000, "dur_ns": 1000},
+            REDUCE | {"bytes": 8000, "dur_ns": 3000},
+            REDUCE | {"operation": "all_gather", "bytes": 8000, "dur_ns": 500},
+            REDUCE | {"operation": "broadcast", "bytes": 8000, "dur_ns": 400},
+            REDUCE | {"operation": "all_to_all", "bytes": 8000, "group_size": None, "dur_ns": 200},
+            REDUCE | {"operation": "barrier", "dur_ns": 100},
+        ),
+        """
+        operation,calls,total_ns,moved_bytes,algorithm_bytes_per_s,bus_bytes_per_s,bandwidth_over
+        all_reduce,2,4000,16000,4000000000.0,6000000000.0,duration
+        all_gather,1,500,8000,16000000000.0,12000000000.0,duration
+        broadcast,1,400,8000,20000000000.0,20000000000.0,duration
+        all_to_all,1,200,8000,40000000000.0,,duration
+        barrier,1,100,,,,
+        """,
+    )
+
+
+def test_where_waits_are_measured_bandwidth_is_that_of_the_transfer(diff: Any) -> None:
+    matched = REDUCE | {"bytes": 8000, "match_id": 3, "exposed_ns": 900}
+    diff(
+        "communication",
+        recording(
+            matched | {"dur_ns": 4000, "wait_ns": 3000, "transfer_ns": 1000},
+            matched | {"dur_ns": 1000, "wait_ns": 0, "transfer_ns": 1000},
+            REDUCE | {"bytes": 8000, "dur_ns": 5000},
+        ),
+        """
+        operation,calls,measured,total_ns,exposed_ns,exposed_ratio,wait_ns,transfer_ns,algorithm_bytes_per_s,bandwidth_over
+        all_reduce,3,2,10000,1800,0.18,3000,2000,8000000000.0,transfer
+        """,
+    )
+
+
+def test_a_size_of_its_own_is_a_row_of_its_own(diff: Any) -> None:
+    diff(
+        "communication",
+        recording(
+            REDUCE | {"bytes": 8000, "dur_ns": 1000},
+            REDUCE | {"bytes": 400, "dur_ns": 30},
+            REDUCE | {"bytes": 400, "dtype": "Half", "dur_ns": 20},
+        ),
+        """
+        operation,dtype,message_bytes,calls,total_ns
+        all_reduce,Float,8000,1,1000
+        all_reduce,Float,400,1,30
+        all_reduce,Half,400,1,20
+        """,
+        by="size",
+    )
+
+
+def test_parallelism_is_told_by_description_by_hooks_of_gradients_and_by_modules(diff: Any) -> None:
+    host = [
+        {"id": 0, "kind": "operator", "name": "torch::autograd::AccumulateGrad", "dur_ns": 50},
+        {"id": 1, "kind": "operator", "name": "AccumulateGrad", "start_ns": 5, "dur_ns": 9},
+        {"id": 2, "kind": "operator", "role": "communication", "start_ns": 20, "dur_ns": 9},
+        {"id": 3, "kind": "operator", "role": "communication", "start_ns": 60, "dur_ns": 9,
+         "module_id": 4},
+        {"id": 4, "kind": "operator", "role": "communication", "start_ns": 80, "dur_ns": 9},
+    ]  # fmt: skip
+    diff(
+        "communication",
+        recording(
+            REDUCE | {"group_description": "mesh_tp", "dur_ns": 40, "host_id": 2},
+            REDUCE | {"group_description": "undefined", "dur_ns": 30, "host_id": 2},
+            REDUCE | {"dur_ns": 20, "host_id": 3},
+            REDUCE | {"dur_ns": 10, "host_id": 4},
+            host_event=host,
+            module=[{"module_id": 4, "name": "out", "class": "RowParallelLinear"}],
+        ),
+        """
+        parallelism,told_by,calls,total_ns
+        tensor,description,1,40
+        data,gradients,1,30
+        tensor,module class,1,20
+        ,,1,10
+        """,
+        by="parallelism",
+    )
+
+
+def test_gloo_counts_though_no_kernel_runs(diff: Any) -> None:
+    diff(
+        "communication",
+        {
+            "host_event": [
+                {"id": 0, "kind": "annotation", "role": "communication", "name": "gloo:all_reduce",
+                 "dur_ns": 70},
+                {"id": 1, "kind": "annotation", "role": "communication", "name": "nccl:all_reduce",
+                 "dur_ns": 9},
+            ],
+            "collective": [{"host_id": 0, "operation": "all_reduce", "library": "gloo"}],
+        },
+        """
+        operation,library,calls,total_ns,exposed_ns
+        all_reduce,gloo,1,70,
+        """,
+    )  # fmt: skip
+
+
+def test_what_a_window_cuts_counts_in_proportion(answer: Any) -> None:
+    rows = recording(REDUCE | {"bytes": 8000, "dur_ns": 1000, "exposed_ns": 500})
+    (row,) = answer("communication", rows, part=Part(window=(0, 250))).rows()
+    assert (row["total_ns"], row["exposed_ns"], row["moved_bytes"]) == (250, 125, 2000)
+
+
+def test_damaged_device_times_mark_the_answer() -> None:
+    assert "communication" in affected("device-times").split(",")
+    assert "communication" not in affected("modules").split(",")
+
+
+@pytest.mark.traces
+@pytest.mark.parametrize(
+    "trace",
+    ["nccl_args_a100", "ddp_a100_rank3of8", "dlrm_8rank_v100", "alltoall_rank0of16",
+     "eager_b200_rank0of8"],
+)  # fmt: skip
+@pytest.mark.usefixtures("own_cache")
+def test_exposed_times_add_up_to_those_of_device_time(shared_traces: Any, trace: str) -> None:
+    with stepscope.open(shared_traces / "kineto" / trace) as opened:
+        own = opened.communication(by="rank").rows()
+        devices = opened.device_time().rows()
+        kernels = [row for row in opened.kernels().rows() if row["kind"] == "communication"]
+    assert sum(row["exposed_ns"] for row in own) == sum(
+        row["exposed_communication_ns"] for row in devices
+    )
+    assert sum(row["total_ns"] for row in own) == sum(row["total_ns"] for row in kernels)
+
+
+@pytest.mark.traces
+@pytest.mark.usefixtures("own_cache")
+def test_bandwidth_of_recorded_arguments_by_hand_and_by_the_roofline(shared_traces: Any) -> None:
+    with stepscope.open(shared_traces / "kineto" / "nccl_args_a100") as opened:
+        sizes = opened.communication(by="size").rows()
+        (reduce, broadcast) = opened.communication().rows()
+        roofline = [row for row in opened.roofline().rows() if row["name"] == "all_reduce"]
+    # 7 875 584 floats of 4 bytes, three times, in 11 081 355 ns; two ranks: 2 · (2 - 1)/2 = 1.
+    row = next(row for row in sizes if row["message_bytes"] == 4 * 7_875_584)
+    assert (row["calls"], row["dtype"], row["total_ns"]) == (3, "Float", 11_081_355)
+    assert row["algorithm_bytes_per_s"] == pytest.approx(3 * 31_502_336 / 11_081_355e-9)
+    assert row["bus_bytes_per_s"] == row["algorithm_bytes_per_s"]
+    assert min(row["message_bytes"] for row in sizes if row["operation"] == "all_reduce") == (
+        4 * 2_049_000
+    )
+    assert (reduce["parallelism"], broadcast["parallelism"]) == ("data", "data")
+    carried = sum(row["attainable_ns"] * row["peak_bytes_per_s"] for row in roofline) / 1e9
+    assert carried == pytest.approx(reduce["bus_bytes_per_s"] * reduce["total_ns"] / 1e9, rel=1e-3)
