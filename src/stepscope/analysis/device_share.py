@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -13,10 +14,16 @@ from stepscope.analysis.recording import (
     NEVER,
     Array,
     Columns,
+    asked_times,
+    device_work,
     extent,
+    groups,
+    rank_batches,
+    steps_of,
     union_of,
 )
-from stepscope.link.intervals import covered, split
+from stepscope.answers.scope import Scope
+from stepscope.link.intervals import Intervals, covered, intersect, split
 
 _SORT: Final = "stable"
 """Events come almost in order, where this kind of sort is many times faster than the default."""
@@ -105,3 +112,81 @@ def _running(start: Array, end: Array, window_start: Array, window_end: Array) -
     over = np.sort(np.maximum(end, start + 1), kind=_SORT)
     over = np.searchsorted(over, window_start, side="right")
     return np.subtract(begun, over)
+
+
+class LookedAt(NamedTuple):
+    """A device, its work, and the time over which it is looked at.
+
+    Args:
+        rank, span, device: which.
+        work: its work, as `device_work` gives it.
+        steps: of each window the step; None for windows that are no step.
+        start, end: windows that do not overlap (ns).
+    """
+
+    rank: int
+    span: int
+    device: int
+    work: Columns
+    steps: list[int | None]
+    start: Array
+    end: Array
+
+
+def devices_looked_at(scope: Scope, whole: Scope, *, each_step: bool) -> Iterator[LookedAt]:
+    """The devices of a scope over the time that `device-time` looks at.
+
+    Args:
+        scope: what was asked.
+        whole: its ranks with everything (`every_step`).
+        each_step: whether each step is a window; else the asked ones, or all that the device did.
+    """
+    for ranks in rank_batches(scope.ranks):
+        steps, device = steps_of(scope, ranks), device_work(whole, ranks)
+        asked = asked_times(scope, whole, device, ranks)
+        for key, work in device.items():
+            for (index,), own in groups(work, "device").items():
+                if each_step and key in steps:
+                    numbers = steps[key]["step"].tolist()
+                    times = steps[key]["start_ns"], steps[key]["end_ns"]
+                    yield LookedAt(*key, index, own, numbers, *times)
+                elif not each_step and (asked is None or key in asked):
+                    chosen = None if asked is None else asked[key]
+                    times = (
+                        extent(own) if chosen is None else (chosen["start_ns"], chosen["end_ns"])
+                    )
+                    yield LookedAt(*key, index, own, [None] * len(times[0]), *times)
+
+
+TYPES = ("computation", "communication", "copy")
+
+
+def types_together(one: LookedAt) -> dict[tuple[str, ...], Array]:
+    """How long just these types of work ran at once in each window (ns); the empty one is idle time.
+
+    All of them together are the windows' lengths. Fills count as computation.
+    """
+    kind = one.work["work"]
+    unions = {
+        "computation": union_of(one.work, (kind != COMMUNICATION) & (kind != COPY)),
+        "communication": union_of(one.work, kind == COMMUNICATION),
+        "copy": union_of(one.work, kind == COPY),
+    }
+
+    def at_least(*types: str) -> Array:
+        both: Intervals = unions[types[0]]
+        for other in types[1:]:
+            both = intersect(both, unions[other])
+        return covered(both, one.start, one.end)
+
+    a, b, c = TYPES
+    every = at_least(a, b, c)
+    found: dict[tuple[str, ...], Array] = {TYPES: every}
+    for pair in ((a, b), (a, c), (b, c)):
+        found[pair] = at_least(*pair) - every
+    for only in TYPES:
+        others = [ns for types, ns in found.items() if only in types]
+        found[only,] = at_least(only) - sum(others[1:], others[0])
+    busy = list(found.values())
+    found[()] = np.maximum(one.end - one.start, 0) - sum(busy[1:], busy[0])
+    return found

@@ -118,8 +118,8 @@ def host_library(name: str) -> str | None:
 
 
 def listed_numbers(value: object) -> str | None:
-    """A list of whole numbers as JSON, from a list or a text; None for an empty one, and for what is
-    none: recorders cut long lists short.
+    """A list of whole numbers as JSON, from a list or a text; None for what is none: recorders cut long
+    lists short.
 
     >>> listed_numbers("[0, 1]"), listed_numbers([3]), listed_numbers("[0, 1, ..., 511]")
     ('[0, 1]', '[3]', None)
@@ -132,4 +132,4 @@ def listed_numbers(value: object) -> str | None:
                 return None
     if not isinstance(value, list) or not all(type(one) is int for one in value):
         return None
-    return json.dumps(value) if value else None
+    return json.dumps(value)

@@ -45,7 +45,7 @@ _MESSAGE = (
     Column("dtype", TEXT, "element type", nullable=True),
     Column("elements_in", COUNT, "elements sent by this rank", nullable=True),
     Column("elements_out", COUNT, "elements received by this rank", nullable=True),
-    Column("sent", TEXT, "JSON list: how much of what it sends goes to each rank of the group, in rows or elements; NULL where all get alike or it is not recorded", nullable=True),
+    Column("sent", TEXT, "JSON list: how much of what it sends goes to each rank of the group, in rows or elements, [] where all get alike; NULL where it is not recorded", nullable=True),
     Column("received", TEXT, "JSON list: how much of what it receives comes from each rank of the group, likewise", nullable=True),
 )
 _PEERS = (

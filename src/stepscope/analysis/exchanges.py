@@ -1,0 +1,122 @@
+"""How much each rank sent to each other rank in all-to-all exchanges."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+
+_EXCHANGES = """
+    SELECT c.rank, c.group_name, c.group_ranks, c.group_size, own.world_size, c.dtype, c.bytes,
+        c.elements_in, c.elements_out, c.sent, c.received, c.matched_ranks, count(*) AS calls
+    FROM collective AS c JOIN rank AS own ON own.rank = c.rank
+    WHERE c.operation = 'all_to_all'
+    GROUP BY ALL ORDER BY ALL
+"""
+
+
+class Pair(NamedTuple):
+    """What a rank sent to another in exchanges of a group; the group's name is None where not recorded."""
+
+    group: str | None
+    source: int
+    destination: int
+
+
+class Exchanges(NamedTuple):
+    """All-to-all exchanges of a scope.
+
+    Args:
+        calls, split: how many there are, each counted on every rank, and of how many is recorded how
+            much goes to whom.
+        moved: bytes that each rank sent to each other, and to itself.
+        pairs: in how many exchanges.
+        sent, received: bytes of each group and rank, whether or not it is recorded to whom they go;
+            None where a size is not known.
+        of_rank: exchanges of each group and rank.
+    """
+
+    calls: int
+    split: int
+    moved: dict[Pair, int]
+    pairs: dict[Pair, int]
+    sent: dict[tuple[str | None, int], int | None]
+    received: dict[tuple[str | None, int], int | None]
+    of_rank: dict[tuple[str | None, int], int]
+
+
+def exchanges(scope: Scope) -> Exchanges:
+    """Adds up the all-to-all exchanges of a scope.
+
+    What a rank sends is told by its own arguments; what comes from a rank that was not recorded, or is
+    not asked for, by those of who received it.
+    """
+    rows = scope.sql(_EXCHANGES).to_pylist()
+    found = Exchanges(0, 0, {}, {}, {}, {}, {})
+    calls = split = 0
+    for row in rows:
+        key, count = (row["group_name"], row["rank"]), row["calls"]
+        calls += count
+        found.of_rank[key] = found.of_rank.get(key, 0) + count
+        size = _element_bytes(row)
+        for total, elements in ((found.sent, "elements_in"), (found.received, "elements_out")):
+            before, own = total.get(key, 0), row[elements]
+            known = before is not None and own is not None and size is not None
+            total[key] = before + count * own * size if known else None
+        split += count if _add_pairs(found, row, size, set(scope.ranks)) else 0
+    return found._replace(calls=calls, split=split)
+
+
+def _element_bytes(row: dict[str, Any]) -> int | None:
+    """Bytes of an element: a message's over its elements."""
+    if row["bytes"] is None or not row["elements_in"]:
+        return 0 if row["elements_in"] == 0 else None
+    return int(row["bytes"] // row["elements_in"])
+
+
+def _add_pairs(found: Exchanges, row: dict[str, Any], size: int | None, recorded: set[int]) -> bool:
+    """Adds an exchange to what each rank sent to each other; false where it is not recorded."""
+    ranks = _ranks(row)
+    sent = _shares(row["sent"], row["elements_in"], ranks)
+    if ranks is None or sent is None or size is None:
+        return False
+    received = _shares(row["received"], row["elements_out"], ranks)
+    own = row["rank"]
+    listed = [(Pair(row["group_name"], own, to), n) for to, n in zip(ranks, sent, strict=True)]
+    if received is not None:
+        came = zip(ranks, received, strict=True)
+        listed += [
+            (Pair(row["group_name"], source, own), n)
+            for source, n in came
+            if source not in recorded
+        ]
+    for pair, elements in listed:
+        found.moved[pair] = found.moved.get(pair, 0) + round(elements * size * row["calls"])
+        found.pairs[pair] = found.pairs.get(pair, 0) + row["calls"]
+    return True
+
+
+def _ranks(row: dict[str, Any]) -> list[int] | None:
+    """The ranks of the group, in its order."""
+    if row["group_ranks"]:
+        ranks = json.loads(row["group_ranks"])
+        return ranks if len(ranks) == row["group_size"] or row["group_size"] is None else None
+    size = row["group_size"] or row["matched_ranks"]
+    return list(range(size)) if size is not None and size == row["world_size"] else None
+
+
+def _shares(
+    told: str | None, elements: int | None, ranks: list[int] | None
+) -> list[Fraction] | None:
+    """Elements that go to each rank, of the recorded shares; None where they do not fit the group."""
+    if told is None or elements is None or not ranks:
+        return None
+    shares = json.loads(told)
+    if not shares:
+        return [Fraction(elements, len(ranks))] * len(ranks) if elements % len(ranks) == 0 else None
+    if len(shares) != len(ranks) or (not sum(shares) and elements):
+        return None
+    return [Fraction(elements * share, max(sum(shares), 1)) for share in shares]

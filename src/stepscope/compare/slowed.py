@@ -1,0 +1,172 @@
+"""Which kernels take longer while their device communicates."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepscope.analysis.counted import COUNTED_STEPS
+from stepscope.analysis.kernel_traits import BLOCK, GRID
+from stepscope.analysis.recording import (
+    COMMUNICATION,
+    Array,
+    Columns,
+    device_work,
+    every_step,
+    groups,
+    rank_batches,
+    union_of,
+)
+from stepscope.answers.scope import Scope
+from stepscope.compare.interval import RankMean, interval_of_change, over_ranks
+from stepscope.link.intervals import covered
+
+FEWEST = 5
+"""Runs of a kernel beside communication, and without, below which a device says nothing of it."""
+BESIDE = 0.9
+"""The part of its time in which communication must run for a kernel to run beside it."""
+
+_RUNS = f"""
+    SELECT event.rank, event.span, event.device, event.start_ns,
+        event.start_ns + event.dur_ns AS end_ns, event.name, grid, block, operator_name, dims,
+        dense_rank() OVER (
+            ORDER BY event.name, grid, block, shared_memory_bytes, operator_name, dims
+        ) AS kernel
+    FROM (
+        SELECT *, {GRID}, {BLOCK} FROM {{events}}
+        WHERE kind = 'computation' AND {{ranks}} AND {{inside}} AND (
+            step IS NULL OR (rank, span, step) IN (SELECT (rank, span, step) FROM ({COUNTED_STEPS}))
+        )
+    ) AS event
+    LEFT JOIN (SELECT rank, id, span, input_id FROM {{host}} WHERE input_id IS NOT NULL) AS operator
+        ON (operator.rank, operator.id) = (event.rank, event.operator_id)
+    LEFT JOIN operator_input AS input
+        ON (input.rank, input.span, input.input_id)
+            = (operator.rank, operator.span, operator.input_id)
+"""
+_KINDS = "SELECT DISTINCT kernel, name, grid, block, operator_name, dims FROM ({runs})"
+
+
+class Slowed(NamedTuple):
+    """A kernel that ran beside communication and without, alike in name, launch shape and inputs.
+
+    Args:
+        name, grid, block, operator, dims: which; `dims` as `operator_input` has them.
+        beside, alone: runs of it beside communication, and without.
+        beside_ns, alone_ns: their mean durations: the mean over devices of theirs.
+        ratio: by how much a run is longer beside communication, as a part of one without.
+        low, high: the 95 % interval of that (Welch).
+        longer_ns: by how much its runs beside communication were longer together.
+    """
+
+    name: str
+    grid: str | None
+    block: str | None
+    operator: str | None
+    dims: str | None
+    beside: int
+    alone: int
+    beside_ns: float
+    alone_ns: float
+    ratio: float
+    low: float
+    high: float
+    longer_ns: int
+
+
+class _Kind(NamedTuple):
+    name: str
+    grid: str | None
+    block: str | None
+    operator_name: str | None
+    dims: str | None
+
+
+class Slowing(NamedTuple):
+    """What was found of a scope's kernels: those of which enough is known, and how many others ran."""
+
+    kernels: list[Slowed]
+    too_few: int
+
+
+def slowed(scope: Scope) -> Slowing:
+    """Compares the runs of each kernel beside communication with those without, device by device.
+
+    Runs beside which communication went on for a part of the time only count as neither.
+    """
+    sides: dict[_Kind, list[tuple[RankMean, RankMean]]] = {}
+    lacking: set[_Kind] = set()
+    window = scope.part.window
+    inside = "true"
+    if window is not None:
+        inside = f"start_ns >= {window[0]} AND start_ns + dur_ns <= {window[1]}"
+    with every_step(scope) as whole:
+        for ranks in rank_batches(scope.ranks):
+            runs = _RUNS.format(
+                events=scope.every("device_event"), host=scope.every("host_event"), ranks=ranks,
+                inside=inside,
+            )  # fmt: skip
+            kinds = {
+                row.pop("kernel"): _Kind(**row)
+                for row in scope.sql(_KINDS.format(runs=runs)).to_pylist()
+            }
+            work = device_work(whole, ranks)
+            own = groups(scope.numpy(f"SELECT rank, span, device, start_ns, end_ns, kernel FROM ({runs})"), "rank", "span", "device")  # fmt: skip
+            for (rank, span, device), columns in own.items():
+                found, few = _on_device(columns, work[rank, span], device)
+                for kernel, pair in found.items():
+                    sides.setdefault(kinds[kernel], []).append(pair)
+                lacking |= {kinds[kernel] for kernel in few}
+    kernels = [one for kind, pairs in sides.items() if (one := _compared(kind, pairs)) is not None]
+    kernels.sort(key=lambda one: (-one.longer_ns, one.name))
+    return Slowing(kernels, len(lacking - set(sides)))
+
+
+def _on_device(
+    runs: Columns, work: Columns, device: int
+) -> tuple[dict[int, tuple[RankMean, RankMean]], list[int]]:
+    """Of each kernel of a device its runs without communication and beside it, and the kernels that
+    ran beside it but too rarely on a side.
+    """
+    during = union_of(work, (work["device"] == device) & (work["work"] == COMMUNICATION))
+    length = runs["end_ns"] - runs["start_ns"]
+    hidden = covered(during, runs["start_ns"], runs["end_ns"])
+    beside = (length > 0) & (hidden >= BESIDE * length)
+    sides = [_means(runs["kernel"][of], length[of]) for of in (~beside & (hidden == 0), beside)]
+    both = {
+        kernel: (sides[0][kernel], mean)
+        for kernel, mean in sides[1].items()
+        if kernel in sides[0] and min(sides[0][kernel].samples, mean.samples) >= FEWEST
+    }
+    return both, [kernel for kernel in sides[1] if kernel not in both]
+
+
+def _means(kernel: Array, length: Array) -> dict[int, RankMean]:
+    order = np.argsort(kernel, kind="stable")
+    numbers, starts = np.unique(kernel[order], return_index=True)
+    parts = np.split(length[order], starts[1:])
+    return {
+        int(number): RankMean.of(part.tolist())
+        for number, part in zip(numbers.tolist(), parts, strict=False)
+    }
+
+
+def _compared(kind: _Kind, pairs: list[tuple[RankMean, RankMean]]) -> Slowed | None:
+    alone, beside = over_ranks([one for one, _ in pairs]), over_ranks([one for _, one in pairs])
+    interval = interval_of_change(alone, beside)
+    if interval is None or not alone.mean_ns:
+        return None
+    usual = float(alone.mean_ns)
+    longer = sum((other.mean_ns - one.mean_ns) * other.samples for one, other in pairs)
+    return Slowed(
+        *kind,
+        beside=beside.samples,
+        alone=alone.samples,
+        beside_ns=float(beside.mean_ns),
+        alone_ns=usual,
+        ratio=float(beside.mean_ns) / usual - 1,
+        low=interval[0] / usual,
+        high=interval[1] / usual,
+        longer_ns=round(longer),
+    )

@@ -1,0 +1,119 @@
+"""How much communication ran under computation, and which kernels it slowed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.rows import answer_rows, noted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+
+_OF_TIME = (
+    Column("rank", "int", "rank of the process"),
+    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
+    Column("device", "int", "index of the device in its process"),
+    Column("step", "int", "number of the step, as the program counts"),
+    Column("communication_ns", "int", "communication kernels ran", "ns", sums=True),
+    Column("hidden_ns", "int", "the part of it in which the device computed", "ns"),
+    Column("exposed_ns", "int", "the part in which it did not", "ns"),
+    Column("overlap_ratio", "float", "hidden as a part of communication", "ratio"),
+    Column("computation_ns", "int", "kernels that compute, and fills, ran", "ns"),
+    Column("beside_ratio", "float", "hidden as a part of computation", "ratio", shown=False),
+)
+_OF_KERNELS = (
+    Column("name", "text", "name of the kernel", kernels=True),
+    Column("operator", "text", "innermost operator that launched it"),
+    Column("grid", "text", "blocks of the grid: x,y,z", shown=False),
+    Column("block", "text", "threads of a block: x,y,z", shown=False),
+    Column("input_dims", "text", "shapes of the operator's inputs, as a JSON list", shown=False),
+    Column("beside", "int", "runs beside communication", "count"),
+    Column("alone", "int", "runs without", "count"),
+    Column("alone_mean_ns", "float", "mean duration of those without", "ns"),
+    Column("beside_mean_ns", "float", "mean duration of those beside communication", "ns"),
+    Column("slower_ratio", "float", "by how much a run beside it takes longer", "ratio"),
+    Column("slower_low_ratio", "float", "lower end of the 95 % interval of that", "ratio"),
+    Column("slower_high_ratio", "float", "upper end", "ratio"),
+    Column("longer_ns", "int", "by how much the runs beside it took longer together", "ns", sums=True),
+)  # fmt: skip
+_COLUMNS = (*_OF_TIME, *_OF_KERNELS)
+
+
+@question(
+    "overlap",
+    "How much communication is hidden under computation, and which kernels does it slow?",
+    _COLUMNS,
+    rests_on=("devices", "device-work", "device-times"),
+    about="time",
+    parameters=(
+        by_form(
+            "`device` for a row a device, `step` for a row a device and step, `kernel` for a row a kernel that "
+            "ran both beside communication and without",
+            "device",
+            "step",
+            "kernel",
+        ),
+    ),
+    needs="device",
+    fills="Record a job of several ranks with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+)
+def overlap(scope: Scope, by: str = "device") -> pa.Table:
+    """Communication is *hidden* where the device computes at the same time: hidden and exposed time add up
+    to that of communication, and these are the communication, exposed communication and computation of
+    `device-time`. `overlap_ratio` is what Holistic Trace Analysis calls communication-computation overlap;
+    its names of kernels are NCCL's alone, and it has no percentage per step. A device that did not
+    communicate has none.
+
+    **Which kernels it slows** (`--by kernel`). Communication takes multiprocessors and memory bandwidth
+    from what runs beside it. Compared are runs of one kernel on one device that are alike in name,
+    grid, block, shared memory, operator and shapes of its inputs: those beside which communication ran for
+    at least nine tenths of their time, and those beside which none ran. A kernel is listed where a device
+    has at least five runs of each; steps that means leave out do not count. The interval is Welch's, of
+    the difference of means; with several devices each counts alike, and their errors are not taken to be
+    independent (see `diff`). An interval that holds 0 says that no difference is sure. What differs
+    between the runs need not be communication alone: kernels on other streams run beside both.
+    """
+    if by == "kernel":
+        return _kernels(scope)
+    from stepscope.analysis.device_share import devices_looked_at, share_device
+    from stepscope.analysis.recording import every_step
+
+    rows: list[list[Any]] = []
+    with every_step(scope) as whole:
+        for one in devices_looked_at(scope, whole, each_step=by == "step"):
+            share = share_device(one.work, one.start, one.end)
+            times = (share.communication_ns, share.exposed_communication_ns, share.computation_ns)
+            if by != "step":
+                times = tuple(ns.sum(keepdims=True) for ns in times)
+            for step, *ns in zip(one.steps, *(column.tolist() for column in times), strict=False):
+                communication, exposed, computation = ns
+                hidden = communication - exposed
+                rows.append(
+                    [one.rank, one.span, one.device, *([step] if by == "step" else []), communication,
+                     hidden, exposed, hidden / communication if communication else None, computation,
+                     hidden / computation if computation else None]
+                )  # fmt: skip
+    names = [column.name for column in _OF_TIME if by == "step" or column.name != "step"]
+    return answer_rows(_COLUMNS, names, rows)
+
+
+def _kernels(scope: Scope) -> pa.Table:
+    from stepscope.compare.slowed import FEWEST, slowed
+
+    found = slowed(scope)
+    rows = [
+        [one.name, one.operator, one.grid, one.block, one.dims, one.beside, one.alone, one.alone_ns,
+         one.beside_ns, one.ratio, one.low, one.high, one.longer_ns]
+        for one in found.kernels
+    ]  # fmt: skip
+    answer = answer_rows(_COLUMNS, [column.name for column in _OF_KERNELS], rows)
+    if not found.too_few:
+        return answer
+    return noted(
+        answer,
+        f"Not compared: {found.too_few} kernels that ran beside communication, but on no device {FEWEST} times both "
+        "beside it and without.",
+    )

@@ -1,0 +1,83 @@
+"""How much each rank sent to each other in all-to-all exchanges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepscope.questions import affected
+
+
+def exchange(rank: int, sent: str | None, received: str | None, **more: Any) -> dict[str, Any]:
+    return {
+        "rank": rank, "id": 9, "operation": "all_to_all", "group_name": "ep", "group_size": 2,
+        "group_ranks": "[2, 5]", "dtype": "Half", "elements_in": 100, "elements_out": 100, "bytes": 200,
+        "sent": sent, "received": received, **more,
+    }  # fmt: skip
+
+
+def recording(*rows: dict[str, Any]) -> dict[str, Any]:
+    kernels = [{"rank": row["rank"], "id": 9, "kind": "communication"} for row in rows]
+    return {"device_event": kernels, "collective": list(rows)}
+
+
+def test_the_matrix_has_ranks_of_the_job_and_bytes_in_proportion(diff: Any) -> None:
+    diff(
+        "all-to-all",
+        recording(
+            exchange(2, "[1, 3]", "[1, 1]", elements_out=50),
+            exchange(5, "[25, 75]", "[75, 75]", elements_out=150),
+        ),
+        """
+        group,source,destination,calls,bytes,share_ratio
+        ep,2,5,1,150,0.375
+        ep,5,5,1,150,0.375
+        ep,2,2,1,50,0.125
+        ep,5,2,1,50,0.125
+        """,
+    )
+
+
+def test_what_a_rank_sent_that_was_not_recorded_is_told_by_who_received_it(diff: Any) -> None:
+    diff(
+        "all-to-all",
+        recording(exchange(5, "[]", "[20, 80]")),
+        """
+        source,destination,bytes
+        5,2,100
+        5,5,100
+        2,5,40
+        """,
+    )
+
+
+def test_uneven_ranks_stand_out(diff: Any) -> None:
+    diff(
+        "all-to-all",
+        recording(
+            exchange(2, None, None, elements_out=50), exchange(5, None, None, elements_out=150)
+        ),
+        """
+        rank,calls,sent_bytes,sent_over_mean,received_bytes,received_over_mean
+        2,1,200,1.0,100,0.5
+        5,1,200,1.0,300,1.5
+        """,
+        by="rank",
+    )
+
+
+def test_it_says_what_the_recording_lacks(answer: Any) -> None:
+    some = recording(exchange(2, None, None), exchange(5, "[1, 1]", "[1, 1]"))
+    assert "Of 1 of 2 exchanges" in answer("all-to-all", some).note
+    # lists that do not fit the group, or that cannot be even
+    for sent in ("[1, 2, 3]", "[0, 0]"):
+        assert answer("all-to-all", recording(exchange(2, sent, None))).rows() == []
+    odd = recording(exchange(2, "[]", None, elements_in=101, bytes=202))
+    assert answer("all-to-all", odd).rows() == []
+    unsized = recording(exchange(2, None, None, bytes=None))
+    (row,) = answer("all-to-all", unsized, by="rank").rows()
+    assert row["sent_bytes"] is None
+
+
+def test_lost_device_work_marks_the_answer() -> None:
+    assert "all-to-all" in affected("device-work").split(",")
+    assert "all-to-all" not in affected("device-times").split(",")

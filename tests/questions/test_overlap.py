@@ -1,0 +1,171 @@
+"""How much communication is hidden, and which kernels it slows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
+
+import stepscope
+from stepscope.answers.ask import ask
+from stepscope.questions import affected, find
+from stepscope.store.open import Store
+
+
+def work(kind: str, start: int, end: int, **more: Any) -> dict[str, Any]:
+    return {"kind": kind, "start_ns": start, "dur_ns": end - start, **more}
+
+
+def test_hidden_and_exposed_time_are_told_apart_by_device(diff: Any) -> None:
+    diff(
+        "overlap",
+        {
+            "device_event": [
+                work("communication", 0, 100, stream=1),
+                work("communication", 50, 120, stream=2),  # at once with the first
+                work("computation", 40, 90),
+                work("copy", 90, 110),
+                work("computation", 0, 10, device=1),
+            ]
+        },
+        """
+        rank,device,communication_ns,hidden_ns,exposed_ns,overlap_ratio,computation_ns
+        0,0,120,50,70,0.4166666666666667,50
+        0,1,0,0,0,,10
+        """,
+    )
+
+
+def test_a_step_has_what_runs_in_its_time(diff: Any) -> None:
+    diff(
+        "overlap",
+        {
+            "device_event": [work("communication", 80, 140), work("computation", 90, 120)],
+            "step": [
+                {"step": 1, "start_ns": 0, "end_ns": 100},
+                {"step": 2, "start_ns": 100, "end_ns": 200},
+            ],
+        },
+        """
+        step,communication_ns,hidden_ns,exposed_ns
+        1,20,10,10
+        2,40,20,20
+        """,
+        by="step",
+    )
+
+
+def runs(name: str, lengths: list[int], start: int, **more: Any) -> list[dict[str, Any]]:
+    return [
+        work("computation", start + 100 * n, start + 100 * n + ns, name=name, **more)
+        for n, ns in enumerate(lengths)
+    ]
+
+
+def test_a_kernel_beside_communication_is_compared_with_the_same_without(answer: Any) -> None:
+    rows = {
+        "device_event": [
+            work("communication", 0, 1000, stream=9),
+            *runs("slow", [30, 31, 29, 30, 30], 0),
+            *runs("slow", [20, 21, 19, 20, 20], 2000),
+            *runs("alike", [20, 22, 18, 20, 20], 500),
+            *runs("alike", [20, 21, 19, 20, 20], 3000),
+            *runs("slow", [60] * 5, 4000, grid_x=7),  # of another shape, never beside
+            *runs("rare", [90] * 4, 0),
+            *runs("rare", [10] * 9, 5000),
+            *runs("half", [40] * 5, 980),  # the first runs on without it
+        ]
+    }
+    table = answer("overlap", rows, by="kernel")
+    slow, alike = table.rows()
+    assert (slow["name"], slow["beside"], slow["alone"]) == ("slow", 5, 5)
+    assert (slow["alone_mean_ns"], slow["beside_mean_ns"]) == (20, 30)
+    assert slow["slower_ratio"] == pytest.approx(0.5)
+    assert 0.4 < slow["slower_low_ratio"] < 0.5 < slow["slower_high_ratio"] < 0.6
+    assert slow["longer_ns"] == 50
+    assert alike["slower_low_ratio"] < 0 < alike["slower_high_ratio"]
+    assert "1 kernels" in table.note
+
+
+def test_of_few_runs_nothing_is_said(answer: Any) -> None:
+    rows = {"device_event": [work("communication", 0, 500), *runs("k", [30] * 4, 0)]}
+    assert answer("overlap", rows, by="kernel").rows() == []
+
+
+@pytest.mark.traces
+@pytest.mark.parametrize("trace", ["ddp_v100_rank1of2", "dlrm_8rank_v100", "nccl_args_a100"])
+@pytest.mark.usefixtures("own_cache")
+def test_parts_are_those_of_device_time(shared_traces: Any, trace: str) -> None:
+    with stepscope.open(shared_traces / "kineto" / trace) as opened:
+        for by in ("device", "step"):
+            devices = opened.device_time(by=by).rows()
+            for own, device in zip(opened.overlap(by=by).rows(), devices, strict=True):
+                assert own["communication_ns"] == device["communication_ns"]
+                assert own["exposed_ns"] == device["exposed_communication_ns"]
+                assert own["computation_ns"] == device["computation_ns"]
+            types = opened.kernel_types(by=by).rows()
+            assert sum(row["time_ns"] for row in types) == sum(row["span_ns"] for row in devices)
+            for kind in ("computation", "communication", "copy"):
+                assert sum(row["time_ns"] for row in types if kind in row["types"]) == sum(
+                    row[f"{kind}_ns"] for row in devices
+                )
+
+
+def test_types_that_run_at_once_are_a_row_of_their_own(diff: Any) -> None:
+    diff(
+        "kernel-types",
+        {
+            "device_event": [
+                work("computation", 0, 50),
+                work("fill", 50, 60),
+                work("communication", 30, 80),
+                work("copy", 40, 90),
+                work("copy", 95, 100),
+            ]
+        },
+        """
+        types,time_ns,span_ratio
+        computation,30,0.3
+        computation + communication + copy,20,0.2
+        communication + copy,20,0.2
+        copy,15,0.15
+        computation + communication,10,0.1
+        idle,5,0.05
+        """,
+    )
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["computation", "fill", "communication", "copy"]),
+        st.integers(0, 30),
+        st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+@examples(25)
+@given(EVENTS)
+def test_types_are_what_counting_at_every_nanosecond_gives(events: list[Any]) -> None:
+    rows = [work(kind, start, start + length) for kind, start, length in events]
+    with Store.from_rows({"device_event": rows}) as store:
+        answered = {row["types"]: row["time_ns"] for row in ask(find("kernel-types"), store).rows()}
+    first, last = min(e[1] for e in events), max(e[1] + e[2] for e in events)
+    counted: dict[str, int] = {}
+    for moment in range(first, last):
+        ran = {k.replace("fill", "computation") for k, at, ns in events if at <= moment < at + ns}
+        types = " + ".join(t for t in ("computation", "communication", "copy") if t in ran)
+        counted[types or "idle"] = counted.get(types or "idle", 0) + 1
+    counted.setdefault("idle", 0)
+    assert answered == counted
+
+
+def test_damaged_device_times_mark_the_answers() -> None:
+    for name in ("overlap", "kernel-types"):
+        assert name in affected("device-times").split(",")
+        assert name not in affected("host-times").split(",")
