@@ -732,6 +732,99 @@ export type Rows = {
     /** the time that bandwidths are over: transfer, or duration */
     readonly bandwidth_over?: string | null;
   };
+  /** How much communication is hidden under computation, and which kernels does it slow? */
+  "overlap": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** which of the rank's recordings, from 0 */
+    readonly span?: number | null;
+    /** index of the device in its process */
+    readonly device?: number | null;
+    /** number of the step, as the program counts */
+    readonly step?: number | null;
+    /** communication kernels ran (ns) */
+    readonly communication_ns?: number | null;
+    /** the part of it in which the device computed (ns) */
+    readonly hidden_ns?: number | null;
+    /** the part in which it did not (ns) */
+    readonly exposed_ns?: number | null;
+    /** hidden as a part of communication (ratio) */
+    readonly overlap_ratio?: number | null;
+    /** kernels that compute, and fills, ran (ns) */
+    readonly computation_ns?: number | null;
+    /** hidden as a part of computation (ratio) */
+    readonly beside_ratio?: number | null;
+    /** name of the kernel */
+    readonly name?: string | null;
+    /** innermost operator that launched it */
+    readonly operator?: string | null;
+    /** blocks of the grid: x,y,z */
+    readonly grid?: string | null;
+    /** threads of a block: x,y,z */
+    readonly block?: string | null;
+    /** shapes of the operator's inputs, as a JSON list */
+    readonly input_dims?: string | null;
+    /** runs beside communication (count) */
+    readonly beside?: number | null;
+    /** runs without (count) */
+    readonly alone?: number | null;
+    /** mean duration of those without (ns) */
+    readonly alone_mean_ns?: number | null;
+    /** mean duration of those beside communication (ns) */
+    readonly beside_mean_ns?: number | null;
+    /** by how much a run beside it takes longer (ratio) */
+    readonly slower_ratio?: number | null;
+    /** lower end of the 95 % interval of that (ratio) */
+    readonly slower_low_ratio?: number | null;
+    /** upper end (ratio) */
+    readonly slower_high_ratio?: number | null;
+    /** by how much the runs beside it took longer together (ns) */
+    readonly longer_ns?: number | null;
+  };
+  /** How long did computation, communication and copies run alone, and how long at once? */
+  "kernel-types": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** which of the rank's recordings, from 0 */
+    readonly span?: number | null;
+    /** index of the device in its process */
+    readonly device?: number | null;
+    /** number of the step, as the program counts */
+    readonly step?: number | null;
+    /** what ran at once, and nothing else: computation, communication, copy, or idle */
+    readonly types?: string | null;
+    /** how long just these ran (ns) */
+    readonly time_ns?: number | null;
+    /** the part of the time looked at that this is (ratio) */
+    readonly span_ratio?: number | null;
+    /** the part of the time in which anything ran that this is (ratio) */
+    readonly busy_ratio?: number | null;
+  };
+  /** How much did each rank send to each other in all-to-all exchanges, and how evenly? */
+  "all-to-all": {
+    /** name of the process group */
+    readonly group?: string | null;
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** rank that sent */
+    readonly source?: number | null;
+    /** rank that received */
+    readonly destination?: number | null;
+    /** exchanges (count) */
+    readonly calls?: number | null;
+    /** what it sent to it (bytes) */
+    readonly bytes?: number | null;
+    /** its part of all that is listed of the group (ratio) */
+    readonly share_ratio?: number | null;
+    /** what it sent, to itself too (bytes) */
+    readonly sent_bytes?: number | null;
+    /** that over the mean of the group's ranks */
+    readonly sent_over_mean?: number | null;
+    /** what it received, from itself too (bytes) */
+    readonly received_bytes?: number | null;
+    /** that over the mean of the group's ranks */
+    readonly received_over_mean?: number | null;
+  };
   /** Which kinds of work take the device's time? */
   "classes": {
     /** innermost module that the work belongs to */

@@ -375,6 +375,52 @@ class QuestionMethods(ABC):
         """
         return self.ask("communication", by=by, **asked)
 
+    def overlap(
+        self,
+        *,
+        by: Literal["device", "step", "kernel"] = "device",
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """How much communication is hidden under computation, and which kernels does it slow?
+
+        Args:
+            by: `device` for a row a device, `step` for a row a device and step, `kernel` for a
+                row a kernel that ran both beside communication and without.
+
+        Columns: rank, span, device, step, communication_ns, hidden_ns, exposed_ns,
+        overlap_ratio, computation_ns, beside_ratio, name, operator, grid, block, input_dims,
+        beside, alone, alone_mean_ns, beside_mean_ns, slower_ratio, slower_low_ratio,
+        slower_high_ratio, longer_ns.
+        """
+        return self.ask("overlap", by=by, **asked)
+
+    def kernel_types(
+        self,
+        *,
+        by: Literal["all", "device", "step"] = "all",
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """How long did computation, communication and copies run alone, and how long at once?
+
+        Args:
+            by: `all` for all devices together, `device` for each, `step` for each device and
+                step.
+
+        Columns: rank, span, device, step, types, time_ns, span_ratio, busy_ratio.
+        """
+        return self.ask("kernel-types", by=by, **asked)
+
+    def all_to_all(self, *, by: Literal["pair", "rank"] = "pair", **asked: Unpack[Asked]) -> Table:
+        """How much did each rank send to each other in all-to-all exchanges, and how evenly?
+
+        Args:
+            by: `pair` for a row a sender and receiver, `rank` for a row a rank.
+
+        Columns: group, rank, source, destination, calls, bytes, share_ratio, sent_bytes,
+        sent_over_mean, received_bytes, received_over_mean.
+        """
+        return self.ask("all-to-all", by=by, **asked)
+
     def classes(self, *, by: Literal["class", "module"] = "class", **asked: Unpack[Asked]) -> Table:
         """Which kinds of work take the device's time?
 
