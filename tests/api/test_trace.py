@@ -14,7 +14,7 @@ from stepscope.api.methods import Asked
 from stepscope.api.trace import Trace
 from stepscope.floor.errors import DamagedSourceError, SourceError, StoreError, UsageError
 from stepscope.questions import every
-from stepscope.store import build
+from stepscope.store import place
 from stepscope.store.manifest import write_store_file
 from stepscope.store.open import Store
 
@@ -229,31 +229,31 @@ def test_a_store_of_another_version_is_refused(tmp_path):
         stepscope.open(directory)
 
 
-@pytest.mark.parametrize("place", ["file", "below a file", "full"])
+@pytest.mark.parametrize("where", ["file", "below a file", "full"])
 def test_cache_that_cannot_be_used_is_noted_and_the_question_answered(
-    place, tmp_path, monkeypatch, caplog
+    where, tmp_path, monkeypatch, caplog
 ):
     source = tmp_path / "trace.json"
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
     source.write_text(json.dumps({"traceEvents": [event]}))
     cache = tmp_path / "cache"
-    if place == "full":
-        put = build._put_in_place
+    if where == "full":
+        put = place._put_in_place
 
         def full(*_):
-            monkeypatch.setattr(build, "_put_in_place", put)
+            monkeypatch.setattr(place, "_put_in_place", put)
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(build, "_put_in_place", full)
+        monkeypatch.setattr(place, "_put_in_place", full)
     else:
         cache.write_text("mine")
     monkeypatch.setenv(
-        "STEPSCOPE_CACHE", str(cache / "inner" if place == "below a file" else cache)
+        "STEPSCOPE_CACHE", str(cache / "inner" if where == "below a file" else cache)
     )
     with stepscope.open(source) as trace:
         assert trace.sql("SELECT name FROM host_event").rows() == [{"name": "aten::add"}]
         scratch = trace._scratch
     (note,) = (record.getMessage() for record in caplog.records if record.name == "stepscope")
-    assert ("the disk is full" if place == "full" else "the cache cannot be written") in note
+    assert ("the disk is full" if where == "full" else "the cache cannot be written") in note
     assert not scratch.exists()
     assert cache.is_dir() or cache.read_text() == "mine"

@@ -113,8 +113,8 @@ def _write_store(
     steps: tuple[int, ...] | None,
     reading: dict[str, Any],
 ) -> None:
-    from stepscope.store.build import place_for
     from stepscope.store.part import write_part
+    from stepscope.store.place import place_for
 
     place_for(target)
     with open_watched(*sources, **reading) as trace, progress_on() as progress:

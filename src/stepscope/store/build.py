@@ -1,25 +1,21 @@
 """Makes stores: imports a source's recordings, rank by rank, into a directory of Parquet files for each
 job that they are of.
-
-A store is made under another name and renamed when it is complete, so that a store that can be seen is
-a store that can be used, whatever stops the import.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.floor.errors import SourceError, StepScopeError, StoreError
+from stepscope.floor.errors import SourceError, StoreError
 from stepscope.floor.plugins import versions
 from stepscope.floor.quoting import printable
 from stepscope.store.cache import (
@@ -27,9 +23,7 @@ from stepscope.store.cache import (
     cache_key,
     locked,
     mark_used,
-    remove_leftovers,
     trim,
-    unfinished_beside,
 )
 from stepscope.store.chosen import (
     ImportOptions,
@@ -43,15 +37,14 @@ from stepscope.store.jobs import KeptJob, folders_for, kept_jobs, write_jobs
 from stepscope.store.manifest import (
     STORE_FILE,
     check_contents,
-    check_directory_name,
     given_path,
-    holds_only_a_store,
     is_store,
     listed_files,
     read_store_file,
     write_store_file,
 )
 from stepscope.store.open import Store
+from stepscope.store.place import as_store_error, make, make_store, place_for
 from stepscope.store.progress import SILENT, Progress, advancing
 from stepscope.store.standard_input import as_files, is_standard_input
 
@@ -71,16 +64,6 @@ ERRORS = {
         "The folder in which imported recordings are kept cannot be written. A question is answered "
         "without it, and reads its files again the next time. Set `STEPSCOPE_CACHE` to a folder that "
         "can be written, or use `--no-cache` to keep nothing."
-    ),
-    "disk-full": (
-        "The disk was full before the store was complete; what was written has been removed. Free "
-        "some space, or choose another place with `-o` or `STEPSCOPE_CACHE`."
-    ),
-    "not-writable": "The store cannot be written where it was asked for.",
-    "output-exists": (
-        "The store's directory exists, and is no store, has other files in it, or is the store that is "
-        "read. StepScope replaces only what is nothing but a store; give a directory that is empty or "
-        "does not exist yet."
     ),
 }
 
@@ -150,65 +133,9 @@ def import_source(
     return Path(output)
 
 
-def place_for(output: str | os.PathLike[str]) -> Path:
-    """Where a store to keep is made: the store that a link leads to is replaced, and not the link.
-
-    Raises:
-        StoreError: the place has something that is no store, or cannot be used.
-    """
-    target = Path(os.path.realpath(output))
-    check_directory_name(target)
-    with _as_store_error(target):
-        _check_replaceable(target)
-    return target
-
-
-def make_store(target: Path, build: Callable[[Path], None]) -> None:
-    """Makes a store to keep: `build` writes it in a directory beside its place (`place_for`).
-
-    Raises:
-        StoreError: it cannot be written; nothing is left behind.
-    """
-    with _as_store_error(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with locked(target) as held:
-            _check_replaceable(target)
-            _make(target, build, held=held)
-
-
 def _paths(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
     given = [source] if isinstance(source, str | os.PathLike) else source
     return [given_path(one) for one in given]
-
-
-def _is_working_directory(target: Path) -> bool:
-    try:
-        return target.samefile(".")
-    except OSError:  # it has been removed
-        return False
-
-
-def _check_replaceable(target: Path) -> None:
-    """Refuses to make a store where something would be lost.
-
-    Raises:
-        StoreError: the place has something that is no store.
-    """
-    if not os.path.lexists(target):
-        return
-    what = ""
-    if not target.is_dir():
-        what = "exists and is no store"
-    elif not holds_only_a_store(target):
-        what = "exists, and is no store or has other files in it"
-    elif _is_working_directory(target):
-        what = "is the working directory, which cannot be replaced"
-    if what:
-        raise StoreError(
-            f"{target}: {what}",
-            hint="give a directory that is empty or does not exist yet",
-            slug="output-exists",
-        )
 
 
 def open_source(
@@ -247,7 +174,7 @@ def open_source(
     if not cache or any(map(is_standard_input, paths)):
         scratch = Path(tempfile.mkdtemp(prefix="stepscope-"))
         try:
-            with as_files(paths, progress) as files, _as_store_error(scratch):
+            with as_files(paths, progress) as files, as_store_error(scratch):
                 _build(files, options, progress, scratch)
         except BaseException:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -262,7 +189,7 @@ def open_source(
     if not (store / STORE_FILE).is_file():
         with _cache_locked(store) as held:
             if not (store / STORE_FILE).is_file():
-                _make(store, partial(_build, paths, options, progress), held=held)
+                make(store, partial(_build, paths, options, progress), held=held)
                 trim(store.parent, store)
     mark_used(store)
     if strict:
@@ -298,7 +225,7 @@ def renew_source(
         getLogger("stepscope").warning(
             printable(f"stepscope: what was kept of {_named(paths)} is damaged, and is made again")
         )
-        _make(store, partial(_build, paths, options, progress or SILENT), held=held)
+        make(store, partial(_build, paths, options, progress or SILENT), held=held)
 
 
 def _is_intact(store: Path) -> bool:
@@ -486,56 +413,3 @@ def refuse_damage(store: Store) -> None:
     )
     for row in rows.to_pylist():
         check_strict(row["path"], json.loads(row["damage"] or "{}"), lost=row["lost"])
-
-
-# -- nothing half-written ----------------------------------------------------------------------------
-
-
-def _make(target: Path, build: Callable[[Path], None], *, held: bool) -> None:
-    """Builds a store beside its place, and puts it there when it is complete.
-
-    Raises:
-        StoreError: it cannot be written; nothing is left behind.
-    """
-    with _as_store_error(target):
-        if held:
-            remove_leftovers(target)
-        unfinished = unfinished_beside(target)
-        try:
-            build(unfinished)
-            _put_in_place(unfinished, target)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _put_in_place(unfinished: Path, target: Path) -> None:
-    """Gives a finished store its name, in place of one that is there, whose permissions it takes."""
-    if target.is_dir():
-        with contextlib.suppress(OSError):  # a file system may have no permissions
-            shutil.copymode(target, unfinished)
-    try:
-        unfinished.rename(target)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        old = unfinished_beside(target, "old-")
-        target.rename(old)
-        unfinished.rename(target)
-        shutil.rmtree(old, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _as_store_error(target: Path) -> Iterator[None]:
-    try:
-        yield
-    except StepScopeError:
-        raise
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise StoreError(
-            f"{target}: {'the disk is full' if full else f'cannot be written ({error.strerror or error})'}",
-            hint="free some space, or choose another place with -o or STEPSCOPE_CACHE"
-            if full
-            else "choose a directory that you may write to with -o or STEPSCOPE_CACHE",
-            slug="disk-full" if full else "not-writable",
-        ) from None

@@ -26,11 +26,11 @@ from stepscope.link.folder_checks import (
 from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import TABLES
 from stepscope.store.across_ranks import link_ranks
-from stepscope.store.build import make_store, place_for
 from stepscope.store.chosen import check_ranks, check_steps
 from stepscope.store.manifest import StoredFile, damaged_store, listed_files, write_store_file
 from stepscope.store.narrow import Tables, narrowed
 from stepscope.store.open import Store
+from stepscope.store.place import make_store, place_for
 from stepscope.store.progress import SILENT, Progress
 from stepscope.store.ranks import add_check, remove_checks
 from stepscope.store.write import SPAN_IDS, rank_folder, write_tables

@@ -1,0 +1,147 @@
+"""Puts stores where they were asked for: complete, or not at all.
+
+A store is made under another name and renamed when it is complete, so that a store that can be seen is
+a store that can be used, whatever stops the import.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from stepscope.floor.errors import StepScopeError, StoreError
+from stepscope.store.cache import locked, remove_leftovers, unfinished_beside
+from stepscope.store.manifest import check_directory_name, holds_only_a_store
+
+ERRORS = {
+    "disk-full": (
+        "The disk was full before the store was complete; what was written has been removed. Free "
+        "some space, or choose another place with `-o` or `STEPSCOPE_CACHE`."
+    ),
+    "not-writable": "The store cannot be written where it was asked for.",
+    "output-exists": (
+        "The store's directory exists, and is no store, has other files in it, or is the store that is "
+        "read. StepScope replaces only what is nothing but a store; give a directory that is empty or "
+        "does not exist yet."
+    ),
+}
+
+
+def place_for(output: str | os.PathLike[str]) -> Path:
+    """Where a store to keep is made: the store that a link leads to is replaced, and not the link.
+
+    Raises:
+        StoreError: the place has something that is no store, or cannot be used.
+    """
+    target = Path(os.path.realpath(output))
+    check_directory_name(target)
+    with as_store_error(target):
+        _check_replaceable(target)
+    return target
+
+
+def make_store(target: Path, build: Callable[[Path], None]) -> None:
+    """Makes a store to keep: `build` writes it in a directory beside its place (`place_for`).
+
+    Raises:
+        StoreError: it cannot be written; nothing is left behind.
+    """
+    with as_store_error(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with locked(target) as held:
+            _check_replaceable(target)
+            make(target, build, held=held)
+
+
+def _is_working_directory(target: Path) -> bool:
+    try:
+        return target.samefile(".")
+    except OSError:  # it has been removed
+        return False
+
+
+def _check_replaceable(target: Path) -> None:
+    """Refuses to make a store where something would be lost.
+
+    Raises:
+        StoreError: the place has something that is no store.
+    """
+    if not os.path.lexists(target):
+        return
+    what = ""
+    if not target.is_dir():
+        what = "exists and is no store"
+    elif not holds_only_a_store(target):
+        what = "exists, and is no store or has other files in it"
+    elif _is_working_directory(target):
+        what = "is the working directory, which cannot be replaced"
+    if what:
+        raise StoreError(
+            f"{target}: {what}",
+            hint="give a directory that is empty or does not exist yet",
+            slug="output-exists",
+        )
+
+
+def make(target: Path, build: Callable[[Path], None], *, held: bool) -> None:
+    """Builds a store beside its place, and puts it there when it is complete.
+
+    Args:
+        target: its place.
+        build: writes it in the directory that it is given.
+        held: whether the lock of its place is held.
+
+    Raises:
+        StoreError: it cannot be written; nothing is left behind.
+    """
+    with as_store_error(target):
+        if held:
+            remove_leftovers(target)
+        unfinished = unfinished_beside(target)
+        try:
+            build(unfinished)
+            _put_in_place(unfinished, target)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _put_in_place(unfinished: Path, target: Path) -> None:
+    """Gives a finished store its name, in place of one that is there, whose permissions it takes."""
+    if target.is_dir():
+        with contextlib.suppress(OSError):  # a file system may have no permissions
+            shutil.copymode(target, unfinished)
+    try:
+        unfinished.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        old = unfinished_beside(target, "old-")
+        target.rename(old)
+        unfinished.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def as_store_error(target: Path) -> Iterator[None]:
+    """Errors of the system as errors that name the store and what to do.
+
+    Raises:
+        StoreError: the disk is full, or the place cannot be written.
+    """
+    try:
+        yield
+    except StepScopeError:
+        raise
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise StoreError(
+            f"{target}: {'the disk is full' if full else f'cannot be written ({error.strerror or error})'}",
+            hint="free some space, or choose another place with -o or STEPSCOPE_CACHE"
+            if full
+            else "choose a directory that you may write to with -o or STEPSCOPE_CACHE",
+            slug="disk-full" if full else "not-writable",
+        ) from None
