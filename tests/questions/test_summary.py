@@ -65,6 +65,29 @@ def test_what_was_recorded_and_what_is_missing(answer: Any) -> None:
     assert found["duration"]["time_ns"] == 220
 
 
+def test_how_well_clocks_agree_is_told_of_several_ranks(answer: Any) -> None:
+    def words(*clocks: dict[str, Any]) -> str | None:
+        ranks = [old | clock for old, clock in zip(TRAINING["rank"], clocks, strict=True)]
+        table = answer("summary", {**TRAINING, "rank": ranks})
+        row = rows_of(table, "recorded").get("clocks")
+        text = "\n".join(line.text for line in answer_lines(table, width=200, command="stepscope"))
+        assert ("Clocks  " in text) == (row is not None)
+        return row and row["text"]
+
+    host, epoch = {"clock_rule": "same host"}, {"clock_rule": "epoch", "clock_offset_ns": 0}
+    ahead = {"clock_rule": "collectives", "clock_offset_ns": -2_500_000_000}
+    assert words({}, {}) is None
+    assert words(host, host) is None
+    assert words(epoch, epoch) == "no collective tells how far the clocks of the ranks are off"
+    agree = "ends of matched collectives agree to within 4.000 µs"
+    known = {"clock_uncertainty_ns": 4_000}
+    assert words(host | known, host | known) == agree
+    apart = f"{agree}; clocks up to 2.500 s apart were aligned"
+    assert words(host | known, ahead | known) == apart
+    some = f"{agree}; no collective tells how far the clocks of 1 of 2 ranks are off"
+    assert words(host | known, epoch) == some
+
+
 def test_step_times_are_of_complete_steps_of_all_ranks(answer: Any) -> None:
     found = rows_of(answer("summary", TRAINING), "step time")
     assert {item: row["time_ns"] for item, row in found.items()} == {

@@ -638,6 +638,7 @@ class QuestionMethods(ABC):
 
         Columns: path, rank, rank_rule, span, events_kept, events_repaired, events_dropped,
         truncated, damage_offset, damage, bytes, format, tool, tool_version, unknown_categories,
-        unknown_fields.
+        unknown_fields, clock_rule, clock_offset_ns, clock_drift_ppb, clock_uncertainty_ns,
+        clock_matches.
         """
         return self.ask("sources", **asked)

@@ -20,7 +20,9 @@ SELECT
     source.events_kept, source.events_repaired, source.events_dropped,
     source.truncated, source.damage_offset, source.damage,
     source.bytes, source.format, source.tool, source.tool_version,
-    source.unknown_categories, source.unknown_fields
+    source.unknown_categories, source.unknown_fields,
+    rank.clock_rule, rank.clock_offset_ns + coalesce(source.drift_ns, 0) AS clock_offset_ns,
+    rank.clock_drift_ppb, rank.clock_uncertainty_ns, rank.clock_matches
 FROM source JOIN rank USING (rank)
 ORDER BY source.rank, source.span, source.path
 """
@@ -48,6 +50,39 @@ ORDER BY source.rank, source.span, source.path
         Column("tool_version", "text", "that program's version", shown=False),
         Column("unknown_categories", "text", "categories unknown here (JSON)", shown=False),
         Column("unknown_fields", "text", "arguments unknown here (JSON)", shown=False),
+        Column(
+            "clock_rule",
+            "text",
+            "what aligns its rank's clock with the others': same host, epoch, collectives or none",
+            shown="varying",
+        ),
+        Column(
+            "clock_offset_ns",
+            "int",
+            "what is added to its times to align them with the run's",
+            "ns",
+            shown="varying",
+        ),
+        Column(
+            "clock_drift_ppb",
+            "float",
+            "how much faster its rank's clock runs, in parts per billion",
+            shown=False,
+        ),
+        Column(
+            "clock_uncertainty_ns",
+            "int",
+            "how far its times may be off after that",
+            "ns",
+            shown="varying",
+        ),
+        Column(
+            "clock_matches",
+            "int",
+            "collectives that told its rank's clock",
+            "count",
+            shown=False,
+        ),
     ),
     rests_on=(),
     about="recording",
@@ -58,5 +93,12 @@ def sources(scope: Scope) -> pa.Table:
 
     An event that is dropped is lost to every answer; one that is repaired is not, and the classes of
     damage say what was repaired. `--strict` takes either as an error.
+
+    Ranks are set on one time line. Those of one host share its clock. Clocks of different hosts are aligned by
+    collectives that all ranks leave together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier): how
+    much a clock is ahead, and how that changes, is what the ends of half of them differ by; the other half is held
+    back, and `clock_uncertainty_ns` covers 95 of 100 of what these still differ by, and how far the clock drifts from
+    the middle of the recording to its end. A difference that lies below what is left is not applied; the epochs of the files then
+    hold (`epoch`). `collective` has which collectives are one, who arrived last, and how long the others waited.
     """
     return scope.sql(_ROWS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_rows
 from stepscope.answers.selection import numbers_text
-from stepscope.floor.units import bytes_text
+from stepscope.floor.units import bytes_text, time_text
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.formats.vocabulary import unknown_model
 
@@ -164,6 +164,7 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
     }
     yield {"item": "events", "count": sum(row["events_kept"] for row in sources)}
     yield _ranks(scope)
+    yield from _clocks(scope)
     spans = len({(row["rank"], row["span"]) for row in sources})
     if spans > len(scope.ranks):
         yield {"item": "recordings", "count": spans, "text": "several recordings of a rank"}
@@ -208,6 +209,28 @@ def _ranks(scope: Scope) -> Row:
         missing = sorted(set(range(size)) - set(scope.store.ranks))
         text += f" of {size}" + (f"; missing: {numbers_text(missing)}" if missing else "")
     return {"item": "ranks", "count": len(present), "text": text}
+
+
+def _clocks(scope: Scope) -> Iterator[Row]:
+    """How well the clocks of several ranks agree, where events were recorded."""
+    rows = scope.sql(
+        "SELECT * FROM rank WHERE clock_rule IN ('same host', 'epoch', 'collectives')"
+    ).to_pylist()
+    known = [row for row in rows if row["clock_uncertainty_ns"] is not None]
+    shared = not known and all(row["clock_rule"] == "same host" for row in rows)
+    if len(rows) < 2 or shared or not scope.value("SELECT count(*) FROM step"):
+        return
+    worst = max((row["clock_uncertainty_ns"] for row in known), default=None)
+    ahead = [row["clock_offset_ns"] or 0 for row in rows]
+    words = []
+    if worst is not None:
+        words.append(f"ends of matched collectives agree to within {time_text(worst)}")
+    if any(ahead):
+        words.append(f"clocks up to {time_text(max(ahead) - min(ahead))} apart were aligned")
+    if unknown := len(rows) - len(known):
+        whose = "the ranks" if not known else f"{unknown} of {len(rows)} ranks"
+        words.append(f"no collective tells how far the clocks of {whose} are off")
+    yield {"item": "clocks", "count": len(rows), "time_ns": worst, "text": "; ".join(words)}
 
 
 def _damage(sources: list[Row]) -> str:

@@ -98,6 +98,7 @@ def _recorded(sections: dict[str, list[Row]], width: int) -> list[Line]:
     rows = (
         ("Recorded", _what(found, sections)),
         ("Files", _files(found)),
+        ("Clocks", found["clocks"]["text"] if "clocks" in found else ""),
         ("Steps", _steps(found)),
         ("Step time", _step_time(sections)),
         ("Device", _device(sections)),

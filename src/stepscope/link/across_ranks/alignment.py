@@ -153,8 +153,8 @@ def _alone(found: Collectives, groups: Groups, matches: Matches) -> tuple[int, i
     left = np.flatnonzero(matches.match < 0)
     group = groups.group[left]
     known = group >= 0
-    there = np.unique(np.stack([groups.group, found.rank], axis=1), axis=0)[:, 0]
-    ranks = np.bincount(there[there >= 0], minlength=len(groups.certainty))
-    expected = np.append(ranks, 0)[group] > 1
+    there = np.zeros((len(groups.certainty) + 1, int(found.rank.max(initial=0)) + 1), dtype=bool)
+    there[groups.group, found.rank] = True
+    expected = there.sum(axis=1)[group] > 1
     unknown = int((~known).sum())
     return unknown + int((known & expected).sum()), unknown

@@ -17,6 +17,7 @@ Int32s = NDArray[np.int32]
 
 _GROUP = ("group_name", "group_description", "group_ranks", "group_size", "communicator")
 _KIND = ("operation", "dtype", "bytes", "source_rank", "destination_rank")
+_COLUMNS = ("i8", "i4", "i4", "i4", "i4", "i8", "i8", "i8")
 READ = ("start_ns", "end_ns", "sequence", *_GROUP, *_KIND)
 """The columns that are asked of `collective`."""
 
@@ -114,34 +115,32 @@ def gather(ranks: Sequence[Known], recordings: Iterable[tuple[int, int, pa.Table
     place = {one.rank: at for at, one in enumerate(ranks)}
     origin = min((one.epoch_ns for one in ranks if one.epoch_ns is not None), default=0)
     group, kind = _Distinct(_GROUP), _Distinct(_KIND)
-    empty = np.empty(0, np.int64)
-    none = np.empty(0, np.int32)
-    parts: list[tuple[Any, ...]] = [(empty, none, none, none, none, empty, empty, empty)]
+    parts: list[list[NDArray[Any]]] = [[np.empty(0, kind)] for kind in _COLUMNS]
     first = 0
     for rank, span, table in recordings:
         rows, at = table.num_rows, place[rank]
         epoch = ranks[at].epoch_ns
         shift = 0 if epoch is None else epoch - origin
         start = numbers(table, "start_ns") + shift
-        parts.append(
-            (
-                np.arange(first, first + rows),
-                np.full(rows, at, np.int32),
-                np.full(rows, span, np.int32),
-                group.of(table),
-                kind.of(table),
-                numbers(table, "sequence", missing=-1),
-                start,
-                numbers(table, "end_ns") + shift,
-            )
-        )
         order = np.argsort(start, kind="stable")
-        parts[-1] = tuple(column[order] for column in parts[-1])
+        columns = (
+            np.arange(first, first + rows),
+            np.full(rows, at, np.int32),
+            np.full(rows, span, np.int32),
+            group.of(table),
+            kind.of(table),
+            numbers(table, "sequence", missing=-1),
+            start,
+            numbers(table, "end_ns") + shift,
+        )
+        for part, column in zip(parts, columns, strict=True):
+            part.append(column[order])
         first += rows
-    row, at_rank, at_span, groups, kinds, sequence, start, end = (
-        np.concatenate(some) for some in zip(*parts, strict=True)
+    # One column at a time, and the parts of those that are complete are freed.
+    row, at_rank, at_span, groups, kinds, sequence, starts, ends = (
+        np.concatenate(parts.pop(0)) for _ in _COLUMNS
     )
     return Collectives(
-        row, at_rank, at_span, groups, kinds, sequence, start, end,
+        row, at_rank, at_span, groups, kinds, sequence, starts, ends,
         list(group.number), list(kind.number), origin,
     )  # fmt: skip
