@@ -1400,5 +1400,15 @@ export type Rows = {
     readonly unknown_categories?: string | null;
     /** arguments unknown here (JSON) */
     readonly unknown_fields?: string | null;
+    /** what aligns its rank's clock with the others': same host, epoch, collectives or none */
+    readonly clock_rule?: string | null;
+    /** what is added to its times to align them with the run's (ns) */
+    readonly clock_offset_ns?: number | null;
+    /** how much faster its rank's clock runs, in parts per billion */
+    readonly clock_drift_ppb?: number | null;
+    /** how far its times may be off after that (ns) */
+    readonly clock_uncertainty_ns?: number | null;
+    /** collectives that told its rank's clock (count) */
+    readonly clock_matches?: number | null;
   };
 };
