@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepscope.api.trace import open_trace as open  # noqa: A004  # read as stepscope.open
     from stepscope.floor.errors import StepScopeError
     from stepscope.record import inline
-    from stepscope.record.annotate import region, traced
+    from stepscope.record.annotate import region, traced, value
     from stepscope.record.capture.region import capture
     from stepscope.record.on_demand.listener import on_demand
     from stepscope.record.planning.listing import measurable, plan_text
@@ -53,6 +53,7 @@ __all__ = [
     "timeline_chart",
     "trace",
     "traced",
+    "value",
 ]
 
 _HOMES: dict[str, tuple[str, str | None]] = {
@@ -75,6 +76,7 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "timeline_chart": ("stepscope.report.timeline_chart", "timeline_chart"),
     "trace": ("stepscope.record.traces.tracing", "trace"),
     "traced": ("stepscope.record.annotate", "traced"),
+    "value": ("stepscope.record.annotate", "value"),
 }
 """Public name → module, and its name there; None for the module itself."""
 

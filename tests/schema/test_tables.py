@@ -87,7 +87,7 @@ def test_the_parent_of_a_module_is_a_row_and_that_of_an_event_is_an_event():
 
 def test_what_narrowing_by_step_follows_from():
     assert {name for name, table in TABLES.items() if table.stepped} == {
-        "step", "host_event", "device_event", "phase_step",
+        "step", "host_event", "device_event", "phase_step", "step_value",
     }  # fmt: skip
     described = {name: table.describes for name, table in TABLES.items() if table.describes}
     assert described == {

@@ -600,6 +600,17 @@ class QuestionMethods(ABC):
         """
         return self.ask("phases", by=by, **asked)
 
+    def throughput(self, *, by: Literal["run", "rank"] = "run", **asked: Unpack[Asked]) -> Table:
+        """How many samples or tokens per second does the job get through?
+
+        Args:
+            by: all ranks together, or each by itself.
+
+        Columns: name, rank, ranks, steps, per_step, step_ns, per_second, ci95_low_per_second,
+        ci95_high_per_second.
+        """
+        return self.ask("throughput", by=by, **asked)
+
     def findings(
         self,
         *,

@@ -12,8 +12,16 @@ from typing import Any
 
 from stepscope.floor.ranks import RANK_VARIABLES
 
-_KEPT = frozenset(("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", *RANK_VARIABLES))
-_KEPT_BEGINNINGS = ("NCCL_", "TORCH_")
+_KEPT = frozenset(
+    (
+        "CUDA_DEVICE_MAX_CONNECTIONS",
+        "CUDA_LAUNCH_BLOCKING",
+        "CUDA_VISIBLE_DEVICES",
+        "OMP_NUM_THREADS",
+        *RANK_VARIABLES,
+    )
+)
+_KEPT_BEGINNINGS = ("NCCL_", "PYTORCH_", "TORCH_")
 _ENVIRONMENT = re.compile(r"(?:.*_)?env(?:iron(?:ment)?)?s?(?:_?var(?:iable)?s?)?", re.IGNORECASE)
 _OF_EVERY_ENVIRONMENT = frozenset(("HOME", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL"))
 """Two of them make an environment, whatever it is called."""

@@ -52,6 +52,7 @@ ALL = (
     "counters",
     "inline",
     "phases",
+    "throughput",
     "findings",
     "diff",
     "scaling",

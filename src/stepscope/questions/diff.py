@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, cast
 
 from stepscope.analysis.counted import left_out_of_means
 from stepscope.analysis.recording import marks_steps
+from stepscope.analysis.throughput import rates
 from stepscope.answers.declare import Parameter, question
 from stepscope.answers.rows import noted
 from stepscope.compare.rows import COLUMNS, COUNTED_CALLS, set_beside
+from stepscope.compare.settings import differing, settings_of
 from stepscope.compare.sides import ANSWERED_LIKE, Side, offered, read_side
+from stepscope.compare.throughput import throughput_compared
 from stepscope.compare.tree import Tree, read_tree
 from stepscope.compare.tree_rows import set_trees_beside
 from stepscope.floor.errors import SourceError
@@ -99,6 +102,8 @@ def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
         rows = set_beside(cast("Side", before), cast("Side", after), chosen)
     sure = rows.num_rows - rows["ci95_low_ns"].null_count
     note = _note(before, after, recordings, chosen) + (_WITHIN if sure else "")
+    done = throughput_compared(*(rates(recording.scope) for recording in recordings))
+    note = "\n".join(filter(None, (note, *done, _settings(recordings))))
     answered_like = ("steps", "modules") if chosen == "tree" else (ANSWERED_LIKE[chosen],)
     rests_on = dict.fromkeys(kind for name in answered_like for kind in find(name).rests_on)
     return noted(rows, note, rests_on=rests_on)
@@ -178,6 +183,16 @@ def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recordin
             else "No device was recorded: times are the host's self times."
         )
     return " ".join(filter(None, words))
+
+
+def _settings(recordings: Sequence[Recording]) -> str:
+    """The settings in which the two recordings differ, in a sentence; empty where they state none."""
+    before, after = (settings_of(recording.scope) for recording in recordings)
+    pairs = differing(before, after)
+    if not pairs:
+        return "Their settings, as far as recorded, are the same." if before and after else ""
+    told = ", ".join(f"{name} {was} → {now}" for name, was, now in pairs)
+    return f"Recorded with other settings: {told}."
 
 
 _FOUND_BY = """

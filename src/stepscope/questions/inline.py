@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.inline_events import MEASURED
+from stepscope.analysis.throughput import throughput_words
 from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.rows import noted
 from stepscope.floor.statistics import student_t
 
 if TYPE_CHECKING:
@@ -93,8 +95,9 @@ def inline(scope: Scope, by: str = "rank") -> pa.Table:
 
     HugeCTR's own viewer shows only the averages.
     """
+    words = throughput_words(scope)
     if by == "label":
-        return scope.sql(f"WITH {MEASURED} {_OVER_RANKS}")
+        return noted(scope.sql(f"WITH {MEASURED} {_OVER_RANKS}"), words)
     numbers = scope.sql(f"WITH {MEASURED} {_NUMBERS}").column("n").to_pylist()
     points = ", ".join(f"({n}, {student_t(n - 1)})" for n in numbers) or "(NULL, NULL)"
-    return scope.sql(f"WITH {MEASURED} {_PER_RANK.format(points=points)}")
+    return noted(scope.sql(f"WITH {MEASURED} {_PER_RANK.format(points=points)}"), words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.phase_times import EACH_STEP, IN_WINDOWS, by_steps, order, times_of
+from stepscope.analysis.throughput import throughput_words
 from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 from stepscope.floor.units import ratio_text, time_text
@@ -188,6 +189,7 @@ def _note(scope: Scope, found: list[Found]) -> list[str]:
         )
     from stepscope.judge.facts import ranks_text
 
+    lines += filter(None, [throughput_words(scope)])
     missing = _missing_ranks(scope)
     if missing:
         one = "it" if len(missing) == 1 else "one of them"

@@ -127,6 +127,7 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     """
     from stepscope.analysis.breakdown import break_down_all
     from stepscope.analysis.counted import left_out_of_means
+    from stepscope.analysis.throughput import throughput_words
 
     names = [c.name for c in _COLUMNS if c.name not in _LEFT_OUT[by]]
     rows = [
@@ -135,7 +136,8 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
         for row in (_mean_row(broken) if by == "mean" else _step_rows(broken))
     ]
     answer = answer_rows(_COLUMNS, names, rows)
-    return noted(answer, left_out_of_means(scope)) if by == "mean" else answer
+    words = [left_out_of_means(scope) if by == "mean" else "", throughput_words(scope)]
+    return noted(answer, " ".join(filter(None, words)))
 
 
 _LEFT_OUT = {"step": ("steps",), "mean": ("step", "start_ns", "complete")}

@@ -112,7 +112,7 @@ def summary(scope: Scope) -> pa.Table:
     sections: tuple[tuple[str, list[Row]], ...] = (
         ("verdict", list(_verdict(facts, found))),
         ("recorded", recorded),
-        ("step time", list(_step_time(facts))),
+        ("step time", [*_step_time(facts), *_throughput(scope)]),
         ("breakdown", list(_breakdown(times))),
         ("device", list(_device(times))),
         ("findings", list(_worth_changing(facts, found))),
@@ -131,6 +131,14 @@ def summary(scope: Scope) -> pa.Table:
             for row in rows
         ],
     )
+
+
+def _throughput(scope: Scope) -> Iterator[Row]:
+    from stepscope.analysis.throughput import throughput_words
+
+    words = throughput_words(scope)
+    if words:
+        yield {"item": "throughput", "text": words}
 
 
 def _verdict(facts: Facts, found: list[Found]) -> Iterator[Row]:

@@ -1,10 +1,12 @@
-"""Names for parts of a program: regions and traced functions, which cost next to nothing when off.
+"""Names for parts of a program, and numbers of its iterations, which cost next to nothing when off.
 
     with stepscope.region("interaction"):
         ...
 
     @stepscope.traced
     def interact(dense, sparse): ...
+
+    stepscope.value("tokens", batch.numel())
 
 When nothing records, `region` returns one shared object that does nothing. When a plan asks for the
 region, it is timed; while a trace is recorded, it becomes a range in the trace; with
@@ -14,6 +16,7 @@ region, it is timed; while a trace is recorded, it becomes a range in the trace;
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -21,6 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from stepscope.record.after_import import AfterImport
 from stepscope.record.compiling import compiling_check, never
+from stepscope.record.trouble import warn_once
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,7 +53,12 @@ class _Several:
             region.__exit__(*exception)
 
 
+Taker = Callable[[str, float], object]
+
 _openers: tuple[Opener, ...] = ()
+_takers: tuple[Taker, ...] = ()
+_warned: set[str] = set()
+"""Names of values that were left out: said once."""
 _is_compiling = never
 
 
@@ -101,6 +110,62 @@ def traced(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def value(name: str, number: Any) -> None:
+    """A number of the running iteration, `tokens` or `samples` say, from which its rate follows; several of
+    one name in an iteration add up.
+
+    A number that lies on a device is not read, because reading it would wait for the device.
+
+    >>> value("tokens", 4096)
+    """
+    if _is_compiling() or not _takers:
+        return
+    try:
+        known = _known(name, number)
+    except Exception as error:
+        _warn_of(name, f"{type(error).__name__}: {error}")
+        return
+    if known is not None:
+        for taker in _takers:
+            taker(str(name), known)
+
+
+def _known(name: str, number: Any) -> float | None:
+    if not isinstance(number, int | float):
+        device = getattr(number, "device", "cpu")
+        if getattr(device, "type", device) != "cpu":
+            _warn_of(
+                name,
+                "its number is on a device, and reading it would make the job wait; give a number of the "
+                "host's, such as tensor.numel() or len(batch)",
+            )
+            return None
+        number = number.item()
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        _warn_of(name, f"{number!r} is no number")
+        return None
+    return number
+
+
+def _warn_of(name: str, reason: str) -> None:
+    if name not in _warned:
+        _warned.add(name)
+        warn_once(f"value({name!r}, ...) is left out: {reason}")
+
+
+def take_values(taker: Taker) -> None:
+    """From now on `taker(name, number)` gets every number that the script gives; it must not raise."""
+    global _takers
+    if taker not in _takers:
+        _takers = (*_takers, taker)
+
+
+def stop_taking(taker: Taker) -> None:
+    """`taker` gets no more."""
+    global _takers
+    _takers = tuple(other for other in _takers if other != taker)
+
+
 def listen(opener: Opener) -> None:
     """From now on `opener(name)` is asked for every region; it returns None when it does not care.
 
@@ -119,8 +184,8 @@ def stop_listening(opener: Opener) -> None:
 
 def _forget() -> None:
     # A forked worker of a DataLoader has its parent's regions but must not record them.
-    global _openers
-    _openers = ()
+    global _openers, _takers
+    _openers, _takers = (), ()
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from stepscope.record.tensors import samples_in
 from stepscope.record.trouble import Guard
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ class Recording(ABC):
         driver: how the script drives the recording itself, if it does; `LoopFinder`, which can only
             guess where iterations are, is then silent.
         stopped: whether `stop` was called.
-        takes_batches: whether it makes use of `input_begins`, `input_ends` and `not_this_one`.
+        takes_batches: whether it makes use of `input_begins`, `input_ends`, `not_this_one` and `takes`.
     """
 
     guard: Guard
@@ -89,6 +90,9 @@ class Recording(ABC):
     def input_ends(self, token: Any) -> None:
         """The batch is here, or the loader has none left."""
 
+    def takes(self, name: str, number: float) -> None:
+        """A number of the running iteration: `samples` in its batch, or what the script calls `value` with."""
+
     @property
     @abstractmethod
     def over(self) -> bool:
@@ -110,6 +114,13 @@ class Recording(ABC):
     def forget_in_child(self) -> None:
         """This process is a forked child: it has its parent's hooks, which must do nothing here."""
         self.guard.error = self.guard.error or RuntimeError("recorded by the parent process")
+
+
+def count_samples(recording: Recording, batch: Any, loader: Any) -> None:
+    """Tells a recording how many samples the batch of the running iteration has, where that is known."""
+    samples = samples_in(batch, loader)
+    if samples is not None:
+        recording.takes("samples", samples)
 
 
 class EveryStep(Recording):
@@ -141,6 +152,7 @@ class EveryStep(Recording):
     def iterate(self, loader: Iterable[T]) -> Iterator[T]:
         """The batches of a loader, each a step; the wait for a batch belongs to its step."""
         for batch in loader:
+            count_samples(self, batch, loader)
             yield batch
             self.step()
 

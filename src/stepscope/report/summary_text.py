@@ -101,6 +101,7 @@ def _recorded(sections: dict[str, list[Row]], width: int) -> list[Line]:
         ("Clocks", found["clocks"]["text"] if "clocks" in found else ""),
         ("Steps", _steps(found)),
         ("Step time", _step_time(sections)),
+        ("", _throughput(sections)),
         ("Device", _device(sections)),
         ("", _device_time(sections)),
     )
@@ -110,6 +111,11 @@ def _recorded(sections: dict[str, list[Row]], width: int) -> list[Line]:
         if words
         for position, text in enumerate(wrapped(words, width - _LABEL))
     ]
+
+
+def _throughput(sections: dict[str, list[Row]]) -> str:
+    rows = (row for row in sections.get("step time", []) if row["item"] == "throughput")
+    return next((str(row["text"]) for row in rows), "")
 
 
 def _what(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
@@ -152,7 +158,7 @@ def _steps(found: dict[str, Row]) -> str:
 
 
 def _step_time(sections: dict[str, list[Row]]) -> str:
-    rows = sections.get("step time", [])
+    rows = [row for row in sections.get("step time", []) if row["item"] != "throughput"]
     if rows and rows[0]["count"] == 1:  # its mean and percentiles are all the same
         return time_text(rows[0]["time_ns"])
     parts = [

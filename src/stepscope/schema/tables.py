@@ -72,7 +72,7 @@ DECLARED = (
         Column("drift_ns", DURATION, "what is added to all times of this recording, beside rank.clock_offset_ns, because the rank's clock drifts (ns); NULL where it does not, as far as is known", nullable=True),
         Column("unknown_categories", TEXT, "JSON object: category this version does not know to the number of its events", nullable=True),
         Column("unknown_fields", TEXT, "JSON object: argument this version does not know to the number of its events", nullable=True),
-        Column("metadata", TEXT, "JSON object: the file's own description of itself, without its events, and without secrets and the environment but for NCCL_*, TORCH_*, CUDA_VISIBLE_DEVICES, OMP_NUM_THREADS and the variables of launchers that tell ranks", nullable=True),
+        Column("metadata", TEXT, "JSON object: the file's own description of itself, without its events, and without secrets and the environment but for NCCL_*, PYTORCH_*, TORCH_*, CUDA_VISIBLE_DEVICES, CUDA_LAUNCH_BLOCKING, CUDA_DEVICE_MAX_CONNECTIONS, OMP_NUM_THREADS and the variables of launchers that tell ranks", nullable=True),
         by=STORE,
     ),
     table(
@@ -477,6 +477,15 @@ DECLARED = (
         Column("dur_ns", DURATION, "its time on the host (ns)", check="dur_ns >= 0"),
         Column("memory_bytes", BYTES, "for phase step: memory in use after it (bytes); NULL where it was not read at this step", nullable=True),
         Column("peak_bytes", BYTES, "for phase step: most memory in use until then (bytes); NULL where it was not read at this step", nullable=True),
+    ),
+    table(
+        "step_value", "One row is a number that a job gave for one of its iterations: samples of its batch, tokens, or what its script or HugeCTR's record_data names.",
+        _rank("rank that gave it"),
+        _span("recording it was given in"),
+        Column("step", STEP, "number of the step, as a trace or the phases count; NULL in inline measurements", nullable=True),
+        Column("iteration", NUMBER, "number of the iteration in inline measurements (see table inline_timing); NULL in the others, and where the file has no numbers", nullable=True),
+        Column("name", TEXT, "samples, tokens, or another name that the script chose"),
+        Column("value", VALUE, "the number; several of one name in an iteration are added up"),
     ),
 )
 # fmt: on

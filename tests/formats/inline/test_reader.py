@@ -249,3 +249,22 @@ def test_a_trace_that_speaks_of_measurements_stays_a_trace(read):
         ]
     }  # fmt: skip
     assert read(trace)[0] == "kineto"
+
+
+def test_numbers_of_iterations_are_read_and_what_is_none_is_counted(read):
+    values = {"samples": [[11, 32], [12, 16.5], [13, None], ["14", 1], [15]], "x": 3}
+    _, tables = read({**OURS, "values": values})
+    row = {"step": None, "name": "samples"}
+    assert tables.step_value.to_pylist() == [
+        {**row, "iteration": 11, "value": 32.0},
+        {**row, "iteration": 12, "value": 16.5},
+    ]
+    assert tables.report.damage == {"wrong_type": 4}
+
+
+def test_what_hugectr_recorded_of_its_data_is_read(read):
+    data = {"data_name": "batch", "device_id": 0, "stream": "stream_0", "data": ["64", 128, "n/a"]}
+    _, tables = read({**HUGECTR, "runtime_data": [data, "odd"]})
+    row = {"step": None, "iteration": None, "name": "batch"}
+    assert tables.step_value.to_pylist() == [{**row, "value": 64.0}, {**row, "value": 128.0}]
+    assert tables.report.damage == {"wrong_type": 2}

@@ -27,3 +27,12 @@ def test_rows_are_evenly_spaced_and_sums_exact(values: list[int], capacity: int)
     assert history.totals[1] == sum(values)
     assert history.largest[1] == max(values, default=0)
     assert history.count == len(values)
+
+
+def test_what_is_beside_a_row_stays_beside_it() -> None:
+    history = History(1, capacity=4)
+    for value in range(20):
+        history.add((value,), f"of {value}")
+    assert history.beside == [f"of {row[0]}" for row in history.rows]
+    rows, beside, _ = history.thinned(2)
+    assert beside == [f"of {row[0]}" for row in rows]

@@ -13,10 +13,19 @@ from stepscope.formats.inline import document
 from stepscope.formats.inline.document import MOST_NS, number, whole
 from stepscope.formats.inline.phase_steps import WHOLE_STEP, read_steps
 from stepscope.formats.options import ReadOptions
+from stepscope.formats.step_values import step_values
 from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
 
 _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.phases"')
-_METADATA = ("steps", "warmup", "backwards", "optimizer_steps", "first_batch_ns", "communication")
+_METADATA = (
+    "steps",
+    "warmup",
+    "backwards",
+    "optimizer_steps",
+    "first_batch_ns",
+    "communication",
+    "settings",
+)
 
 Row = dict[str, Any]
 
@@ -51,11 +60,13 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
         raise _none_counted(member)
     steps = read_steps(loaded, {row["phase"] for row in rows}, report)
     report.kept = len(rows) + steps.num_rows
+    values = step_values(loaded.get("values"), report, numbered="step")
     return RankTables(
         facts=_facts(loaded),
         report=report,
         phase=pa.Table.from_pylist(rows, schema=READ["phase"]),
         phase_step=steps,
+        step_value=values,
     )
 
 

@@ -19,6 +19,7 @@ from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import index, milliseconds, whole
 from stepscope.formats.options import ReadOptions
+from stepscope.formats.step_values import hugectr_values, step_values
 from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
 
 WHOLE_ITERATION = "iteration"
@@ -36,6 +37,7 @@ _METADATA = (
     "bookkeeping_ns_per_iteration",
     "not_measured",
     "avg_iter_time_ms",
+    "settings",
 )
 
 Row = dict[str, Any]
@@ -91,9 +93,17 @@ def tables_of(loaded: Any, label: str) -> RankTables:
             slug="nothing-measured",
         )
     report.kept = len(found.rows)
+    values = (
+        hugectr_values(loaded.get("runtime_data"), report)
+        if isinstance(loaded, dict) and "runtime_data" in loaded
+        else step_values(
+            loaded.get("values") if isinstance(loaded, dict) else None, report, numbered="iteration"
+        )
+    )
     return RankTables(
         facts=_facts(loaded),
         report=report,
+        step_value=values,
         inline_timing=pa.Table.from_pylist(found.rows, schema=READ["inline_timing"]),
     )
 

@@ -32,6 +32,7 @@ from stepscope.formats.kineto.words import (
     recoded,
     text,
 )
+from stepscope.formats.step_values import step_values
 from stepscope.formats.tables import EPOCH_NS, READ, RankTables, ReadReport
 
 Ints = np.ndarray[Any, np.dtype[Any]]
@@ -70,6 +71,9 @@ def assemble(
         )
     tables.device = _devices(metadata, tables.device_event)
     _small_tables(tables, rows, threads, origin, report)
+    ours = metadata.get("stepscope")
+    if isinstance(ours, dict):
+        tables.step_value = step_values(ours.get("values"), report, numbered="step")
     tables.thread = threads.table()
     return tables
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stepscope.floor.errors import StepScopeError
 from stepscope.record.annotate import NOTHING
-from stepscope.record.recording import Recording
+from stepscope.record.recording import Recording, count_samples
 from stepscope.record.trouble import warn_once
 
 # A session and all that it stands on is imported when one is started: loops of jobs that are not recorded
@@ -197,6 +197,7 @@ class _Iterate(Generic[T]):
                     recording.abandon(running, began=False)
                     return
                 recording.input_ends(token)
+                count_samples(recording, batch, self._loader)
                 fresh = False
                 yield batch
                 recording.end()

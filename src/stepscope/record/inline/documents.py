@@ -7,7 +7,7 @@ every step's phases, which is small enough to keep for each run and to compare r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -93,7 +93,24 @@ def _is_of(event: Event, entry: Entry) -> bool:
     return entry.label.matches(event.observed.label, event.observed.occurrence)
 
 
-def inline_document(measured: Measured, process: Process, started_epoch_ns: int) -> dict[str, Any]:
+def _by_name(
+    values: Iterable[Mapping[str, float]], numbers: Iterable[int]
+) -> dict[str, list[list[float]]]:
+    """Name to the iterations that have a number of that name, each with it."""
+    found: dict[str, list[list[float]]] = {}
+    for number, own in zip(numbers, values, strict=True):
+        for name, one in own.items():
+            found.setdefault(name, []).append([number, one])
+    return found
+
+
+def inline_document(
+    measured: Measured,
+    process: Process,
+    started_epoch_ns: int,
+    *,
+    settings: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """What inline recording has measured, as `<host>.<rank>.prof.json` holds it."""
     timeline: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for event in measured.events:
@@ -134,6 +151,8 @@ def inline_document(measured: Measured, process: Process, started_epoch_ns: int)
             ),
             *_without_a_turn(measured),
         ],
+        "values": _by_name(measured.values, [row[0] for row in measured.iterations]),
+        "settings": settings,
         "sample_columns": ["iteration", "duration_ns", "offset_ns"],
         "iteration_columns": ["iteration", "armed", "time_ns"],
     }
@@ -146,6 +165,7 @@ def phases_document(
     *,
     communication: dict[str, Any] | None = None,
     copied: Copied | None = None,
+    settings: Mapping[str, Any] | None = None,
     samples: bool = True,
 ) -> dict[str, Any]:
     """Every step's phases, as `<host>.<rank>.phases.json` holds them.
@@ -156,6 +176,7 @@ def phases_document(
         started_epoch_ns: Unix time at which recording began (ns).
         communication: as `communication.ddp_timing` gives it; None where it was not measured.
         copied: to the device, in all steps; None where copies were not observed.
+        settings: of the job, as `record.settings` gives them.
         samples: with all kept steps; a file written while the job still runs has some of them.
     """
     history = phases.history
@@ -213,7 +234,13 @@ def phases_document(
         "communication": communication,
         "copied": None if copied is None else asdict(copied),
     }
-    rows, stride = (history.rows, history.stride) if samples else history.thinned(RUNNING_STEPS)
+    rows, values, stride = (
+        (history.rows, history.beside, history.stride)
+        if samples
+        else history.thinned(RUNNING_STEPS)
+    )
+    summary["settings"] = settings
+    summary["values"] = _by_name(values, [row[0] for row in rows])
     summary["step_columns"] = list(COLUMNS)
     summary["step_stride"] = stride
     summary["step_samples"] = [

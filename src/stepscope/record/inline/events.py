@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stepscope.record.plan import Entry, Plan
@@ -40,6 +41,7 @@ class Measured:
         events: the planned events that the job runs, in their order.
         not_measured: planned events that the job does not run.
         iterations: (iteration, armed, time in ns) of those that count towards the overhead.
+        values: the numbers of each of these, by name.
         iterations_run: how many started.
         bookkeeping_ns: host time spent between iterations, in all of them.
         in_graph: whether something was measured inside a captured graph.
@@ -51,6 +53,7 @@ class Measured:
     events: list[Event]
     not_measured: list[NotMeasured]
     iterations: list[tuple[int, bool, int]]
+    values: list[Mapping[str, float]]
     iterations_run: int
     bookkeeping_ns: int
     in_graph: bool

@@ -12,6 +12,7 @@ from stepscope.record.inline.events import Measured
 from stepscope.record.output import Background, keep_json
 from stepscope.record.phases.communication import ddp_timing
 from stepscope.record.phases.phases import Phases
+from stepscope.record.settings import settings
 from stepscope.record.targets.copies import Copied
 from stepscope.record.trouble import Guard, warn_once
 from stepscope.record.who import Who
@@ -34,6 +35,7 @@ class RankFiles:
         self._started_epoch_ns = time.time_ns()
         self._who = Who()
         self._ddp: dict[str, Any] | None = None
+        self._settings: dict[str, Any] | None = None
 
     def process(self) -> Process:
         """This process; asked again until torch.distributed has set the rank."""
@@ -49,10 +51,17 @@ class RankFiles:
             )
         return settled
 
+    def ask_settings(self, model: Any, *, in_forward: bool) -> None:
+        """Asks torch for the job's settings, in the thread that trains; what is known of a forward stays."""
+        if in_forward or self._settings is None:
+            self._settings = settings(model, in_forward=in_forward)
+
     def write_inline(self, measured: Measured) -> None:
         """Writes the events of a plan, in place of an earlier file of this process."""
         process = self._who.named()
-        summary = inline_document(measured, process, self._started_epoch_ns)
+        summary = inline_document(
+            measured, process, self._started_epoch_ns, settings=self._settings
+        )
         self._keep(file_name(process, "prof"), summary, "the inline profile")
 
     def ask_ddp(self, model: Any) -> None:
@@ -81,6 +90,7 @@ class RankFiles:
             self._started_epoch_ns,
             communication=self._ddp,
             copied=copied,
+            settings=self._settings,
             samples=samples,
         )
 

@@ -7,9 +7,10 @@ reads later what the clocks have reached. It knows no loop, no file and no comma
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from stepscope.record import annotate
@@ -59,6 +60,8 @@ class Recorder:
         self.not_measured: list[NotMeasured] = []
         self.iterations: list[tuple[int, bool, int]] = []
         """(iteration, armed, time in ns) of every iteration that counts towards the overhead."""
+        self.values: list[Mapping[str, float]] = []
+        """The numbers of each of these, by name."""
         self.iteration = -1
         self.bookkeeping_ns = 0
         self.in_graph = False
@@ -96,6 +99,7 @@ class Recorder:
             events=[replace(event, samples=event.samples.copy()) for event in self.events],
             not_measured=self.not_measured.copy(),
             iterations=self.iterations.copy(),
+            values=self.values.copy(),
             iterations_run=self.iteration + 1,
             bookkeeping_ns=self.bookkeeping_ns,
             in_graph=self.in_graph,
@@ -137,8 +141,13 @@ class Recorder:
         """The running iteration turns out not to count: an epoch started or a validation ran in it."""
         self._fresh = True
 
-    def end(self, now_ns: int) -> bool:
-        """The iteration is over, by the host's clock at `now_ns`; whether all is measured now."""
+    def end(self, now_ns: int, values: Mapping[str, float] = MappingProxyType({})) -> bool:
+        """The iteration is over, by the host's clock at `now_ns`; whether all is measured now.
+
+        Args:
+            now_ns: when.
+            values: the iteration's numbers, by name.
+        """
         if self._began_ns is None:
             return False
         if self._fresh:
@@ -154,6 +163,7 @@ class Recorder:
             self._observed(watch)
         if turn.role == "unarmed" or (measured and turn.counted):
             self.iterations.append((self.iteration, turn.role == "armed", time_ns))
+            self.values.append(values)
         following = self.schedule.advance(measured=measured)
         if following.role == "armed" and following.event == turn.event:
             for target in self._targets:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from stepscope.record import annotate
 from stepscope.record.compiling import capturing_check
 from stepscope.record.inline.rank_files import RankFiles
 from stepscope.record.inline.recorder import Recorder
@@ -55,6 +56,8 @@ class Session(Recording):
         self._trained = TrainedModel(self.guard, model, roots, optimizers=not optimizers)
         self._phases = Phases() if phases else None
         self._listeners = PhaseListeners(self._phases, self.guard)
+        if self._phases is not None:
+            self._phases.in_forward = self._ask_in_forward
         self._recorder: Recorder | None = None
         if plan is not None:
             self._recorder = Recorder(plan, self.guard, model=model, optimizers=optimizers)
@@ -62,6 +65,7 @@ class Session(Recording):
         self._files = RankFiles(Path(out).absolute(), self.guard)
         self._capturing = capturing_check()
         self._in_iteration = False
+        self._values: dict[str, float] = {}
         self._iterations = 0
         self._pid = os.getpid()
         self._saved = time.monotonic()
@@ -90,6 +94,7 @@ class Session(Recording):
 
     def start(self, *, lead_in: bool = False) -> None:
         """The session records from when it is made; without a lead-in the first iteration starts."""
+        annotate.take_values(self.takes)
         if not lead_in:
             self.begin(fresh=True)
 
@@ -110,6 +115,7 @@ class Session(Recording):
                 self._listen(found)
             self._iterations += 1
             self._in_iteration = True
+            self._values = {}
             if self._recorder is not None and not self._recorder.done:
                 self._recorder.begin(now_ns, fresh=fresh)
             if self._phases is not None:
@@ -146,6 +152,11 @@ class Session(Recording):
             self._recorder.not_this_one()
         if self._phases is not None:
             self._phases.not_this_one()
+
+    def takes(self, name: str, number: float) -> None:
+        """A number of the running iteration; several of one name add up."""
+        if self._in_iteration and not self.stopped:
+            self._values[name] = self._values.get(name, 0) + number
 
     def stops_now(self) -> bool:
         """Whether the plan asks the loop to end before another iteration."""
@@ -209,6 +220,7 @@ class Session(Recording):
         try:
             self.abandon()
             self._take_out()
+            self._files.ask_settings(None, in_forward=False)
             if not self._files.settled():
                 return self.written
             if self._recorder is not None and not self._recorder_over:
@@ -226,7 +238,7 @@ class Session(Recording):
         recorder = self._recorder
         if recorder is not None and not self._recorder_over:
             done = recorder.done
-            if not done and recorder.end(now_ns):
+            if not done and recorder.end(now_ns, self._values):
                 done = True
                 recorder.remove()
             if done and not (recorder.read() and self._reads_left):
@@ -234,7 +246,7 @@ class Session(Recording):
             elif done:
                 self._reads_left -= 1
         if self._phases is not None:
-            self._phases.end(now_ns)
+            self._phases.end(now_ns, self._values)
             self._trained.end(self._iterations, self._phases.occurrences)
             # The model may be gone when the recording ends: a script's main() has returned by then.
             if self._phases.steps % _ASK_DDP_EVERY == _ASK_DDP_FIRST:
@@ -244,9 +256,13 @@ class Session(Recording):
             self._saved = time.monotonic()
             self._save()
 
+    def _ask_in_forward(self) -> None:
+        self._files.ask_settings(self._trained.model, in_forward=True)
+
     def _save(self) -> None:
         """Writes what there is, for a job that may be killed; the last files take its place."""
         recorder, files = self._recorder, self._files
+        files.ask_settings(None, in_forward=False)
         if recorder is not None and not self._recorder_over and recorder.events:
             measured = recorder.measured()
             # Who this is, is asked in the job's own thread.
@@ -266,6 +282,7 @@ class Session(Recording):
         if self._phases is None:
             self._listeners.remove()
         measured = recorder.measured()
+        self._files.ask_settings(None, in_forward=False)
         self._files.process()
         self._files.background.run(lambda: self._files.write_inline(measured))
 
@@ -284,6 +301,7 @@ class Session(Recording):
     def _take_out(self) -> None:
         """Takes everything of ours out of the job; at a boundary, where torch walks no hooks."""
         self._in_iteration = False
+        annotate.stop_taking(self.takes)
         self._trained.close()
         self._listeners.remove()
         if self._recorder is not None:

@@ -17,7 +17,7 @@ import weakref
 from typing import Any
 
 from stepscope.record.compiling import capturing_check, compiling_check
-from stepscope.record.recording import Recording
+from stepscope.record.recording import Recording, count_samples
 from stepscope.record.targets.optimizers import OptimizerSteps
 from stepscope.record.targets.patches import Patch
 
@@ -119,17 +119,20 @@ class LoopFinder:
     def _next(self, original: Any) -> Any:
         @functools.wraps(original)
         def following(batches: Any) -> Any:
-            if self._guard.tripped or self._recording.driver is not None:
+            recording = self._recording
+            if self._guard.tripped or recording.driver is not None or recording.over:
                 return original(batches)
             first = getattr(batches, "_num_yielded", None) == 0
             tokens = self._recording.input_begins()
             try:
-                return original(batches)
+                batch = original(batches)
             finally:
                 self._recording.input_ends(tokens)
                 if first:
                     self._starts_over = True
                     if not self._started_over_before:
                         self._recording.not_this_one()
+            count_samples(self._recording, batch, getattr(batches, "_index_sampler", None))
+            return batch
 
         return following

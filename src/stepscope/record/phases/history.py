@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 
 class History:
-    """Rows of integers, at most `capacity` of them.
+    """Rows of integers, at most `capacity` of them, and what belongs to each.
 
     Every `stride`-th row is kept. When there is no room, every second one is dropped and the stride
     doubles, so that what is kept always covers the whole run evenly. `count`, `totals` and `largest`
@@ -25,6 +26,8 @@ class History:
 
     def __init__(self, columns: int, capacity: int = 2048) -> None:
         self.rows: list[Sequence[int]] = []
+        self.beside: list[Any] = []
+        """What was given with each of the rows."""
         self.stride = 1
         self.count = 0
         self.totals = [0] * columns
@@ -36,12 +39,12 @@ class History:
         """Whether the next row is one of those that are kept, as far as can be known without it."""
         return self.count % self.stride == 0
 
-    def thinned(self, most: int) -> tuple[list[Sequence[int]], int]:
-        """At most so many of the kept rows, evenly spaced too, and their stride."""
+    def thinned(self, most: int) -> tuple[list[Sequence[int]], list[Any], int]:
+        """At most so many of the kept rows, evenly spaced too, with what is beside them, and their stride."""
         every = max(1, -(-len(self.rows) // most))
-        return self.rows[::every], self.stride * every
+        return self.rows[::every], self.beside[::every], self.stride * every
 
-    def add(self, row: Sequence[int]) -> None:
+    def add(self, row: Sequence[int], beside: Any = None) -> None:
         """Counts a row, and keeps it when it is its turn."""
         for column, value in enumerate(row):
             self.totals[column] += value
@@ -50,7 +53,9 @@ class History:
         if self.count % self.stride == 0:
             if len(self.rows) >= self._capacity:
                 del self.rows[1::2]
+                del self.beside[1::2]
                 self.stride *= 2
             if self.count % self.stride == 0:
                 self.rows.append(tuple(row))
+                self.beside.append(beside)
         self.count += 1

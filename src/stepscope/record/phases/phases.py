@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 from stepscope.record.clock import Clock
@@ -65,6 +66,8 @@ class Phases:
         self.device_idle = 0
         self.clock: Clock | None = None
         self.memory = MemoryReader()
+        self.in_forward: Callable[[], object] | None = None
+        """Called once, in the first forward that is observed."""
         self.memory_every = 10
         """Steps between two readings, about: an allocator's counters cost tens of microseconds."""
         self.warmup = 5
@@ -110,8 +113,8 @@ class Phases:
         # A validation before an epoch has waits of its own, and starts before it.
         self._first_wait_ns = self._wait_ns
 
-    def end(self, now_ns: int) -> None:
-        """The step is over."""
+    def end(self, now_ns: int, values: Mapping[str, float] = MappingProxyType({})) -> None:
+        """The step is over; `values` are its numbers by name."""
         if self._began_ns is None:
             return
         times = self._times
@@ -125,7 +128,7 @@ class Phases:
             if len(self.first_batch_ns) < 64 and self._first_wait_ns is not None:
                 self.first_batch_ns.append(self._first_wait_ns)
         elif counted:
-            self.history.add((self.steps, time_ns, *times, memory or 0, peak or 0))
+            self.history.add((self.steps, time_ns, *times, memory or 0, peak or 0), values)
         if self.clock is not None:
             self._collect(self.clock, counted=counted)
 
@@ -138,6 +141,9 @@ class Phases:
         """A phase starts; the token is its depth."""
         if self._began_ns is None or threading.get_ident() != self._thread:
             return None
+        if self.in_forward is not None and label == "forward":
+            ask, self.in_forward = self.in_forward, None
+            ask()
         now_ns = self._now()
         self._times[self._open[-1]] += now_ns - self._last_ns
         self._last_ns = now_ns

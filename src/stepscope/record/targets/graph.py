@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stepscope.record.targets.around import AroundCalls
-from stepscope.record.targets.modules import tensors_in
+from stepscope.record.tensors import tensors_in
 
 _MOST_NODES = 200_000
 """With more, a module's backward is not measured: half of it would be a wrong number."""

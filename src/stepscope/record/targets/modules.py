@@ -6,9 +6,7 @@ its boundary, from outside the compiled code, so that nothing is compiled again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable
 from typing import Any
 
 from stepscope.record.targets.around import AroundCalls
@@ -37,27 +35,3 @@ class ModuleForward(AroundCalls):
             # Also when it raises: checkpointing ends what it computes again by an exception.
             if token is not None and self._watch is watch:
                 guard.ask(watch.close, token)
-
-
-def tensors_in(value: Any, depth: int = 4) -> list[Any]:
-    """The tensors in what modules take and return: nested tuples, lists, dicts and plain objects.
-
-    >>> tensors_in({"a": [1, None]})
-    []
-    """
-    if hasattr(value, "grad_fn"):
-        return [value]
-    if depth == 0:
-        return []
-    return [tensor for item in _inside(value) for tensor in tensors_in(item, depth - 1)]
-
-
-def _inside(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping):
-        yield from value.values()
-    elif isinstance(value, list | tuple | AbstractSet):
-        yield from value
-    elif is_dataclass(value) and not isinstance(value, type):
-        yield from (getattr(value, field.name, None) for field in fields(value))
-    elif not isinstance(value, type) and not hasattr(value, "named_parameters"):
-        yield from getattr(value, "__dict__", {}).values()

@@ -10,14 +10,16 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 from stepscope.record import annotate
 from stepscope.record.memory import resident_bytes
+from stepscope.record.settings import settings
+from stepscope.record.targets.around import Wrapper
 from stepscope.record.traces.in_flight import InFlight
-from stepscope.record.traces.module_ranges import ModuleRanges
+from stepscope.record.traces.module_ranges import InRange, ModuleRanges, in_trace
 from stepscope.record.traces.one_profiler import JOBS_OWN, OneProfiler
 from stepscope.record.trouble import Guard
 
@@ -42,6 +44,8 @@ class Profiling:
         self._in_flight = InFlight(guard)
         self._guard = guard
         self._modules: ModuleRanges | None = None
+        self._about: dict[str, Any] = {}
+        self._asked = False
         self._step: Any = None
         self._grown_from: int | None = None
         self._muted = False
@@ -78,13 +82,41 @@ class Profiling:
         self._in_flight.listen()
         classes = {}
         if model is not None:
-            self._modules = ModuleRanges(model)
+            self._modules = ModuleRanges(model, self._asking(model))
             self._modules.install(self._guard)
             classes = self._modules.classes()
         annotate.listen(self._open_region)
-        about = {**about, "modules": classes}
+        self._about = {**about, "modules": classes, "settings": settings()}
+
+    def _asking(self, model: Any) -> InRange:
+        """Ranges around modules; the first call of the model itself asks for settings, too."""
+
+        def in_range(path: str, what: str, guard: Guard) -> Wrapper:
+            wrapper = in_trace(path, what, guard)
+            if not what.endswith(", model"):
+                return wrapper
+
+            def call_in_range(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+                if not self._asked:
+                    self._asked = True
+                    guard.ask(self._ask_in_forward, model)
+                return wrapper(call, *args, **kwargs)
+
+            return call_in_range
+
+        return in_range
+
+    def _ask_in_forward(self, model: Any) -> None:
+        self._about["settings"] = settings(model, in_forward=True)
+
+    def note(self, values: Mapping[str, Mapping[int, float]]) -> None:
+        """Writes into the file what it has about itself, and the numbers of its steps by name."""
+        if not self.recording:
+            return
+        of_steps = {name: list(map(list, steps.items())) for name, steps in values.items()}
         with contextlib.suppress(Exception):
-            self._profiler.add_metadata_json("stepscope", json.dumps(about))
+            about = json.dumps({**self._about, "values": of_steps})
+            self._profiler.add_metadata_json("stepscope", about)
 
     def begin_step(self, number: int) -> None:
         """A recorded step starts, and its range."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.floor.chosen_ranks import chosen, may_be_chosen
+from stepscope.record import annotate
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.job.trained_model import ModelSearch
 from stepscope.record.output import Background
@@ -56,6 +57,8 @@ class Tracer(EveryStep):
         step_in_name: whether the first recorded step's number is in the file's name; always with
             several cycles.
     """
+
+    takes_batches = True
 
     def __init__(
         self,
@@ -106,6 +109,7 @@ class Tracer(EveryStep):
         self._index = -1
         self._lead_in = 0
         self._recorded: list[int] = []
+        self._values: dict[str, dict[int, float]] = {}
         self._skip_cycle: int | None = None
         self._pid = os.getpid()
         self._at_exit: AtExit | None = None
@@ -129,6 +133,7 @@ class Tracer(EveryStep):
                     "Nsight Systems already records this process, and only one of the two can"
                 )
             self._at_exit = AtExit(self.stop)
+            annotate.take_values(self.takes)
             self._one = OneProfiler(self._give_way)
             self._one.install()
             if lead_in:
@@ -151,6 +156,12 @@ class Tracer(EveryStep):
             self._enter_step()
         except Exception as error:
             self._give_up(error)
+
+    def takes(self, name: str, number: float) -> None:
+        """A number of the running step, kept where it is recorded; several of one name add up."""
+        if self._recording:
+            of_steps = self._values.setdefault(name, {})
+            of_steps[self._number] = of_steps.get(self._number, 0) + number
 
     def stop(self, *, wait_seconds: float = 120.0) -> list[Path]:
         """Ends the recording and waits until its files are written."""
@@ -259,6 +270,8 @@ class Tracer(EveryStep):
             name = trace_name(
                 self.name, self._who.named(), first_step if self._step_in_name else None
             )
+            values, self._values = self._values, {}
+            profiling.note(values)
             if profiling.recording and self._history is not None:
                 snapshot = self._history.keep(self.out, name)
                 self._keep(snapshot)
@@ -306,6 +319,7 @@ class Tracer(EveryStep):
 
     def _finish(self) -> None:
         self._over = True
+        annotate.stop_taking(self.takes)
         if self._search is not None:
             self._search.close()
         if self._one is not None:

@@ -1,0 +1,139 @@
+"""What a job got done per second: samples, tokens, or whatever numbers it gave for its iterations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from stepscope.analysis.counted import COUNTED_STEPS
+from stepscope.answers.scope import Scope
+from stepscope.floor.statistics import student_t
+from stepscope.floor.units import count_text
+
+_TIMED = f"""
+    WITH unarmed AS (
+        SELECT * FROM inline_timing WHERE kind = 'iteration' AND (
+            armed IS DISTINCT FROM true OR (rank, span) NOT IN (
+                SELECT (rank, span) FROM inline_timing
+                WHERE kind = 'iteration' AND armed IS DISTINCT FROM true
+            )
+        )
+    ),
+    timed AS (
+        SELECT rank, span, name, value, dur_ns AS ns
+        FROM step_value JOIN phase_step USING (rank, span, step) WHERE phase = 'step'
+        UNION ALL
+        SELECT rank, span, step_value.name, value, end_ns - start_ns AS ns
+        FROM step_value JOIN step USING (rank, span, step)
+        SEMI JOIN ({COUNTED_STEPS}) USING (rank, span, step)
+        UNION ALL
+        SELECT rank, span, name, value, dur_ns AS ns
+        FROM step_value JOIN unarmed USING (rank, span, iteration)
+        UNION ALL
+        SELECT rank, span, name, value, ns FROM step_value
+        JOIN (SELECT rank, span, avg(dur_ns) AS ns FROM unarmed GROUP BY ALL) USING (rank, span)
+        WHERE step IS NULL AND iteration IS NULL
+    ),
+    summed AS (
+        SELECT name, rank, span, count(*) AS n, sum(value) AS value, sum(ns)::DOUBLE AS ns
+        FROM timed GROUP BY ALL HAVING sum(ns) > 0
+    )
+    SELECT summed.*, sum((timed.value - summed.value * timed.ns / summed.ns) ** 2) AS squares
+    FROM summed JOIN timed USING (name, rank, span)
+    GROUP BY ALL ORDER BY name, rank, n DESC, span
+"""
+"""What was given for steps whose time is known, by rank and recording. HugeCTR's values have no numbers of
+iterations: each counts for an iteration of the mean time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A number that one rank, or several together, gave.
+
+    Args:
+        name: of what.
+        ranks: whose numbers they are.
+        steps: how many steps they were given for, on all of them.
+        per_step: its mean over steps; over several ranks the sum of their means.
+        step_ns: the mean time of these steps.
+        per_second: what was done in all steps by the time that they took; the sum over ranks.
+        half_per_second: half of the 95 % interval of that; None where there are too few steps.
+    """
+
+    name: str
+    ranks: tuple[int, ...]
+    steps: int
+    per_step: float
+    step_ns: float
+    per_second: float
+    half_per_second: float | None
+
+
+def rates(scope: Scope) -> list[Rate]:
+    """What each rank gave, by name and rank. Of several recordings of a rank the one with most steps counts."""
+    best: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in scope.sql(_TIMED).to_pylist():
+        best.setdefault((row["name"], row["rank"]), row)
+    return [_rate(row) for row in best.values()]
+
+
+def _rate(row: dict[str, Any]) -> Rate:
+    """The ratio of sums, and its interval by the residuals of each step (W. G. Cochran, "Sampling
+    Techniques", chapter 6: the ratio estimator)."""
+    n, value, ns = row["n"], row["value"], row["ns"]
+    ratio = value / ns
+    half = None
+    if n > 1:
+        error = math.sqrt(row["squares"] / (n - 1) / n) / (ns / n)
+        half = student_t(n - 1) * error * 1e9
+    return Rate(row["name"], (row["rank"],), n, value / n, ns / n, ratio * 1e9, half)
+
+
+def together(of_ranks: Iterable[Rate]) -> list[Rate]:
+    """What all ranks did together, by name. Ranks wait for one another: their intervals add up."""
+    found = []
+    ordered = sorted(of_ranks, key=lambda rate: rate.name)
+    for name, several in groupby(ordered, lambda rate: rate.name):
+        own = list(several)
+        halves = [rate.half_per_second for rate in own]
+        found.append(
+            Rate(
+                name,
+                tuple(rank for rate in own for rank in rate.ranks),
+                sum(rate.steps for rate in own),
+                sum(rate.per_step for rate in own),
+                sum(rate.step_ns for rate in own) / len(own),
+                sum(rate.per_second for rate in own),
+                None if None in halves else sum(half for half in halves if half is not None),
+            )
+        )
+    return found
+
+
+def throughput_words(scope: Scope) -> str:
+    """The throughput of all ranks in scope in a sentence; empty where no numbers were given."""
+    found = together(rates(scope))
+    if not found:
+        return ""
+    told = [
+        f"{rate_text(rate)} {rate.name}/s ({count_text(_rounded(rate.per_step))} in a step)"
+        for rate in found
+    ]
+    ranks = max(len(rate.ranks) for rate in found)
+    whose = "" if ranks == 1 else f" of {ranks} ranks together"
+    return f"Throughput{whose}: {', '.join(told)}."
+
+
+def rate_text(rate: Rate) -> str:
+    """A rate and its interval, without its unit: `1 234 ± 12`."""
+    half = rate.half_per_second
+    around = "" if half is None else f" ± {count_text(_rounded(half))}"
+    return f"{count_text(_rounded(rate.per_second))}{around}"
+
+
+def _rounded(value: float) -> float:
+    """Four digits, or all of a large number's whole ones."""
+    return float(round(value)) if abs(value) >= 1000 else float(f"{value:.4g}")

@@ -1,0 +1,52 @@
+"""What two recordings got done per second and, where their batches differ, what a sample took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from stepscope.analysis.throughput import Rate, rate_text, together
+from stepscope.floor.units import count_text, ratio_text, time_text
+
+_ALIKE = 1e-3
+"""Relative difference up to which two mean batches are the same: the last of an epoch may be smaller."""
+
+
+def throughput_compared(before: Sequence[Rate], after: Sequence[Rate]) -> list[str]:
+    """A sentence for each number that both have, and one where their batches differ."""
+    first, second = ({rate.name: rate for rate in together(side)} for side in (before, after))
+    lines = []
+    for name in sorted(first.keys() & second.keys()):
+        own, other = first[name], second[name]
+        if not own.per_second:
+            continue
+        lines.append(
+            f"{name}/s: {rate_text(own)} → {rate_text(other)} "
+            f"({_change(own, other, other.per_second / own.per_second - 1)})."
+        )
+        mine, theirs = (rate.per_step / len(rate.ranks) for rate in (own, other))
+        if mine and theirs and not math.isclose(mine, theirs, rel_tol=_ALIKE):
+            took, takes = own.step_ns / mine, other.step_ns / theirs
+            lines.append(
+                f"Batches differ ({count_text(mine)} and {count_text(theirs)} {name} of a rank in a step), "
+                f"and so does the work of a step: per {name.removesuffix('s')} a rank's step takes "
+                f"{time_text(took)} → {time_text(takes)} ({_change(own, other, takes / took - 1)})."
+            )
+    return lines
+
+
+def _change(own: Rate, other: Rate, change: float) -> str:
+    """A relative change with its interval, by the relative errors of both rates."""
+    signed = f"{'+' if change > 0 else ''}{ratio_text(change)}"
+    errors = [
+        None if rate.half_per_second is None else rate.half_per_second / rate.per_second
+        for rate in (own, other)
+        if rate.per_second
+    ]
+    if None in errors or len(errors) < 2:
+        return f"{signed}, too few steps for an interval"
+    error = math.hypot(*(error for error in errors if error is not None))
+    # In logarithms, so that a rate and the time of a sample, its inverse, are judged alike.
+    unclear = error >= abs(math.log1p(change))
+    half = ratio_text((1 + change) * error)
+    return f"{signed} ± {half}{', no clear change' if unclear else ''}"

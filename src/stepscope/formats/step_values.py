@@ -1,0 +1,70 @@
+"""Numbers that a job gave for its iterations (`stepscope.value`, samples of its batches), as rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from stepscope.formats.tables import READ, ReadReport
+
+_MOST = 1 << 62
+
+
+def step_values(
+    values: Any, report: ReadReport, *, numbered: Literal["step", "iteration"]
+) -> pa.Table:
+    """Rows of `step_value`; what can be none is counted and left out.
+
+    Args:
+        values: name to a list of [number of the step, value], as our recorders write it; None for nothing.
+        report: where it is counted.
+        numbered: which column has the numbers.
+    """
+    rows = []
+    for name, listed in values.items() if isinstance(values, dict) else ():
+        for one in listed if isinstance(listed, list) else (None,):
+            pair = one if isinstance(one, list) and len(one) == 2 else (None, None)
+            if _is_number(pair[0]) and isinstance(pair[0], int) and _is_number(pair[1]):
+                rows.append({numbered: pair[0], "name": name, "value": float(pair[1])})
+            else:
+                report.dropped += 1
+                report.note("wrong_type")
+    report.kept += len(rows)
+    return pa.Table.from_pylist(rows, schema=READ["step_value"])
+
+
+def hugectr_values(listed: Any, report: ReadReport) -> pa.Table:
+    """Rows of what HugeCTR's `record_data` kept: one value an iteration, which it does not number."""
+    rows = []
+    for one in listed if isinstance(listed, list) else ():
+        name, data = (
+            (one.get("data_name"), one.get("data")) if isinstance(one, dict) else (None, None)
+        )
+        for value in data if isinstance(data, list) and isinstance(name, str) else (None,):
+            number = _number_of(value)
+            if number is None:
+                report.dropped += 1
+                report.note("wrong_type")
+            else:
+                rows.append({"name": name, "value": number})
+    return pa.Table.from_pylist(rows, schema=READ["step_value"])
+
+
+def _number_of(value: Any) -> float | None:
+    """HugeCTR writes what it was given as text."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and abs(number) < _MOST else None
+
+
+def _is_number(value: Any) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and abs(value) < _MOST
+    )

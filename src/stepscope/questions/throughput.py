@@ -1,0 +1,82 @@
+"""`throughput`: samples, tokens, or what else a job counted, per second."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.rows import answer_rows, noted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+
+_COLUMNS = (
+    Column("name", "text", "what was counted: samples, tokens, or a name that the script chose"),
+    Column("rank", "int", "rank that counted it"),
+    Column("ranks", "int", "ranks that counted it", "count"),
+    Column("steps", "int", "steps that it is known of, on all of them", "count"),
+    Column("per_step", "float", "mean of a step; of several ranks, of all together", "count"),
+    Column("step_ns", "float", "mean time of these steps", "ns"),
+    Column("per_second", "float", "by the time that these steps took; the ranks' sum", "count"),
+    Column("ci95_low_per_second", "float", "95 % interval of it, low end", "count"),
+    Column("ci95_high_per_second", "float", "95 % interval of it, high end", "count"),
+)
+
+
+@question(
+    "throughput",
+    "How many samples or tokens per second does the job get through?",
+    _COLUMNS,
+    rests_on=(),
+    about="recording",
+    parameters=(by_form("all ranks together, or each by itself", "run", "rank"),),
+    steps="all",
+    fills="Record with stepscope record; a script that has no DataLoader, or counts something else, "
+    'calls stepscope.value("tokens", n) in each iteration.',
+)
+def throughput(scope: Scope, by: str = "run") -> pa.Table:
+    """One row is a number that the job gave for its iterations, over all ranks; with `--by rank`, on each.
+
+    `samples` are counted by the recorder: the first dimension that all tensors of the DataLoader's batch
+    share or, where they differ, the loader's `batch_size` if one of them has it. Nothing is known of a
+    batch without tensors. Other names are those that the script gives to `stepscope.value`, and those of
+    HugeCTR's `record_data`. Several numbers of one name in an iteration add up.
+
+    **Per second** is the sum of the numbers by the sum of the times of the steps that have one: of phases the
+    kept steps, of inline measurements the iterations in which nothing was measured, of a trace the steps
+    that means are made of. The interval is that of a ratio of sums, with steps as samples (W. G. Cochran,
+    "Sampling Techniques", chapter 6). HugeCTR does not say in which iteration it took a value, so that its
+    rates are means divided by the mean iteration.
+
+    Over ranks, rates are added up, and so are their intervals, because ranks wait for one another. Ranks that
+    share a batch, as in tensor or pipeline parallelism, each count it: their sum is then that many times
+    too large.
+    """
+    from stepscope.analysis.throughput import rates, together
+
+    found = rates(scope)
+    if by == "run":
+        found = together(found)
+    left_out = "rank" if by == "run" else "ranks"
+    names = [column.name for column in _COLUMNS if column.name != left_out]
+    rows = []
+    for rate in found:
+        half = rate.half_per_second
+        row = {
+            "name": rate.name,
+            "rank": rate.ranks[0],
+            "ranks": len(rate.ranks),
+            "steps": rate.steps,
+            "per_step": rate.per_step,
+            "step_ns": rate.step_ns,
+            "per_second": rate.per_second,
+            "ci95_low_per_second": None if half is None else rate.per_second - half,
+            "ci95_high_per_second": None if half is None else rate.per_second + half,
+        }
+        rows.append([row[name] for name in names])
+    note = ""
+    if by == "run" and any(len(rate.ranks) > 1 for rate in found):
+        note = "Rates of all ranks are added up: ranks that share a batch each count it."
+    return noted(answer_rows(_COLUMNS, names, rows), note)

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import pytest
+
+from stepscope.api.comparisons import diff
+from stepscope.api.trace import Trace
+from stepscope.store.open import Store
+
+
+def phases(*durations, rank=0, **values):
+    """Steps of one rank with their numbers by name: one for all steps."""
+    steps = list(enumerate(durations, 1))
+    return {
+        "phase": [
+            {"rank": rank, "phase": "step", "steps": len(steps), "mean_ns": sum(durations) / len(steps)}
+        ],
+        "phase_step": [
+            {"rank": rank, "step": step, "phase": "step", "dur_ns": ns} for step, ns in steps
+        ],
+        "step_value": [
+            {"rank": rank, "step": step, "name": name, "value": value}
+            for name, value in values.items()
+            for step, _ in steps
+        ],
+    }  # fmt: skip
+
+
+def test_a_rate_is_the_sum_of_numbers_by_the_sum_of_times(diff):
+    rows = phases(1_000_000_000, 3_000_000_000, samples=32, tokens=4000)
+    diff("throughput", rows, """
+        name,ranks,steps,per_step,step_ns,per_second
+        samples,1,2,32.0,2000000000.0,16.0
+        tokens,1,2,4000.0,2000000000.0,2000.0
+    """)  # fmt: skip
+
+
+def test_steps_that_all_take_the_same_have_an_interval_of_nothing_and_one_step_has_none(answer):
+    (row,) = answer("throughput", phases(10, 10, 10, samples=1)).rows()
+    assert row["ci95_low_per_second"] == row["ci95_high_per_second"] == row["per_second"] == 1e8
+    (row,) = answer("throughput", phases(10, samples=1)).rows()
+    assert row["ci95_low_per_second"] is None
+
+
+def test_ranks_add_up_and_so_does_what_is_unsure(answer):
+    one, two = phases(10, 12, 14, samples=4), phases(10, 12, 14, rank=1, samples=4)
+    rows = {table: one[table] + two[table] for table in one}
+    (both,) = answer("throughput", rows).rows()
+    (first, second) = answer("throughput", rows, by="rank").rows()
+    assert (both["ranks"], both["per_step"]) == (2, 8)
+    assert both["per_second"] == first["per_second"] + second["per_second"]
+    assert both["ci95_low_per_second"] == pytest.approx(2 * first["ci95_low_per_second"])
+    assert "share a batch" in answer("throughput", rows).note
+    assert "Throughput of 2 ranks together: " in answer("phases", rows).note
+
+
+def test_of_inline_measurements_iterations_in_which_nothing_was_measured_count(diff):
+    iteration = {"kind": "iteration", "label": "iteration"}
+    rows = {
+        "inline_timing": [
+            {**iteration, "iteration": 1, "armed": True, "dur_ns": 900},
+            {**iteration, "iteration": 2, "armed": False, "dur_ns": 500},
+        ],
+        "step_value": [{"iteration": n, "name": "samples", "value": 8} for n in (1, 2)],
+    }
+    diff("throughput", rows, "name,steps,step_ns,per_second\nsamples,1,500.0,16000000.0")
+
+
+def test_values_of_hugectr_have_no_iteration_and_count_for_one_of_the_mean_time(diff):
+    iteration = {"kind": "iteration", "label": "iteration"}
+    rows = {
+        "inline_timing": [{**iteration, "dur_ns": ns} for ns in (400, 600)],
+        "step_value": [{"name": "samples", "value": value} for value in (10, 20, 30)],
+    }
+    diff("throughput", rows, "name,steps,per_step,per_second\nsamples,3,20.0,40000000.0")
+
+
+def test_steps_of_a_trace_that_were_cut_off_do_not_count(diff):
+    rows = {
+        "step": [
+            {"step": 1, "start_ns": 0, "end_ns": 1000},
+            {"step": 2, "start_ns": 1000, "end_ns": 1300, "complete": False},
+        ],
+        "step_value": [{"step": n, "name": "samples", "value": 4} for n in (1, 2)],
+    }
+    diff("throughput", rows, "name,steps,per_second\nsamples,1,4000000.0")
+
+
+def test_a_job_that_gave_no_numbers_has_no_throughput(answer):
+    assert len(answer("throughput", phases(10, 12))) == 0
+    assert answer("phases", phases(10, 12)).note == ""
+
+
+def compared(before, after):
+    with Trace(Store.from_rows(before)) as one, Trace(Store.from_rows(after)) as other:
+        return diff(one, other).note.splitlines()[1:]
+
+
+def test_recordings_with_other_batches_are_compared_per_sample():
+    ms = 1_000_000
+    before = phases(*[10 * ms] * 3, samples=16)
+    after = phases(*[15 * ms] * 3, samples=32)
+    assert compared(before, after) == [
+        "samples/s: 1\u202f600 ± 0 → 2\u202f133 ± 0 (+33.3 % ± 0.0 %).",
+        "Batches differ (16 and 32 samples of a rank in a step), and so does the work of a step: per "
+        "sample a rank's step takes 625.0 µs → 468.8 µs (-25.0 % ± 0.0 %).",
+    ]
+    assert compared(before, before) == [
+        "samples/s: 1\u202f600 ± 0 → 1\u202f600 ± 0 (0.0 % ± 0.0 %, no clear change)."
+    ]
+
+
+def test_settings_that_differ_are_listed_and_a_variable_that_is_not_set_is_one():
+    def run(**settings):
+        metadata = '{"settings": {"torch": "2.9", "cudnn.benchmark": %s, "environment": {%s}}}'
+        flag, variables = (
+            settings.pop("benchmark"),
+            ", ".join(f'"{name}": "{value}"' for name, value in settings.items()),
+        )
+        source = [{"path": "a", "tool": "stepscope", "metadata": metadata % (flag, variables)}]
+        return {**phases(10, 10), "source": source}
+
+    before = run(benchmark="false", NCCL_ALGO="Ring", NCCL_DEBUG="WARN")
+    after = run(benchmark="true", NCCL_ALGO="Tree")
+    assert compared(before, after) == [
+        "Recorded with other settings: NCCL_ALGO Ring → Tree, NCCL_DEBUG WARN → not set, "
+        "cudnn.benchmark off → on."
+    ]
+    assert compared(before, before) == ["Their settings, as far as recorded, are the same."]
+
+
+def test_what_only_one_recorder_states_is_no_difference():
+    kineto = {
+        **phases(10, 10),
+        "source": [{"path": "a", "metadata": '{"with_stack": 1, "record_shapes": 1}'}],
+    }
+    other = {
+        **phases(10, 10),
+        "source": [{"path": "a", "metadata": '{"with_stack": 0, "x": []}'}],
+    }
+    assert compared(kineto, other) == ["Recorded with other settings: with_stack on → off."]

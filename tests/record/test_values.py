@@ -1,0 +1,151 @@
+"""Numbers of an iteration: samples of its batch, and what the script says; never read from a device."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stepscope
+from stepscope.record import annotate, inline
+from stepscope.record.settings import settings
+from stepscope.record.tensors import samples_in
+from stepscope.record.traces.tracing import trace
+from stepscope.record.trouble import RecordingWarning
+
+from .small_job import batches, make_model, train
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def taken():
+    """What a listener gets."""
+    got: list[tuple[str, float]] = []
+
+    def take(name: str, number: float) -> None:
+        got.append((name, number))
+
+    annotate.take_values(take)
+    yield got
+    annotate.stop_taking(take)
+
+
+def test_a_number_of_the_host_is_taken_whatever_type_it_has(taken: list[Any]) -> None:
+    import torch
+
+    stepscope.value("tokens", 3)
+    stepscope.value("tokens", torch.tensor(4))
+    stepscope.value("loss", torch.tensor(0.5))
+    assert taken == [("tokens", 3), ("tokens", 4), ("loss", 0.5)]
+
+
+def test_a_number_on_a_device_is_not_read_and_that_is_said_once(taken: list[Any]) -> None:
+    class OnDevice:
+        device = type("Device", (), {"type": "cuda"})()
+
+        def item(self) -> int:
+            raise AssertionError("this would wait for the device")
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            stepscope.value("on a device", OnDevice())
+    assert taken == []
+    assert [one.category for one in said] == [RecordingWarning]
+    assert "would make the job wait" in str(said[0].message)
+
+
+@pytest.mark.parametrize("number", [float("nan"), "12", None, object()])
+def test_what_is_no_number_never_reaches_the_job(number: object, taken: list[Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        stepscope.value(f"no number: {number!r}", number)
+    assert taken == []
+
+
+def test_samples_are_the_first_dimension_that_tensors_share() -> None:
+    import torch
+
+    x, y, offsets = torch.zeros(8, 3), torch.zeros(8), torch.zeros(11)
+    assert samples_in((x, y)) == 8
+    assert samples_in({"ids": x, "more": [{"mask": y}], "scalar": torch.tensor(1.0)}) == 8
+    assert samples_in([x, offsets]) is None
+    assert samples_in([x, offsets], torch.utils.data.DataLoader([0], batch_size=8)) == 8  # type: ignore[arg-type]
+    assert samples_in([x, offsets], torch.utils.data.DataLoader([0], batch_size=4)) is None  # type: ignore[arg-type]
+    assert samples_in(["text"] * 100_000) is None
+
+
+def _record(out: Path, plan: dict[str, Any] | None) -> dict[str, Any]:
+    model = make_model()
+    inline.start(plan, model=model, out=out)
+    train(
+        model, inline.iterate(batches(60)), inside=lambda _: stepscope.value("tokens", 7)
+    )  # twice in an iteration adds up
+    inline.stop()
+    return {path.name.split(".")[-2]: json.loads(path.read_text()) for path in out.iterdir()}
+
+
+def test_phases_and_inline_measurements_keep_the_numbers_of_their_iterations(
+    tmp_path: Path,
+) -> None:
+    files = _record(
+        tmp_path, {"warmup": 1, "repetitions": 3, "unarmed_every": 2, "events": ["forward"]}
+    )
+    batch = next(iter(batches(1)))
+    phases, profile = files["phases"], files["prof"]
+    steps = [row[0] for row in phases["step_samples"]]
+    assert phases["values"]["tokens"] == [[step, 7] for step in steps]
+    assert phases["values"]["samples"] == [[step, samples_in(batch)] for step in steps]
+    numbers = [row[0] for row in profile["iterations"]]
+    assert profile["values"]["tokens"] == [[number, 7] for number in numbers]
+    for document in (phases, profile):
+        assert document["settings"]["torch"]
+        assert document["settings"]["cudnn.benchmark"] in (True, False)
+    assert phases["settings"]["autocast"] == "off"
+
+
+def test_the_throughput_of_what_was_recorded_is_answered(tmp_path: Path) -> None:
+    _record(tmp_path, None)
+    with stepscope.open(tmp_path, cache=False) as run:
+        (samples, tokens) = run.throughput().rows()
+        assert (samples["name"], tokens["name"]) == ("samples", "tokens")
+        assert tokens["per_step"] == 7
+        assert tokens["per_second"] == pytest.approx(7e9 / tokens["step_ns"])
+        assert "Throughput: " in run.phases().note
+        assert "tokens/s" in run.phases().note
+
+
+def test_a_trace_keeps_the_numbers_of_its_steps_and_the_settings_of_its_forward(
+    tmp_path: Path,
+) -> None:
+    import torch
+
+    model = make_model()
+    with trace(tmp_path, name="job", model=model, wait=1, warmup=1, active=2) as tracer:
+        for batch in tracer.iterate(batches(6)):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                model(batch)
+            stepscope.value("tokens", 5)
+    with gzip.open(tracer.written[0], "rt") as file:
+        about = json.load(file)["stepscope"]
+    assert about["values"]["tokens"] == [[2, 5], [3, 5]]
+    assert about["settings"]["autocast"] == "bfloat16"
+    with stepscope.open(tracer.written[0], cache=False) as recorded:
+        assert [row["name"] for row in recorded.throughput().rows()] == ["samples", "tokens"]
+        assert "tokens/s" in recorded.steps().note
+
+
+def test_settings_keep_the_variables_that_bear_on_speed_and_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NCCL_ALGO", "Ring")
+    monkeypatch.setenv("TORCH_API_KEY", "secret")
+    found = settings()
+    assert found["environment"]["NCCL_ALGO"] == "Ring"
+    assert "TORCH_API_KEY" not in found["environment"]
+    assert "autocast" not in found  # outside of a forward nobody knows
