@@ -182,7 +182,7 @@ class Recordings:
         if recording.takes_batches:
             batches = LoopFinder(recording, steps=False)
             self._batches.append(batches)
-            batches.install()
+            self._guarded("batches", batches.install)  # one guard: what fails once fails for all
         recording.start()
 
     def _begin(self, recording: Recording) -> None:
