@@ -1232,6 +1232,27 @@ export type Rows = {
     /** which of the rank's recordings it is */
     readonly span?: number | null;
   };
+  /** How many samples or tokens per second does the job get through? */
+  "throughput": {
+    /** what was counted: samples, tokens, or a name that the script chose */
+    readonly name?: string | null;
+    /** rank that counted it */
+    readonly rank?: number | null;
+    /** ranks that counted it (count) */
+    readonly ranks?: number | null;
+    /** steps that it is known of, on all of them (count) */
+    readonly steps?: number | null;
+    /** mean of a step; of several ranks, of all together (count) */
+    readonly per_step?: number | null;
+    /** mean time of these steps (ns) */
+    readonly step_ns?: number | null;
+    /** by the time that these steps took; the ranks' sum (count) */
+    readonly per_second?: number | null;
+    /** 95 % interval of it, low end (count) */
+    readonly ci95_low_per_second?: number | null;
+    /** 95 % interval of it, high end (count) */
+    readonly ci95_high_per_second?: number | null;
+  };
   /** What is worth changing, and what would it save? */
   "findings": {
     /** rule that found it */
