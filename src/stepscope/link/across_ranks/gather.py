@@ -123,7 +123,7 @@ def gather(ranks: Sequence[Known], recordings: Iterable[tuple[int, int, pa.Table
         shift = 0 if epoch is None else epoch - origin
         start = numbers(table, "start_ns") + shift
         order = np.argsort(start, kind="stable")
-        columns = (
+        columns: tuple[NDArray[Any], ...] = (
             np.arange(first, first + rows),
             np.full(rows, at, np.int32),
             np.full(rows, span, np.int32),
