@@ -71,6 +71,11 @@ def test_runtime_calls_have_their_role(name, role):
         ("operator", "aten::convolution_backward", None),
         ("operator", "aten::mm", None),
         ("python", "nn.Module: Linear_3", "module"),
+        ("python", "Python GC", "garbage_collection"),
+        ("annotation", "Python GC", "garbage_collection"),
+        ("operator", "_compile.compile_inner (dynamo_timed)", "compile"),
+        ("operator", "entire_frame_compile", "compile"),
+        ("operator", "Torch-Compiled Region: 0/0", "compiled"),
         ("overhead", "ProfilerStep#1", None),
     ],
 )

@@ -640,6 +640,53 @@ export type Rows = {
     /** whether means are made of the step */
     readonly counted?: boolean | null;
   };
+  /** Which ranks do the others wait for in collectives, and why are these late? */
+  "stragglers": {
+    /** rank that was late */
+    readonly rank?: number | null;
+    /** number of the step, as the program counts */
+    readonly step?: number | null;
+    /** what it did longer than those that waited for it */
+    readonly cause?: string | null;
+    /** collectives at which it arrived last (count) */
+    readonly last?: number | null;
+    /** the part of those it took part in whose last rank is known (ratio) */
+    readonly last_ratio?: number | null;
+    /** what others waited for it, of all ranks together (ns) */
+    readonly waited_by_others_ns?: number | null;
+    /** the same by origin: with what others waited for ranks that had waited for it, without what it passed on (ns) */
+    readonly charged_ns?: number | null;
+    /** what one of the others waits by it in a mean step (ns) */
+    readonly late_ns?: number | null;
+    /** the part of the mean step that this is (ratio) */
+    readonly step_ratio?: number | null;
+    /** the part of what is charged to the rank (ratio) */
+    readonly share_ratio?: number | null;
+    /** what it waited itself, for all others (ns) */
+    readonly waited_ns?: number | null;
+    /** what it did longer than those that waited for it */
+    readonly why?: string | null;
+    /** of what is charged: it waited longer for its DataLoader (ns) */
+    readonly input_ns?: number | null;
+    /** of what is charged: its kernels computed longer (ns) */
+    readonly computation_ns?: number | null;
+    /** of what is charged: its copies took longer (ns) */
+    readonly copies_ns?: number | null;
+    /** of what is charged: its other collectives took longer, beside waiting (ns) */
+    readonly communication_ns?: number | null;
+    /** of what is charged: Python collected garbage longer (ns) */
+    readonly garbage_collection_ns?: number | null;
+    /** of what is charged: it compiled longer (ns) */
+    readonly compilation_ns?: number | null;
+    /** of what is charged: operators, Python and runtime calls took longer while its device had nothing to do (ns) */
+    readonly host_ns?: number | null;
+    /** of what is charged: its profiler worked longer (ns) */
+    readonly profiler_ns?: number | null;
+    /** of what is charged: nothing was recorded for longer (ns) */
+    readonly not_recorded_ns?: number | null;
+    /** of what is charged: it lies before its recording starts (ns) */
+    readonly before_ns?: number | null;
+  };
   /** Do kernels, operators or steps take longer and longer over the recording? */
   "drift": {
     /** rank of the process */

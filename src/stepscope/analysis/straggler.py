@@ -1,6 +1,7 @@
-"""Which rank the others wait for, from the phases of every rank's steps.
+"""Which rank the others wait for: from the collectives of a trace, or from the phases of every rank's steps.
 
-Ranks that exchange gradients in every step have steps of the same length, whoever is late: the others
+A trace of all ranks has each collective's arrivals, and what the late rank did before (`lateness`). Phases
+have not. Ranks that exchange gradients in every step have steps of the same length, whoever is late: the others
 wait for the rest of it. An all-reduce inside backward makes all backwards equally long, even, when a
 rank is late within its own. So a phase that is longer on one rank proves nothing by itself: the rank
 may be late in it, or wait in it. Three things tell:
@@ -18,6 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepscope.analysis.lateness import Lateness
 
 LATE_ABOVE = 0.05
 """Part of the step that the others have to wait for a rank to be named."""
@@ -58,20 +63,22 @@ class Straggler:
         ranks: these; the latest first.
         late_ns: what the others lose by the latest, in a mean step.
         share_ratio: the same, of the step.
-        phase: where it loses that time.
+        phase: where it loses that time; None where collectives tell, and not phases.
         phase_ns: how much longer it is in that phase than the others; None for backward, where
             waiting makes up for it.
         waits_ns: what it and the others (their median) spend in all-reduce; None where not timed.
         in_step: the others' steps are as long as its own: they wait in every step.
+        cause: of collectives, what it did longer than those that waited, by the name in `lateness.CAUSES`.
     """
 
     ranks: tuple[int, ...]
     late_ns: float
     share_ratio: float
-    phase: str
+    phase: str | None
     phase_ns: float | None = None
     waits_ns: tuple[float, float] | None = None
     in_step: bool = True
+    cause: str | None = None
 
 
 def find_straggler(ranks: Mapping[int, RankTimes]) -> Straggler | None:
@@ -85,6 +92,36 @@ def find_straggler(ranks: Mapping[int, RankTimes]) -> Straggler | None:
         if found is not None:
             return found
     return None
+
+
+def late_in_collectives(lateness: Lateness) -> Straggler | None:
+    """The ranks that the others wait for in matched collectives, each charged with what it caused.
+
+    What lies before a rank's recording is left out: ranks do not start recording at the same time.
+    """
+    from stepscope.analysis.lateness import CAUSES
+
+    if not lateness.step_ns:
+        return None
+    charged = lateness.by_rank(lateness.charged_ns[:, : CAUSES.index("before the recording")])
+    late = {rank: lateness.per_step(float(causes.sum())) for rank, causes in charged.items()}
+    ranks = _latest(late, lateness.step_ns, most=0.5)
+    if not ranks:
+        return None
+    late_ns = late[ranks[0]]
+    cause = CAUSES[int(charged[ranks[0]].argmax())]
+    return Straggler(ranks, late_ns, late_ns / lateness.step_ns, None, cause=cause)
+
+
+def _latest(late: Mapping[int, float], step_ns: float, *, most: float) -> tuple[int, ...]:
+    """The latest rank and those nearly as late, if it is late enough and they are no more than `most` of all."""
+    latest = max(late, key=lambda rank: late[rank])
+    if late[latest] < LATE_ABOVE * step_ns:
+        return ()
+    with_it = [rank for rank in late if late[rank] >= _NEARLY * late[latest]]
+    if len(with_it) > most * len(late):
+        return ()
+    return tuple(sorted(with_it, key=lambda rank: (-late[rank], rank)))
 
 
 @dataclass(slots=True)
@@ -117,22 +154,16 @@ class _Compared:
         waits_ns: tuple[float, float] | None = None,
     ) -> Straggler | None:
         """The latest rank and those nearly as late, if they are no more than `most` of all."""
-        latest = max(late, key=lambda rank: late[rank])
-        late_ns = late[latest]
-        if late_ns < LATE_ABOVE * self.step_ns:
+        with_it = _latest(late, self.step_ns, most=most)
+        if not with_it:
             return None
-        with_it = sorted(
-            (rank for rank in late if late[rank] >= _NEARLY * late_ns),
-            key=lambda rank: -late[rank],
-        )
-        if len(with_it) > most * len(self.ranks):
-            return None
+        latest, late_ns = with_it[0], late[with_it[0]]
         longer = {phase: self.excess([phase])[latest] for phase in phases}
         phase = max(longer, key=lambda name: longer[name])
         if longer[phase] < 0.25 * late_ns:
             phase = _MEETING
         return Straggler(
-            tuple(with_it),
+            with_it,
             late_ns,
             late_ns / self.step_ns,
             phase,

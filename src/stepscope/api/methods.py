@@ -338,6 +338,24 @@ class QuestionMethods(ABC):
         """
         return self.ask("rank-map", measure=measure, **asked)
 
+    def stragglers(
+        self,
+        *,
+        by: Literal["rank", "step", "cause"] = "rank",
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """Which ranks do the others wait for in collectives, and why are these late?
+
+        Args:
+            by: a row a rank; a rank and step; or a rank and cause.
+
+        Columns: rank, step, cause, last, last_ratio, waited_by_others_ns, charged_ns, late_ns,
+        step_ratio, share_ratio, waited_ns, why, input_ns, computation_ns, copies_ns,
+        communication_ns, garbage_collection_ns, compilation_ns, host_ns, profiler_ns,
+        not_recorded_ns, before_ns.
+        """
+        return self.ask("stragglers", by=by, **asked)
+
     def drift(
         self,
         *,

@@ -134,6 +134,10 @@ _COMMUNICATION_OP = re.compile(
 )
 _PHASE = re.compile(r"^phase: (input_wait|forward|loss|backward|optimizer)$")
 _COMPILED = re.compile(r"^## Call CompiledFxGraph \w+ ##$|^Torch-Compiled Region: ")
+_COLLECTION = "Python GC"
+"""As torch's profiler calls a garbage collection (`record_python_gc_info`), and training frameworks their NVTX range."""
+_COMPILE = re.compile(r" \(dynamo_timed\)$|^(?:dynamo|entire_frame_compile|backend_compile)$")
+"""What torch.compile times of itself; the code that it makes runs under other names (`_COMPILED`)."""
 _MODULE = re.compile(r"^nn\.Module: (.+)$")
 _ZERO_GRAD_PYTHON = re.compile(r"optimizer\.py\(\d+\): zero_grad$")
 _FRAME = re.compile(r"(?P<file>[^<].*?)(?:\(\d+\): .+|:\d+)$")
@@ -237,6 +241,8 @@ def host_role(kind: str, name: str) -> str | None:
             if pattern.search(name):
                 return role
         return None
+    if name == _COLLECTION and kind in ("python", "annotation"):
+        return "garbage_collection"
     if kind == "python":
         if _MODULE.match(name):
             return "module"
@@ -257,6 +263,8 @@ def host_role(kind: str, name: str) -> str | None:
             return role
     if _COMPILED.match(name):
         return "compiled"
+    if _COMPILE.search(name):
+        return "compile"
     if kind == "operator" and _BACKWARD.search(name):
         return "backward"
     return None

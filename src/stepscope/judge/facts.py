@@ -11,6 +11,7 @@ from stepscope.analysis.counted import counted_steps
 from stepscope.analysis.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 from stepscope.analysis.overview import Times, busiest_operator, measure_times
 from stepscope.analysis.recording import WORK, every_step, marks_steps, rank_batches
+from stepscope.analysis.straggler import late_in_collectives
 from stepscope.answers.selection import numbers_text
 from stepscope.floor.quoting import sql_literal
 from stepscope.floor.units import ratio_text, time_text
@@ -20,6 +21,8 @@ from stepscope.judge.phase_means import PhaseMeans, phase_means
 
 if TYPE_CHECKING:
     from stepscope.analysis.gaps import Gaps
+    from stepscope.analysis.lateness import Lateness
+    from stepscope.analysis.straggler import Straggler
     from stepscope.answers.scope import Scope
     from stepscope.costs import Limits
     from stepscope.judge.groups import Group
@@ -66,6 +69,20 @@ class Facts:
     def phases(self) -> PhaseMeans | None:
         """Means of the steps' phases; None where no job measured its own."""
         return phase_means(self.scope)
+
+    @cached_property
+    def lateness(self) -> Lateness | None:
+        """Whom ranks wait for in collectives that were matched over ranks; None where none was."""
+        from stepscope.analysis.lateness import find_lateness
+
+        return find_lateness(self.scope)
+
+    @property
+    def late(self) -> Straggler | None:
+        """The ranks that the others wait for: as collectives tell, or else phases."""
+        if self.lateness is not None:
+            return late_in_collectives(self.lateness)
+        return None if self.phases is None else self.phases.late
 
     @cached_property
     def phases_alone(self) -> PhaseMeans | None:

@@ -36,6 +36,7 @@ ALL = (
     "utilization",
     "rank_overview",
     "rank_map",
+    "stragglers",
     "drift",
     "communication",
     "overlap",

@@ -126,7 +126,8 @@ def _named(rows: list[list[Any]]) -> str:
     if not found:
         return ""
     words = "; ".join(f"rank {rank} ({what})" for rank, what in found[:_MOST_NAMED])
-    rest = numbers_text([rank for rank, _ in found[_MOST_NAMED:]])
+    more = [rank for rank, _ in found[_MOST_NAMED:]]
+    rest = numbers_text(more) if more else ""
     return f"Differ from the others: {words}{f'; ranks {rest} too' if rest else ''}."
 
 

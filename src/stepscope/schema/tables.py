@@ -152,7 +152,7 @@ DECLARED = (
         Column("id", EVENT, "number of the event, unique within the rank", by=LINK),
         Column("category", WORD, "category as Kineto spells it today (cpu_op, user_annotation, cuda_runtime, cuda_driver, python_function, ...); an unknown one keeps its raw name"),
         Column("kind", WORD, "operator, annotation, runtime, python, overhead or other"),
-        Column("role", WORD, "what it does in the step, where its name says so: step, dataloader, communication, optimizer, zero_grad, backward, module, launch, graph_launch, copy, fill, synchronize, allocate, capture_begin, capture_end; compiled for the call of a graph that torch.compile made; program for a Python frame of the program's own code", nullable=True),
+        Column("role", WORD, "what it does in the step, where its name says so: step, dataloader, communication, optimizer, zero_grad, backward, module, launch, graph_launch, copy, fill, synchronize, allocate, capture_begin, capture_end; compiled for the call of a graph that torch.compile made, compile for its making; garbage_collection; program for a Python frame of the program's own code", nullable=True),
         Column("name", WORD, "name"),
         Column("thread", ROW, "host thread (see table thread)", of="thread"),
         Column("start_ns", MOMENT, "start (ns)"),

@@ -24,6 +24,20 @@ _LOOK_AT = {
     "optimizer": "its clocks, other processes on its node, and what it alone does there",
     "residual": "what it alone does between steps: logging, evaluation, checkpoints",
 }
+_LOOK_INTO = {
+    "input": _LOOK_AT["input_wait"],
+    "computation": _WORK,
+    "copies": _LOOK_AT["host_to_device"],
+    "communication": "the groups that only it communicates in, and its links",
+    "garbage collection": "what it alone allocates; gc.freeze() after the first steps, or gc.disable() and "
+    "gc.collect() at the same step on all ranks",
+    "compilation": "what makes it compile again: shapes that only it has (TORCH_LOGS=recompiles)",
+    "host": "what its host does there: operators that only it runs, logging, other processes on its node, and the "
+    "cores that it is bound to",
+    "profiler": "recording fewer steps, or without stacks and shapes, since the profiler holds it up",
+    "not recorded": "a trace with Python stacks (`stepscope record --trace --stack`), since nothing was recorded there",
+}
+"""What to look at, by the cause that its trace shows."""
 _OFTEN = """
     SELECT avg((own_ns - others_ns >= $late_ns)::INTEGER) FROM (
         SELECT max(dur_ns) FILTER (rank = $rank) AS own_ns,
@@ -35,7 +49,7 @@ _OFTEN = """
 
 @rule(
     "straggling-rank",
-    "A rank that all others wait for, of a job's own phases.",
+    "A rank that all others wait for, by matched collectives, or by a job's own phases.",
     _SHARE,
     trade_off="Work that is taken from one rank is work for the others.",
 )
@@ -45,36 +59,82 @@ def straggling_rank(facts: Facts) -> Iterator[Finding]:
     come waits least; input wait, which is never a wait for a rank; or, with four ranks or more, that
     few do more than all others before they meet.
 
+    Where traces of the ranks are there and their collectives were matched, these tell: the rank that arrived last,
+    what each of the others waited for it, and what it did longer than they. Waits for a rank that had waited for
+    another are charged to that one, and what lies before a rank's recording to nobody (`stragglers` has all of
+    it).
+
     At most what the others wait can be saved; nothing is certain.
     """
-    if facts.phases is None or facts.phases.late is None:
+    late = facts.late
+    if late is None:
         return
-    late = facts.phases.late
-    share = facts.part_of_step(late.late_ns)
-    rank, beside = late.ranks[0], min(r for r in facts.phases.ranks if r not in late.ranks)
-    yield of_step(
+    if late.phase is None:
+        yield _of_collectives(facts, late)
+    else:
+        yield _of_phases(facts, late, late.phase)
+
+
+def _of_collectives(facts: Facts, late: Straggler) -> Finding:
+    from stepscope.analysis.lateness import CAUSES, why
+
+    lateness, rank = facts.lateness, late.ranks[0]
+    assert lateness is not None  # noqa: S101  # they told who is late
+    charged = lateness.by_rank(lateness.charged_ns)[rank].tolist()
+    told = f"in collectives the others wait {time_text(late.late_ns)} per step for rank {rank}"
+    if because := why(facts.scope, lateness, rank):
+        told += f": {because}"
+    if len(late.ranks) > 1:
+        told += f"; for {ranks_text(late.ranks[1:])} nearly as long"
+    return of_step(
         "loss",
-        share,
+        late.share_ratio,
         "what the others wait for it, of the step",
-        title=f"Straggling rank: {_evidence(facts, late)}",
+        title=f"Straggling rank: {told}",
         saving_ns=late.late_ns,
         confidence="medium",
         evidence=first(
-            {"rank": one, "phase": phase, "mean_ns": row["mean_ns"]}
-            for one in (rank, beside)
-            for phase, row in facts.phases.ranks[one].items()
+            {"rank": rank, "cause": cause, "late_ns": round(lateness.per_step(ns))}
+            for cause, ns in sorted(
+                zip(CAUSES, charged, strict=True), key=lambda pair: -abs(pair[1])
+            )
+            if ns
         ),
         rank=rank if len(late.ranks) == 1 else None,
-        advice=f"Look at rank {rank}: {_LOOK_AT[late.phase]}; a trace of it beside another: "
-        f"`stepscope record --trace --ranks {min(beside, rank)},{max(beside, rank)}`.",
-        query="stepscope phases SRC --by verdict",
+        advice=f"Look at rank {rank}: {_LOOK_INTO[late.cause or 'not recorded']}. `stepscope stragglers --by cause` "
+        "has what it did longer than those that waited.",
+        query="stepscope stragglers SRC",
         ranks=late.ranks,
-        phase=late.phase,
     )
 
 
-def _evidence(facts: Facts, late: Straggler) -> str:
-    who, phase = f"rank {late.ranks[0]}", late.phase.replace("_", " ")
+def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
+    assert facts.phases is not None  # noqa: S101  # they told who is late
+    share = facts.part_of_step(late.late_ns)
+    rank, beside = late.ranks[0], min(r for r in facts.phases.ranks if r not in late.ranks)
+    return of_step(
+        "loss",
+        share,
+        "what the others wait for it, of the step",
+        title=f"Straggling rank: {_evidence(facts, late, phase)}",
+        saving_ns=late.late_ns,
+        confidence="medium",
+        evidence=first(
+            {"rank": one, "phase": name, "mean_ns": row["mean_ns"]}
+            for one in (rank, beside)
+            for name, row in facts.phases.ranks[one].items()
+        ),
+        rank=rank if len(late.ranks) == 1 else None,
+        advice=f"Look at rank {rank}: {_LOOK_AT[phase]}; a trace of it beside another: "
+        f"`stepscope record --trace --ranks {min(beside, rank)},{max(beside, rank)}`.",
+        query="stepscope phases SRC --by verdict",
+        ranks=late.ranks,
+        phase=phase,
+    )
+
+
+def _evidence(facts: Facts, late: Straggler, of: str) -> str:
+    who, phase = f"rank {late.ranks[0]}", of.replace("_", " ")
     lost, most = time_text(late.late_ns), "most of it"
     if late.phase_ns:
         most = f"{time_text(late.phase_ns)} of it"
@@ -96,7 +156,7 @@ def _evidence(facts: Facts, late: Straggler) -> str:
     else:
         words = f"steps of {who} are longer than the others' by {lost}, {most} in {phase}"
     if late.phase_ns is not None:
-        asked = {"late_ns": late.late_ns / 2, "rank": late.ranks[0], "phase": late.phase}
+        asked = {"late_ns": late.late_ns / 2, "rank": late.ranks[0], "phase": of}
         often = facts.scope.value(_OFTEN, asked)
         words += "" if often is None else f", in {ratio_text(often)} of the kept steps"
     if len(late.ranks) > 1:

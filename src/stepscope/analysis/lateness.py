@@ -1,0 +1,540 @@
+"""Whom ranks wait for in collectives, and what the late ones did meanwhile.
+
+A rank that reaches a collective early waits there for the last one. What the last one did longer is
+found by comparing the two since they were last together, which is the end of the previous collective that
+both took part in: from there each has its own stretch of time to its arrival, by its own clock, and the
+two stretches differ by the wait. Each stretch is divided without a rest, so that the differences of its
+parts add up to the wait.
+
+A part may be a wait again: for a third rank, in a collective of another group. Then the third one is the
+cause, and what it did. A linear chain of such waits is followed back by weights: a wait has the weight 1,
+hands a part of it to each wait that it is made of, and takes it from each wait of the early rank, which
+would have waited longer without it. So the charges of all ranks add up to all that was waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analysis.recording import (
+    COMMUNICATION,
+    COPY,
+    Array,
+    Columns,
+    Recordings,
+    device_work,
+    outer_depth,
+    rank_batches,
+    recorded_times,
+    recordings,
+    steps_of,
+    union_of,
+)
+from stepscope.answers.kernel_names import short_names
+from stepscope.answers.scope import Scope
+from stepscope.floor.units import ratio_text
+from stepscope.link.intervals import Intervals, covered, split, union
+
+CAUSES = (
+    "input",
+    "computation",
+    "copies",
+    "communication",
+    "garbage collection",
+    "compilation",
+    "host",
+    "profiler",
+    "not recorded",
+    "before the recording",
+)
+"""What a late rank did longer than a rank that waited for it. `communication` is what its other
+collectives took beside waiting; `host` is operators, ranges, Python and runtime calls while its device had
+nothing to do; the last two are what its recording does not tell."""
+NOT_TOLD = CAUSES[-2:]
+
+_TOGETHER = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
+"""Operations that all ranks leave at the same time."""
+_COLLECTIVES = f"""
+    SELECT rank, span, coalesce(match_id, -1) AS match_id, start_ns, end_ns,
+        coalesce(last_rank, -1) AS last_rank, coalesce(least(wait_ns, end_ns - start_ns), 0) AS wait_ns,
+        match_id IS NOT NULL AND coalesce(operation IN {_TOGETHER}, false) AS together
+    FROM collective ORDER BY rank, span, start_ns, end_ns
+"""
+_HOST = """
+    SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns, CASE
+            WHEN role = 'dataloader' THEN 0 WHEN role = 'garbage_collection' THEN 1
+            WHEN role = 'compile' THEN 2 WHEN kind = 'overhead' THEN 3 ELSE 4
+        END::TINYINT AS doing
+    FROM host_event
+    WHERE {ranks} AND role IS DISTINCT FROM 'step' AND (
+        role IN ('dataloader', 'garbage_collection', 'compile') OR kind = 'overhead'
+        OR depth <= {depth} AND kind IN ('operator', 'annotation', 'python', 'runtime'))
+"""
+_INPUT, _COLLECTION, _COMPILATION, _PROFILER, _OTHER = range(5)
+# What `split` gives a stretch of time to, in this order, and the place of each in `CAUSES`.
+_COMPUTATION, _COPIES, _WAIT, _TRANSFER = range(4)
+_LAYERS = (1, 2, None, 3, 0, 4, 5, 7, 6, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """Waits of ranks for others in the asked steps, one a row.
+
+    Args:
+        waiter, late: the rank that waited, and the one that arrived last.
+        step: step in which it waited; -1 outside of steps.
+        wait_ns: how long (ns).
+        asked: whether it is among what was asked about.
+        weight: how much of it is charged to what the late rank did; with the waits that are made of it.
+        causes_ns: what the late rank did longer (ns): a column for each of `CAUSES`. Times its weight it
+            is what is charged.
+        late_start, late_end, wait_start, wait_end: the stretches of time that were compared (ns), and the
+            `late_span`, `wait_span` they are in.
+        collectives: matched collectives in the asked steps.
+        untold: those of them whose last rank the clocks do not tell.
+        attended: for each rank, those it took part in whose last rank is known.
+        last: for each rank, those of them at which it arrived last.
+        steps: how many steps the ranks have in the mean; 1 where none are marked.
+        step_ns: their mean length (ns); None where none are marked.
+        ranks: ranks with matched collectives.
+    """
+
+    waiter: Array
+    late: Array
+    step: Array
+    wait_ns: Array
+    asked: Array
+    weight: Array
+    causes_ns: Array
+    late_start: Array
+    late_end: Array
+    late_span: Array
+    wait_start: Array
+    wait_end: Array
+    wait_span: Array
+    collectives: int
+    untold: int
+    attended: dict[int, int]
+    last: dict[int, int]
+    steps: float
+    step_ns: float | None
+    ranks: tuple[int, ...]
+
+    @property
+    def charged_ns(self) -> Array:
+        """What is charged to the late rank of each row (ns): a column for each of `CAUSES`."""
+        charged: Array = self.causes_ns * self.weight[:, None]
+        return charged
+
+    def by_rank(self, values: Array, *, of: Array | None = None) -> dict[int, Array]:
+        """Sums of rows for every rank, by the late one: of one column or of several.
+
+        Args:
+            values: a row for each wait.
+            of: the ranks by which to add up, if not the late ones.
+        """
+        sums = np.zeros((max(self.ranks) + 1, *values.shape[1:]), dtype=np.float64)
+        np.add.at(sums, self.late if of is None else of, values)
+        return {rank: sums[rank] for rank in self.ranks}
+
+    def per_step(self, ns: float) -> float:
+        """A sum over all ranks that wait, as what one of the others waits in a mean step (ns)."""
+        return ns / self.steps / max(1, len(self.ranks) - 1)
+
+
+def find_lateness(scope: Scope) -> Lateness | None:
+    """Whom ranks waited for in the steps that count, or in those asked for; None where no collective was
+    matched over ranks.
+
+    All ranks of the recording are looked at, whichever were asked for: a rank is late beside the others.
+    """
+    with Scope(scope.store, all_times=True) as whole:
+        rows = whole.numpy(_COLLECTIVES)
+        if not (rows["match_id"] >= 0).any():
+            return None
+        steps = _windows(scope, whole)
+        found = _Waits(rows, steps)
+        found.cut(scope.part.window)
+        found.compare(whole)
+        return found.result()
+
+
+def _windows(scope: Scope, whole: Scope) -> tuple[Recordings, bool]:
+    """The steps of all ranks that are asked about, and whether any are marked."""
+    from stepscope.analysis.recording import marks_steps
+
+    steps = steps_of(whole)
+    if not marks_steps(whole):
+        return steps, False
+    for key, own in steps.items():
+        asked = own["counted"] if scope.steps is None else np.isin(own["step"], scope.steps)
+        steps[key] = own | {"asked": asked}
+    return steps, True
+
+
+class _Waits:
+    """The collectives of all ranks, and the waits among them, while they are worked out."""
+
+    def __init__(self, rows: Columns, steps: tuple[Recordings, bool]) -> None:
+        self.rows = rows
+        self.key = rows["rank"] * (1 << 16) + rows["span"]
+        self.keys, first = np.unique(self.key, return_index=True)
+        ends = np.append(first, len(self.key))[1:]
+        self.places = {
+            key: slice(*edges)
+            for key, *edges in zip(self.keys.tolist(), first.tolist(), ends.tolist(), strict=True)
+        }
+        self.matched = rows["match_id"] >= 0
+        alone = rows["match_id"].max() + 1 + np.arange(len(self.key))
+        self.match = np.unique(
+            np.where(self.matched, rows["match_id"], alone), return_inverse=True
+        )[1]
+        self.step, self.in_asked = self._steps(*steps)
+        self.marked = steps[1]
+        self.steps = steps[0]
+        self._pair()
+        self._since()
+
+    def _steps(self, steps: Recordings, marked: bool) -> tuple[Array, Array]:
+        """The step in which each collective started, -1 outside of steps, and whether it is asked for."""
+        step = np.full(len(self.key), -1, dtype=np.int64)
+        asked = np.full(len(self.key), not marked)
+        for key in self.keys.tolist():
+            own, at = steps.get(divmod(key, 1 << 16)), self.places[key]
+            if not marked or own is None or not len(own["step"]):
+                continue
+            start = self.rows["start_ns"][at]
+            place = np.searchsorted(own["start_ns"], start, side="right") - 1
+            inside = (place >= 0) & (start < own["end_ns"][place])
+            step[at] = np.where(inside, own["step"][place], -1)
+            asked[at] = inside & own["asked"][place]
+        return step, asked
+
+    def cut(self, window: tuple[int, int] | None) -> None:
+        """Leaves what starts outside of a stretch of time out of what is asked about."""
+        if window is not None:
+            start = self.rows["start_ns"]
+            self.in_asked &= (start >= window[0]) & (start < window[1])
+
+    def _pair(self) -> None:
+        """Finds the waits: `wait` and `late` are the rows of the rank that waits and of the last one."""
+        rows = self.rows
+        order = np.lexsort((rows["rank"], self.match))
+        code = self.match * (int(rows["rank"].max()) + 1) + rows["rank"]
+        wanted = self.match * (int(rows["rank"].max()) + 1) + rows["last_rank"]
+        place = np.minimum(np.searchsorted(code[order], wanted), len(order) - 1)
+        last = order[place]
+        there = (code[last] == wanted) & (rows["last_rank"] >= 0)
+        waits = (
+            (rows["wait_ns"] > 0) & (rows["last_rank"] >= 0) & (rows["last_rank"] != rows["rank"])
+        )
+        self.wait = np.flatnonzero(waits & there)
+        self.late = last[self.wait]
+        # In order of the last arrival: what a wait is made of was over before.
+        order = np.argsort(self._until(self.wait), kind="stable")
+        self.wait, self.late = self.wait[order], self.late[order]
+        self.of_row = np.full(len(self.key), -1, dtype=np.int64)
+        self.of_row[self.wait] = np.arange(len(self.wait))
+
+    def _until(self, row: Array) -> Array:
+        until: Array = self.rows["start_ns"][row] + self.rows["wait_ns"][row]
+        return until
+
+    def _since(self) -> None:
+        """Finds, for each wait, the rows of the previous collective that both ranks left: -1 without one."""
+        rows, sets = self.rows, self._sets()
+        self.since_late = np.full(len(self.wait), -1, dtype=np.int64)
+        self.since_wait = np.full(len(self.wait), -1, dtype=np.int64)
+        ranks = int(rows["rank"].max()) + 1
+        code = self.match * ranks + rows["rank"]
+        by_code = np.argsort(code, kind="stable")
+        for key in np.unique(self.key[self.late]).tolist():
+            mine = np.flatnonzero(self.key[self.late] == key)
+            at = self.places[key]
+            together = np.flatnonzero(rows["together"][at]) + at.start
+            if not len(together):
+                continue
+            together = together[np.argsort(rows["end_ns"][together], kind="stable")]
+            groups, of = np.unique(sets[0][self.match[together]], return_inverse=True)
+            # The last collective of each group so far, in order of their ends.
+            latest = np.where(
+                of[:, None] == np.arange(len(groups)), np.arange(len(together))[:, None], -1
+            )
+            latest = np.maximum.accumulate(latest, axis=0)
+            ended = rows["end_ns"][together]
+            before = np.searchsorted(ended, rows["start_ns"][self.late[mine]], side="right") - 1
+            waiter = rows["rank"][self.wait[mine]]
+            holds = sets[1][groups][:, waiter].T
+            found = np.where(holds & (before >= 0)[:, None], latest[np.maximum(before, 0)], -1)
+            place = found.max(axis=1, initial=-1)
+            known = place >= 0
+            row = together[np.maximum(place, 0)]
+            wanted = self.match[row] * ranks + waiter
+            other = by_code[np.minimum(np.searchsorted(code[by_code], wanted), len(code) - 1)]
+            known &= (code[other] == wanted) & (self.key[other] == self.key[self.wait[mine]])
+            self.since_late[mine] = np.where(known, row, -1)
+            self.since_wait[mine] = np.where(known, other, -1)
+
+    def _sets(self) -> tuple[Array, Array]:
+        """For each match the number of its set of ranks, and for each set which ranks it holds."""
+        ranks = int(self.rows["rank"].max()) + 1
+        holds = np.zeros((int(self.match.max()) + 1, ranks), dtype=bool)
+        holds[self.match, self.rows["rank"]] = True
+        packed = np.packbits(holds, axis=1)
+        _, first, number = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+        return number.ravel(), holds[first]
+
+    def compare(self, scope: Scope) -> None:
+        """Divides both stretches of each wait, and finds what the late rank did longer."""
+        count = len(self.wait)
+        self.start = np.zeros((2, count), dtype=np.int64)
+        self.end = np.stack([self.rows["start_ns"][row] for row in (self.late, self.wait)])
+        self.parts = np.zeros((2, count, len(_LAYERS)), dtype=np.int64)
+        sides = ((self.late, self.since_late), (self.wait, self.since_wait))
+        self.exposed, self.held = np.zeros((2, len(self.key)), dtype=np.int64)
+        involved = np.unique(self.rows["rank"][np.concatenate([self.late, self.wait])]).tolist()
+        for ranks in rank_batches(involved):
+            device = device_work(scope, ranks)
+            depth = outer_depth(scope, ranks)
+            host = recordings(scope.numpy(_HOST.format(ranks=ranks, depth=depth)))
+            began = recorded_times(scope, device, ranks)
+            for key in self.keys.tolist():
+                name = divmod(key, 1 << 16)
+                if name not in began:
+                    continue
+                layers = self._layers(key, device.get(name), host.get(name))
+                for side, (row, since) in enumerate(sides):
+                    mine = np.flatnonzero(self.key[row] == key)
+                    start = np.where(
+                        since[mine] >= 0, self.rows["end_ns"][since[mine]], began[name][0]
+                    )
+                    start = np.minimum(start, self.end[side, mine])
+                    self.start[side, mine] = start
+                    self.parts[side, mine] = split(start, self.end[side, mine], layers)
+
+    def _layers(self, key: int, device: Columns | None, host: Columns | None) -> list[Intervals]:
+        """What a rank did, in the order of `_LAYERS`; what is left is not recorded."""
+        nothing = union([], [])
+        at = self.places[key]
+        start, end = self.rows["start_ns"][at], self.rows["end_ns"][at]
+        waited = start + self.rows["wait_ns"][at]
+        # While another collective of the rank starts, this one holds nothing up: it runs beside.
+        last = np.searchsorted(start, end, side="left") - 1
+        begin = np.maximum(start, start[np.maximum(last, np.arange(len(start)))])
+        computes = copies = nothing
+        if device is not None:
+            kind = device["work"]
+            computes = union_of(device, (kind != COMMUNICATION) & (kind != COPY))
+            copies = union_of(device, kind == COPY)
+        busy = union(
+            np.concatenate([computes.start, copies.start]),
+            np.concatenate([computes.end, copies.end]),
+        )
+        # Of waits at the same time the one that ends first holds the rank up: then it goes on.
+        order = np.argsort(waited, kind="stable")
+        ended = np.concatenate(
+            [[np.iinfo(np.int64).min], np.maximum.accumulate(waited[order])[:-1]]
+        )
+        held = np.empty_like(begin)
+        held[order] = np.maximum(begin[order], ended)
+        self.held[at] = held = np.minimum(held, waited)
+        self.exposed[at] = waited - held - covered(busy, held, waited)
+
+        def on_host(doing: int) -> Intervals:
+            return nothing if host is None else union_of(host, host["doing"] == doing)
+
+        return [
+            computes,
+            copies,
+            union(begin, waited),
+            union(begin, end),
+            *map(on_host, (_INPUT, _COLLECTION, _COMPILATION, _PROFILER, _OTHER)),
+        ]
+
+    def result(self) -> Lateness:
+        """Follows waits back to where they come from, and adds up."""
+        rows = self.rows
+        longer = self.parts[0] - self.parts[1]
+        causes = np.zeros((len(self.wait), len(CAUSES)), dtype=np.float64)
+        for layer, cause in enumerate(_LAYERS):
+            if cause is not None:
+                causes[:, cause] += longer[:, layer]
+        wait_ns = rows["wait_ns"][self.wait]
+        rest = wait_ns - longer.sum(axis=1)
+        known = self.since_late >= 0
+        causes[:, CAUSES.index("not recorded")] += np.where(known, rest, 0)
+        causes[:, CAUSES.index("before the recording")] += np.where(known, 0, rest)
+        asked = self.in_asked[self.wait]
+        weight = asked.astype(np.float64)
+        taken = self._follow(weight)
+        causes[:, CAUSES.index("communication")] += longer[:, _WAIT] - taken
+        counted = self.in_asked & self.matched
+        one = np.unique(self.match[counted], return_index=True)[1]
+        told = counted & (rows["last_rank"] >= 0)
+        matched = rows["last_rank"][counted][one]
+        attended = np.unique(rows["rank"][told], return_counts=True)
+        last = np.unique(matched[matched >= 0], return_counts=True)
+        ranks = np.unique(rows["rank"]).tolist()
+        return Lateness(
+            rows["rank"][self.wait], rows["rank"][self.late], self.step[self.wait], wait_ns, asked,
+            weight, causes, self.start[0], self.end[0], rows["span"][self.late], self.start[1],
+            self.end[1], rows["span"][self.wait], len(one), int((matched < 0).sum()),
+            dict(zip(*(column.tolist() for column in attended), strict=True)),
+            dict(zip(*(column.tolist() for column in last), strict=True)),
+            *self._mean_step(len(ranks)), tuple(ranks),
+        )  # fmt: skip
+
+    def _mean_step(self, ranks: int) -> tuple[float, float | None]:
+        """How many asked steps a rank has in the mean, and their mean length (ns)."""
+        if not self.marked:
+            return 1.0, None
+        lengths = [(own["end_ns"] - own["start_ns"])[own["asked"]] for own in self.steps.values()]
+        count = sum(map(len, lengths))
+        return max(1.0, count / ranks), float(sum(own.sum() for own in lengths)) / max(1, count)
+
+    def _follow(self, weight: Array) -> Array:
+        """Hands the weights of waits to the waits that they are made of, from the last to the first.
+
+        Args:
+            weight: of each wait; changed in place.
+
+        Returns:
+            How much of each wait is such waits (ns).
+        """
+        wait, of, part = self._made_of()
+        taken = np.bincount(
+            wait, part * self.rows["wait_ns"][self.wait[of]], minlength=len(self.wait)
+        )
+        match = self.match[self.wait]
+        edges = np.flatnonzero(np.diff(match[wait], prepend=-1))
+        ends = np.append(edges, len(wait))[1:]
+        for first, end in zip(edges[::-1].tolist(), ends[::-1].tolist(), strict=True):
+            own = slice(first, end)
+            np.add.at(weight, of[own], weight[wait[own]] * part[own])
+        return taken
+
+    def _made_of(self) -> tuple[Array, Array, Array]:
+        """Which waits each wait is made of: its number, that of the other, and which part of the other
+        (below 0 for what the rank that waits had waited itself); in order of the first."""
+        rows = self.rows
+        found: list[tuple[Array, Array, Array]] = []
+        for side, row in enumerate((self.late, self.wait)):
+            layer = self.parts[side, :, _WAIT]
+            own = np.flatnonzero(layer > 0)
+            low = np.zeros(len(own), dtype=np.int64)
+            for key in np.unique(self.key[row[own]]).tolist():
+                at, mine = self.places[key], self.key[row[own]] == key
+                until = np.maximum.accumulate(rows["start_ns"][at] + rows["wait_ns"][at])
+                low[mine] = at.start + np.searchsorted(
+                    until, self.start[side, own[mine]], side="right"
+                )
+            count = np.maximum(row[own] - low, 0)
+            number = np.repeat(np.arange(len(own)), count)
+            other = np.arange(len(number)) + np.repeat(low - np.cumsum(count) + count, count)
+            until, held = self._until(other), self.held[other]
+            inside = until - np.maximum(held, self.start[side, own[number]])
+            chosen = (inside > 0) & (until <= self.end[side, own[number]])
+            number, other, inside = number[chosen], other[chosen], inside[chosen]
+            exposed = self.exposed[other] * inside / (until - held)[chosen]
+            whole = np.maximum(np.bincount(number, exposed, minlength=len(own)), layer[own])
+            known = (self.of_row[other] >= 0) & (exposed > 0)
+            number, other = number[known], other[known]
+            scale = layer[own[number]] / whole[number] * (1 if side == 0 else -1)
+            part = exposed[known] / rows["wait_ns"][other] * scale
+            found.append((own[number], self.of_row[other], part))
+        wait, of, part = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        order = np.argsort(wait, kind="stable")
+        return wait[order], of[order], part[order]
+
+
+_WINDOWS = """
+    WITH stretch AS (
+        SELECT unnest($rank::INTEGER[]) AS rank, unnest($span::SMALLINT[]) AS span,
+            unnest($start_ns::BIGINT[]) AS from_ns, unnest($end_ns::BIGINT[]) AS to_ns,
+            unnest($weight::DOUBLE[]) AS weight
+    )
+    SELECT name, sum(weight * {part} * (least(start_ns + dur_ns, to_ns) - greatest(start_ns, from_ns))
+        / dur_ns)::DOUBLE AS time_ns
+    FROM {table} JOIN stretch USING (rank, span)
+    WHERE start_ns < to_ns AND start_ns + dur_ns > from_ns AND dur_ns > 0 AND {condition}
+    GROUP BY name HAVING time_ns > 0 ORDER BY time_ns DESC, name LIMIT {most}
+"""
+_WORTH_NAMING = 0.25
+_WORTH_WORDS, _MOST = 0.02, 0.2
+_NAMED = {
+    "computation": ("device_event", "dur_ns", "kind = 'computation'"),
+    "host": (
+        "host_event",
+        "self_ns",
+        "kind IN ('operator', 'runtime') AND coalesce(role, '') NOT IN ('synchronize', 'compile', 'dataloader')",
+    ),
+}
+"""Causes of which the names of kernels, or of operators and calls, say more."""
+
+
+def what_took_longer(
+    scope: Scope, lateness: Lateness, rank: int, cause: str, most: int = 2
+) -> list[str]:
+    """The names of the kernels, or operators and calls, that took a late rank longer than the others, those
+    first that make most of the difference.
+
+    Of each collective at which it was last, it is compared with the rank that waited longest.
+
+    Args:
+        scope: the recording.
+        lateness: its waits.
+        rank: the late rank.
+        cause: one of `CAUSES`; nothing is named of others than computation and host.
+        most: how many to name.
+    """
+    own = np.flatnonzero((lateness.late == rank) & (lateness.weight > 0))
+    if cause not in _NAMED or not len(own):
+        return []
+    order = own[np.lexsort((-lateness.wait_ns[own], lateness.late_end[own]))]
+    pairs = order[np.unique(lateness.late_end[order], return_index=True)[1]]
+    table, part, condition = _NAMED[cause]
+
+    def both(late: Array, waiting: Array) -> list[float]:
+        columns: Iterable[float] = np.concatenate([late[pairs], waiting[pairs]]).tolist()
+        return list(columns)
+
+    asked = {
+        "rank": both(lateness.late, lateness.waiter),
+        "span": both(lateness.late_span, lateness.wait_span),
+        "start_ns": both(lateness.late_start, lateness.wait_start),
+        "end_ns": both(lateness.late_end, lateness.wait_end),
+        "weight": [1.0] * len(pairs) + [-1.0] * len(pairs),
+    }
+    query = _WINDOWS.format(table=table, part=part, condition=condition, most=most)
+    with Scope(scope.store, all_times=True) as whole:
+        found = whole.sql(query, asked).to_pylist()
+    whole_ns = sum(row["time_ns"] for row in found)
+    return [row["name"] for row in found if row["time_ns"] >= _WORTH_NAMING * whole_ns]
+
+
+def why(scope: Scope, lateness: Lateness, rank: int) -> str:
+    """What makes most of a rank's lateness, in words; empty where it costs the others nothing to speak of.
+
+    Causes that make less than a fifth of it are left out.
+
+    Args:
+        scope: the recording.
+        lateness: its waits.
+        rank: the late rank.
+    """
+    charged = lateness.by_rank(lateness.charged_ns)[rank]
+    whole = charged.sum()
+    little = _WORTH_WORDS * (lateness.step_ns or 0)
+    if whole <= 0 or lateness.per_step(float(whole)) < little:
+        return ""
+    parts = []
+    for place in (-charged).argsort(kind="stable").tolist():
+        if charged[place] < _MOST * whole:
+            break
+        names = what_took_longer(scope, lateness, rank, CAUSES[place])
+        text = f"{CAUSES[place]} {ratio_text(charged[place] / whole)}"
+        parts.append(f"{text} ({', '.join(short_names(names))})" if names else text)
+    return ", ".join(parts)

@@ -1,0 +1,203 @@
+"""Which ranks the others wait for in collectives, and what these did meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.rows import answer_rows, noted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.analysis.lateness import Lateness
+    from stepscope.answers.scope import Scope
+
+_OF_CAUSES = (
+    ("input_ns", "it waited longer for its DataLoader"),
+    ("computation_ns", "its kernels computed longer"),
+    ("copies_ns", "its copies took longer"),
+    ("communication_ns", "its other collectives took longer, beside waiting"),
+    ("garbage_collection_ns", "Python collected garbage longer"),
+    ("compilation_ns", "it compiled longer"),
+    (
+        "host_ns",
+        "operators, Python and runtime calls took longer while its device had nothing to do",
+    ),
+    ("profiler_ns", "its profiler worked longer"),
+    ("not_recorded_ns", "nothing was recorded for longer"),
+    ("before_ns", "it lies before its recording starts"),
+)
+_COLUMNS = (
+    Column("rank", "int", "rank that was late"),
+    Column("step", "int", "number of the step, as the program counts"),
+    Column("cause", "text", "what it did longer than those that waited for it"),
+    Column("last", "int", "collectives at which it arrived last", "count"),
+    Column(
+        "last_ratio", "float", "the part of those it took part in whose last rank is known", "ratio"
+    ),
+    Column("waited_by_others_ns", "int", "what others waited for it, of all ranks together", "ns"),
+    Column(
+        "charged_ns",
+        "int",
+        "the same by origin: with what others waited for ranks that had waited for it, without what it "
+        "passed on",
+        "ns",
+        sums=True,
+    ),
+    Column(
+        "late_ns", "float", "what one of the others waits by it in a mean step", "ns", sums=True
+    ),
+    Column("step_ratio", "float", "the part of the mean step that this is", "ratio"),
+    Column("share_ratio", "float", "the part of what is charged to the rank", "ratio"),
+    Column("waited_ns", "int", "what it waited itself, for all others", "ns"),
+    Column("why", "text", "what it did longer than those that waited for it", sums=True),
+    *(
+        Column(name, "int", f"of what is charged: {what}", "ns", shown=False)
+        for name, what in _OF_CAUSES
+    ),
+)
+_CAUSES = tuple(name for name, _ in _OF_CAUSES)
+_FORMS = {
+    "rank": (
+        "rank", "last", "last_ratio", "waited_by_others_ns", "charged_ns", "late_ns", "step_ratio",
+        "waited_ns", "why", *_CAUSES,
+    ),
+    "step": ("rank", "step", "charged_ns", *_CAUSES),
+    "cause": ("rank", "cause", "charged_ns", "late_ns", "step_ratio", "share_ratio", "why"),
+}  # fmt: skip
+_LITTLE = 0.01
+"""By cause, ranks charged with less than this part of all waits have no row, nor causes below this part of
+what is charged to their rank."""
+
+
+@question(
+    "stragglers",
+    "Which ranks do the others wait for in collectives, and why are these late?",
+    _COLUMNS,
+    rests_on=(
+        "host-times", "devices", "device-work", "device-times", "clocks", "steps",
+    ),
+    about="time",
+    parameters=(by_form("a row a rank; a rank and step; or a rank and cause", *_FORMS),),
+    fills="Record every rank of the job: `stepscope record --trace -- train.py`.",
+)  # fmt: skip
+def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
+    """One row is a rank, the one first that costs the others most. It is about collectives that were matched over
+    ranks, and of these about such whose last rank the clocks tell (`collective.last_rank`): a difference
+    below their uncertainty counts for nobody. Steps that means leave out are left out.
+
+    `waited_by_others_ns` adds up how long each of the others waited in collectives at which the rank arrived
+    last. `charged_ns` follows waits to their origin: where rank B is late because it had waited for rank A
+    in another group, what is waited for B is charged to A. Both add up to the same over all
+    ranks. `late_ns` is what one of the others waits by it in a mean step.
+
+    **Why.** The late rank is compared with each rank that waited, from the end of the previous collective
+    that both left together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier) to its arrival, each
+    by its own clock. The two stretches of time differ by the wait. Each is divided without a rest, a
+    moment going to the first that applies: computation, copies, communication, waiting for the DataLoader,
+    garbage collection (recorded by torch's `record_python_gc_info`), compilation (Dynamo's timed
+    phases), the profiler's own work, other work of the host, nothing recorded. So the columns of causes
+    add up to `charged_ns`; one is negative where the late rank took less time for it. `why` names those
+    that make most of it, and the kernels or operators that took longer.
+
+    Two causes are not told by the recording: what lies before it starts (ranks do not start recording at the
+    same time, so a first collective often waits), and time in which nothing was recorded. A host that
+    fell behind stays behind for a while, because the others' went on while they waited: its operators
+    then count as the cause although it runs them no slower.
+
+    Holistic Trace Analysis takes the start of one kind of kernel, by its name; TraceLens adds up waits by the
+    order of collectives, without clocks, and says neither where they come from nor why.
+    """
+    from stepscope.analysis.lateness import find_lateness
+
+    lateness = find_lateness(scope)
+    names = _FORMS[by]
+    if lateness is None or not lateness.collectives:
+        return answer_rows(_COLUMNS, names, ())
+    forms = {"rank": _by_rank, "step": _by_step, "cause": _by_cause}
+    rows = [row for row in forms[by](scope, lateness) if row["rank"] in scope.ranks]
+    answer = answer_rows(_COLUMNS, names, ([row[name] for name in names] for row in rows))
+    return noted(answer, _note(lateness))
+
+
+def _by_rank(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
+    from stepscope.analysis.lateness import why
+
+    asked = lateness.wait_ns * lateness.asked
+    directly, own = lateness.by_rank(asked), lateness.by_rank(asked, of=lateness.waiter)
+    charged = lateness.by_rank(lateness.charged_ns)
+    for rank in sorted(charged, key=lambda rank: (-round(charged[rank].sum()), rank)):
+        last = lateness.last.get(rank, 0)
+        yield {
+            "rank": rank,
+            "last": last,
+            "last_ratio": last / lateness.attended[rank] if lateness.attended.get(rank) else None,
+            "waited_by_others_ns": int(directly[rank]),
+            **_charged(lateness, charged[rank].tolist()),
+            "waited_ns": int(own[rank]),
+            "why": why(scope, lateness, rank) or None,
+        }
+
+
+def _charged(lateness: Lateness, causes: list[float]) -> dict[str, Any]:
+    """Whole ns that add up."""
+    whole = [round(ns) for ns in causes]
+    late_ns = lateness.per_step(sum(whole))
+    step_ns = lateness.step_ns
+    return {
+        "charged_ns": sum(whole),
+        "late_ns": late_ns,
+        "step_ratio": late_ns / step_ns if step_ns else None,
+        **dict(zip(_CAUSES, whole, strict=True)),
+    }
+
+
+def _by_step(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:  # noqa: ARG001
+    import numpy as np
+
+    keys, of = np.unique(
+        np.stack([lateness.late, lateness.step], axis=1), axis=0, return_inverse=True
+    )
+    sums = np.zeros((len(keys), len(_CAUSES)))
+    np.add.at(sums, of.ravel(), lateness.charged_ns)
+    for (rank, step), causes in zip(keys.tolist(), sums.tolist(), strict=True):
+        yield {
+            "rank": rank,
+            "step": None if step < 0 else step,
+            **_charged(lateness, causes),
+        }
+
+
+def _by_cause(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
+    from stepscope.analysis.lateness import CAUSES, what_took_longer
+
+    charged = lateness.by_rank(lateness.charged_ns)
+    waited = int(lateness.wait_ns[lateness.asked].sum())
+    for rank in sorted(charged, key=lambda rank: -charged[rank].sum()):
+        whole = charged[rank].sum()
+        if whole <= _LITTLE * waited:
+            break
+        for place in (-charged[rank]).argsort(kind="stable").tolist():
+            ns = charged[rank][place]
+            if abs(ns) < _LITTLE * whole:
+                continue
+            late_ns = lateness.per_step(ns)
+            yield {
+                "rank": rank,
+                "cause": CAUSES[place],
+                "charged_ns": round(ns),
+                "late_ns": late_ns,
+                "step_ratio": late_ns / lateness.step_ns if lateness.step_ns else None,
+                "share_ratio": ns / whole,
+                "why": ", ".join(what_took_longer(scope, lateness, rank, CAUSES[place])) or None,
+            }
+
+
+def _note(lateness: Lateness) -> str:
+    untold = lateness.untold
+    lines = [f"{lateness.collectives} collectives were matched over {len(lateness.ranks)} ranks"]
+    if untold:
+        lines.append(f"of {untold} the clocks do not tell who arrived last, and nobody is charged")
+    return f"{'; '.join(lines)}."
