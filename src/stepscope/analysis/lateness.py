@@ -515,7 +515,7 @@ def what_took_longer(
     return [row["name"] for row in found if row["time_ns"] >= _WORTH_NAMING * whole_ns]
 
 
-def why(scope: Scope, lateness: Lateness, rank: int) -> str:
+def why(scope: Scope, lateness: Lateness, rank: int, *, recorded: bool = False) -> str:
     """What makes most of a rank's lateness, in words; empty where it costs the others nothing to speak of.
 
     Causes that make less than a fifth of it are left out.
@@ -524,8 +524,11 @@ def why(scope: Scope, lateness: Lateness, rank: int) -> str:
         scope: the recording.
         lateness: its waits.
         rank: the late rank.
+        recorded: without what lies before its recording.
     """
     charged = lateness.by_rank(lateness.charged_ns)[rank]
+    if recorded:
+        charged[CAUSES.index("before the recording")] = 0
     whole = charged.sum()
     little = _WORTH_WORDS * (lateness.step_ns or 0)
     if whole <= 0 or lateness.per_step(float(whole)) < little:

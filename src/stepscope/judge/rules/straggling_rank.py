@@ -82,8 +82,13 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
     assert lateness is not None  # noqa: S101  # they told who is late
     charged = lateness.by_rank(lateness.charged_ns)[rank].tolist()
     told = f"in collectives the others wait {time_text(late.late_ns)} per step for rank {rank}"
-    if because := why(facts.scope, lateness, rank):
+    if because := why(facts.scope, lateness, rank, recorded=True):
         told += f": {because}"
+    before_ns = lateness.per_step(charged[CAUSES.index("before the recording")])
+    if before_ns >= _SHARE.value * facts.step_ns:
+        told += (
+            f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
+        )
     if len(late.ranks) > 1:
         told += f"; for {ranks_text(late.ranks[1:])} nearly as long"
     return of_step(

@@ -1,0 +1,83 @@
+"""Stragglers in recordings: of simulated jobs, whose delays are known, and of a real one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.simulated_job import Delay, Job, simulate
+
+import stepscope
+
+MS = 1_000_000
+
+
+def test_a_delay_in_backward_is_pinned_on_its_rank_whoever_passes_it_on(tmp_path: Path) -> None:
+    """Ranks 2 and 3 share layers, so that rank 2 arrives as late as rank 3 wherever both meet others."""
+    job = simulate(
+        Job(
+            ranks=8, hosts=2, steps=3, tensor_parallel=2, clock_offset_ns=(0, -2_500_000_000),
+            clock_drift_ppb=(0, 20_000), delays=(Delay(rank=3, ns=200 * MS, phase="backward", step=1),),
+        )
+    )  # fmt: skip
+    job.write(tmp_path / "job")
+    with stepscope.open(tmp_path / "job") as trace:
+        rows = trace.ask("stragglers").rows()
+        by_step = trace.ask("stragglers", by="step").rows()
+        (finding,) = trace.ask("findings", id="straggling-rank").rows()
+    late, *others = rows
+    waited = sum(row["waited_ns"] for row in rows)
+    assert late["rank"] == 3
+    assert late["charged_ns"] > 0.97 * waited > 0.97 * 7 * 195 * MS
+    assert max(abs(row["charged_ns"]) for row in others) < 0.01 * waited
+    assert max(row["waited_by_others_ns"] for row in others if row["rank"] == 2) > 0.3 * waited
+    assert late["host_ns"] > 0.97 * late["charged_ns"]
+    assert late["why"].startswith("host")
+    assert "nonzero" in late["why"]
+    (in_step,) = [row for row in by_step if row["rank"] == 3 and row["step"] == 1]
+    assert in_step["charged_ns"] > 0.97 * late["charged_ns"]
+    assert finding["rank"] == 3
+
+
+@pytest.mark.parametrize(
+    ("delay", "cause"),
+    [
+        (Delay(rank=1, ns=20 * MS, phase="backward", kernels="GEMM"), "computation_ns"),
+        (Delay(rank=1, ns=20 * MS, phase="input"), "input_ns"),
+    ],
+)
+def test_slow_kernels_and_slow_input_are_told_apart(
+    tmp_path: Path, delay: Delay, cause: str
+) -> None:
+    simulate(Job(ranks=3, steps=4, delays=(delay,))).write(tmp_path / "job")
+    with stepscope.open(tmp_path / "job") as trace:
+        late, *others = trace.ask("stragglers").rows()
+    assert late["rank"] == 1
+    assert late[cause] > 0.9 * late["charged_ns"] > 0
+    assert not any(row["charged_ns"] for row in others)
+
+
+def test_an_even_job_has_no_straggler(tmp_path: Path) -> None:
+    simulate(Job(ranks=4, hosts=2, steps=3)).write(tmp_path / "job")
+    with stepscope.open(tmp_path / "job") as trace:
+        assert not trace.ask("findings", id="straggling-rank").rows()
+        assert set(trace.ask("stragglers")["why"]) == {None}
+
+
+@pytest.mark.traces
+@pytest.mark.usefixtures("own_cache")
+def test_rank_7_of_a_recommender_is_late_from_before_its_recording(shared_traces: Any) -> None:
+    """Its profiler starts 7.5 ms after rank 1's, and from there to its first all-to-all it takes as long."""
+    with stepscope.open(shared_traces / "kineto" / "dlrm_8rank_v100") as trace:
+        rows = trace.ask("stragglers").rows()
+        (longest,) = trace.sql(
+            "SELECT rank, wait_ns, last_rank FROM collective ORDER BY wait_ns DESC LIMIT 1"
+        ).rows()
+    assert (longest["rank"], longest["last_rank"]) == (1, 7)
+    assert longest["wait_ns"] == pytest.approx(7_624_000, abs=10_000)
+    late = rows[0]
+    assert (late["rank"], late["last"]) == (7, 5)
+    assert late["before_ns"] / late["charged_ns"] == pytest.approx(0.755, abs=0.01)
+    assert late["host_ns"] / late["charged_ns"] == pytest.approx(0.244, abs=0.01)
+    assert late["why"].startswith("before the recording 75.")
