@@ -41,6 +41,7 @@ RESTS_ON = {
     "replayed-operators": LAUNCHED - {"launches", "idle"} | SUMMED_UP,
     "clocks": {"steps", "launches", "idle", "efficiency"} | SUMMED_UP,
     "steps": {"steps", "utilization", "efficiency"} | SUMMED_UP,
+    "across-ranks": SUMMED_UP,
 }
 """What should be marked, written down apart from the declarations."""
 LISTED = set().union(*RESTS_ON.values(), {"prof", "phases", "inline", "checks", "sources"})

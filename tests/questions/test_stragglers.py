@@ -256,5 +256,5 @@ def _ask(job: Meetings) -> list[dict[str, Any]]:
 def test_damage_to_what_it_rests_on_marks_it() -> None:
     rests_on = {kind for kind in EVERYTHING if "stragglers" in affected(kind).split(",")}
     assert rests_on == {
-        "host-times", "devices", "device-work", "device-times", "clocks", "steps",
+        "host-times", "devices", "device-work", "device-times", "clocks", "steps", "across-ranks",
     }  # fmt: skip

@@ -77,7 +77,7 @@ what is charged to their rank."""
     "Which ranks do the others wait for in collectives, and why are these late?",
     _COLUMNS,
     rests_on=(
-        "host-times", "devices", "device-work", "device-times", "clocks", "steps",
+        "host-times", "devices", "device-work", "device-times", "clocks", "steps", "across-ranks",
     ),
     about="time",
     parameters=(by_form("a row a rank; a rank and step; or a rank and cause", *_FORMS),),

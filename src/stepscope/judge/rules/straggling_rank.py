@@ -52,6 +52,7 @@ _OFTEN = """
     "A rank that all others wait for, by matched collectives, or by a job's own phases.",
     _SHARE,
     trade_off="Work that is taken from one rank is work for the others.",
+    rests_on=("across-ranks",),
 )
 def straggling_rank(facts: Facts) -> Iterator[Finding]:
     """Ranks that exchange gradients in every step have steps of the same length, whoever is late. A
