@@ -382,3 +382,22 @@ def test_what_lies_deeper_than_any_model_belongs_to_the_module_above(recording):
 def test_paths_of_ranges_are_as_deep_as_models(recording):
     recording.annotation("nn.Module: " + ".".join("a" * 5000), 0, 9)
     assert len(recording.link().rows("module")) == DEEPEST_MODULE
+
+
+def test_compiled_code_is_one_piece_below_the_module_that_runs_it_and_no_layer(recording):
+    recording.python("nn.Module: Net_0", 0, 100)
+    for start in (10, 50):
+        recording.python("nn.Module: GraphModule_0", start, start + 30)
+        recording.python("nn.Module: GraphModule_0", start + 5, start + 20)
+        recording.operator("triton_poi_fused_0", start + 6, start + 10)
+        recording.python("nn.Module: Linear_0", start + 12, start + 14)
+    recording.python("nn.Module: GraphModule_1", 85, 95)
+    linked = recording.link()
+    assert [
+        (row["path"], row["class"], row["compiled"], row["calls"]) for row in linked.rows("module")
+    ] == [
+        ("Net_0", "Net", False, 1),
+        ("Net_0.(compiled code)", "GraphModule", True, 3),
+        ("Net_0.(compiled code).Linear_0", "Linear", False, 2),
+    ]
+    assert linked.host(3)["module_id"] == 1

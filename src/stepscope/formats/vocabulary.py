@@ -139,6 +139,9 @@ _COLLECTION = "Python GC"
 _COMPILE = re.compile(r" \(dynamo_timed\)$|^(?:dynamo|entire_frame_compile|backend_compile)$")
 """What torch.compile times of itself; the code that it makes runs under other names (`_COMPILED`)."""
 _MODULE = re.compile(r"^nn\.Module: (.+)$")
+_COMPILED_MODULE = re.compile(r"^GraphModule(?:Impl)?(?:_\d+)?$")
+COMPILED_CODE = "(compiled code)"
+"""Name of what torch.compile makes of modules. torch calls it GraphModule, whichever piece it is."""
 _ZERO_GRAD_PYTHON = re.compile(r"optimizer\.py\(\d+\): zero_grad$")
 _FRAME = re.compile(r"(?P<file>[^<].*?)(?:\(\d+\): .+|:\d+)$")
 _LONGEST_FRAME = 4096
@@ -194,6 +197,15 @@ def module_name(name: str) -> str | None:
     """The module that a Python frame of this name calls: `nn.Module: Linear_3` → `Linear_3`."""
     found = _MODULE.match(name)
     return found.group(1) if found else None
+
+
+def is_compiled_code(name: str) -> bool:
+    """Whether a module of this name is a piece that torch.compile made, and no layer.
+
+    >>> is_compiled_code("GraphModule_0"), is_compiled_code("Linear_0")
+    (True, False)
+    """
+    return _COMPILED_MODULE.match(name) is not None
 
 
 def phase_name(name: str) -> str | None:

@@ -229,7 +229,7 @@ def _merged_modules(source: Captured, modules: Modules) -> dict[int, int]:
     for row in source.texts["module"].to_pylist():
         if row["path"] not in known:
             parent = numbers.get(row["parent_id"], -1)
-            new = modules.add(parent, row["name"], row["class"])
+            new = modules.add(parent, row["name"], row["class"], compiled=row["compiled"])
             modules.rows[new] |= {"path": row["path"], "rule": row["rule"], "calls": None}
             known[row["path"]] = new
         numbers[row["module_id"]] = known[row["path"]]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stepscope.formats.nesting import climb, levels
-from stepscope.formats.vocabulary import module_name
+from stepscope.formats.vocabulary import COMPILED_CODE, is_compiled_code, module_name
 from stepscope.link.backward import BACKWARD_PASS, Directions
 from stepscope.link.columns import places, run_starts, small_numbers, words
 from stepscope.link.host import (
@@ -49,7 +49,7 @@ class Modules:
     rule: str
     rows: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, parent: int, name: str, class_name: str | None) -> int:
+    def add(self, parent: int, name: str, class_name: str | None, *, compiled: bool = False) -> int:
         """Adds a node and returns its number."""
         above = self.rows[parent] if parent >= 0 else None
         self.rows.append(
@@ -60,6 +60,7 @@ class Modules:
                 "name": name,
                 "class": class_name,
                 "depth": above["depth"] + 1 if above else 0,
+                "compiled": compiled,
                 "calls": 0,
                 "rule": self.rule,
             }
@@ -132,7 +133,10 @@ def _runs(modules: Modules, nodes: Int32s) -> Int32s:
 
 
 def _from_python(host: Host, named: Int32s) -> Modules | None:
-    """Nodes from Python frames; equal name and number under one parent are one module."""
+    """Nodes from Python frames; equal name and number under one parent are one module.
+
+    So is all compiled code under one parent: its frames have one name, whichever piece they run.
+    """
     place = np.flatnonzero(host.role == MODULE).astype(np.int32)
     if not len(place):
         return None
@@ -148,6 +152,12 @@ def _from_python(host: Host, named: Int32s) -> Modules | None:
     above = without_circles(_enclosing_modules(host, place))
     _set_recomputed_home(host, place, instance, above)
     above = without_circles(above)
+    spelled = [module_name(one) or one for one in texts]
+    compiled = np.array([is_compiled_code(one) for one in spelled], bool)[text]
+    if compiled.any():
+        instance[compiled] = instance[compiled][0]
+        kept, above = _joined(compiled, above)
+        place, instance = place[kept], instance[kept]
     level = levels(above)
     by_level = np.argsort(level, kind="stable")
     starts = np.searchsorted(level[by_level], np.arange(int(level.max()) + 2)).tolist()
@@ -163,12 +173,27 @@ def _from_python(host: Host, named: Int32s) -> Modules | None:
         numbers_of = np.empty(len(distinct), dtype=np.int32)
         for which in np.argsort(first).tolist():  # in order of appearance
             parent_node, kind = divmod(int(distinct[which]), len(first_of))
-            spelled = texts[text[first_of[kind]]]
-            name = module_name(spelled) or spelled
-            numbers_of[which] = modules.add(parent_node - 1, name, name.rsplit("_", 1)[0])
+            name = spelled[text[first_of[kind]]]
+            kind_name, piece = name.rsplit("_", 1)[0], is_compiled_code(name)
+            numbers_of[which] = modules.add(
+                parent_node - 1, COMPILED_CODE if piece else name, kind_name, compiled=piece
+            )
         node[here] = numbers_of[inverse]
     named[place] = node
     return modules
+
+
+def _joined(compiled: NDArray[np.bool_], above: Int32s) -> tuple[NDArray[np.int64], Int32s]:
+    """Which module frames stay when compiled code within compiled code is part of it, and the one above
+    each of these."""
+    inner = compiled & (above >= 0)
+    inner[inner] = compiled[above[inner]]
+    while len(inside := np.flatnonzero((above >= 0) & inner[above])):
+        above[inside] = above[above[inside]]
+    kept = np.flatnonzero(~inner)
+    place = (np.cumsum(~inner) - 1).astype(np.int32)
+    above = above[kept]
+    return kept, np.where(above >= 0, place[above], -1).astype(np.int32)
 
 
 def _enclosing_modules(host: Host, place: Int32s) -> Int32s:

@@ -56,7 +56,8 @@ _TREE = f"""
         FROM host_event WHERE role = 'module' AND $narrowed GROUP BY ALL
     )
     SELECT
-        min(module.name) AS name, module.path AS path, min(module.class) AS class, min(module.depth) AS depth,
+        min(module.name) AS name, module.path AS path, min(module.class) AS class, bool_or(module.compiled) AS compiled,
+        min(module.depth) AS depth,
         min(whole.path) AS parent_path,
         sum(CASE
             WHEN $named THEN NULL
@@ -87,6 +88,12 @@ _TREE = f"""
         Column("name", "text", "last part of the module's path"),
         Column("path", "text", "path of the module from the root of the model", shown=False),
         Column("class", "text", "class of the module"),
+        Column(
+            "compiled",
+            "bool",
+            "whether it is a piece of code that torch.compile made, and no layer of the model",
+            shown=False,
+        ),
         Column("depth", "int", "number of modules above it", shown=False),
         Column("parent_path", "text", "module it is part of", shown=False),
         Column("calls", "int", "forward calls", "count"),
@@ -143,7 +150,10 @@ def modules(scope: Scope, depth: int | None = None) -> pa.Table:
 
     In recordings of `stepscope record` and `stepscope.trace` the model itself is the row with its
     class for a path, and its parts have their paths of `named_modules()`, without what DDP, FSDP
-    and torch.compile wrap them in. What torch.compile has merged is one module.
+    and torch.compile wrap them in.
+
+    What torch.compile made of modules is listed as `(compiled code)` below the module that runs it, one row
+    for all its pieces, and is no layer: of which layers its work is, the frames do not say.
 
     **Host times** are sums over threads of what ran in the module, each moment of a thread
     counted once, for the innermost module. Host time outside of modules is not given: most of
@@ -203,7 +213,7 @@ def _columns(
     at = {name: position for position, name in enumerate(_SUMMED)}
     columns: dict[str, list[Any]] = {
         name: tree.column(name).to_pylist()
-        for name in ("name", "path", "class", "depth", "parent_path", "calls")
+        for name in ("name", "path", "class", "compiled", "depth", "parent_path", "calls")
     }
     columns["device_total_ns"] = total[:, at["device_self_ns"]].tolist()
     columns["share_ratio"] = [

@@ -332,6 +332,7 @@ DECLARED = (
         Column("name", TEXT, "last part of the path"),
         Column("class", TEXT, "class of the module, where known", nullable=True),
         Column("depth", KEY, "number of modules above it", type=SMALLINT),
+        Column("compiled", FLAG, "it is a piece of code that torch.compile made of modules, and no layer"),
         Column("calls", COUNT, "forward calls in the recording; NULL for a module that only a capture of CUDA graphs in another file names", nullable=True),
         Column("rule", TEXT, "where it comes from: python, hierarchy or annotation"),
         by=LINK,

@@ -170,6 +170,7 @@ def _fill_steps(rows: Rows) -> None:
 def _fill_modules(rows: Rows) -> None:
     for row in rows["module"]:
         row.setdefault("path", row.get("name", ""))
+        row.setdefault("compiled", False)
         row.setdefault("name", row["path"].rpartition(".")[2])
 
 
