@@ -64,6 +64,17 @@ def test_the_capture_of_a_folder_is_no_second_recording_and_is_kept_in_the_store
         assert row == {"path": str(recorded / "capture.json"), "rule": "file", "replays": 1}
 
 
+def test_a_capture_that_we_recorded_is_read_with_the_trace_beside_it(recorded):
+    capture = json.loads((recorded / "capture.json").read_text())
+    capture["stepscope"] = {"graph_capture": 0}
+    (recorded / "job.capture0-0-of-1.json").write_text(json.dumps(capture))
+    (recorded / "capture.json").unlink()
+    with stepscope.open(recorded) as trace:
+        assert trace.ranks == (0,)
+        assert trace.sql(_OPERATORS).rows()[0]["operator_name"] == "aten::linear"
+        assert len(trace.ask("sources").rows()) == 1
+
+
 def test_what_is_kept_for_the_next_question_depends_on_the_capture(recorded):
     for capture, known in (((), None), (recorded / "capture.json", "aten::linear")):
         with stepscope.open(recorded / "replay.json", capture=capture) as trace:

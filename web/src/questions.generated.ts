@@ -324,6 +324,8 @@ export type Rows = {
     readonly path?: string | null;
     /** class of the module */
     readonly class?: string | null;
+    /** whether it is a piece of code that torch.compile made, and no layer of the model */
+    readonly compiled?: boolean | null;
     /** number of modules above it */
     readonly depth?: number | null;
     /** module it is part of */

@@ -189,9 +189,9 @@ class QuestionMethods(ABC):
         Args:
             depth: deepest level to list: 0 lists only the model.
 
-        Columns: name, path, class, depth, parent_path, calls, device_total_ns, share_ratio,
-        device_self_ns, forward_device_ns, backward_device_ns, host_total_ns, host_self_ns,
-        forward_host_ns, backward_host_ns.
+        Columns: name, path, class, compiled, depth, parent_path, calls, device_total_ns,
+        share_ratio, device_self_ns, forward_device_ns, backward_device_ns, host_total_ns,
+        host_self_ns, forward_host_ns, backward_host_ns.
         """
         return self.ask("modules", depth=depth, **asked)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from stepscope.record.recording import Recording
     from stepscope.record.traces.tracing import Tracer
 
+_CAPTURE = re.compile(r"\.capture\d+-\d+-of-\d+\.json\.gz$")
 _TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
 
 ERRORS = {
@@ -307,9 +308,11 @@ def _tell(
     _note_others(before, new, process.world_size)
     phases = any(path.name.endswith(".phases.json") for path in new)
     of_all = phases and wrote_phases(lambda: _files(out), before, process.world_size)
+    captures = [path for path in new if _CAPTURE.search(path.name)]
     for path in new:
-        if path.name.endswith((".json", ".json.gz")):
-            _summarise(path, out if of_all and path.name.endswith(".phases.json") else path)
+        if path.name.endswith((".json", ".json.gz")) and path not in captures:
+            source = out if of_all and path.name.endswith(".phases.json") else path
+            _summarise(path, source, captures)
         if path.name.endswith(".prof.json"):
             _note_unfinished(path)
     where = new[0] if len(new) == 1 and process.world_size == 1 else out
@@ -368,8 +371,8 @@ def _note_unfinished(path: Path) -> None:
     )
 
 
-def _summarise(path: Path, source: Path) -> None:
-    """Shows what one file has; of the entire run where `source` is its folder."""
+def _summarise(path: Path, source: Path, captures: list[Path]) -> None:
+    """Shows what one file has, with the captures of CUDA graphs; of the entire run where `source` is its folder."""
     from stepscope.api.trace import open_trace
     from stepscope.cli.output import put_answer
     from stepscope.report.text import MOST_ROWS
@@ -377,7 +380,7 @@ def _summarise(path: Path, source: Path) -> None:
     kind = path.name.split(".")[-2]
     question = {"prof": "inline", "phases": "phases"}.get(kind, "summary")
     try:
-        with open_trace(source) as trace:
+        with open_trace(source, *(captures if question == "summary" else ())) as trace:
             put("\n")
             answer = trace.ask(question)
             put_answer(

@@ -88,6 +88,10 @@ class Run:
     copies: list[tuple[str, str]] = field(default_factory=list)
     """Further copies of a recording, which are left out, each with the one that is read."""
 
+    captures: list[Recording] = field(default_factory=list)
+    """Recordings of the captures of CUDA graphs, which are of no job by themselves; rank -1 where none
+    is stated."""
+
     @property
     def recordings(self) -> list[Recording]:
         """Those of all jobs."""
@@ -155,9 +159,19 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
             hint="give a rank for a single file only",
             slug="rank-of-many",
         )
-    jobs = jobs_of(_peeked(found, run))
+    peeked = _peeked(found, run)
+    captures = [one for one in peeked if one.facts.graph_capture]
+    if len(captures) < len(peeked):
+        peeked = [one for one in peeked if not one.facts.graph_capture]
+        run.captures = [_capture(one) for one in captures]
+    jobs = jobs_of(peeked)
     run.jobs = [Job(job.name, job.about, _with_ranks(job.files, run)) for job in jobs]
     return run
+
+
+def _capture(one: Candidate) -> Recording:
+    rank = -1 if one.rank is None else one.rank
+    return Recording(one.member, one.format, rank, 0, "order" if rank < 0 else "file name")
 
 
 def rank_of_single(member: Member, facts: Facts) -> tuple[int, str]:

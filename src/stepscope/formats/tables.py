@@ -139,6 +139,8 @@ class Facts:
     """Of software that all ranks of a job share. Known to `peek` alone."""
     request: str | None = None
     """Names the request that recorded this, and the other ranks with it. Known to `peek` alone."""
+    graph_capture: bool = False
+    """It is of the capture of a CUDA graph, as StepScope records them, and is read with the others."""
     module_classes: dict[str, str] = field(default_factory=dict)
     """Class of each module by its path in the model, whose own path is ""; empty where modules are not
     listed."""

@@ -313,6 +313,7 @@ def _build(
     captures = found_captures(options.captures)
     without = [recording.member.path for recording in captures]
     run = find_run(*sources, rank=options.rank, without=without)
+    captures += run.captures
     chosen = chosen_jobs(run, options, _named(sources))
     folders = folders_for([job.name for job in chosen]) if len(chosen) > 1 else [""]
     work = [

@@ -103,7 +103,8 @@ def run_job(
     steps: set[int] = set()
     recorded: list[tuple[int, int]] = []
     listings = listings or Listings()
-    captures = [_capture(job, one, listings, progress) for one in job.captures]
+    given = (_capture(job, one, listings, progress) for one in job.captures)
+    captures = [one for one in given if one is not None]
     for span, (path, name, process, format_name) in enumerate(job.sources):
         member = listings.member(path, name).of_process(process)
         known = format_named(format_name)
@@ -161,11 +162,12 @@ def _capture(
     source: tuple[str, str | None, str | None, str],
     listings: Listings,
     progress: Callable[[int], None] | None,
-) -> Captured:
-    """The captures in a recording that was given for their sake.
+) -> Captured | None:
+    """The captures in a recording that was made or given for their sake; None where we recorded one and
+    the profiler noticed nothing.
 
     Raises:
-        SourceError: it cannot be read, or has none.
+        SourceError: it cannot be read, or was given and has none.
     """
     path, name, process, format_name = source
     member = listings.member(path, name).of_process(process)
@@ -176,7 +178,7 @@ def _capture(
     if job.strict:
         check_strict(member.label, tables.report.damage, lost=tables.report.lost)
     found = captures_of(tables, member.label)
-    if found is None:
+    if found is None and not tables.facts.graph_capture:
         raise SourceError(
             f"{member.label}: no CUDA graph was captured in this recording",
             hint="give the trace in which the graphs were captured: it has calls of "

@@ -260,6 +260,7 @@ def facts(metadata: dict[str, Any], file_name: str) -> Facts:
         tool=_tool(metadata),
         tool_version=_first_text(metadata, _VERSIONS),
         module_classes=_module_classes(metadata),
+        graph_capture=isinstance(ours, dict) and ours.get("graph_capture") is not None,
         groups=_groups(job),
         metadata=metadata,
     )

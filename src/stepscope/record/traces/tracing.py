@@ -26,7 +26,8 @@ from stepscope.record.output import Background
 from stepscope.record.recording import EveryStep
 from stepscope.record.traces.allocator_history import AllocatorHistory
 from stepscope.record.traces.cycles import Cycles
-from stepscope.record.traces.file import trace_name, write_trace
+from stepscope.record.traces.file import file_safe, trace_name, write_trace
+from stepscope.record.traces.graph_captures import GraphCaptures
 from stepscope.record.traces.one_profiler import OneProfiler
 from stepscope.record.traces.profiling import Profiling
 from stepscope.record.trouble import Guard, warn_once
@@ -98,6 +99,7 @@ class Tracer(EveryStep):
             "with_stack": stack,
         }
         self._one: OneProfiler | None = None
+        self._captures: GraphCaptures | None = None
         self._profiling: Profiling | None = None
         self._search = ModelSearch(model, self.guard) if modules else None
         self._history = AllocatorHistory() if memory_snapshot else None
@@ -136,6 +138,8 @@ class Tracer(EveryStep):
             annotate.take_values(self.takes)
             self._one = OneProfiler(self._give_way)
             self._one.install()
+            self._captures = self._graph_captures(self._one)
+            self._captures.install()
             if lead_in:
                 self._lead_in = 1 if self._cycles.wait else 2
                 self._index = -self._lead_in
@@ -213,6 +217,8 @@ class Tracer(EveryStep):
         if self._recording and action == "warmup":
             self._end_cycle()
         if self._profiling is None and self._one is not None:
+            if self._captures is not None:
+                self._captures.give_way()
             self._profiling = Profiling(self._one, self.guard, self._options)
         if action == "record" and self._profiling is not None:
             self._record_step(self._profiling)
@@ -227,6 +233,32 @@ class Tracer(EveryStep):
     def _about(self) -> dict[str, Any]:
         """What a file's name and its rows do not have."""
         return {**self._who.named().fields(), "first_step": self._number}
+
+    def _graph_captures(self, one: OneProfiler) -> GraphCaptures:
+        def write(profiler: Any, number: int) -> None:
+            name = trace_name(
+                f"{file_safe(self.name)}.capture{number}", self._who.named(), first_step=None
+            )
+
+            def export() -> None:
+                path = write_trace(
+                    profiler.export_chrome_trace,
+                    self.out,
+                    name,
+                    self._max_bytes,
+                    since_epoch_s=self._started_epoch_s,
+                )
+                self._keep(path)
+
+            self._background.run(export)
+
+        return GraphCaptures(
+            one,
+            busy=lambda: self._profiling is not None,
+            model=lambda: None if self._search is None else self._search.model,
+            about=self._who.named().fields,
+            write=write,
+        )
 
     def _leave_step(self) -> None:
         profiling = self._profiling
@@ -306,6 +338,8 @@ class Tracer(EveryStep):
 
     def _give_way(self) -> None:
         """The job starts a profiler of its own, which only works when ours has ended."""
+        if self._captures is not None:
+            self._captures.give_way()
         if self._over or self._profiling is None or os.getpid() != self._pid:
             return
         self._give_up(RuntimeError("the job starts a profiler of its own, and only one can record"))
@@ -322,6 +356,9 @@ class Tracer(EveryStep):
         annotate.stop_taking(self.takes)
         if self._search is not None:
             self._search.close()
+        if self._captures is not None:
+            self._captures.remove()
+            self._captures = None
         if self._one is not None:
             self._one.remove()
             self._one = None

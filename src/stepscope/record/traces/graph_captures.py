@@ -1,0 +1,145 @@
+"""Recordings of the captures of CUDA graphs, a file each, so that replays can be told what they run.
+
+A job captures its graphs as it starts, long before the steps that are traced. So torch's profiler
+runs from before a capture until after it. Its file says of itself that it is a capture, and is read
+with the traces beside it. Where a trace is being recorded the capture is in that; where the job's
+own profiler runs, nothing is recorded.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stepscope.record.targets.patches import Patch
+from stepscope.record.traces.one_profiler import OneProfiler
+from stepscope.record.traces.profiling import Profiling
+from stepscope.record.trouble import Guard, warn_once
+
+MOST = 100
+"""Captures that are recorded: servers capture a graph for each size of a batch."""
+MOST_SECONDS = 60.0
+"""How long recording them may hold the job up, all together."""
+
+
+class GraphCaptures:
+    """Records each capture that starts while nothing else is recorded.
+
+    Args:
+        one: knows whose profiler runs in this process.
+        busy: whether a trace warms up or records.
+        model: the outermost module as far as it is known; None for none.
+        about: what the files have about themselves.
+        write: gets torch's profiler of a capture, and the capture's number.
+    """
+
+    def __init__(
+        self,
+        one: OneProfiler,
+        *,
+        busy: Callable[[], bool],
+        model: Callable[[], Any],
+        about: Callable[[], Mapping[str, Any]],
+        write: Callable[[Any, int], None],
+    ) -> None:
+        self.guard = Guard("recording the captures of CUDA graphs")
+        self._one = one
+        self._busy = busy
+        self._model = model
+        self._about = about
+        self._write = write
+        self._patches: list[Patch] = []
+        self._session: Profiling | None = None
+        self._thread = 0
+        self._number = 0
+        self._seconds = 0.0
+        self._full = False
+        self._pid = os.getpid()
+
+    def install(self) -> None:
+        """Starts to notice captures; does nothing where this torch has none."""
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        graph = getattr(cuda, "CUDAGraph", None)
+        for name, make in (("capture_begin", self._beginning), ("capture_end", self._ending)):
+            if hasattr(graph, name):
+                patch = Patch(graph, name, make)
+                patch.install()
+                self._patches.append(patch)
+
+    def remove(self) -> None:
+        """Stops noticing them."""
+        for patch in reversed(self._patches):
+            patch.remove()
+        self._patches = []
+        self.give_way()
+
+    def give_way(self) -> None:
+        """Ends a recording that runs, of which nothing is kept: another profiler starts."""
+        self.guard.ask(self._finish, False)
+
+    def _beginning(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def capture_begin(*args: Any, **kwargs: Any) -> Any:
+            self.guard.ask(self._start)
+            try:
+                return original(*args, **kwargs)
+            except BaseException:
+                self.give_way()
+                raise
+
+        return capture_begin
+
+    def _ending(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def capture_end(*args: Any, **kwargs: Any) -> Any:
+            try:
+                ended = original(*args, **kwargs)
+            except BaseException:
+                self.give_way()
+                raise
+            if self._thread == threading.get_ident():
+                self.guard.ask(self._finish, True)
+            return ended
+
+        return capture_end
+
+    def _start(self) -> None:
+        if self._session is not None or self._busy() or os.getpid() != self._pid:
+            return
+        if self._number >= MOST or self._seconds > MOST_SECONDS:
+            if not self._full:
+                warn_once(
+                    f"{self._number} captures of CUDA graphs are recorded, and no more: they took "
+                    f"{self._seconds:.0f} s; replays of the others will have no operators"
+                )
+            self._full = True
+            return
+        began, model = time.monotonic(), self._model()
+        # Without the model's own paths, frames name the modules by their classes.
+        options = {"record_shapes": True, "with_stack": model is None}
+        try:
+            session = Profiling(self._one, self.guard, options)
+        except RuntimeError:
+            return  # the job records by itself
+        self._session, self._thread = session, threading.get_ident()
+        session.begin(model, {**self._about(), "graph_capture": self._number})
+        self._seconds += time.monotonic() - began
+
+    def _finish(self, keep: bool) -> None:
+        session, self._session = self._session, None
+        if session is None:
+            return
+        began = time.monotonic()
+        try:
+            session.quieten()
+        finally:
+            profiler = session.stop()
+        self._seconds += time.monotonic() - began
+        if keep and profiler is not None:
+            self._number += 1
+            self._write(profiler, self._number - 1)
