@@ -96,6 +96,16 @@ def message_bytes(
     return size * elements if elements is not None and 0 <= elements < _MOST_ELEMENTS else None
 
 
+def whole_bytes(operation: str | None, part: int | None, ranks: int | None) -> int | None:
+    """The size of a collective as nccl-tests counts it (bytes), from what NCCL states: its `count`, in bytes.
+
+    That is of each rank for an all-gather, a reduce-scatter and what else has full inputs or outputs.
+    """
+    if part is None or operation not in (*_FULL_OUTPUT, *_FULL_INPUT):
+        return part
+    return part * ranks if ranks else None
+
+
 class Message(NamedTuple):
     """Element type and elements that a rank gives and gets, and, as JSON lists, how much of them goes to
     and comes from each rank of the group; None for each that is not known.

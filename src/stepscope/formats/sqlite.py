@@ -27,7 +27,7 @@ from stepscope.floor.errors import SourceError
 from stepscope.floor.quoting import sql_name
 from stepscope.formats.container import Member
 from stepscope.formats.sniff import advice, what_is
-from stepscope.formats.sqlite_packed import PACKED, packing_query, unpacked
+from stepscope.formats.sqlite_packed import PACKED, TEXTS, as_text, packing_query, unpacked
 
 MAGIC = b"SQLite format 3\x00"
 LONGEST_TEXT = 1 << 20
@@ -145,13 +145,22 @@ class Database:
         """Whether it has a table of this name."""
         return table in self._columns
 
+    def filled(self, table: str, columns: Sequence[str]) -> list[str]:
+        """Those of some columns in which a table has a value, in any row."""
+        there = [name for name in columns if name in self._columns.get(table, ())]
+        if not there:
+            return []
+        counts = ", ".join(f"count({sql_name(name)})" for name in there)
+        (found,) = self._fetch(f"SELECT {counts} FROM {sql_name(table)}", 1)
+        return [name for name, count in zip(there, found, strict=True) if count]
+
     def rows(self, table: str, columns: Sequence[str], **types: str) -> list[tuple[Any, ...]]:
         """Rows of a table, in order; what it does not have is None, or no rows at all.
 
         Args:
             table: its name.
             columns: the columns to read.
-            types: by column, `text`, `blob`, `real`, or `number` for a whole number or a real one
+            types: by column, `text`, `blob`, `hex` for bytes as digits, `real`, or `number` for a whole number or a real one
                 as a real one, where it is not `integer`. A value of another type is None: any column
                 of a database may hold anything.
 
@@ -416,6 +425,7 @@ _ARROW = {
     "real": pa.float64(),
     "number": pa.float64(),
     "blob": pa.binary(),
+    "hex": pa.string(),
 }
 
 
@@ -446,6 +456,8 @@ def _of_type(column: str, kind: str) -> str:
         return f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN CAST({column} AS REAL) END"
     if kind == "name":
         return f"CASE WHEN typeof({column}) IN ('integer', 'text') THEN {column} END"
+    if kind in TEXTS:
+        return f"CASE WHEN {TEXTS[kind].format(column)} THEN {as_text(column, kind)} END"
     return f"CASE WHEN typeof({column}) = '{kind}' THEN {column} END"
 
 

@@ -16,8 +16,10 @@ from pyarrow import csv
 
 from stepscope.floor.quoting import sql_name
 
-PACKED = frozenset({"integer", "name", "text"})
+PACKED = frozenset({"integer", "name", "text", "hex"})
 """Kinds of columns that can be packed; a `name` has to be a number, not a text."""
+TEXTS = {"text": "typeof({0}) = 'text'", "hex": "typeof({0}) IN ('blob', 'text')"}
+"""Kinds that are read as texts, and which of their values are; `hex` has bytes as digits, or digits."""
 
 _NOTHING, _NEXT = 29, 30
 """Characters that stand for no text, and between two texts."""
@@ -35,10 +37,11 @@ def packing_query(source: str, kinds: Mapping[str, str], whole: frozenset[str]) 
     asked = ["count(*)"]
     for name, kind in kinds.items():
         value = sql_name(name)
-        if kind == "text":
-            text = f"CASE WHEN typeof({value}) = 'text' THEN {value} ELSE '{chr(_NOTHING)}' END"
+        if kind in TEXTS:
+            is_text = TEXTS[kind].format(value)
+            text = f"CASE WHEN {is_text} THEN {as_text(value, kind)} ELSE '{chr(_NOTHING)}' END"
             asked += [
-                f"sum(typeof({value}) = 'text')",
+                f"sum({is_text})",
                 f"CAST(group_concat({text}, '{chr(_NEXT)}') AS BLOB)",
             ]
             continue
@@ -51,6 +54,13 @@ def packing_query(source: str, kinds: Mapping[str, str], whole: frozenset[str]) 
         ]
     listed = ", ".join(sql_name(name) for name in kinds)
     return f"SELECT {', '.join(asked)} FROM (SELECT {listed} FROM {source})"
+
+
+def as_text(value: str, kind: str) -> str:
+    """What gives a value of a kind that is read as texts."""
+    if kind == "text":
+        return value
+    return f"CASE WHEN typeof({value}) = 'blob' THEN hex({value}) ELSE {value} END"
 
 
 def unpacked(
@@ -67,7 +77,7 @@ def unpacked(
     rows: int = row[0]
     columns: dict[str, pa.Array] = {}
     for (name, kind), texts, packed in zip(kinds.items(), row[1::2], row[2::2], strict=True):
-        if kind == "text":
+        if kind in TEXTS:
             found = _split(packed, rows, longest)
             good = found is not None and len(found) - found.null_count == texts
         else:

@@ -23,6 +23,7 @@ from stepscope.formats.messages import (
     message_bytes,
     message_of_inputs,
     operation_of,
+    whole_bytes,
 )
 from stepscope.link.columns import assembled, integers, small_numbers, words
 from stepscope.link.device import COMMUNICATION as COMMUNICATES
@@ -210,6 +211,8 @@ class _Told:
         size = message_bytes(
             told, row.get("dtype"), row.get("elements_in"), row.get("elements_out")
         )
+        if size is None:
+            size = whole_bytes(told, row.get("message_bytes"), row.get("group_size"))
         return row | {"operation": told, "library": library, "bytes": size}
 
     def _of_inputs(self, sized: int, typed: int, operation: str | None, ranks: int | None) -> Row:

@@ -296,6 +296,7 @@ DECLARED = (
     table(
         "collective_args", "One row is a distinct set of collective arguments, as host or device rows state them.",
         *_MESSAGE,
+        Column("message_bytes", BYTES, "what this rank gives, or gets, as the library states it (bytes)", nullable=True),
         *_PEERS,
         by=READER_FOR_LINK,
     ),

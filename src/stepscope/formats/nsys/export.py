@@ -286,6 +286,14 @@ def mapped_rows(
     columns: Mapping[str, pa.ChunkedArray], of: Callable[[dict[str, Any]], str | None]
 ) -> pa.DictionaryArray:
     """A text for each row of some columns, worked out once for each distinct one; NULL for None."""
+    distinct, codes = distinct_rows(columns)
+    return mapped(pa.array(codes), lambda one: of(distinct[one]))
+
+
+def distinct_rows(
+    columns: Mapping[str, pa.ChunkedArray],
+) -> tuple[list[dict[str, Any]], np.ndarray[Any, np.dtype[np.int64]]]:
+    """The distinct rows of some columns, and the number of that of each row."""
     codes = np.zeros(len(next(iter(columns.values()))), np.int64)
     distinct: list[dict[str, Any]] = [{}]
     for name, column in columns.items():
@@ -298,7 +306,7 @@ def mapped_rows(
             for one in packed.dictionary.to_pylist()
         ]
         codes = packed.indices.to_numpy().astype(np.int64)
-    return mapped(pa.array(codes), lambda one: of(distinct[one]))
+    return distinct, codes
 
 
 def constant(text: str, count: int) -> pa.DictionaryArray:

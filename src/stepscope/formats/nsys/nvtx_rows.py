@@ -15,6 +15,7 @@ from stepscope.formats.nsys.export import (
     LATEST_NS,
     NVTX,
     constant,
+    distinct_rows,
     enumeration,
     mapped,
     mapped_rows,
@@ -23,6 +24,7 @@ from stepscope.formats.nsys.export import (
     thread_ids,
 )
 from stepscope.formats.nsys.host_rows import Threads
+from stepscope.formats.nsys.payloads import MOST, TYPES, Messages, Payloads
 from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Numbering, Ranges
 from stepscope.formats.nvtx.texts import NAMELESS, Texts
 from stepscope.formats.sqlite import Database
@@ -33,15 +35,19 @@ _KINDS = {
     65: "NvtxtMark", 70: "NvtxtPushPopRange", 71: "NvtxtStartEndRange", 75: "NvtxDomainCreate",
 }  # fmt: skip
 _RANGES = ("PushPopRange", "StartEndRange")
+_COLUMNS = ("eventType", "start", "end", "text", "textId", "globalTid", "domainId", "category")
+_PAYLOAD = "payload"
 
 
 def nvtx_ranges(
     database: Database, process: int | None, threads: Threads, report: ReadReport
-) -> tuple[Ranges, pa.Table]:
+) -> tuple[Ranges, pa.Table, pa.Table]:
     """Ranges, not yet nested, and table `instant`; times as recorded.
 
-    A range that never ended ends with the last moment of its thread. What a program gave with a range
-    (its payload) is not read.
+    A range that never ended ends with the last moment of its thread.
+
+    Returns:
+        the ranges, table `instant`, and table `collective_args`.
     """
     words = enumeration(database, "ENUM_NSYS_EVENT_TYPE", _KINDS)
     kinds = {
@@ -53,13 +59,17 @@ def nvtx_ranges(
     found: list[_Columns] = [_Columns.empty()]
     marks: list[pa.Table] = []
     for table in NVTX:
+        payloads = Payloads(database, table)
         for rows in database.chunks(
             table,
-            ("eventType", "start", "end", "text", "textId", "globalTid", "domainId", "category"),
+            (*_COLUMNS, *payloads.columns),
             of_process("globalTid", process),
             text="text",
             textId="name",
+            **TYPES,
         ):
+            if (given := payloads.of(rows)) is not None:
+                rows = rows.append_column(_PAYLOAD, given)
             kind = rows["eventType"].combine_chunks()
             others.name(rows.filter(_is(kind, kinds, "DomainCreate")), "domain")
             others.name(rows.filter(_is(kind, kinds, "Category")), "category")
@@ -78,9 +88,44 @@ def nvtx_ranges(
         others.resolved(together.pair),
         texts.markers,
         others.listed,
+        _collective(others.collective(together.pair), together, texts),
     )
     instants = [_instants(rows, others) for rows in marks]
-    return ranges, pa.concat_tables([READ["instant"].empty_table(), *instants])
+    instant = pa.concat_tables([READ["instant"].empty_table(), *instants])
+    return ranges, instant, others.messages.table()
+
+
+def _collective(asked: Int32s, ranges: _Columns, texts: Texts) -> Int32s | None:
+    """The collective that each range asked for; None where none did.
+
+    NCCL launches what was asked for between ncclGroupStart and ncclGroupEnd, as torch does it, within the
+    end: that has the arguments where they are one call's.
+    """
+    if (asked < 0).all():
+        return None
+    starts, ends = (texts.named(f"ncclGroup{which}") for which in ("Start", "End"))
+    nccl = np.flatnonzero(np.isin(ranges.marker, [*starts, *ends]) | (asked >= 0))
+    nccl = nccl[np.lexsort((ranges.start[nccl], ranges.thread[nccl]))]
+    thread, depth = -1, 0
+    calls: list[int] = []
+    for at, on, marker in zip(
+        nccl.tolist(), ranges.thread[nccl].tolist(), ranges.marker[nccl].tolist(), strict=True
+    ):
+        if on != thread:
+            thread, depth, calls = on, 0, []
+        if marker in starts:
+            depth += 1
+        elif marker not in ends:
+            calls.append(int(asked[at]))
+        else:
+            depth -= 1
+            if depth <= 0:
+                if len(calls) == 1:
+                    asked[at] = calls[0]
+                depth = 0
+        if depth == 0:
+            calls = []
+    return asked
 
 
 class _Columns(NamedTuple):
@@ -198,15 +243,18 @@ def _ended(ranges: _Columns, report: ReadReport) -> Int64s:
 
 
 class _Others:
-    """What else was recorded of an event: the names of its domain and category, which may come later.
+    """What else was recorded of an event: its payload, and the names of its domain and category, which may
+    come later.
 
     Attributes:
         listed: what was recorded of some event, by number.
+        messages: what payloads tell of collectives.
     """
 
     def __init__(self) -> None:
-        self.listed: list[dict[str, str]] = []
-        self._pairs: Numbering[tuple[int | None, int | None]] = Numbering()
+        self.listed: list[dict[str, Any]] = []
+        self.messages = Messages()
+        self._pairs: Numbering[tuple[int | None, int | None, str | None]] = Numbering()
         self._names: dict[str, dict[tuple[int | None, int | None], str]] = {
             "domain": {},
             "category": {},
@@ -220,31 +268,42 @@ class _Others:
             self._names[of][domain, category if of == "category" else None] = text
 
     def pairs(self, rows: pa.Table) -> Int32s:
-        """The number of each row's domain and category together."""
-        domain, category = (
-            rows[name].combine_chunks().dictionary_encode(null_encoding="encode")
-            for name in ("domainId", "category")
-        )
-        width = max(len(category.dictionary), 1)
-        packed = domain.indices.to_numpy().astype(np.int64) * width + category.indices.to_numpy()
-        coded = pa.array(packed).dictionary_encode()
-        domains, categories = domain.dictionary.to_pylist(), category.dictionary.to_pylist()
+        """The number of each row's domain, category and payload together."""
+        given = {name: rows[name] for name in ("domainId", "category")}
+        if _PAYLOAD in rows.column_names:
+            given[_PAYLOAD] = rows[_PAYLOAD].cast(pa.string())
+        distinct, codes = distinct_rows(given)
         table = [
-            self._pairs.number((domains[one // width], categories[one % width]))
-            for one in coded.dictionary.to_pylist()
+            self._number(one["domainId"], one["category"], one.get(_PAYLOAD)) for one in distinct
         ]
-        found: Int32s = np.array([*table, NONE], np.int32)[coded.indices.to_numpy()]
+        found: Int32s = np.array([*table, NONE], np.int32)[codes]
+        return found
+
+    def _number(self, domain: int | None, category: int | None, payload: str | None) -> int:
+        if len(self._pairs.of) >= MOST and (domain, category, payload) not in self._pairs.of:
+            payload = None
+        return self._pairs.number((domain, category, payload))
+
+    def collective(self, pairs: Int32s) -> Int32s:
+        """The number of the collective that each pair tells of, -1 for none."""
+        told = [
+            self.messages.number(json.loads(payload)) if payload else None
+            for _, _, payload in self._pairs.listed()
+        ]
+        table = [NONE if one is None else one for one in told]
+        found: Int32s = np.array([*table, NONE], np.int32)[pairs]
         return found
 
     def resolved(self, pairs: Int32s) -> Int32s:
         """The number in `listed` of what was recorded of each pair; -1 for nothing."""
         table: list[int] = []
-        for domain, category in self._pairs.listed():
+        for domain, category, payload in self._pairs.listed():
             named = {
                 "domain": self._names["domain"].get((domain, None)),
                 "category": self._names["category"].get((domain, category)),
             }
-            found = {key: word for key, word in named.items() if word}
+            found: dict[str, Any] = {key: word for key, word in named.items() if word}
+            found |= json.loads(payload) if payload else {}
             table.append(len(self.listed) if found else NONE)
             if found:
                 self.listed.append(found)

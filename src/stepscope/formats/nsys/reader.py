@@ -67,7 +67,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         process = _number(member, ranks)
         threads = Threads()
         device_event = device_events(database, process, report)
-        ranges, marks = nvtx_ranges(database, process, threads, report)
+        ranges, marks, collective_args = nvtx_ranges(database, process, threads, report)
         marks = pa.concat_tables([marks, cpu_page_faults(database, process)])
         classes = module_classes(ranges.markers)
         shared = range_tables(ranges, python_stack=options.python_stack)
@@ -126,6 +126,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         stream=_streams(device_event),
         device=_devices(known, device_event),
         instant=counted_from(marks, origin, "time_ns"),
+        collective_args=collective_args,
         **shared,
     )
 

@@ -47,7 +47,8 @@ class Ranges:
         sequence: int64, autograd's number of an operator, -1 for none.
         other: int32, number of what else was recorded of it, -1 for nothing.
         markers: the markers.
-        others: what else was recorded: its domain and category.
+        others: what else was recorded: its domain, its category, what the program gave with it.
+        collective: int32, number of the arguments of the collective that each asked for, -1 for none.
     """
 
     thread: NDArray[Any]
@@ -57,7 +58,8 @@ class Ranges:
     sequence: Int64s
     other: Int32s
     markers: Sequence[Marker]
-    others: Sequence[dict[str, str]]
+    others: Sequence[dict[str, Any]]
+    collective: Int32s | None = None
 
     def __len__(self) -> int:
         """The number of ranges."""
@@ -65,8 +67,9 @@ class Ranges:
 
     def order(self, row: Int32s) -> None:
         """Puts the ranges into another order, in place: there may be millions."""
-        for name in ("thread", "start_ns", "end_ns", "marker", "sequence", "other"):
-            setattr(self, name, getattr(self, name)[row])
+        for name in ("thread", "start_ns", "end_ns", "marker", "sequence", "other", "collective"):
+            if getattr(self, name) is not None:
+                setattr(self, name, getattr(self, name)[row])
 
 
 @dataclass(slots=True)

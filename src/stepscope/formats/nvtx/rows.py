@@ -85,6 +85,8 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
             _numbers(np.array(codes, np.min_scalar_type(-1 - len(words.of)))[which]),
             pa.array(words.listed(), pa.string()),
         )
+    if ranges.collective is not None:
+        columns["collective_id"] = _numbers(ranges.collective[kept])
     columns["input_id"], used = _renumbered(given[kept])
     columns["stack_id"], stacked = _renumbered(stack[kept])
     texts = stacks.listed()
@@ -131,7 +133,7 @@ def _renumbered(codes: Int32s) -> tuple[pa.Array, list[int]]:
 def _row(
     marker: Marker,
     operator: str | None,
-    others: dict[str, str],
+    others: Row,
     *,
     from_forward: bool,
     python_stack: bool,
@@ -183,7 +185,7 @@ def _sequences(made: Nested) -> Int64s:
     return np.where((made.operator < 0) | nobody, NONE, ranges.sequence)
 
 
-def _json(others: dict[str, str]) -> str | None:
+def _json(others: Row) -> str | None:
     return json.dumps(others) if others else None
 
 

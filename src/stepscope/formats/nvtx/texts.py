@@ -35,6 +35,10 @@ class Texts:
         self._alike: dict[str, int | None] = {}
         self._own: dict[str, int] = {}
 
+    def named(self, name: str) -> set[int]:
+        """The numbers of the markers of a name."""
+        return {number for number, one in enumerate(self.markers) if one.name == name}
+
     def read(self, texts: pa.Array) -> pa.StructArray:
         """Reads texts; one that is NULL is a range without a name.
 

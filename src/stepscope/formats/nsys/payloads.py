@@ -1,0 +1,161 @@
+"""What programs give with their NVTX ranges: a number, JSON, or a structure whose layout they registered.
+
+A structure is bytes: a header of 32 (domain, layout, sizes), and the fields at the offsets that
+`NVTX_PAYLOAD_SCHEMA_ENTRIES` names. NCCL gives its communicator and the size of the message so, from
+version 2.15 on (`src/include/nvtx_payload_schemas.h`).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from stepscope.formats.nsys.export import mapped_rows
+from stepscope.formats.sqlite import Database
+from stepscope.formats.tables import READ
+
+_NUMBERS = ("uint64Value", "int64Value", "uint32Value", "int32Value")
+COLUMNS = (*_NUMBERS, "doubleValue", "floatValue", "jsonText", "jsonTextId", "binaryData")
+TYPES = {
+    "doubleValue": "number",
+    "floatValue": "number",
+    "jsonText": "text",
+    "jsonTextId": "name",
+    "binaryData": "hex",
+}
+_HEADER = struct.Struct("<IIIIQQ")
+_LAYOUTS = {
+    1: "b", 2: "B", 3: "h", 4: "H", 5: "i", 6: "I", 7: "q", 8: "Q", 9: "q", 10: "Q", 11: "b", 12: "B",
+    13: "h", 14: "H", 15: "i", 16: "I", 17: "q", 18: "Q", 19: "f", 20: "d", 22: "Q", 23: "Q",
+}  # fmt: skip
+"""Types of fields as nvToolsExtPayload.h numbers them, of 64-bit Linux, as `struct` writes them."""
+_OF_PROGRAMS = 1 << 24
+"""Numbers from here on are the program's own types: enumerations, which C keeps in an int."""
+_COMMUNICATOR, _SIZE, _RANKS = "NCCL communicator ID", "Message size [bytes]", "No. of ranks"
+MOST = 1 << 16
+"""Distinct payloads that are kept: a counter in each of a million ranges would be a million texts."""
+
+
+_MOST_FIELDS = 64
+
+
+class _Field(NamedTuple):
+    name: str
+    layout: struct.Struct
+    offset: int
+    words: dict[int, str]
+
+
+class Payloads:
+    """The payloads of a file's ranges, as JSON objects."""
+
+    def __init__(self, database: Database, table: str) -> None:
+        self.columns = tuple(database.filled(table, COLUMNS))
+        """Those that have a value in some row."""
+        self._fields = _layouts(database) if "binaryData" in self.columns else {}
+
+    def of(self, rows: pa.Table) -> pa.DictionaryArray | None:
+        """The payload of each row; NULL where there is none. None where no row of the table has any."""
+        if not self.columns:
+            return None
+        given = {
+            name: rows[name].cast(pa.string()) if TYPES.get(name) == "name" else rows[name]
+            for name in self.columns
+        }
+        return mapped_rows(given, self._text)
+
+    def _text(self, row: dict[str, Any]) -> str | None:
+        found: dict[str, Any] = {}
+        for name in self.columns:
+            value = row[name]
+            if value is None:
+                continue
+            if name == "binaryData":
+                found |= self._structure(value)
+            elif name.startswith("json"):
+                found["payload"] = _json(value)
+            else:
+                found["payload"] = value
+        return json.dumps(found) if found else None
+
+    def _structure(self, digits: str) -> dict[str, Any]:
+        try:
+            data = bytes.fromhex(digits)
+            domain, _, schema, _, size, total = _HEADER.unpack_from(data)
+        except (ValueError, struct.error):
+            return {}
+        if total != len(data) or size > total - _HEADER.size:
+            return {}
+        found: dict[str, Any] = {}
+        for field in self._fields.get((domain, schema), ()):
+            if field.offset + field.layout.size <= size:
+                (value,) = field.layout.unpack_from(data, _HEADER.size + field.offset)
+                found[field.name] = field.words.get(value, value)
+        return found
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _layouts(database: Database) -> dict[tuple[int, int], list[_Field]]:
+    """The fields of each structure, by domain and number."""
+    words: dict[tuple[int, int], dict[int, str]] = {}
+    for domain, number, name, value in database.rows(
+        "NVTX_PAYLOAD_ENUM_ENTRIES", ("domainId", "enumId", "name", "value"), name="text"
+    ):
+        if None not in (domain, number, name, value):
+            words.setdefault((domain, number), {})[value] = name
+    found: dict[tuple[int, int], list[_Field]] = {}
+    asked = ("domainId", "schemaId", "type", "name", "offset")
+    listed = database.rows("NVTX_PAYLOAD_SCHEMA_ENTRIES", asked, name="text")
+    # The first field of a structure has no offset; processes repeat each other's layouts.
+    for domain, schema, kind, name, offset in listed:
+        layout = _LAYOUTS.get(kind, "i" if kind is not None and kind >= _OF_PROGRAMS else "")
+        if domain is None or schema is None or not layout or not name or (offset or 0) < 0:
+            continue
+        of_kind = words.get((domain, kind), {})
+        field = _Field(name, struct.Struct(f"<{layout}"), offset or 0, of_kind)
+        known = found.setdefault((domain, schema), [])
+        if len(known) < _MOST_FIELDS and not any(one[0] == name for one in known):
+            known.append(field)
+    return found
+
+
+class Messages:
+    """What payloads tell of collectives, as rows of `collective_args`."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[int, int] = {}
+        self._numbers: dict[tuple[int, int], int] = {}
+
+    def number(self, payload: dict[str, Any]) -> int | None:
+        """The row of what a payload tells; None where it is of no collective."""
+        communicator, size = payload.get(_COMMUNICATOR), payload.get(_SIZE)
+        if not isinstance(communicator, int):
+            return None
+        if isinstance(payload.get(_RANKS), int):
+            self._ranks[communicator] = payload[_RANKS]
+        if not isinstance(size, int) or not 0 <= size < 1 << 56:
+            return None
+        return self._numbers.setdefault((communicator, size), len(self._numbers))
+
+    def table(self) -> pa.Table:
+        """The rows."""
+        return pa.Table.from_pylist(
+            [
+                {
+                    "communicator": f"0x{communicator:x}",
+                    "group_size": self._ranks.get(communicator),
+                    "message_bytes": size,
+                }
+                for communicator, size in self._numbers
+            ],
+            schema=READ["collective_args"],
+        )
