@@ -145,6 +145,10 @@ class Database:
         """Whether it has a table of this name."""
         return table in self._columns
 
+    def named(self, prefix: str) -> list[str]:
+        """Its tables whose names start so, by name."""
+        return sorted(name for name in self._columns if name.startswith(prefix))
+
     def filled(self, table: str, columns: Sequence[str]) -> list[str]:
         """Those of some columns in which a table has a value, in any row."""
         there = [name for name in columns if name in self._columns.get(table, ())]

@@ -53,6 +53,8 @@ def _categories() -> dict[str, Category]:
         ("gpu_user_annotation", device, "annotation", ("xpu_user_annotation",)),
         ("os_runtime", host, "other", ()),
         ("cudnn", host, "other", ()),
+        ("openacc", host, "other", ()),
+        ("openmp", host, "other", ()),
         ("cublas", host, "other", ()),
         ("mpi", host, "annotation", ()),
         ("cuda_graph", device, "computation", ()),

@@ -117,3 +117,22 @@ def test_ranks_of_mpi_come_before_the_environment(nsys):
         nsys.insert("MPI_RANKS", globalTid=global_tid(pid, pid), rank=rank)
     found = [nsys.read(f"pid {pid}").facts for pid in (144, 145)]
     assert [(one.rank, one.rank_rule) for one in found] == [(6, "MPI"), (7, "MPI")]
+
+
+def test_events_of_openacc_and_openmp_are_host_events(nsys):
+    for table, name in (
+        ("CUPTI_ACTIVITY_KIND_OPENACC_LAUNCH", "acc_enqueue_kernel"),
+        ("OPENMP_EVENT_KIND_PARALLEL", "parallel"),
+    ):
+        nsys.insert(
+            table,
+            start=0,
+            end=5,
+            globalTid=global_tid(PROCESS),
+            nameId=nsys.text(name),
+            eventKind=1,
+        )
+    assert host(nsys.read(), "category", "kind", "name") == [
+        ("openacc", "other", "acc_enqueue_kernel"),
+        ("openmp", "other", "parallel"),
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.formats.nsys.exports import PROCESS, Nsys, global_tid
+from tests.formats.nsys.exports import PROCESS, Nsys, global_tid, host
 
 import stepscope
 from stepscope.formats.vocabulary import counter_kind
@@ -196,3 +196,35 @@ def test_sampled_stacks_go_on_after_recorded_ones(nsys):
     tables = nsys.read()
     assert [row["frames"] for row in tables.call_stack.to_pylist()] == ["train.py:1", "train!main"]
     assert tables.stack_sample["stack_id"].to_pylist() == [1]
+
+
+def test_calls_to_cuda_and_to_the_system_have_their_call_stacks(nsys):
+    train = ("main", "/opt/bin/train")
+    for table, chain, frames in (
+        ("CUDA_CALLCHAINS", 1, (("launch", "/lib/libtorch.so"), train)),
+        ("CUDA_CALLCHAINS", 2, (train,)),
+        ("OSRT_CALLCHAINS", 1, (("poll", "/lib/libc.so.6"), train)),
+    ):
+        for depth, (symbol, module) in enumerate(frames):
+            nsys.insert(
+                table, id=chain, symbol=nsys.text(symbol), module=nsys.text(module),
+                unresolved=None, stackDepth=depth,
+            )  # fmt: skip
+    for table, at, chain in (
+        ("CUPTI_ACTIVITY_KIND_RUNTIME", 0, 1),
+        ("CUPTI_ACTIVITY_KIND_RUNTIME", 10, None),
+        ("CUPTI_ACTIVITY_KIND_RUNTIME", 20, 2),
+        ("OSRT_API", 30, 1),
+    ):
+        nsys.insert(
+            table, start=at, end=at + 5, globalTid=global_tid(PROCESS), nameId=nsys.text("call"),
+            correlationId=at, callchainId=chain,
+        )  # fmt: skip
+    tables = nsys.read()
+    stacks = {row["stack_id"]: row["frames"] for row in tables.call_stack.to_pylist()}
+    assert [stacks.get(number) for (number,) in host(tables, "stack_id")] == [
+        "libtorch.so!launch;train!main",
+        None,
+        "train!main",
+        "libc.so.6!poll;train!main",
+    ]

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from stepscope.formats.nsys.call_chains import Stacks
 from stepscope.formats.nsys.device_rows import in_time
 from stepscope.formats.nsys.export import (
     CALLS,
+    LANGUAGES,
     LIBRARIES,
     MPI,
     SYSTEM_CALLS,
@@ -77,14 +79,16 @@ class Threads:
 
 
 def host_calls(
-    database: Database, process: int | None, threads: Threads, report: ReadReport
+    database: Database, process: int | None, threads: Threads, stacks: Stacks, report: ReadReport
 ) -> list[pa.Table]:
-    """Calls and overhead, with the times as recorded."""
-    parts = [_calls(database, table, process, threads) for table in CALLS]
-    parts.append(_library_calls(database, SYSTEM_CALLS, "os_runtime", process, threads))
+    """Calls and overhead, with the times as recorded; their stacks go to `stacks`."""
+    parts = [_calls(database, table, process, threads, stacks) for table in CALLS]
+    libraries = {SYSTEM_CALLS: "os_runtime", **LIBRARIES}
+    for prefix, category in LANGUAGES.items():
+        libraries |= dict.fromkeys(database.named(prefix), category)
     parts += [
-        _library_calls(database, table, category, process, threads)
-        for table, category in LIBRARIES.items()
+        _library_calls(database, table, category, process, threads, stacks)
+        for table, category in libraries.items()
     ]
     parts += [_mpi_calls(database, table, process, threads) for table in MPI]
     parts += [
@@ -94,10 +98,12 @@ def host_calls(
     return [canonical(in_time(part, report), "host_event") for part in parts if part.num_rows]
 
 
-def _calls(database: Database, table: str, process: int | None, threads: Threads) -> pa.Table:
+def _calls(
+    database: Database, table: str, process: int | None, threads: Threads, stacks: Stacks
+) -> pa.Table:
     rows = database.columns(
         table,
-        ("start", "end", "globalTid", "correlationId", "nameId"),
+        ("start", "end", "globalTid", "correlationId", "nameId", "callchainId"),
         of_process("globalTid", process),
         nameId="name",
     )
@@ -116,6 +122,7 @@ def _calls(database: Database, table: str, process: int | None, threads: Threads
             "role": mapped(name, lambda one: role_of("runtime", one)),
             "thread": threads.numbers(rows["globalTid"]),
             "correlation": rows["correlationId"],
+            "stack_id": stacks.numbers(database, "CUDA_CALLCHAINS", rows["callchainId"]),
         }
     )
 
@@ -130,11 +137,16 @@ def call_name(name: str) -> str:
 
 
 def _library_calls(
-    database: Database, table: str, category: str, process: int | None, threads: Threads
+    database: Database,
+    table: str,
+    category: str,
+    process: int | None,
+    threads: Threads,
+    stacks: Stacks,
 ) -> pa.Table:
     rows = database.columns(
         table,
-        ("start", "end", "globalTid", "nameId"),
+        ("start", "end", "globalTid", "nameId", "callchainId"),
         of_process("globalTid", process),
         nameId="name",
     )
@@ -146,6 +158,7 @@ def _library_calls(
             "kind": constant("other", rows.num_rows),
             "name": first_named([rows["nameId"]], "(call without a name)"),
             "thread": threads.numbers(rows["globalTid"]),
+            "stack_id": stacks.numbers(database, "OSRT_CALLCHAINS", rows["callchainId"]),
         }
     )
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.nsys import export
+from stepscope.formats.nsys.call_chains import Stacks
 from stepscope.formats.nsys.counter_rows import counters
 from stepscope.formats.nsys.device_rows import device_events, devices
 from stepscope.formats.nsys.host_rows import Threads, host_calls
@@ -72,15 +73,13 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         classes = module_classes(ranges.markers)
         shared = range_tables(ranges, python_stack=options.python_stack)
         del ranges
+        stacks = Stacks(shared.pop("call_stack"))
         parts = [
             canonical(shared.pop("host_event"), "host_event"),
-            *host_calls(database, process, threads, report),
+            *host_calls(database, process, threads, stacks, report),
         ]
         host_event = pa.concat_tables(parts, promote_options="permissive")
-        stack_sample, sampled = stack_samples(
-            database, process, threads, shared["call_stack"].num_rows, report
-        )
-        shared["call_stack"] = pa.concat_tables([shared["call_stack"], sampled])
+        stack_sample = stack_samples(database, process, threads, stacks, report)
         used = set(pc.unique(device_event["device"]).to_pylist())
         first = process == next(iter(ranks.values()))
         counter = counters(database, process, used, report, first=first)
@@ -127,6 +126,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         device=_devices(known, device_event),
         instant=counted_from(marks, origin, "time_ns"),
         collective_args=collective_args,
+        call_stack=stacks.table(),
         **shared,
     )
 
