@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.floor.ranks import process_from
 from stepscope.launch import preflight
 from stepscope.launch.preflight import Node, problems, version_of
+from stepscope.launch.run import _chosen_here
 from stepscope.launch.tool import Tool
+from stepscope.launch.tools.ncu import NCU
+from stepscope.launch.tools.vtune import VTUNE
 
 NEEDS = frozenset(
     {"gpu-counters", "perf-events", "temporary-space", "one-cupti", "ptrace", "ncu-lock"}
@@ -136,3 +140,45 @@ def test_a_version_is_what_the_tool_prints(tmp_path) -> None:
     tool.write_text("#!/bin/sh\nexit 1\n")
     assert version_of(TOOL, str(tool)) == ()
     assert version_of(TOOL, str(tmp_path / "none")) == ()
+
+
+@pytest.mark.parametrize("wanted", ["uarch-exploration", "memory-access"])
+def test_hardware_events_of_vtune_need_perf_or_its_driver(node, tmp_path, wanted) -> None:
+    closed = node({"sys/kernel/perf_event_paranoid": "3\n"})
+    (found,) = problems(VTUNE, (2025, 1), tmp_path, (), closed, wanted=wanted)
+    assert found.severity == "warning"
+    assert "perf_event_paranoid is 3" in found.what
+    assert problems(VTUNE, (2025, 1), tmp_path, (), closed, wanted="hotspots") == []
+    assert problems(VTUNE, (2025, 1), tmp_path, (), node(), wanted=wanted) == []
+    with_driver = node({"sys/kernel/perf_event_paranoid": "3\n", "modules": "sep5 2859008 0\n"})
+    assert problems(VTUNE, (2025, 1), tmp_path, (), with_driver, wanted=wanted) == []
+
+
+def test_several_ranks_of_a_node_under_ncu_are_warned_of_once(node, tmp_path) -> None:
+    (found,) = problems(NCU, (2024, 1), tmp_path, (), node(), together=4)
+    assert found.what.startswith(
+        "4 processes of this node run under ncu, and ncu lets one at a time"
+    )
+    assert problems(NCU, (2024, 1), tmp_path, (), node(), together=1) == []
+
+
+@pytest.mark.parametrize(
+    ("ranks", "rank", "expected"),
+    [
+        (None, 4, 4),  # the first of its node speaks for it
+        (None, 5, 1),
+        ("local:1,3", 5, 2),
+        ("local:0", 4, 1),
+        ("0-5", 4, 2),
+    ],
+)
+def test_chosen_processes_of_a_node_are_counted_by_the_first(ranks, rank, expected) -> None:
+    process = process_from(
+        {
+            "OMPI_COMM_WORLD_RANK": str(rank),
+            "OMPI_COMM_WORLD_SIZE": "8",
+            "OMPI_COMM_WORLD_LOCAL_RANK": str(rank % 4),
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "4",
+        }
+    )
+    assert _chosen_here(ranks, process) == expected

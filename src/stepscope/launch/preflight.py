@@ -108,18 +108,35 @@ def version_of(tool: Tool, executable: str) -> tuple[int, ...]:
 
 
 def problems(
-    tool: Tool, version: tuple[int, ...], folder: Path, command: tuple[str, ...], node: Node
+    tool: Tool,
+    version: tuple[int, ...],
+    folder: Path,
+    command: tuple[str, ...],
+    node: Node,
+    *,
+    wanted: str | None = None,
+    together: int = 1,
 ) -> list[Problem]:
     """What keeps a tool that was found from recording, or may, the worst first.
 
     Args:
+        wanted: the set that is asked for; None for none.
+        together: how many processes of this node run under the tool.
         version: of the tool; empty where it is not known.
         folder: where its files are to go.
         command: what is to run; empty where that is not known.
     """
     found = [*_too_old(tool, version), *_output(folder)]
-    for need in sorted(tool.needs):
+    for need in sorted(tool.needs | tool.set_needs.get(wanted or "", frozenset())):
         found += _NEEDS[need](node, command)
+    if together > 1 and tool.takes_turns:
+        found.append(
+            Problem(
+                "warning",
+                f"{together} processes of this node run under {tool.name}, and {tool.takes_turns}",
+                "choose one process of a node with --ranks local:0",
+            )
+        )
     if tool.needs & {"one-cupti", "gpu-counters"} and not node.has_nvidia:
         found.append(
             Problem("note", "this node has no NVIDIA driver, so no CUDA activity is recorded")
@@ -196,6 +213,22 @@ def _perf_events(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
             "failure",
             f"this node does not let users sample their own programs (kernel.perf_event_paranoid is {level})",
             "ask for `sysctl kernel.perf_event_paranoid=2`, or a queue that has it",
+        )
+
+
+def _hardware_events(node: Node, command: tuple[str, ...]) -> Iterator[Problem]:
+    """Intel's guide: VTune counts by a driver of its own, or, where that is not loaded, through perf."""
+    try:
+        modules = (node.proc / "modules").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        modules = ""
+    if re.search(r"^sep\d", modules, re.MULTILINE):
+        return
+    for one in _perf_events(node, command):
+        yield Problem(
+            "warning",
+            f"{one.what}, and Intel's sampling driver (sep) is not loaded",
+            "ask for `sysctl kernel.perf_event_paranoid=2` or for the driver, or use --set hotspots",
         )
 
 
@@ -279,6 +312,7 @@ def _profiles(script: Path) -> bool:
 _NEEDS: dict[Need, Callable[[Node, tuple[str, ...]], Iterator[Problem]]] = {
     "gpu-counters": _gpu_counters,
     "perf-events": _perf_events,
+    "hardware-events": _hardware_events,
     "temporary-space": _temporary_space,
     "one-cupti": _one_cupti,
     "ptrace": _ptrace,

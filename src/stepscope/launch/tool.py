@@ -26,6 +26,7 @@ Way = Literal["around", "inside", "record"]
 Need = Literal[
     "gpu-counters",
     "perf-events",
+    "hardware-events",
     "temporary-space",
     "one-cupti",
     "ptrace",
@@ -144,6 +145,8 @@ class Tool:
         captures: the signals by which a command can start and stop it, the best first; empty where it cannot.
         delays: which of `--delay` and `--duration` it knows.
         needs: what has to be allowed or there, for the preflight.
+        set_needs: what a set needs besides.
+        takes_turns: what processes of a node wait for where several run under it, in words; empty where for nothing.
         version_arguments: print its version, which the first number with a dot in the output is.
         oldest: the first version of which the options here are known; older ones get a warning.
         takes: what else of a request it takes: `kernels`, `metrics`.
@@ -166,6 +169,8 @@ class Tool:
     captures: tuple[str, ...] = ()
     delays: tuple[Literal["--delay", "--duration"], ...] = ()
     needs: frozenset[Need] = field(default_factory=frozenset)
+    set_needs: Mapping[str, frozenset[Need]] = field(default_factory=dict)
+    takes_turns: str = ""
     version_arguments: tuple[str, ...] = ("--version",)
     oldest: tuple[int, ...] = ()
     takes: frozenset[Literal["kernels", "metrics"]] = field(default_factory=frozenset)

@@ -1,7 +1,9 @@
 """Nsight Compute: hardware counters of single kernels, each run again as often as they need.
 
 A kernel of NCCL that is run again alone waits for the other ranks for ever, so those are left out. Running
-kernels again takes seconds each, so only so many are. None is skipped first: ncu fixes the clocks and empties the
+kernels again takes seconds each, so only so many are, of each rank: ncu counts the launches of all processes of one
+run of it together (`--filter-mode=per-gpu`: of each device). The nodes of CUDA graphs are kernels too: that is its
+default (`--graph-profiling=node`). None is skipped first: ncu fixes the clocks and empties the
 caches before each run of a kernel, so that the first launch measures like the hundredth.
 """
 
@@ -62,6 +64,7 @@ NCU = Tool(
     captures=("cuda-profiler", "nvtx"),
     needs=frozenset({"gpu-counters", "temporary-space", "one-cupti", "ncu-lock"}),
     oldest=(2020, 1),
+    takes_turns="ncu lets one at a time run a kernel again (nsight-compute-lock): the others wait in theirs",
     nothing="no kernel ran that the filter lets through",
     query_metrics=("--query-metrics",),
     takes=frozenset({"kernels", "metrics"}),

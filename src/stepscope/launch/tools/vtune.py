@@ -60,6 +60,10 @@ VTUNE = Tool(
     # Nothing says that the command goes on when its -duration is over.
     delays=("--delay",),
     needs=frozenset({"temporary-space", "ptrace-any"}),
+    set_needs={
+        "uarch-exploration": frozenset({"hardware-events"}),
+        "memory-access": frozenset({"hardware-events"}),
+    },
     oldest=(2019,),
     finalize=_finalize,
 )
