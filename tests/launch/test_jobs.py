@@ -11,6 +11,7 @@ import pytest
 from tests.launch.conftest import bare_environment
 
 from stepscope.launch.run import Asked, about_process, dry_line
+from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS
 
 Variables = Callable[[int], dict[str, str]]
@@ -101,7 +102,9 @@ def test_the_right_ranks_are_profiled_into_files_of_their_own(launcher: str, as_
     profiled = {}
     for rank in range(4):
         as_rank(LAUNCHERS[launcher](rank))
-        line = dry_line(Asked(TOOLS["nvprof"], ("./app", "a b"), Path("/out"), ranks=local))
+        line = dry_line(
+            Asked(TOOLS["nvprof"], ("./app", "a b"), Request(Path("/out")), ranks=local)
+        )
         assert line.endswith("./app 'a b'")
         assert f"by {launcher}: " in about_process("all")
         if line != "./app 'a b'":

@@ -33,6 +33,7 @@ from stepscope.launch.run import (
     launch,
 )
 from stepscope.launch.supervise import end_as
+from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS
 
 ERRORS = {
@@ -181,25 +182,28 @@ def command(
     asked = Asked(
         tool=tool,
         command=to_run,
-        folder=_absolute(out),
+        wish=Request(
+            stem=_absolute(out),
+            steps=steps,
+            capture=capture,
+            delay_s=delay,
+            duration_s=duration,
+            wanted=wanted,
+            options=options,
+            nvtx=nvtx,
+            metrics=metrics,
+            # Which ones, only the processes look up that are to be profiled.
+            kernels=() if earlier is None else (earlier,),
+        ),
         ranks=ranks,
-        steps=steps,
-        capture=capture,
-        delay_s=delay,
-        duration_s=duration,
-        wanted=wanted,
-        options=options,
-        nvtx=nvtx,
-        metrics=metrics,
-        # Which ones, only the processes look up that are to be profiled.
-        kernels=() if earlier is None else (earlier,),
         longest_end_s=wait,
     )
     # Refused in all processes alike, before any of them runs.
     asked.tool.check(asked.request(asked.folder / "rank"))
     if earlier is not None and may_be_chosen(ranks, process_from(os.environ)):
         try:
-            asked = replace(asked, kernels=_heaviest_kernels(earlier, top))
+            wish = replace(asked.wish, kernels=_heaviest_kernels(earlier, top))
+            asked = replace(asked, wish=wish)
         except Exception as error:
             if dry_run or print_rank:
                 raise

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stepscope.floor.captured_steps import StepRange
 from stepscope.floor.chosen_ranks import chosen, may_be_chosen
 from stepscope.floor.errors import StepScopeError
 from stepscope.floor.ranks import Process, process_from
@@ -39,49 +38,31 @@ class Asked:
     """What `stepscope launch` was asked, the same in every process of the job.
 
     Args:
-        ranks: which processes are profiled; None for all.
-        folder: where the output goes.
         command: what the user runs.
-        capture: by which signal the command starts and stops the tool, `auto` for the best; None: by none, or
-            with `steps` by the best.
+        wish: what the tool is to record, with the folder for the output as stem and no version yet. Its `capture`
+            may be `auto` for the best signal; with steps and None it is the best too.
+        ranks: which processes are profiled; None for all.
         longest_end_s: how long the tool may take to write its files after the command has ended.
-        others: as in `Request`.
     """
 
     tool: Tool
     command: tuple[str, ...]
-    folder: Path
+    wish: Request
     ranks: str | None = None
-    steps: StepRange | None = None
-    capture: str | None = None
-    delay_s: float | None = None
-    duration_s: float | None = None
-    wanted: str | None = None
-    options: tuple[str, ...] = ()
-    nvtx: bool = False
-    kernels: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
     longest_end_s: float = LONGEST_END_S
+
+    @property
+    def folder(self) -> Path:
+        """Where the output goes."""
+        return self.wish.stem
 
     def request(self, stem: Path, version: tuple[int, ...] = ()) -> Request:
         """What this asks of the tool in one process."""
-        capture = None
-        if self.tool.way != "record" and (self.steps or self.capture):
-            asked = None if self.capture == "auto" else self.capture
+        capture, wish = None, self.wish
+        if self.tool.way != "record" and (wish.steps or wish.capture):
+            asked = None if wish.capture == "auto" else wish.capture
             capture = capture_of(self.tool, asked, has_nvidia=this_node().has_nvidia)
-        return Request(
-            stem=stem,
-            version=version,
-            steps=self.steps,
-            capture=capture,
-            delay_s=self.delay_s,
-            duration_s=self.duration_s,
-            wanted=self.wanted,
-            options=self.options,
-            nvtx=self.nvtx,
-            kernels=self.kernels,
-            metrics=self.metrics,
-        )
+        return replace(wish, stem=stem, version=version, capture=capture)
 
     def recorded(self, request: Request) -> list[str]:
         """The command as a chosen process runs it, under `stepscope record` where that marks its steps."""
@@ -183,7 +164,15 @@ def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
     executable = executable_of(tool)
     version = version_of(tool, executable)
     request = asked.request(stem, version)
-    for one in problems(tool, version, asked.folder, asked.command, this_node()):
+    for one in problems(
+        tool,
+        version,
+        asked.folder,
+        asked.command,
+        this_node(),
+        wanted=request.wanted,
+        together=_chosen_here(asked.ranks, process),
+    ):
         if one.severity != "note":
             warn(f"rank {process.rank}: {one.what}", one.cure)
     started_s = time.monotonic()
@@ -258,6 +247,20 @@ def _temporary(tool: Tool, stem: Path) -> Iterator[dict[str, str]]:
         yield {"TMPDIR": str(folder)}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _chosen_here(ranks: str | None, process: Process) -> int:
+    """How many processes of this node are chosen, as far as they can be told; asked by the first of them, and 1
+    for the others, who need not repeat what it says."""
+    if process.local_rank is None or not process.local_world_size:
+        return 1
+    first = process.rank - process.local_rank
+    found = [
+        local
+        for local in range(process.local_world_size)
+        if may_be_chosen(ranks, replace(process, rank=first + local, local_rank=local))
+    ]
+    return len(found) if found[:1] == [process.local_rank] else 1
 
 
 def _is_lowest(ranks: str | None, process: Process) -> bool:
