@@ -353,7 +353,21 @@ def test_a_range_keeps_its_domain(nvprof):
     assert kept == [("loss", '{"domain": "torchvision"}'), ("epoch", None), ("step", None)]
 
 
-def test_events_and_metrics_of_a_kernel_are_kept_by_number(nvprof):
+def test_events_and_metrics_have_the_names_that_nvprof_prints(nvprof):
+    """As nvprof 11.8 printed the same rows, put into a database of a V100."""
+    nvprof.launch(0, 5, "gemm", 4, 9)
+    for number in (19923062, 19922945):
+        nvprof.insert("METRIC", id=number, value=struct.pack("<d", 0.5), correlationId=5)
+    nvprof.insert("EVENT", id=83886182, value=77, domain=1, correlationId=5)
+    found = nvprof.read().kernel_metric.to_pylist()
+    assert [row["metric"] for row in found] == [
+        "achieved_occupancy",
+        "inst_per_warp",
+        "active_cycles",
+    ]
+
+
+def test_events_and_metrics_without_a_name_are_kept_by_number(nvprof):
     nvprof.launch(0, 5, "gemm", 4, 9).launch(20, 6, "relu", 24, 29)
     nvprof.insert("METRIC", id=7, value=struct.pack("<d", 0.46), correlationId=6)
     nvprof.insert("METRIC", id=8, value=struct.pack("<q", 123_456), correlationId=6)

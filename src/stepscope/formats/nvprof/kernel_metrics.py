@@ -1,8 +1,9 @@
 """Events and metrics that nvprof measured of kernels (`nvprof --events ... --metrics ...`).
 
-A database has their numbers and not their names, which nvprof asks CUPTI for: `metric 19923062`. Nor does it
-say whether a metric is a double or a whole number; eight bytes that would be a double smaller than any
-measured value are a whole number.
+A database has their numbers and not their names, which nvprof asks CUPTI for; `cupti_names.txt` has what it
+answers. One of another version that is not there is named by its number: `metric 7`. Nor does a database say
+whether a metric is a double or a whole number; eight bytes that would be a double smaller than any measured
+value are a whole number.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
+from functools import cache
+from importlib import resources
 from typing import Any
 
 from stepscope.formats.sqlite import Database
@@ -38,14 +41,29 @@ def kernel_metrics(database: Database, device_rows: list[Row]) -> Iterator[Row]:
         columns = ("correlationId", "id", "instance", "value")
         for correlation, number, instance, value in database.rows(table, columns, value=kind):
             if correlation in place and number is not None and value is not None:
+                name = names().get((word, number), f"{word} {number}")
                 within = "" if instance is None else f" [{instance}]"
                 yield {
                     "device_row": place[correlation],
                     "kernel": device_rows[place[correlation]]["name"],
-                    "metric": f"{word} {number}{within}",
+                    "metric": f"{name}{within}",
                     "value": float(value) if isinstance(value, int) else _value(value),
                     "tool": "nvprof",
                 }
+
+
+@cache
+def names() -> dict[tuple[str, int], str]:
+    """The names of metrics and events by kind and number, as CUPTI has them."""
+    text = (
+        resources.files("stepscope.formats.nvprof").joinpath("cupti_names.txt").read_text("utf-8")
+    )
+    found: dict[tuple[str, int], str] = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            word, first, *listed = line.split()
+            found |= {(word, number): name for number, name in enumerate(listed, int(first))}
+    return found
 
 
 def _value(blob: bytes) -> float | None:
