@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -270,9 +271,22 @@ def test_a_resumed_run_counts_on() -> None:
 def test_the_step_that_goes_by_unobserved_is_not_captured_in_silence() -> None:
     heard = Heard()
     recording = CapturedSteps(StepRange(1, 2), heard)
-    recording.start(lead_in=True)
+    with pytest.warns(RecordingWarning, match="step 1 will not be captured"):
+        recording.start(lead_in=True)
     recording.missed(1)
-    with pytest.warns(RecordingWarning, match="step 1 could not be captured"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it is said once
+        recording.begin()
+    assert heard.calls == ["start"]
+    recording.stop()
+
+
+def test_a_later_step_that_goes_by_unobserved_is_said_when_it_has() -> None:
+    heard = Heard()
+    recording = CapturedSteps(StepRange(2, 3), heard)
+    recording.start(lead_in=True)
+    recording.missed(2)
+    with pytest.warns(RecordingWarning, match="step 2 could not be captured"):
         recording.begin()
     assert heard.calls == ["start"]
     recording.stop()

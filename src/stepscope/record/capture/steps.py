@@ -55,6 +55,7 @@ class CapturedSteps(EveryStep):
         self._start_step = self._number = start_step
         self._index = 0
         self._capturing = False
+        self._misses_first = False
         self._captured = False
         self._over = False
         self._pid = os.getpid()
@@ -64,8 +65,16 @@ class CapturedSteps(EveryStep):
         """Whether no step is left to capture."""
         return self._over or self.guard.tripped
 
-    def start(self, *, lead_in: bool = False) -> None:  # noqa: ARG002 - a lead-in is the first step
-        """Starts with the first step."""
+    def start(self, *, lead_in: bool = False) -> None:
+        """Starts with the first step, as which a lead-in counts; the step after one goes by unobserved."""
+        self._misses_first = (
+            lead_in and self._steps is not None and self._first == self._start_step + 1
+        )
+        if self._misses_first:
+            warn_once(
+                f"step {self._first} will not be captured: a script's loop is found in its second step, which "
+                f"goes by unobserved; the capture starts with step {self._first + 1}, if that is asked for"
+            )
         self._guarded(self._enter_step)
 
     def step(self, number: int | None = None) -> None:
@@ -120,7 +129,7 @@ class CapturedSteps(EveryStep):
             self._hooks.ask(self._ranges.begin_step, self._number)
 
     def _begin(self) -> None:
-        if self._number != self._first and self._steps is not None:
+        if self._number != self._first and self._steps is not None and not self._misses_first:
             warn_once(
                 f"step {self._first} could not be captured, because a script's loop is found in its "
                 f"second step: the capture starts with step {self._number}"
