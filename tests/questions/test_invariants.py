@@ -91,6 +91,7 @@ def test_a_sound_store_breaks_nothing():
         ("waits_add_up", changed("collective", 0, match_id=1, wait_ns=3, transfer_ns=3)),
         ("waits_add_up", changed("collective", 0, match_id=1, wait_ns=-1, transfer_ns=6)),
         ("waits_add_up", changed("collective", 0, wait_ns=3, transfer_ns=2)),
+        ("matches_hold_each_rank_once", {**SOUND, "collective": [{"id": 3, "match_id": 0}] * 2}),
     ],
 )
 def test_a_violation_is_found(name, rows):

@@ -198,6 +198,17 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         """,
     ),
     (
+        "matches_hold_each_rank_once",
+        "of matched collectives each rank has one, of the same operation but for a sender and its receiver",
+        """
+        SELECT count(*) FROM (
+            SELECT 1 FROM collective WHERE match_id IS NOT NULL GROUP BY match_id
+            HAVING count(*) <> count(DISTINCT rank) OR count(*) > min(matched_ranks)
+                OR count(DISTINCT operation) > 1 AND bool_or(destination_rank IS NULL AND source_rank IS NULL)
+        )
+        """,
+    ),
+    (
         "phases_add_up",
         "the phases of a kept step add up to the step, and each is there once",
         """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from stepscope.link.across_ranks.clocks import Clock
 from stepscope.link.across_ranks.gather import READ, Collectives, Known, gather
 from stepscope.link.across_ranks.matching import RULES
 from stepscope.link.checks import OK
-from stepscope.link.columns import from_codes, integers
+from stepscope.link.columns import FARTHEST_NS, from_codes, integers
 from stepscope.link.folder_checks import clocks_contradict, collectives_alone
 from stepscope.schema.declare import Role
 from stepscope.schema.tables import TABLES
@@ -50,7 +51,7 @@ def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
         if rows[chosen[0]]["clock_rule"] is not None:
             _forget(directory, chosen[0], [file for _, _, file in files])
         return
-    known = [_known(directory, rows[rank]) for rank in chosen]
+    known = _of_one_time([_known(directory, rows[rank]) for rank in chosen])
     found = gather(
         known,
         ((rank, span, pq.ParquetFile(file).read(list(READ))) for rank, span, file in files),
@@ -100,6 +101,18 @@ def _known(directory: Path, row: Mapping[str, Any]) -> Known:
         row["rank"], row["host"], row["start_epoch_ns"], row["resolution_ns"],
         row["rank_rule"] == "order", spans,
     )  # fmt: skip
+
+
+def _of_one_time(known: list[Known]) -> list[Known]:
+    """The ranks, of which those of an impossible time are taken for guessed, and nothing is told by their clock."""
+    epochs = sorted(one.epoch_ns for one in known if one.epoch_ns is not None)
+    middle = epochs[len(epochs) // 2] if epochs else 0
+    return [
+        one
+        if one.epoch_ns is None or abs(one.epoch_ns - middle) < FARTHEST_NS
+        else replace(one, epoch_ns=None, host=None, guessed=True)
+        for one in known
+    ]
 
 
 def _write_matches(

@@ -20,7 +20,7 @@ from stepscope.link.columns import places, run_starts
 
 Floats = NDArray[np.float64]
 
-LEAST_MATCHES = 4
+LEAST_MATCHES = 8
 """With fewer no clock is moved."""
 MOST_MATCHES = 2048
 """As many of a set of ranks tell, evenly spaced: more do not make a clock known better."""
@@ -32,7 +32,9 @@ _TO_DEVIATION = 1.4826
 _COVERED = 95
 """Per cent of the residuals that the uncertainty covers."""
 _ONE_CLOCK_NS = 1_000_000
-"""Ranks whose ends differ by more do not share a clock, whatever their hosts are called."""
+"""Ranks whose ends differ by more may not share a clock, whatever their hosts are called."""
+_STRANGERS = 0.1
+"""They do not where, with a clock for each, they differ by less than this part of it."""
 _OF_SPACING = 0.5
 """A residual above this share of the time between two collectives shows that they are not the same ones."""
 
@@ -107,7 +109,10 @@ def learn_clocks(found: Collectives, matches: Matches, ranks: Sequence[Known]) -
     if strangers:
         apart = [at for at, one in enumerate(ranks) if one.host in strangers]
         unit[apart] = apart
-        clocks = _solve(ends, unit, ranks)
+        own = _solve(ends, unit, ranks)
+        told = [(clocks[at].noise_ns or 0.0, own[at].noise_ns) for at in apart]
+        if all(after is None or after <= _STRANGERS * before for before, after in told if before):
+            clocks = own
     return clocks
 
 

@@ -40,49 +40,50 @@ class Groups:
 
 def find_groups(found: Collectives, ranks: Sequence[int]) -> Groups:
     """The group of each collective; a point-to-point transfer is of a group of its sender and receiver."""
-    seen = _ranks_of(found.group, found.rank, len(found.groups), ranks)
-    shared: dict[Any, set[int]] = {}
-    for recorded, on in zip(found.groups, seen, strict=True):
-        if recorded[4] is not None:
-            shared.setdefault(recorded[4], set()).update(on)
-    named: dict[tuple[Any, ...], set[int]] = {}
-    told: list[tuple[str, tuple[Any, ...], int]] = []
-    for recorded, on in zip(found.groups, seen, strict=True):
-        name, description, text, size, communicator = recorded
-        members = _members(text)
-        if members:
-            told.append(("ranks", (name, description, members), len(members)))
-        elif communicator is not None and len(shared[communicator]) > 1:
-            told.append(("communicator", (communicator, name, description), size or 0))
-        elif name is not None or description is not None:
-            told.append(("name", (name, description, size), size or 0))
-            named.setdefault(told[-1][1], set()).update(on)
-        else:
-            told.append(("nothing", (size,), size or 0))
-            named.setdefault(told[-1][1], set()).update(on)
-    numbers: dict[tuple[str, tuple[Any, ...]], int] = {}
+    # Each recorded group on each rank that names it, and which of these each collective is.
+    pairs, of_row = np.unique(
+        found.group.astype(np.int64) * len(ranks) + found.rank, return_inverse=True
+    )
+    on = [(pair // len(ranks), ranks[pair % len(ranks)]) for pair in pairs.tolist()]
+    sharing: dict[Any, set[int]] = {}
+    for recorded, rank in on:
+        communicator = found.groups[recorded][4]
+        if communicator is not None:
+            sharing.setdefault(communicator, set()).add(rank)
+    told = [_told(recorded, sharing) for recorded in found.groups]
+    holding: dict[tuple[str, Any], set[int]] = {}
+    for recorded, rank in on:
+        holding.setdefault(told[recorded][:2], set()).add(rank)
+    numbers: dict[tuple[str, Any], int] = {}
     certainty: list[float] = []
     sizes: list[int] = []
-    of_rank = np.full((len(told), len(ranks)), -1, np.int32)
-    for at, ((how, key, size), on) in enumerate(zip(told, seen, strict=True)):
-        if how in ("name", "nothing") and size and len(named[key]) > size:
-            continue  # several groups share what is recorded of them
-        number = numbers.setdefault((how, key), len(numbers))
-        if number == len(certainty):
+    number_of_pair = []
+    for recorded, rank in on:
+        how, key, size, members = told[recorded]
+        several = how in ("name", "nothing") and 0 < size < len(holding[how, key])
+        if several or (members and rank not in members):
+            number_of_pair.append(-1)
+            continue
+        number_of_pair.append(numbers.setdefault((how, key), len(numbers)))
+        if len(numbers) > len(certainty):
             certainty.append(CERTAINTY[how])
             sizes.append(size)
-        own = _members(found.groups[at][2]) or on
-        for place, rank in enumerate(ranks):
-            if rank in own:
-                of_rank[at, place] = number
-    group = of_rank[found.group, found.rank] if len(found) else np.empty(0, np.int32)
+    group = np.array(number_of_pair, np.int32)[of_row.reshape(-1)]
     return _with_peers(found, ranks, Groups(group, np.array(certainty), np.array(sizes, np.int32)))
 
 
-def _ranks_of(codes: Int32s, rank: Int32s, count: int, ranks: Sequence[int]) -> list[set[int]]:
-    there = np.zeros((count, len(ranks)), dtype=bool)
-    there[codes, rank] = True
-    return [{ranks[at] for at in np.flatnonzero(row).tolist()} for row in there]
+def _told(
+    recorded: tuple[Any, ...], sharing: dict[Any, set[int]]
+) -> tuple[str, Any, int, frozenset[int]]:
+    """What tells a group from others, by what that is, its size (0: not known), and its ranks where they are known."""
+    name, description, text, size, communicator = recorded
+    members = _members(text)
+    if members:
+        return "ranks", (name, description, members), len(members), members
+    if communicator is not None and len(sharing[communicator]) > 1:
+        return "communicator", (communicator, name, description), size or 0, members
+    how = "nothing" if name is None and description is None else "name"
+    return how, (name, description, size), size or 0, members
 
 
 def _members(text: str | None) -> frozenset[int]:
