@@ -120,6 +120,8 @@ def test_two_recordings_are_compared(show: Any) -> None:
     page = report.show("compare")
     assert page.locator("label:has-text('before') select").input_value() == "1"
     assert "kernel" in page.locator(".changes").inner_text()
+    page.get_by_text("module", exact=True).click()
+    page.wait_for_url(re.compile("by=module"))
     page = report.show("kernels")
     page.locator(".recording select").select_option("2")
     page.wait_for_url(re.compile("recording=2"))
@@ -182,3 +184,11 @@ def test_what_is_unknown_is_said(show: Any) -> None:
     assert "There is no view nonsense" in report.show("nonsense").locator("main").inner_text()
     words = report.show("kernels?by=nonsense").locator("main").inner_text()
     assert re.search(r"not in this report.*stepscope kernels SRC --by nonsense", words, re.DOTALL)
+
+
+def test_ranks_stand_side_by_side_and_on_a_map(show: Any) -> None:
+    report = show("ranks", training(ranks=4))
+    page = report.show("communication")
+    assert page.locator(".columns-chart g").count() == 4
+    page = report.show("rank-map?measure=idle")
+    assert page.locator(".heat-map .cell").count() == 4 * 3

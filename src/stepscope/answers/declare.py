@@ -96,18 +96,29 @@ JOB = Column("job", "text", "job that the row is about: its files' folder or nam
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Something a question can be asked with, beyond `--rank`, `--step`, `--top` and `--columns`."""
+    """Something a question can be asked with, beyond `--rank`, `--step`, `--top` and `--columns`.
+
+    Args:
+        name: as in Python; an option of the command line has `-` for `_`.
+        type: int, float, text or bool.
+        meaning: one line for people.
+        default: what it is where nobody says.
+        choices: what it can be, where that is a few words.
+        form: whether its choices are different answers, so that a report holds each; of what is rather a
+            convention, a limit or a filter it holds the default alone.
+    """
 
     name: str
     type: Type
     meaning: str
     default: Any = None
     choices: tuple[str, ...] = ()
+    form: bool = False
 
 
 def by_form(meaning: str, *forms: str) -> Parameter:
     """What a row of the answer is about: `--by`, with the first form by default."""
-    return Parameter("by", "text", meaning, forms[0], forms)
+    return Parameter("by", "text", meaning, forms[0], forms, form=True)
 
 
 @dataclass(frozen=True, slots=True)

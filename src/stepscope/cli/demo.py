@@ -19,6 +19,8 @@ from stepscope.cli.progress import open_watched
 from stepscope.cli.say import put, say
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.report.page_data import Shown
+from stepscope.report.report_file import write_report
 
 EXAMPLE = "gpt.py"
 PLAN = {
@@ -73,7 +75,8 @@ def command(steps: int, output: Path | None, device: str) -> None:
     """Records a small training here and shows where its time went.
 
     Runs the example `gpt.py` twice, as it is: first with a few of its events measured inline, one per
-    iteration, so that the job runs as it does alone; then with a trace of a few steps. Prints both.
+    iteration, so that the job runs as it does alone; then with a trace of a few steps. Prints both, and
+    writes all answers into a page.
     Takes about half a minute on two CPU cores, longer where they are busy, and needs torch.
     """
     _check_device(device)
@@ -84,7 +87,7 @@ def command(steps: int, output: Path | None, device: str) -> None:
         if output is None:
             shutil.rmtree(folder, ignore_errors=True)
         raise
-    _show(recorded)
+    _show(recorded, folder / "report.html")
 
 
 def record_example(folder: Path, *, steps: int, device: str) -> Recorded:
@@ -163,10 +166,13 @@ def _check_device(asked: str) -> None:
         )
 
 
-def _show(recorded: Recorded) -> None:
-    _ask(recorded.inline, "inline")
-    put("\n")
-    _ask(recorded.trace, "summary")
+def _show(recorded: Recorded, report: Path) -> None:
+    with open_watched(recorded.inline) as inline, open_watched(recorded.trace) as trace:
+        put_answer(inline.ask("inline"), source=typed_sources([str(recorded.inline)]))
+        put("\n")
+        put_answer(trace.ask("summary"), source=typed_sources([str(recorded.trace)]))
+        shown = [Shown("demo, traced", trace), Shown("demo, measured inline", inline)]
+        write_report(shown, report)
     name = typed_name()
     put(
         "\nAsk more of it:\n"
@@ -176,9 +182,6 @@ def _show(recorded: Recorded) -> None:
         f"  {name} inline {recorded.inline}\n"
         f"  {name} --help          all questions; each answers with --json, --csv and --parquet too\n"
         f"Record your own and ask the same: {name} record -- train.py ARGS\n"
+        f"\nAll answers in one page, without a network: open {report.absolute().as_uri()} in a browser,\n"
+        f"or copy {report.absolute()} to where there is one.\n"
     )
-
-
-def _ask(path: Path, question: str) -> None:
-    with open_watched(path) as trace:
-        put_answer(trace.ask(question), source=typed_sources([str(path)]))

@@ -57,20 +57,16 @@ def command(
 
     Of an answer with very many rows the first are in the file, and the page says how many there are.
     """
-    from stepscope.floor.complete_file import check_output, complete_output
+    from stepscope.floor.complete_file import check_output
     from stepscope.floor.units import bytes_text
-    from stepscope.report.page import page
-    from stepscope.report.page_data import page_data
+    from stepscope.report.report_file import write_report
 
     check_output(output)
     with ExitStack() as stack, progress_on() as progress:
         reading: dict[str, Any] = {"capture": capture, "cache": not no_cache, "strict": strict}
         shown = _opened(stack, sources, job, compare, **reading)
         progress.start("answering")
-        data = page_data(shown, with_places=with_paths)
-        text = page(f"{data['recordings'][0]['name']} – StepScope", data)
-        with complete_output(output) as unfinished:
-            size = unfinished.write_bytes(text.encode("utf-8", "replace"))
+        size = write_report(shown, output, with_places=with_paths)
         progress.finish()
     say(f"{output}: {bytes_text(size)}; open it in a browser")
 

@@ -61,6 +61,7 @@ ERRORS = {
             "what is compared; by default the first of category, label and phase that both have",
             None,
             tuple(ANSWERED_LIKE),
+            form=True,
         ),
     ),
     drawing="comparison",

@@ -52,6 +52,7 @@ _MEASURES = {
             "hidden or not, or the time in which a kernel ran",
             "step",
             tuple(_MEASURES),
+            form=True,
         ),
     ),
     drawing="map",

@@ -46,6 +46,8 @@ def page_declaration(question: Question) -> dict[str, Any]:
             "moment": column.moment,
             "kernels": column.kernels,
         }
+    for parameter, taken in zip(question.parameters, declared["parameters"], strict=True):
+        taken["form"] = parameter.form
     filters = filters_of(question)
     return declared | {
         "explanation": inspect.cleandoc(question.explanation),

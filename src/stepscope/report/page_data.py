@@ -1,7 +1,7 @@
 """What a report holds: which answers, in what order, and what is left out where they are too many.
 
 One list decides it, made of the declarations (`forms`): every question as it is asked by default, then
-each of its forms. A plug-in's question is on it like ours.
+each of its forms (`Parameter.form`). A plug-in's question is on it like ours.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class Form:
 
 
 def forms() -> list[Form]:
-    """What a report asks: every question as it is, and then in each form that `by` gives it."""
+    """What a report asks: every question as it is, and then in each of its forms."""
     asked = every()
     by_default = [Form(question, {}) for question in asked]
     return by_default + [
-        Form(question, {"by": form})
+        Form(question, {parameter.name: form})
         for question in asked
         for parameter in question.parameters
-        if parameter.name == "by"
+        if parameter.form
         for form in parameter.choices
         if form != parameter.default
     ]

@@ -8,6 +8,7 @@ import { useDeclaration } from "../state/page";
 import { type Chart, chartOf } from "../table/chart";
 import { columnsOf, heads } from "../table/columns";
 import { Bars } from "./bars";
+import { HeatMap } from "./heat-map";
 import { Plot } from "./plot";
 
 const MOST_BARS = 10;
@@ -22,6 +23,7 @@ export function AnswerChart({ reply }: { readonly reply: Reply }) {
     () => chartOf(columns, answer.rows, declared?.drawing ?? "table"),
     [columns, answer, declared],
   );
+  if (chart.kind === "map") return <HeatMap reply={reply} />;
   if (chart.kind === "bars") return <LargestRows chart={chart} reply={reply} />;
   if (chart.kind === "lines") {
     const spans = [...new Set(answer.rows.map((row) => row.span ?? 0))].slice(0, MOST_SPANS);

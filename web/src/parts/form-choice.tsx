@@ -4,7 +4,7 @@ import { useChange, usePage } from "../state/page";
 
 export function FormChoice({ declared }: { readonly declared: Declaration }) {
   const { source } = usePage();
-  const offered = declared.parameters.filter((one) => source.kind === "server" || one.name === "by");
+  const offered = declared.parameters.filter((one) => source.kind === "server" || one.form);
   if (offered.length === 0) return null;
   return (
     <div class="forms">
@@ -26,7 +26,7 @@ function Choices({ parameter }: { readonly parameter: DeclaredParameter }) {
   return (
     <fieldset class="segments" title={parameter.meaning}>
       <legend>{parameter.name.replaceAll("_", " ")}</legend>
-      {parameter.choices.map((choice) => (
+      {[...(parameter.default === null ? [null] : []), ...parameter.choices].map((choice) => (
         <label key={choice}>
           <input
             type="radio"
@@ -40,7 +40,7 @@ function Choices({ parameter }: { readonly parameter: DeclaredParameter }) {
               })
             }
           />
-          <span>{choice}</span>
+          <span>{choice ?? "as fits"}</span>
         </label>
       ))}
     </fieldset>

@@ -59,6 +59,8 @@ export interface DeclaredParameter {
   readonly meaning: string;
   readonly default: Value;
   readonly choices: readonly string[];
+  /** Whether its choices are different answers, each of which a report holds. */
+  readonly form: boolean;
 }
 
 export interface Declaration {

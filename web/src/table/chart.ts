@@ -15,6 +15,7 @@ export type Chart =
       readonly values: readonly Column[];
       readonly by: readonly Column[];
     }
+  | { readonly kind: "map" }
   | { readonly kind: "none" };
 
 const MOST_LINES = 6;
@@ -28,6 +29,7 @@ const FEWEST_POINTS = 3;
  */
 export function chartOf(columns: readonly Column[], rows: readonly Row[], drawing: string): Chart {
   if (rows.length === 0 || drawing === "text" || drawing === "paragraphs") return { kind: "none" };
+  if (drawing === "map") return { kind: "map" };
   const lines = overTime(columns, rows);
   if (lines !== null) return lines;
   const name = columns.find((one) => one.type === "text" && rows.some((row) => isMeasured(row[one.name])));
@@ -35,7 +37,7 @@ export function chartOf(columns: readonly Column[], rows: readonly Row[], drawin
   if (name === undefined || value === undefined || rows.length < 2) return { kind: "none" };
   const different = new Set(rows.map((row) => row[name.name]));
   if (different.size < rows.length / 2) return { kind: "none" };
-  return { kind: "bars", name, value, share: columns.find((one) => one.unit === "ratio") };
+  return { kind: "bars", name, value, share: columns.find((one) => one.name === "share_ratio") };
 }
 
 function overTime(columns: readonly Column[], rows: readonly Row[]): Chart | null {

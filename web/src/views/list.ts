@@ -49,7 +49,16 @@ export const VIEWS: readonly View[] = [
     id: "communication",
     title: "Communication",
     shows: "ranks side by side, what communication costs",
-    questions: ["rank-overview", "communication", "overlap", "rank-map", "stragglers", "all-to-all"],
+    questions: [
+      "rank-overview",
+      "communication",
+      "overlap",
+      "stragglers",
+      "rank-map",
+      "drift",
+      "critical-path",
+      "all-to-all",
+    ],
     fills: "Record with a trace on every rank of the job: `stepscope record` under the job's launcher.",
   },
   {

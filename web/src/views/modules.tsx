@@ -157,7 +157,9 @@ function Tree({ rows, side }: { readonly rows: readonly Module[]; readonly side:
             <th scope="col" class="number">
               calls
             </th>
-            <th scope="col">forward and backward</th>
+            <th scope="col">
+              <span class="swatch forward" /> forward <span class="swatch backward" /> backward
+            </th>
             <th scope="col" class="number">
               {side.name} total
             </th>

@@ -154,11 +154,13 @@ function StepCard({ sections }: { readonly sections: Sections }) {
                 .filter((row) => row.time_ns !== null && row.rank === null)
                 .map((row) => `${row.item} ${timeText(row.time_ns ?? 0)}`)
                 .join(" · ")
-            : timeText(total)}
+            : total > 0
+              ? timeText(total)
+              : ""}
         </span>
       </h2>
       {rows.length === 0 ? (
-        <p class="muted">No part of a step was recorded.</p>
+        <Measured />
       ) : (
         <div class="step-card">
           <StackedBar parts={parts} total={total} />
@@ -168,6 +170,29 @@ function StepCard({ sections }: { readonly sections: Sections }) {
     </section>
   );
 }
+
+/** Where no part of a step was recorded: what the job measured of itself. */
+function Measured() {
+  const link = useLink();
+  const inline = useAnswer("inline");
+  const rows = inline.state === "answered" ? inline.value.answer.rows : [];
+  if (rows.length === 0) return <p class="muted">No part of a step was recorded.</p>;
+  const severalRanks = new Set(rows.map((row) => row.rank)).size > 1;
+  const bars = rows.slice(0, MOST_EVENTS).map((row) => ({
+    name: severalRanks ? `${row.label}, rank ${row.rank}` : (row.label ?? ""),
+    full: `${row.label}, rank ${row.rank}: ${row.n} measurements`,
+    value: row.mean_ns ?? 0,
+    href: link("inline"),
+  }));
+  return (
+    <>
+      <p class="muted">No part of a step was recorded. Events that the job measured of itself, mean time:</p>
+      <Bars bars={bars} unit="ns" total={null} label="Measured events" />
+    </>
+  );
+}
+
+const MOST_EVENTS = 10;
 
 const GAUGES: readonly (readonly [string, string])[] = [
   ["GPU utilisation", "time with at least one kernel running, of all step time"],
@@ -223,7 +248,7 @@ function FindingsCard({
         <span class="plain">by the most that {inSteps ? "a step" : "the recording"} could save</span>
       </h2>
       {rows.length === 0 ? (
-        <p class="muted">No further finding: no rule found anything large enough.</p>
+        <p class="muted">No further finding.</p>
       ) : (
         <ol class="findings-short">
           {rows.map((row) => (

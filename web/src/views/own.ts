@@ -1,5 +1,6 @@
 /** The views that are more than a table and a chart, by their id in `list.ts`. */
 import type { FunctionComponent } from "preact";
+import { CommunicationView } from "./communication";
 import { CompareView } from "./compare";
 import { FindingsView } from "./findings";
 import { ModulesView } from "./modules";
@@ -12,6 +13,7 @@ export const OWN: Readonly<Record<string, FunctionComponent>> = {
   findings: FindingsView,
   steps: StepsView,
   modules: ModulesView,
+  communication: CommunicationView,
   roofline: RooflineView,
   compare: CompareView,
 };

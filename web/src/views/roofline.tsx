@@ -126,7 +126,7 @@ function Chart({ reply }: { readonly reply: Reply<RoofRow> }) {
             cx={across(one.intensity)}
             cy={up(one.rate)}
             r={3 + 22 * Math.sqrt(one.row.share_ratio ?? 0)}
-            class={`point ${one.row.bound === "compute" ? "compute" : "memory"}`}
+            class={`point ${boundOf(one.row)}`}
           >
             <title>{pointWords(one)}</title>
           </circle>
@@ -134,7 +134,8 @@ function Chart({ reply }: { readonly reply: Reply<RoofRow> }) {
       </svg>
       <p class="muted small">
         <span class="swatch point-compute" /> limited by computation <span class="swatch point-memory" /> by
-        memory. The area of a circle is its share of device time.
+        memory <span class="swatch point-elsewhere" /> by something else, or unknown. The area of a circle is
+        its share of device time.
         {points.length >= MOST_POINTS && ` The ${MOST_POINTS} longest are drawn; the table has all.`}
       </p>
     </section>
@@ -159,6 +160,10 @@ function roofsOf(rows: readonly RoofRow[]): Roof[] {
     roofs.set(`${name} ${roof.peak} ${roof.bandwidth}`, roof);
   }
   return [...roofs.values()];
+}
+
+function boundOf(row: RoofRow): string {
+  return row.bound === "compute" || row.bound === "memory" ? row.bound : "elsewhere";
 }
 
 function pointWords({ row, intensity, rate }: Point): string {

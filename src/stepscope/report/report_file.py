@@ -1,0 +1,28 @@
+"""Writes a report: the page with its data, complete or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from stepscope.floor.complete_file import complete_output
+from stepscope.report.page import page
+from stepscope.report.page_data import Shown, page_data
+
+
+def write_report(shown: Sequence[Shown], target: Path, *, with_places: bool = False) -> int:
+    """Writes recordings into one HTML file and returns its size in bytes.
+
+    Args:
+        shown: the recordings; the first is the one that others are compared with.
+        target: the file.
+        with_places: keep the names of hosts and the paths of files.
+
+    Raises:
+        StepScopeError: the file cannot be written. Nothing is left behind then.
+    """
+    data = page_data(shown, with_places=with_places)
+    text = page(f"{data['recordings'][0]['name']} – StepScope", data)
+    with complete_output(target) as unfinished:
+        # A name that is no Unicode has no place in HTML.
+        return unfinished.write_bytes(text.encode("utf-8", "replace"))
