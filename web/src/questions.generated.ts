@@ -546,6 +546,23 @@ export type Rows = {
     /** time of the step: the sum of the parts (ns) */
     readonly total_ns?: number | null;
   };
+  /** How long would a step take if something were faster, or were not there? */
+  "what-if": {
+    /** which of the ranks' recordings, from 0 */
+    readonly span?: number | null;
+    /** what would be otherwise */
+    readonly change?: string | null;
+    /** mean time of a step of the job that would follow (ns) */
+    readonly step_ns?: number | null;
+    /** how much less that is than recorded (ns) */
+    readonly saved_ns?: number | null;
+    /** the part of the recorded step (ratio) */
+    readonly saved_ratio?: number | null;
+    /** what it saves a step at least (ns) */
+    readonly at_least_ns?: number | null;
+    /** what it saves a step at most (ns) */
+    readonly at_most_ns?: number | null;
+  };
   /** Which streams waited for which, and how often did the host wait for the device? */
   "synchronizations": {
     /** rank of the process */

@@ -280,6 +280,18 @@ class QuestionMethods(ABC):
         """
         return self.ask("critical-path", by=by, **asked)
 
+    def what_if(self, *, faster: str = "", without: str = "", **asked: Unpack[Asked]) -> Table:
+        """How long would a step take if something were faster, or were not there?
+
+        Args:
+            faster: classes or name patterns of kernels and how many times as fast they would
+                be: GEMM=2,*softmax*=1.5.
+            without: communication, input, launch or straggler, separated by commas.
+
+        Columns: span, change, step_ns, saved_ns, saved_ratio, at_least_ns, at_most_ns.
+        """
+        return self.ask("what-if", faster=faster, without=without, **asked)
+
     def synchronizations(self, **asked: Unpack[Asked]) -> Table:
         """Which streams waited for which, and how often did the host wait for the device?
 

@@ -32,6 +32,7 @@ ALL = (
     "idle",
     "queue",
     "critical_path",
+    "what_if",
     "synchronizations",
     "utilization",
     "rank_overview",

@@ -17,7 +17,7 @@ Edge = tuple[int, int, int, bool]
 
 
 def stretch(start: int, end: int) -> Stretch:
-    return Stretch(0, (0,), (0,), start, end, (start,), (end,), start, end + 1, 0)
+    return Stretch(0, (0,), (0,), start, end, (start,), (end,), start, end + 1, None, 0)
 
 
 def graph_of(times: list[int], durations: list[int], edges: list[Edge], start: int = -1) -> Graph:

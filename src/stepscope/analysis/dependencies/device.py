@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.analysis.dependencies.events import (
     COPY,
-    LAUNCH,
+    GRAPH,
     STREAM_WAIT,
     WAIT_DEVICE,
     WAIT_EVENT,
@@ -32,6 +32,8 @@ from stepscope.analysis.recording import NEVER, Array, Columns
 FULL_QUEUE = 1024
 """Launches that a stream of CUDA takes before the next one waits, as far as is known; where a recording shows a stream
 that held back its launches at another number, that one."""
+ENOUGH = 3
+"""launches tell what is usual."""
 AT_THE_LIMIT = 8
 """As many launches with the most outstanding, each slow, show that this is the limit."""
 SLOW_CALL = 3
@@ -145,7 +147,7 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
             asked = list(range(len(streams.keys)))
             known = calls["does"][call] == WAIT_DEVICE
         last = [streams.last(stream, at) for stream in asked]
-        ended = [one for one in last if one >= 0 and end[one] <= until]
+        ended = [one for one in last if one >= 0 and end[one] <= until + events.resolution]
         if ended and not known:
             ended = [max(ended, key=lambda one: int(end[one]))]
         found += [(call, one) for one in ended]
@@ -154,7 +156,7 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
         call = int(work["call"][one])
         if (
             calls["does"][call] == COPY
-            and calls["start_ns"][call] < end[one] <= calls["end_ns"][call]
+            and calls["start_ns"][call] < end[one] <= calls["end_ns"][call] + events.resolution
         ):
             found.append((call, int(one)))
     return _pairs(found)
@@ -163,7 +165,7 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
 def _queue(events: Events, streams: _Streams, own: Array) -> Pairs:
     """Launches that wait until a stream has room; sets `own` of those that did."""
     calls, work = events.calls, events.work
-    launches = calls["does"] == LAUNCH
+    launches = calls["does"] <= GRAPH
     long = calls["end_ns"] - calls["start_ns"]
     usual = int(np.median(long[launches])) if launches.any() else 0
     call_of, start_of = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -216,7 +218,17 @@ def _held(events: Events, streams: _Streams) -> Pairs:
     guessed = np.flatnonzero((calls["does"] == STREAM_WAIT) & ~stated)
     if len(guessed) and len(streams.keys) > 1:
         found += _guessed(events, streams, guessed)
-    return _pairs([(w, s) for w, s in found if w >= 0 and s >= 0 and w != s and end[s] <= start[w]])
+    return _pairs(
+        [
+            (w, s)
+            for w, s in found
+            if w >= 0
+            and s >= 0
+            and w != s
+            and end[s] <= start[w] + events.resolution
+            and start[s] < start[w]
+        ]
+    )
 
 
 def _guessed(events: Events, streams: _Streams, guessed: Array) -> list[tuple[int, int]]:
@@ -275,23 +287,23 @@ def add_streams(
     linked = np.flatnonzero(rows["call"] >= 0)
     call = rows["call"][linked]
     launch = calls["start_ns"][call]
-    latency = _usual_latency(start[linked] - launch, _busy_until(rows)[linked] <= launch)
+    least = _usual_latency(events, linked, _busy_until(rows)[linked] <= launch)
     gap = start[follows] - end[follows - 1]
     early = np.full(len(start), NEVER, np.int64)
-    early[linked] = launch + np.minimum(latency, calls["end_ns"][call] - launch + KERNEL_WAIT_NS)
-    usual_gap = _median(gap[(early[follows] < end[follows - 1]) & (gap >= 0)])
+    early[linked] = launch + least
+    held, by = waits.held
+    own = ~np.isin(follows, held) & (early[follows] < end[follows - 1])
+    usual_gap = _median(gap[own & (gap >= 0) & (gap < KERNEL_WAIT_NS)])
 
     def after(why: int, sources: Array, targets: Array, lags: Array) -> None:
         ends = leaving[sources] >= 0
         net.edges(why, work[sources[~ends]], targets[~ends], lags[~ends], over=True)
         net.edges(why, leaving[sources[ends]], targets[ends], lags[ends])
 
-    least = np.minimum(latency, calls["end_ns"][call] - launch + KERNEL_WAIT_NS)
     net.edges(
         LAUNCHED, threads.start[call], work[linked], np.minimum(least, start[linked] - launch)
     )
     after(STREAM, follows - 1, work[follows], np.minimum(gap, usual_gap))
-    held, by = waits.held
     after(HELD, by, work[held], np.minimum(start[held] - end[by], usual_gap))
     waiting, source = waits.returned
     back = calls["end_ns"][waiting] - end[source]
@@ -314,7 +326,12 @@ def _likely(events: Events, explained: Array) -> Pairs:
     order = np.argsort(rows["end_ns"], kind="stable")
     if not len(late):
         return late, late
-    at = np.searchsorted(rows["end_ns"][order], rows["start_ns"][late], side="right") - 1
+    at = (
+        np.searchsorted(
+            rows["end_ns"][order], rows["start_ns"][late] + events.resolution, side="right"
+        )
+        - 1
+    )
     source = order[np.maximum(at, 0)]
     soon = (at >= 0) & (rows["start_ns"][late] - rows["end_ns"][source] <= SOON_NS)
     same = rows["device"][source] == rows["device"][late]
@@ -335,12 +352,33 @@ def _busy_until(rows: Columns) -> Array:
     return result
 
 
-def _usual_latency(delay: Array, idle: Array) -> int:
-    """From the start of a launch to that of its kernel, where the device had nothing else to do; at least what any
-    needed."""
-    if not len(delay):
-        return 0
-    return _median(delay[idle]) if idle.any() else max(int(delay.min()), 0)
+def _usual_latency(events: Events, linked: Array, idle: Array) -> Array:
+    """From the start of the launch of each piece of work to its own, where the device had nothing else to do; else as
+    for other launches, and at most what any needed; and, where few tell, no longer than a device takes after the call. Copies and graphs take longer
+    than kernels, and copies to the device longer than those from it.
+
+    Args:
+        events: the events of a recording.
+        linked: the work whose launch is known.
+        idle: whether the device had nothing to do when it was launched.
+    """
+    calls, call = events.calls, events.work["call"][linked]
+    delay = events.work["start_ns"][linked] - calls["start_ns"][call]
+    long = calls["end_ns"][call] - calls["start_ns"][call]
+    result = long + KERNEL_WAIT_NS
+    sort = calls["does"][call] * 3 + events.work["direction"][linked]
+    for one in np.unique(sort).tolist():
+        own = sort == one
+        alone = own & idle
+        if alone.sum() >= ENOUGH:
+            result[own] = _median(delay[alone])
+        elif own.any():
+            usual = _median(delay[alone]) if alone.any() else max(int(delay[own].min()), 0)
+            usual = usual if alone.any() or not idle.any() else min(usual, _median(delay[idle]))
+            result[own] = np.minimum(result[own], usual)
+    # A copy that starts within its call was prepared there: pageable memory is copied by the host first.
+    within = (calls["does"][call] == COPY) & (delay <= long)
+    return np.where(within, delay, result)
 
 
 def _median(values: Array) -> int:

@@ -11,8 +11,8 @@ from stepscope.analysis.recording import NEVER, WORK, Array, Columns, groups, un
 from stepscope.answers.scope import Scope
 from stepscope.link.intervals import Intervals
 
-LAUNCH, COPY, RECORD, STREAM_WAIT, WAIT_EVENT, WAIT_STREAM, WAIT_DEVICE = range(7)
-"""What a call does: launches a kernel, fill or graph; copies; records an event; makes a stream wait for one; waits itself
+LAUNCH, GRAPH, COPY, RECORD, STREAM_WAIT, WAIT_EVENT, WAIT_STREAM, WAIT_DEVICE = range(8)
+"""What a call does: launches a kernel or fill, or a graph; copies; records an event; makes a stream wait for one; waits itself
 for an event, a stream or the device."""
 
 NO_STEP = -(1 << 62)
@@ -27,6 +27,7 @@ _CALLS = f"""
             WHEN role = 'synchronize' THEN {WAIT_DEVICE}
             WHEN regexp_matches(name, 'EventRecord') THEN {RECORD}
             WHEN role = 'copy' THEN {COPY}
+            WHEN role = 'graph_launch' THEN {GRAPH}
             ELSE {LAUNCH}
         END::TINYINT AS does, regexp_matches(name, 'Async') AS asynchronous
     FROM host_event
@@ -42,7 +43,8 @@ _CALLS = f"""
 
 _WORK = f"""
     SELECT id, device, stream, start_ns, start_ns + dur_ns AS end_ns, kind = 'communication' AS communicates,
-        kind IN ('copy', 'fill') AS moves, coalesce(launch_id, -1) AS launch_id,
+        kind IN ('copy', 'fill') AS moves,
+        CASE copy_kind WHEN 'HtoD' THEN 1 WHEN 'DtoH' THEN 2 ELSE 0 END::TINYINT AS direction, coalesce(launch_id, -1) AS launch_id,
         coalesce(step, {NO_STEP}) AS step, coalesce(memory_kind IN ('pageable', 'unknown'), true) AND kind = 'copy' AS pageable
     FROM device_event WHERE {_TIMES} AND {WORK}
     ORDER BY device, stream, start_ns, end_ns, id
@@ -85,12 +87,14 @@ class Events:
     Args:
         rank, span: whose recording it is.
         work: kernels, copies and fills by stream and start: `id`, `device`, `stream`, `start_ns`, `end_ns`,
-            `step`, `communicates`, `moves`, `pageable`, `launch_id`, and `call`, the place of the call that launched it (-1).
+            `step`, `communicates`, `moves`, `direction` (of a copy: 1 to the device, 2 from it, else 0),
+            `pageable`, `launch_id`, and `call`, the place of the call that launched it (-1).
         calls: `id`, `thread`, `start_ns`, `end_ns`, `correlation`, `does`, `asynchronous`, in order of start.
         waits: recorded waits: `role`, `device`, `stream`, `wait_on_stream`, `wait_on_correlation`, `correlation`.
         busy: when each thread was in an operator or a runtime call.
         loader: waits for a batch: `thread`, `start_ns`, `end_ns`, `waits` (nothing else ran in it).
         main: the thread of the training loop; None without host events.
+        resolution: the smallest step of its times (ns).
         steps: `step`, `start_ns`, `end_ns`, `host_start_ns`, `host_end_ns`, and the `thread` on which it ended.
     """
 
@@ -102,6 +106,7 @@ class Events:
     busy: dict[int, Intervals]
     loader: Columns
     main: int | None
+    resolution: int
     steps: Columns
 
 
@@ -121,6 +126,7 @@ def read_events(scope: Scope, rank: int, span: int, since: int, until: int) -> E
         {thread: union_of(columns) for (thread,), columns in busy.items()},
         scope.numpy(_LOADER, asked),
         main,
+        scope.value("SELECT resolution_ns FROM rank WHERE rank = $rank", {"rank": rank}) or 0,
         scope.numpy(_STEPS, {**asked, "main": -1 if main is None else main}),
     )
 

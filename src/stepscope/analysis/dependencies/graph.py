@@ -46,6 +46,7 @@ class Graph:
         over: whether the target waits for the end of the work that starts at the source.
         why: THREAD, ...
         slack: by how much each moment was later than all it depends on explain (ns); NEVER for one without edges.
+        begins: the moments at which the step before was done; none where there is none.
         ends: the moments at which the asked steps were done on any rank: the ends of their threads and work.
         waits_recorded: whether it is recorded which stream waited for what, rank by rank.
         matched, unmatched: communication that was matched over the ranks of the graph, and that was not.
@@ -66,6 +67,7 @@ class Graph:
     over: Array
     why: Array
     slack: Array
+    begins: Array
     ends: Array
     waits_recorded: list[bool]
     matched: int
@@ -118,6 +120,7 @@ def build(scope: Scope, stretch: Stretch) -> Graph:
     recordings, recorded = [], []
     members: list[Columns] = []
     unmatched = 0
+    begins: list[Array] = []
     ends: list[Array] = []
     for number, rank in enumerate(stretch.ranks):
         events = read_events(scope, rank, stretch.span, stretch.since, stretch.until)
@@ -128,9 +131,11 @@ def build(scope: Scope, stretch: Stretch) -> Graph:
         work, leaving = _add_work(net, number, events, member)
         threads = add_threads(net, number, events, waits.own, stretch.start)
         add_streams(net, events, waits, threads, work, leaving)
-        asked_for = np.isin(events.work["step"], stretch.steps)
-        ends += [np.where(leaving >= 0, leaving, work)[asked_for]]
-        ends += [threads.finish[np.isin(events.steps["step"], stretch.steps)]]
+        last = () if stretch.before is None else (stretch.before,)
+        for steps, done in ((stretch.steps, ends), (last, begins)):
+            asked_for = np.isin(events.work["step"], steps)
+            done.append(np.where(leaving >= 0, leaving, work)[asked_for])
+            done.append(threads.finish[np.isin(events.steps["step"], steps)])
         unmatched += int(events.work["communicates"].sum()) - len(member["row"])
         members.append(
             {
@@ -149,6 +154,7 @@ def build(scope: Scope, stretch: Stretch) -> Graph:
         net,
         stretch,
         np.concatenate(ends) if ends else np.zeros(0, np.int64),
+        begins=np.concatenate(begins) if stretch.before is not None else np.zeros(0, np.int64),
         recordings=recordings,
         waits_recorded=recorded,
         matched=sum(len(one["match"]) for one in members),
@@ -199,6 +205,7 @@ def assembled(
     stretch: Stretch,
     ends: Array,
     *,
+    begins: Array | None = None,
     recordings: Sequence[Events] = (),
     waits_recorded: Sequence[bool] = (),
     matched: int = 0,
@@ -210,6 +217,7 @@ def assembled(
         net: the nodes and edges.
         stretch: the time that is looked at.
         ends: the nodes at which it is done.
+        begins: the nodes at which the step before was done.
         recordings, waits_recorded, matched, unmatched: as in `Graph`.
     """
 
@@ -234,6 +242,7 @@ def assembled(
     kind, recording, at = (
         joined(columns, np.int64)[order] for columns in (net.kinds, net.recordings, net.places)
     )
+    none = np.zeros(0, np.int64)
     slack = time.copy()
     earliest = np.full(len(time), np.iinfo(np.int64).min, np.int64)
     np.maximum.at(earliest, target, time[source] + lag + np.where(over, duration[source], 0))
@@ -243,7 +252,7 @@ def assembled(
     return Graph(
         stretch=stretch, recordings=list(recordings), time=time, duration=duration, kind=kind, recording=recording, place=at,
         first=np.searchsorted(target, np.arange(len(time) + 1)), source=source, target=target, lag=lag, over=over,
-        why=why, slack=slack, ends=np.sort(place[ends]), waits_recorded=list(waits_recorded), matched=matched, unmatched=unmatched,
+        why=why, slack=slack, begins=np.sort(place[none if begins is None else begins]), ends=np.sort(place[ends]), waits_recorded=list(waits_recorded), matched=matched, unmatched=unmatched,
         contradicting=int((~kept).sum()),
     )  # fmt: skip
 

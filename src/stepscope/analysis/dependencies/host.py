@@ -14,8 +14,7 @@ from stepscope.link.intervals import Intervals, covered
 HANDED_OVER_NS = 10_000
 """A thread that pauses for less does not wait for another: to wake a thread takes as long."""
 FETCH_NS = 100_000
-"""To fetch a batch that is ready takes as long as the fastest that was recorded, and no longer than this: all may have
-been waited for."""
+"""To fetch a batch that is ready takes no longer: where the fastest took longer, all were waited for."""
 WAITED_NS = 50_000
 """A batch that takes so much longer was waited for."""
 
@@ -95,6 +94,12 @@ def add_threads(net: Net, recording: int, events: Events, own: Array, since: int
     return Threads(start, end, finish)
 
 
+def fetch_ns(start: Array, end: Array) -> int:
+    """What it takes to fetch a batch that is ready (ns); 0 where nothing tells, because each was waited for."""
+    fastest = int((end - start).min(initial=FETCH_NS))
+    return fastest if fastest < FETCH_NS else 0
+
+
 def _add_loader(
     net: Net, points: _Points, thread: Array, start: Array, end: Array, waits: Array
 ) -> None:
@@ -102,7 +107,7 @@ def _add_loader(
     the pace, and a faster step would wait longer."""
     if not len(start):
         return
-    fetch = min(int((end - start).min()), FETCH_NS)
+    fetch = fetch_ns(start, end)
     waited = waits & (end - start - fetch >= WAITED_NS)
     paced = np.zeros(len(start), bool)
     paced[1:] = waited[1:] & waited[:-1] & (thread[1:] == thread[:-1])

@@ -23,6 +23,7 @@ class Stretch:
         end: when the last one was done on all (ns).
         ends: when each was done on all ranks (ns).
         since, until: the time whose events bear on them: from the step before on (ns).
+        before: the step before them, whose events are looked at, too; None where they are the first.
         left_out: steps that count and are left out, because there is too much.
     """
 
@@ -35,6 +36,7 @@ class Stretch:
     ends: tuple[int, ...]
     since: int
     until: int
+    before: int | None
     left_out: int
 
 
@@ -89,6 +91,7 @@ def stretches(scope: Scope, whole: Scope) -> list[Stretch]:
                 ends=tuple(row["end_ns"] for row in steps),
                 since=min(before["start_ns"], before["host_start_ns"]),
                 until=max(row["end_ns"] for row in steps) + 1,
+                before=before["step"] if kept[0] else None,
                 left_out=len(asked) - len(kept),
             )
         )

@@ -1,0 +1,355 @@
+"""A graph that is run again with other durations: what a change would have won."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from stepscope.analysis.dependencies.events import COPY, GRAPH, Events, places
+from stepscope.analysis.dependencies.graph import Graph
+from stepscope.analysis.dependencies.host import fetch_ns
+from stepscope.analysis.dependencies.net import (
+    ARRIVED,
+    HOST,
+    LAUNCHED,
+    LOADER,
+    OWN,
+    RETURNED,
+    THREAD,
+    TRANSFER,
+    WORK,
+)
+from stepscope.analysis.gaps import KERNEL_WAIT_NS
+from stepscope.analysis.operator_work import classes_of_events
+from stepscope.analysis.recording import NEVER, Array
+from stepscope.answers.scope import Scope
+from stepscope.costs import CLASSES
+from stepscope.link.intervals import covered, union
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is otherwise: by how many times classes or names of kernels are faster, and what there is none of."""
+
+    faster: tuple[tuple[str, float], ...] = ()
+    without: tuple[str, ...] = ()
+
+    def __add__(self, other: Change) -> Change:
+        """Both at once."""
+        return Change(self.faster + other.faster, self.without + other.without)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a change would have won (ns, of all steps together).
+
+    Args:
+        saved: of the time from the start of the first step to the end of the last. The step before changes, too, so that what
+            it hands on is that of a job that always ran so.
+        at_least: as much even where a wait that nothing recorded explains ends when it did, and of a collective that
+            was not matched no more was transfer than the fastest of its name took.
+        at_most: all that becomes shorter, on the rank where that is most, step by step: none of it was hidden.
+    """
+
+    saved: int
+    at_least: int
+    at_most: int
+
+
+@dataclass(slots=True)
+class _Times:
+    """Durations and lags with a change in them; `certain` ones hold what no assumption was made for."""
+
+    duration: Array
+    lag: Array
+    certain_duration: Array
+    certain_lag: Array
+    dropped: Array
+    away: int = -1
+    unpaced: bool = False
+
+
+class WhatIf:
+    """Answers what a graph's steps would take with changes.
+
+    Args:
+        scope: the ranks of the graph with all their events.
+        graph: the graph.
+    """
+
+    def __init__(self, scope: Scope, graph: Graph) -> None:
+        self.scope, self.graph = scope, graph
+        self.after = np.flatnonzero(graph.time >= graph.stretch.since)
+        self._classes: dict[int, Array] = {}
+        self._names: dict[int, list[str]] = {}
+
+    def outcome(self, change: Change) -> Outcome:
+        """What a change would have won."""
+        graph, times = self.graph, self._times(change)
+        recorded = self._takes(graph.time, graph.duration, -1)
+        moved = self.run(times.duration, times.lag, times.dropped)
+        certain = self.run(times.certain_duration, times.certain_lag, times.dropped, external=True)
+        saved = max(recorded - self._takes(moved, times.duration, times.away), 0)
+        sure = recorded - self._takes(certain, times.certain_duration, times.away)
+        most = min(self._most(times), graph.stretch.end - graph.stretch.start)
+        return Outcome(saved, min(max(sure, 0), saved), max(most, saved))
+
+    def has(self, which: str) -> bool:
+        """Whether there is work of a class, or with a name that matches a pattern."""
+        return bool(self._chosen(which).any())
+
+    def applies(self, without: str) -> bool:
+        """Whether the recording has what a change would take away."""
+        recordings = self.graph.recordings
+        if without == "straggler":
+            return self.straggler() is not None
+        if without == "communication":
+            return any(events.work["communicates"].any() for events in recordings)
+        kept = "loader" if without == "input" else "calls"
+        return any(len(getattr(events, kept)["thread"]) for events in recordings)
+
+    def run(
+        self, duration: Array, lag: Array, dropped: Array | None = None, *, external: bool = False
+    ) -> Array:
+        """When each moment would be (ns).
+
+        Args:
+            duration: of the work that starts at each moment.
+            lag: of each edge.
+            dropped: edges that no longer hold.
+            external: a moment that came 30 µs or more later than explained waited for something outside: it comes no
+                earlier than it did.
+        """
+        graph = self.graph
+        weight = lag + np.where(graph.over, duration[graph.source], 0)
+        if dropped is not None:
+            weight = np.where(dropped, NEVER // 2, weight)
+        moved = graph.time.tolist()
+        source, weights, slack = graph.source.tolist(), weight.tolist(), graph.slack.tolist()
+        first = graph.first.tolist()
+        kept = (graph.slack >= KERNEL_WAIT_NS).tolist() if external else None
+        for node in self.after.tolist():
+            begin, end = first[node], first[node + 1]
+            if begin == end:
+                continue
+            latest = moved[source[begin]] + weights[begin]
+            for edge in range(begin + 1, end):
+                then = moved[source[edge]] + weights[edge]
+                if then > latest:
+                    latest = then
+            latest += slack[node]
+            if kept is not None and kept[node] and latest < moved[node]:
+                continue
+            moved[node] = latest
+        return np.array(moved, np.int64)
+
+    def straggler(self) -> int | None:
+        """The rank that the others waited for longest at collectives; None where none waited for another."""
+        late = self._lateness()
+        return None if not late else max(late, key=lambda number: late[number])
+
+    def _lateness(self) -> dict[int, int]:
+        """How much later each recording was than the others where it was the last (ns), of those that were."""
+        graph = self.graph
+        edges = np.flatnonzero(graph.why == ARRIVED)
+        if not len(edges):
+            return {}
+        order = edges[np.lexsort((graph.time[graph.source[edges]], graph.target[edges]))]
+        target = graph.target[order]
+        last = np.flatnonzero(np.append(target[1:] != target[:-1], True))
+        last = last[(last > 0) & (target[last] == target[last - 1])]
+        gap = graph.time[graph.source[order[last]]] - graph.time[graph.source[order[last - 1]]]
+        who = graph.recording[graph.source[order[last]]]
+        late = {int(n): int(gap[who == n].sum()) for n in np.unique(who)}
+        return {number: ns for number, ns in late.items() if ns > 0}
+
+    def _takes(self, moved: Array, duration: Array, away: int) -> int:
+        """The time from when the step before was done (as recorded where there is none) to the end."""
+        graph = self.graph
+        done = [graph.stretch.start, graph.stretch.start]
+        for number, moments in enumerate((graph.begins, graph.ends)):
+            moments = moments[graph.recording[moments] != away]
+            if len(moments):
+                done[number] = int((moved[moments] + duration[moments]).max())
+        return done[1] - done[0]
+
+    def _times(self, change: Change) -> _Times:
+        graph = self.graph
+        times = _Times(
+            graph.duration.copy(), graph.lag.copy(), graph.duration.copy(), graph.lag.copy(),
+            np.zeros(len(graph.lag), bool),
+        )  # fmt: skip
+        for which, factor in change.faster:
+            self._faster(times, self._chosen(which), 1 / factor)
+        if "communication" in change.without:
+            self._without_communication(times)
+        if "input" in change.without:
+            self._shorten_threads(times, [self._loads(events) for events in graph.recordings])
+            times.dropped |= graph.why == LOADER
+            times.unpaced = True
+        if "launch" in change.without:
+            self._shorten_threads(times, [self._launches(events) for events in graph.recordings])
+            launched = (graph.why == LAUNCHED) & (graph.time[graph.source] >= graph.stretch.since)
+            for lag in (times.lag, times.certain_lag):
+                lag[launched] = np.minimum(lag[launched], 0)
+        if "straggler" in change.without and (late := self.straggler()) is not None:
+            times.away = late
+            times.dropped |= (graph.why == ARRIVED) & (graph.recording[graph.source] == late)
+        return times
+
+    def _work(self) -> tuple[Array, Array, Array]:
+        """The nodes of device work in the stretch, with the edges of matched collectives that end there, and whether
+        each communicates."""
+        graph = self.graph
+        work = self.after[(graph.kind[self.after] == WORK)]
+        talks = np.zeros(len(graph.time), bool)
+        for number, events in enumerate(graph.recordings):
+            own = work[graph.recording[work] == number]
+            talks[own] = events.work["communicates"][graph.place[own]]
+        transfers = np.flatnonzero((graph.why == TRANSFER) | (graph.why == OWN))
+        return work, transfers[graph.time[graph.target[transfers]] >= graph.stretch.since], talks
+
+    def _chosen(self, which: str) -> Array:
+        """Which nodes are ends or starts of work of a class, or of kernels whose name matches a pattern."""
+        graph = self.graph
+        chosen = np.zeros(len(graph.time), bool)
+        for number, events in enumerate(graph.recordings):
+            own = np.flatnonzero((graph.recording == number) & (graph.kind != HOST))
+            place = graph.place[own]
+            if which in CLASSES:
+                is_it = self._class_of(number, events) == CLASSES.index(which)
+            else:
+                names = self._name_of(number, events)
+                matches = {name: fnmatchcase(name, which) for name in set(names)}
+                is_it = np.array([matches[name] for name in names], bool)
+            chosen[own] = is_it[place] if len(is_it) else False
+        return chosen
+
+    def _class_of(self, number: int, events: Events) -> Array:
+        if number not in self._classes:
+            with Scope(self.scope.store, [events.rank], all_times=True) as own:
+                ids, classes = classes_of_events(own, events.rank)
+            self._classes[number] = classes[places(ids, events.work["id"])] if len(ids) else ids
+        return self._classes[number]
+
+    def _name_of(self, number: int, events: Events) -> list[str]:
+        if number not in self._names:
+            found = self.scope.sql(
+                "SELECT id, name FROM device_event WHERE rank = $rank AND span = $span",
+                {"rank": events.rank, "span": events.span},
+            )
+            at = places(found.column("id").to_numpy(), events.work["id"])
+            self._names[number] = found.column("name").take(at).to_pylist() if len(at) else []
+        return self._names[number]
+
+    def _faster(self, times: _Times, chosen: Array, factor: float) -> None:
+        """Multiplies what chosen work takes; of matched collectives the transfer."""
+        graph = self.graph
+        work, transfers, _ = self._work()
+        work = work[chosen[work]]
+        for duration in (times.duration, times.certain_duration):
+            duration[work] = np.rint(duration[work] * factor).astype(np.int64)
+        transfers = transfers[chosen[graph.target[transfers]]]
+        for lag in (times.lag, times.certain_lag):
+            self._shorten_transfers(lag, transfers, factor)
+
+    def _shorten_transfers(self, lag: Array, edges: Array, factor: float) -> None:
+        graph = self.graph
+        transfer = np.zeros(len(graph.time), np.int64)
+        after_all = edges[graph.why[edges] == TRANSFER]
+        transfer[graph.target[after_all]] = np.maximum(lag[after_all], 0)
+        less = transfer - np.rint(transfer * factor).astype(np.int64)
+        lag[edges] -= less[graph.target[edges]]
+
+    def _without_communication(self, times: _Times) -> None:
+        """Transfers take no time. Of a collective that was not matched it is not known what was transfer and what a
+        wait for others: at least the fastest of those alike was."""
+        work, transfers, talks = self._work()
+        for lag in (times.lag, times.certain_lag):
+            self._shorten_transfers(lag, transfers, 0.0)
+        alone = work[talks[work]]
+        graph = self.graph
+        for number, events in enumerate(graph.recordings):
+            own = alone[graph.recording[alone] == number]
+            if not len(own):
+                continue
+            names = np.array(self._name_of(number, events), object)[graph.place[own]]
+            _, alike = np.unique(names.astype(str), return_inverse=True)
+            least = np.full(alike.max() + 1, np.iinfo(np.int64).max)
+            np.minimum.at(least, alike, graph.duration[own])
+            times.certain_duration[own] -= np.minimum(least[alike], times.certain_duration[own])
+            times.duration[own] = 0
+
+    def _loads(self, events: Events) -> tuple[Array, Array, Array]:
+        loader = events.loader
+        fetch = fetch_ns(loader["start_ns"], loader["end_ns"])
+        return loader["thread"], loader["start_ns"] + fetch, loader["end_ns"]
+
+    def _launches(self, events: Events) -> tuple[Array, Array, Array]:
+        calls, work = events.calls, events.work
+        blocks = np.zeros(len(calls["id"]), bool)
+        blocks[work["call"][work["pageable"] & (work["call"] >= 0)]] = True
+        free = (calls["does"] <= GRAPH) | (
+            (calls["does"] == COPY) & calls["asynchronous"] & ~blocks
+        )
+        return calls["thread"][free], calls["start_ns"][free], calls["end_ns"][free]
+
+    def _shorten_threads(self, times: _Times, taken: Sequence[tuple[Array, Array, Array]]) -> None:
+        """Takes stretches of time out of what threads do."""
+        graph = self.graph
+        edges = np.flatnonzero(graph.why == THREAD)
+        edges = edges[graph.time[graph.source[edges]] >= graph.stretch.since]
+        for number, (threads, start, end) in enumerate(taken):
+            own = edges[graph.recording[graph.target[edges]] == number]
+            for thread in np.unique(threads).tolist():
+                rows = own[graph.place[graph.target[own]] == thread]
+                mine = threads == thread
+                begin, finish = graph.time[graph.source[rows]], graph.time[graph.target[rows]]
+                less = covered(union(start[mine], end[mine]), begin, finish)
+                passed = finish - begin
+                for lag in (times.lag, times.certain_lag):
+                    lag[rows] = np.minimum(lag[rows], passed - less)
+
+    def _most(self, times: _Times) -> int:
+        """All that becomes shorter in each step, of the rank on which it is most."""
+        graph, stretch = self.graph, self.graph.stretch
+        ranks = len(graph.recordings)
+        steps = len(stretch.ends)
+        less = np.zeros(ranks * steps, np.int64)
+        steps_of = np.minimum(np.searchsorted(stretch.ends, graph.time, side="right"), steps - 1)
+        cell = graph.recording * steps + steps_of
+        inside = graph.time >= stretch.start
+        np.add.at(less, cell[inside], (graph.duration - times.duration)[inside])
+        # Where the loader sets the pace, the edges of threads do not hold its waits: they are as recorded.
+        counted = ~times.dropped & (graph.why != OWN) & (graph.why != LAUNCHED)
+        counted &= inside[graph.target]
+        np.add.at(less, cell[graph.target[counted]], (graph.lag - times.lag)[counted])
+        # A path leaves its thread by a launch once, and once more each time that it came back to wait for the device.
+        delay, back = np.zeros_like(less), np.ones_like(less)
+        launched = (graph.why == LAUNCHED) & inside[graph.target]
+        np.maximum.at(delay, cell[graph.target[launched]], (graph.lag - times.lag)[launched])
+        np.add.at(back, cell[np.unique(graph.target[graph.why == RETURNED])], 1)
+        less += delay * back
+        if times.away >= 0:
+            late = np.flatnonzero(
+                (graph.why == ARRIVED) & (graph.recording[graph.source] == times.away)
+            )
+            meets = np.full(len(graph.time), NEVER, np.int64)
+            meets[graph.target[late]] = graph.time[graph.source[late]]
+            arrivals = np.flatnonzero((graph.why == ARRIVED) & inside[graph.source])
+            at = graph.source[arrivals]
+            waited = np.maximum(meets[graph.target[arrivals]] - graph.time[at], 0)
+            waited[meets[graph.target[arrivals]] == NEVER] = 0
+            np.add.at(less, cell[at], waited)
+        if times.unpaced:
+            paced = graph.target[graph.why == LOADER]
+            for number, events in enumerate(graph.recordings):
+                _, start, end = self._loads(events)
+                at = np.searchsorted(stretch.ends, end, side="left")
+                own = paced[graph.recording[paced] == number]
+                asked = (start >= stretch.start) & (at < steps) & np.isin(end, graph.time[own])
+                np.add.at(less, number * steps + at[asked], (end - start)[asked])
+        return int(less.reshape(ranks, steps).max(axis=0).sum()) if steps and ranks else 0

@@ -1,0 +1,202 @@
+"""What a change would win: the steps as they would have been, with bounds."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows, noted
+from stepscope.floor.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.analysis.dependencies.change import Change, WhatIf
+    from stepscope.answers.scope import Scope
+
+_COLUMNS = (
+    Column("span", "int", "which of the ranks' recordings, from 0", shown="varying"),
+    Column("change", "text", "what would be otherwise"),
+    Column("step_ns", "float", "mean time of a step of the job that would follow", "ns", sums=True),
+    Column("saved_ns", "float", "how much less that is than recorded", "ns"),
+    Column("saved_ratio", "float", "the part of the recorded step", "ratio", sums=True),
+    Column("at_least_ns", "float", "what it saves a step at least", "ns"),
+    Column("at_most_ns", "float", "what it saves a step at most", "ns"),
+)
+_FASTER = re.compile(r"\s*(.+?)\s*=\s*(\d+(?:\.\d+)?)\s*(?:,|$)")
+_RECORDED = "as recorded"
+_TOGETHER = "all of these"
+_WORTH_RATIO = 0.01
+"""A class of kernels with less of the path is not tried unless it is asked for."""
+_WORDS = {
+    "communication": "without exposed communication",
+    "input": "without input wait",
+    "launch": "without launch overhead",
+    "straggler": "without a straggler",
+}
+
+ERRORS = {
+    "unknown-change": (
+        "What `what-if` was asked to change is not in the recording, or not written as it takes it: `--faster` "
+        "takes classes of kernels, as the question `classes` names them, or patterns of kernel names with `*`, "
+        "each with a factor: `--faster GEMM=2,*softmax*=1.5`; `--without` takes communication, input, launch and "
+        "straggler, separated by commas."
+    ),
+}
+
+
+@question(
+    "what-if",
+    "How long would a step take if something were faster, or were not there?",
+    _COLUMNS,
+    rests_on=("host-times", "device-work", "device-times", "launches", "own-launches", "clocks", "steps"),
+    about="recording",
+    parameters=(
+        Parameter(
+            "faster",
+            "text",
+            "classes or name patterns of kernels and how many times as fast they would be: GEMM=2,*softmax*=1.5",
+            "",
+        ),
+        Parameter("without", "text", "communication, input, launch or straggler, separated by commas", ""),
+    ),
+    fills="Record host and device: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+)  # fmt: skip
+def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
+    """The recorded steps are run again with other durations: what waited for what stays (see `critical-path`), and each
+    moment comes as early as all that it waits for lets it. Without any change that gives the recorded times exactly. A
+    gain is not the changed part's share of the step: what it hid comes to light, and changes do not add up, so that the
+    last row asks for all at once.
+
+    * **Faster kernels**: of a class (`--faster GEMM=2`), or by name (`--faster '*softmax*=1.5'`). Of a collective it is
+      the transfer that is faster; the wait for the last rank is not.
+    * **communication**: transfers take no time. Ranks still wait for one another.
+    * **input**: batches are there when the loop asks for them.
+    * **launch**: calls that launch take no time and kernels start when they are launched, as nearly so in a CUDA graph.
+    * **straggler**: nobody waits for the rank that the others waited for longest, and the job is done without it.
+
+    Without `--faster` and `--without`, each of these is tried, and each class with a hundredth of the critical path or
+    more as twice as fast.
+
+    A stream still takes one piece of work after the other, a full queue still holds the host, a loader that was waited
+    for in every step still sets the pace, and the host still waits where it waited. What is not in a recording cannot be
+    kept: the machine's limits (kernels that no longer share the device or its memory would run faster, those that newly
+    do, slower), and waits that nothing tells. A wait of 30 µs or more without a recorded reason moves along with what was
+    before it; for `at_least` it ends when it did. Of communication that was not matched over ranks it is not known how
+    much was waiting: all of it vanishes, and for `at_least` only what the fastest kernel of its name took. `at_most`
+    is what becomes shorter on the rank and in the step where that is most: no order of work can save more.
+
+    A step's time is that of the job: from the start of the first step that counts to the end of the last, on all ranks,
+    by their number.
+    """
+    from stepscope.analysis.dependencies.change import WhatIf
+    from stepscope.analysis.dependencies.graph import build
+    from stepscope.analysis.dependencies.stretch import stretches
+    from stepscope.analysis.recording import every_step
+
+    asked = [*_faster(faster), *_without(without)]
+    rows: list[list[Any]] = []
+    notes: list[str] = []
+    with every_step(scope) as whole:
+        for stretch in stretches(scope, whole):
+            graph = build(whole, stretch)
+            model = WhatIf(whole, graph)
+            steps = len(stretch.steps)
+            recorded = (stretch.end - stretch.start) / steps
+            changes = [_known(model, change) for change in asked] if asked else _usual(whole, model)
+            if len(changes) > 1:
+                total = changes[0]
+                for change in changes[1:]:
+                    total = total + change
+                changes.append(total)
+            rows.append([stretch.span, _RECORDED, recorded, None, None, None, None])
+            for number, change in enumerate(changes):
+                found = model.outcome(change)
+                label = _label(model, change)
+                if number and number == len(changes) - 1:
+                    label = _TOGETHER
+                saved = found.saved / steps
+                rows.append(
+                    [stretch.span, label, recorded - saved, saved, saved / recorded if recorded else None,
+                     found.at_least / steps, found.at_most / steps]
+                )  # fmt: skip
+            if (
+                any("straggler" in change.without for change in changes)
+                and model.straggler() is None
+            ):
+                notes.append(
+                    "No rank is known to have waited for another, so that none is a straggler."
+                )
+            if graph.unmatched:
+                notes.append(
+                    f"{graph.unmatched} communication kernels were not matched across ranks: a wait for other ranks in "
+                    "them stays as long as it was."
+                )
+            if not all(graph.waits_recorded):
+                notes.append(
+                    "Waits of streams are not recorded (cuda_sync) and are told by the order of calls."
+                )
+    return noted(
+        answer_rows(_COLUMNS, [c.name for c in _COLUMNS], rows), " ".join(dict.fromkeys(notes))
+    )
+
+
+def _faster(text: str) -> list[Change]:
+    from stepscope.analysis.dependencies.change import Change
+
+    found, at = [], 0
+    while at < len(text):
+        match = _FASTER.match(text, at)
+        if match is None or not float(match[2]):
+            raise UsageError(
+                f"--faster {text!r} says not how many times as fast",
+                hint="write a class or a pattern of names and a factor: --faster GEMM=2",
+                slug="unknown-change",
+            )
+        found.append(Change(faster=((match[1], float(match[2])),)))
+        at = match.end()
+    return found
+
+
+def _without(text: str) -> list[Change]:
+    from stepscope.analysis.dependencies.change import Change
+    from stepscope.floor.known_names import check_name
+
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    return [Change(without=(check_name(word, tuple(_WORDS), "change"),)) for word in words]
+
+
+def _known(model: WhatIf, change: Change) -> Change:
+    """The change, where the recording has what it is about."""
+    for which, _ in change.faster:
+        if not model.has(which):
+            raise UsageError(
+                f"no kernel of the recording is of the class, or has the name, {which!r}",
+                hint="see which classes there are: stepscope classes SRC",
+                slug="unknown-change",
+            )
+    return change
+
+
+def _label(model: WhatIf, change: Change) -> str:
+    (words,) = [f"{which} {factor:g} × as fast" for which, factor in change.faster[:1]] or [
+        _WORDS[change.without[0]]
+    ]
+    if change.without[:1] == ("straggler",) and (late := model.straggler()) is not None:
+        return f"{words} (rank {model.graph.recordings[late].rank})"
+    return words
+
+
+def _usual(scope: Scope, model: WhatIf) -> list[Change]:
+    """Each change that the recording gives reason to try."""
+    from stepscope.analysis.dependencies.change import Change
+    from stepscope.analysis.dependencies.named import named_pieces
+
+    pieces = named_pieces(scope, model.graph)
+    by_class = pieces.group_by(["class"]).aggregate([("dur_ns", "sum")]).to_pylist()
+    total = sum(row["dur_ns_sum"] for row in by_class)
+    large = [row for row in by_class if row["class"] and row["dur_ns_sum"] >= _WORTH_RATIO * total]
+    large.sort(key=lambda row: (-row["dur_ns_sum"], row["class"]))
+    found = [Change(faster=((row["class"], 2.0),)) for row in large]
+    return found + [Change(without=(one,)) for one in _WORDS if model.applies(one)]

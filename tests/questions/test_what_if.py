@@ -1,0 +1,107 @@
+"""What would follow from a change, on recordings of a few events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.questions.test_critical_path import ONE_STREAM, kernel, matched
+
+from stepscope.floor.errors import UsageError
+from stepscope.formats.evidence import EVERYTHING
+from stepscope.questions import affected
+
+FIGURES = "change,step_ns,saved_ns,at_least_ns,at_most_ns"
+
+
+def test_a_faster_kernel_wins_what_it_does_not_hide(diff: Any) -> None:
+    # From 30 000 the device runs the product until 130 000, then waits for nothing but itself.
+    diff(
+        "what-if",
+        ONE_STREAM,
+        f"""
+        {FIGURES}
+        as recorded,203000.0,,,
+        GEMM 2 × as fast,153000.0,50000.0,50000.0,50000.0
+        *relu* 3 × as fast,157000.0,46000.0,46000.0,46000.0
+        all of these,107000.0,96000.0,96000.0,96000.0
+        """,
+        faster="GEMM=2, *relu*=3",
+    )
+
+
+def test_without_launches_the_host_and_the_first_kernel_come_sooner(diff: Any) -> None:
+    # The first kernel starts with its launch, 10 000 earlier, and all follows it.
+    diff(
+        "what-if",
+        ONE_STREAM,
+        """
+        change,step_ns,saved_ns
+        as recorded,203000.0,
+        without launch overhead,193000.0,10000.0
+        """,
+        without="launch",
+    )
+
+
+def test_without_being_asked_it_tries_what_is_on_the_path(diff: Any) -> None:
+    rows = {**ONE_STREAM, "device_event": [kernel(10, "gemm", 1, 30_000, 130_000), kernel(11, "gemm", 3, 131_000, 200_000)]}  # fmt: skip
+    diff(
+        "what-if",
+        rows,
+        """
+        change,saved_ns
+        as recorded,
+        GEMM 2 × as fast,84500.0
+        without launch overhead,10000.0
+        all of these,94500.0
+        """,
+    )
+
+
+def test_of_a_collective_transfer_and_straggler_are_told_apart(diff: Any) -> None:
+    diff(
+        "what-if",
+        matched(),
+        f"""
+        {FIGURES}
+        as recorded,100000.0,,,
+        without exposed communication,70000.0,30000.0,30000.0,30000.0
+        without a straggler (rank 1),60000.0,40000.0,40000.0,40000.0
+        all of these,30000.0,70000.0,70000.0,70000.0
+        """,
+        without="communication,straggler",
+    )
+
+
+def test_alone_a_rank_does_not_tell_what_was_transfer(diff: Any) -> None:
+    rows = matched()
+    rows["device_event"].append(
+        kernel(11, "ncclAllReduce", 1, 100_000, 110_000, kind="communication", rank=0)
+    )
+    rows["step"][0]["end_ns"] = 110_000
+    diff(
+        "what-if",
+        rows,
+        """
+        change,saved_ns,at_least_ns
+        as recorded,,
+        without exposed communication,80000.0,20000.0
+        """,
+        without="communication",
+        ranks=[0],
+    )
+
+
+@pytest.mark.parametrize("asked", [{"faster": "GEMM"}, {"faster": "GEMM=0"}, {"faster": "softmax=2"},
+                                   {"without": "stragglers"}])  # fmt: skip
+def test_what_cannot_be_changed_is_said(asked: dict[str, str], answer: Any) -> None:
+    with pytest.raises(UsageError):
+        answer("what-if", ONE_STREAM, **asked)
+
+
+def test_damage_to_what_it_rests_on_marks_the_answer() -> None:
+    marked = {evidence for evidence in EVERYTHING if "what-if" in affected(evidence).split(",")}
+    assert marked == {
+        "host-times", "device-work", "device-times", "launches", "own-launches", "clocks", "steps",
+    }  # fmt: skip
