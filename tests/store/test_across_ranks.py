@@ -146,3 +146,24 @@ def test_the_eight_ranks_of_dlrm_wait_for_rank_7(shared_traces, tmp_path):
     assert (first[-1]["rank"], first[-1]["wait_ns"]) == (7, 0)
     assert clocks == [{"clock_rule": "epoch", "clock_offset_ns": 0}]
     assert 1_000 <= uncertain[0]["ns"] < 10_000
+
+
+def test_it_is_known_which_collectives_leave_a_node(tmp_path):
+    # Without arguments, so that matches and hosts alone tell; tensor groups of two share a node.
+    for args in (True, False):
+        simulate(Job(ranks=4, hosts=2, tensor_parallel=2, steps=2, layers=2, nccl_args=args)).write(
+            tmp_path / str(args)
+        )
+        with Store.open(import_source(tmp_path / str(args), tmp_path / f"store{args}")) as store:
+            found = store.sql(
+                "SELECT group_description, reach, group_size, count(*) AS n FROM collective GROUP BY ALL ORDER BY ALL"
+            ).to_pylist()
+        if args:
+            assert {
+                row["group_description"]: (row["reach"], row["group_size"]) for row in found
+            } == {
+                "tensor": ("intra_node", 2),
+                "data": ("inter_node", 2),
+            }
+        else:
+            assert {row["reach"] for row in found} <= {"inter_node", None}

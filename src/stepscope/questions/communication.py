@@ -145,6 +145,7 @@ def _ratio(exposed_ns: int | None, own: list[Alike]) -> float | None:
 
 def _note(scope: Scope, found: list[Alike]) -> str:
     """What the recording lacks for a part of the answer, and what is not counted."""
+    from stepscope.floor.units import time_text
     from stepscope.formats.communication import communicating
 
     told = []
@@ -157,6 +158,11 @@ def _note(scope: Scope, found: list[Alike]) -> str:
         )
     elif measured < calls:
         told.append(f"Wait and transfer are measured of {measured} of {calls} calls.")
+    off = scope.value("SELECT max(clock_uncertainty_ns) FROM rank")
+    if measured and off:
+        told.append(
+            f"Clocks are known to {time_text(off)}: arrivals no farther apart count as no wait, and as transfer."
+        )
     kernels = scope.sql(
         "SELECT name, count(*) AS count FROM device_event WHERE kind = 'computation' GROUP BY name"
     ).to_pylist()

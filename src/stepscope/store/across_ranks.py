@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stepscope.link.across_ranks.alignment import Aligned, align
 from stepscope.link.across_ranks.clocks import Clock
 from stepscope.link.across_ranks.gather import READ, Collectives, Known, gather
 from stepscope.link.across_ranks.matching import RULES
+from stepscope.link.across_ranks.reach import REACHES, Reach, find_reach
 from stepscope.link.checks import OK
 from stepscope.link.columns import FARTHEST_NS, from_codes, integers
 from stepscope.link.folder_checks import clocks_contradict, collectives_alone
@@ -31,7 +33,7 @@ from stepscope.store.write import rank_folder, write_stored
 _WRITERS = 2
 _EVENTS = ("host_event", "device_event")
 _CLOCK = ("clock_offset_ns", "clock_drift_ppb", "clock_uncertainty_ns", "clock_rule", "clock_matches")  # fmt: skip
-_MATCH = ("match_id", "match_rule", "match_confidence", "matched_ranks", "last_rank", "wait_ns", "transfer_ns")  # fmt: skip
+_MATCH = ("reach", "match_id", "match_rule", "match_confidence", "matched_ranks", "last_rank", "wait_ns", "transfer_ns")  # fmt: skip
 
 
 def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
@@ -57,7 +59,9 @@ def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
         ((rank, span, pq.ParquetFile(file).read(list(READ))) for rank, span, file in files),
     )
     aligned = align(found, known)
-    _write_matches([file for _, _, file in files], found, aligned, chosen)
+    sizes = {row["world_size"] for row in rows.values()}
+    reach = find_reach(found, aligned.matches, known, sizes.pop() if len(sizes) == 1 else None)
+    _write_matches([file for _, _, file in files], found, aligned, reach, chosen)
     _write_clocks(directory, found, aligned, known)
     refused = [one.rank for one, clock in zip(known, aligned.clocks, strict=True) if clock.refused]
     guessed = [one.rank for one in known if one.guessed] if len(found) else []
@@ -116,7 +120,7 @@ def _of_one_time(known: list[Known]) -> list[Known]:
 
 
 def _write_matches(
-    files: Sequence[Path], found: Collectives, aligned: Aligned, ranks: Sequence[int]
+    files: Sequence[Path], found: Collectives, aligned: Aligned, reach: Reach, ranks: Sequence[int]
 ) -> None:
     """Fills in the files of collectives; `found` has the rows of each file together."""
     matches = aligned.matches
@@ -135,6 +139,7 @@ def _write_matches(
         none = match < 0
         waited = wait[place]
         values = {
+            "reach": from_codes(reach.reach[place], REACHES),
             "match_id": integers(match, type=pa.int64()),
             "match_rule": from_codes(matches.rule[place] - 1, RULES[1:]),
             "match_confidence": pa.array(sure[match], mask=none),
@@ -143,6 +148,8 @@ def _write_matches(
             "wait_ns": integers(waited, type=pa.int64()),
             "transfer_ns": pa.array(dur[place] - waited, mask=waited < 0),
         }
+        size = pq.ParquetFile(file).read(["group_size"]).column(0).combine_chunks()
+        values["group_size"] = pc.coalesce(size, integers(reach.size[place], type=pa.int32()))
         _replace(file, values)
 
     with ThreadPoolExecutor(_WRITERS) as pool:

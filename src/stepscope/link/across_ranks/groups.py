@@ -77,7 +77,7 @@ def _told(
 ) -> tuple[str, Any, int, frozenset[int]]:
     """What tells a group from others, by what that is, its size (0: not known), and its ranks where they are known."""
     name, description, text, size, communicator = recorded
-    members = _members(text)
+    members = recorded_ranks(text)
     if members:
         return "ranks", (name, description, members), len(members), members
     if communicator is not None and len(sharing[communicator]) > 1:
@@ -86,7 +86,8 @@ def _told(
     return how, (name, description, size), size or 0, members
 
 
-def _members(text: str | None) -> frozenset[int]:
+def recorded_ranks(text: str | None) -> frozenset[int]:
+    """The ranks of a group, of their recorded list; none where it is no list of ranks."""
     if not text:
         return frozenset()
     try:

@@ -1,0 +1,92 @@
+"""Whether collectives stay within a node, and how many ranks have those whose group is not recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.link.across_ranks.gather import Collectives, Int32s, Known
+from stepscope.link.across_ranks.groups import POINT_TO_POINT, recorded_ranks
+from stepscope.link.across_ranks.matching import Matches
+
+REACHES = ("intra_node", "inter_node")
+INTRA, INTER = range(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Of each collective.
+
+    Args:
+        reach: a place in `REACHES`; -1 where the nodes of its ranks are not known.
+        size: ranks in its group, of those that do not state it; -1 where that is not known.
+    """
+
+    reach: NDArray[np.int8]
+    size: Int32s
+
+
+def find_reach(
+    found: Collectives, matches: Matches, ranks: Sequence[Known], world_size: int | None
+) -> Reach:
+    """How far each collective goes.
+
+    Its ranks are those of its group, or sender and receiver; where these are not recorded, those of its
+    match. Ranks on two nodes are enough to know that it leaves a node; that it does not is known
+    where the nodes of all its ranks are. A match of as many ranks as the job has is of a group of them all.
+
+    Args:
+        found: the collectives.
+        matches: which of them are one.
+        ranks: the recorded ranks.
+        world_size: ranks of the job; None where that is not known.
+    """
+    host_of = {one.rank: one.host for one in ranks if one.host is not None}
+    held = np.append(matches.ranks, 0)[matches.match]
+    stated = np.array([-1 if one[3] is None else one[3] for one in found.groups] + [-1], np.int32)
+    stated = stated[found.group]
+    everyone = held == (world_size or -1)
+    size = np.where((stated < 0) & everyone, world_size or -1, -1).astype(np.int32)
+    told = np.full(len(found), -1, np.int8)
+    triples = np.stack([found.group, found.kind, found.rank], axis=1).astype(np.int64)
+    distinct, of_row = np.unique(triples, axis=0, return_inverse=True)
+    by_kind = [
+        _within(_ranks(found, group, kind, ranks[place].rank), host_of)
+        for group, kind, place in distinct.tolist()
+    ]
+    if len(found):
+        told = np.array(by_kind, np.int8)[of_row.reshape(-1)]
+    if len(matches):
+        numbers = {host: number for number, host in enumerate(sorted(set(host_of.values())))}
+        host = np.array([numbers.get(one.host or "", -1) for one in ranks], np.int32)
+        host = host[found.rank[matches.rows]]
+        least = np.minimum.reduceat(np.where(host < 0, len(numbers), host), matches.first)
+        most = np.maximum.reduceat(host, matches.first)
+        complete = np.minimum.reduceat(host, matches.first) >= 0
+        complete &= matches.ranks == np.maximum(stated, size)[matches.rows[matches.first]]
+        of_match = np.where(most > least, INTER, np.where(complete, INTRA, -1))
+        by_match = np.append(of_match, -1)[matches.match]
+        told = np.where(told < 0, by_match, told).astype(np.int8)
+    return Reach(told, size)
+
+
+def _ranks(found: Collectives, group: int, kind: int, own: int) -> frozenset[int]:
+    """The ranks of a collective as recorded; none where that is not."""
+    operation, _, _, source, destination = found.kinds[kind]
+    if operation in POINT_TO_POINT:
+        source = own if source is None and operation == "send" else source
+        destination = own if destination is None and operation == "recv" else destination
+        if source is not None and destination is not None:
+            return frozenset((source, destination))
+        return frozenset()
+    return recorded_ranks(found.groups[group][2])
+
+
+def _within(ranks: frozenset[int], host_of: dict[int, str]) -> int:
+    hosts = {host_of[rank] for rank in ranks if rank in host_of}
+    if len(hosts) > 1:
+        return INTER
+    return INTRA if ranks and all(rank in host_of for rank in ranks) else -1
