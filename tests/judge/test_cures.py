@@ -139,10 +139,47 @@ def test_communication_is_named_by_what_most_of_it_is(
         if row["kind"] == "communication"
     ]
     (row,) = [one for one in findings(rows) if one["id"] == "communication-bound"]
-    assert row["title"].endswith(f"; {operation} has 80.0 % of its kernels' time")
+    assert row["title"].endswith(f"; {operation} has 80.0 % of the collectives' time")
     assert row["evidence"][-2]["time_ns"] == 400_000
     assert all(word in row["advice"] for word in words)
     assert not [word for word in others if word in row["advice"]]
+
+
+@pytest.mark.parametrize(
+    ("wait_ns", "ends", "advice"),
+    [
+        (300_000, "; 60.0 % of their time is waiting for the last rank", "rank that comes last"),
+        (50_000, "; 10.0 % of their time is waiting for the last rank", "sizes, bandwidths"),
+        (None, "exposed time", "Record all ranks"),
+    ],
+)
+def test_of_matched_collectives_it_says_what_was_waiting(
+    findings: Any, wait_ns: int | None, ends: str, advice: str
+) -> None:
+    made = job(A100, trains=True)
+    made.kernel("ncclDevKernel_SendRecv", 400_000, kind="communication")
+    made.kernel("ncclDevKernel_AllReduce", 100_000, kind="communication")
+    rows = made.rows()
+    rows["collective"] = [
+        {"id": row["id"], "operation": name, "group_description": group, "exposed_ns": exposed}
+        | ({} if wait_ns is None else {"match_id": at, "wait_ns": wait, "transfer_ns": ns - wait})
+        for at, (row, (name, group, exposed, ns, wait)) in enumerate(
+            zip(
+                (row for row in rows["device_event"] if row["kind"] == "communication"),
+                [
+                    ("all_to_all", "mesh_ep", 100_000, 400_000, wait_ns or 0),
+                    ("all_reduce", "mesh_dp", 100_001, 100_000, 0),
+                ] * 9,
+                strict=False,
+            )
+        )
+    ]  # fmt: skip
+    (row,) = [one for one in findings(rows) if one["id"] == "communication-bound"]
+    assert (
+        "; all_reduce of group mesh_dp has 50.0 % of the collectives' exposed time" in row["title"]
+    )
+    assert row["title"].endswith(ends)
+    assert advice in row["advice"]
 
 
 class Known:
