@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.formats.messages import message_bytes, operation_of
 from stepscope.formats.tables import Group
@@ -232,6 +233,7 @@ def test_exposed_parts_of_collectives_side_by_side_count_once(recording):
 events = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9), st.integers(0, 1)), max_size=6)
 
 
+@examples(50)
 @given(events, events)
 def test_exposed_parts_add_up_to_the_time_in_which_only_collectives_ran(collectives, kernels):
     def arrays(rows):
