@@ -129,6 +129,40 @@ def test_parallelism_is_told_by_description_by_hooks_of_gradients_and_by_modules
     )
 
 
+def test_what_fsdp_gathers_is_told_by_the_module_it_was_launched_in(diff: Any) -> None:
+    host = [
+        {"id": 0, "kind": "annotation", "name": "FSDP::all_gather", "dur_ns": 50},
+        {"id": 1, "kind": "annotation", "name": "FSDP::all_gather_copy_in", "dur_ns": 9},
+        {"id": 2, "role": "communication", "start_ns": 20, "module_id": 1},
+        {"id": 3, "role": "communication", "start_ns": 60, "module_id": 2},
+    ]
+    gather = REDUCE | {"operation": "all_gather"}
+    diff(
+        "communication",
+        recording(
+            gather | {"host_id": 2, "dur_ns": 30},
+            gather | {"host_id": 2, "dur_ns": 30},
+            gather | {"host_id": 3, "dur_ns": 10},
+            host_event=host,
+            module=[{"module_id": 1, "name": "layers.0"}, {"module_id": 2, "name": "layers.1"}],
+        ),
+        """
+        module,operation,parallelism,told_by,calls,total_ns
+        layers.0,all_gather,data,FSDP,2,60
+        layers.1,all_gather,,,1,10
+        """,
+        by="module",
+    )
+
+
+def test_a_product_that_communicates_is_named_and_not_counted(answer: Any) -> None:
+    rows = recording(REDUCE | {})
+    rows["device_event"] += [{"kind": "computation", "name": "gemm_allreduce_kernel"}] * 2
+    table = answer("communication", rows)
+    assert [row["calls"] for row in table.rows()] == [1]
+    assert "2 kernels multiply and communicate in one" in table.note
+
+
 def test_gloo_counts_though_no_kernel_runs(diff: Any) -> None:
     diff(
         "communication",

@@ -173,6 +173,6 @@ def _note(scope: Scope, found: list[Alike]) -> str:
     )
     if fused:
         told.append(
-            f"{fused} kernels multiply and communicate in one; they count as computation (kernels: fused_communication)."
+            f"{fused} kernels multiply and communicate in one; they count as computation (column fused_communication of kernels)."
         )
     return "\n".join(told)

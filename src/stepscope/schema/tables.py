@@ -312,7 +312,7 @@ DECLARED = (
         Column("bytes", BYTES, "message size as nccl-tests counts it (bytes)", nullable=True),
         *_PEERS,
         Column("library", TEXT, "nccl, rccl, gloo, xccl, hccl, mpi, ucc, nvshmem, msccl, symmetric_memory (memory that ranks map into each other), or custom for a framework's own kernels; NULL unknown", nullable=True),
-        Column("exposed_ns", DURATION, "part of it during which this rank's device computed nothing and no collective ran that started earlier (ns); NULL where the rank has no device", nullable=True),
+        Column("exposed_ns", DURATION, "part of it during which this rank's device computed nothing and no collective ran that started earlier (ns); NULL where the rank has no device", nullable=True, check="exposed_ns BETWEEN 0 AND end_ns - start_ns"),
         Column("reach", TEXT, "intra_node or inter_node; NULL where the nodes of its ranks are not known", nullable=True),
         Column("match_id", NUMBER, "number of the collective, equal on all its ranks and for no other of the run; NULL where it was not matched over ranks", nullable=True),
         Column("match_rule", TEXT, "how it was matched: sequence (process group and sequence number) or order (group, operation, type, size and order of occurrence)", nullable=True),
