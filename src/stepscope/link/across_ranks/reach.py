@@ -51,14 +51,15 @@ def find_reach(
     everyone = held == (world_size or -1)
     size = np.where((stated < 0) & everyone, world_size or -1, -1).astype(np.int32)
     told = np.full(len(found), -1, np.int8)
-    triples = np.stack([found.group, found.kind, found.rank], axis=1).astype(np.int64)
-    distinct, of_row = np.unique(triples, axis=0, return_inverse=True)
+    shape = (max(len(found.groups), 1), max(len(found.kinds), 1), max(len(ranks), 1))
+    code = np.ravel_multi_index((found.group, found.kind, found.rank), shape)
+    distinct, of_row = np.unique(code, return_inverse=True)
     by_kind = [
-        _within(_ranks(found, group, kind, ranks[place].rank), host_of)
-        for group, kind, place in distinct.tolist()
+        _within(_ranks(found, int(group), int(kind), ranks[place].rank), host_of)
+        for group, kind, place in zip(*np.unravel_index(distinct, shape), strict=True)
     ]
     if len(found):
-        told = np.array(by_kind, np.int8)[of_row.reshape(-1)]
+        told = np.array(by_kind, np.int8)[of_row]
     if len(matches):
         numbers = {host: number for number, host in enumerate(sorted(set(host_of.values())))}
         host = np.array([numbers.get(one.host or "", -1) for one in ranks], np.int32)
