@@ -168,10 +168,10 @@ def _uneven(facts: Facts, operations: list[Row]) -> str:
     if waited is not None and waited > 0.5:
         return (
             "Most of the collectives' time is waiting for the rank that comes last: even out the ranks' work before all "
-            "else (stepscope communication SRC --by rank has each rank's wait)."
+            "else (`stepscope stragglers SRC` says whom they wait for)."
         )
     if waited is not None:
-        return "stepscope communication SRC has sizes, bandwidths and waits."
+        return "`stepscope communication SRC` has sizes, bandwidths and waits."
     if _several(facts):
         return "Where one rank waits long and another hardly, even out their work instead."
     return "Record all ranks to see whether one comes late: then even out their work instead."
