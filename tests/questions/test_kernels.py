@@ -302,3 +302,32 @@ def test_what_limits_occupancy_and_the_priority_of_the_stream(diff):
         """,
         by="properties",
     )
+
+
+def test_by_source_kernels_of_one_name_and_several_places_have_none_unless_the_graph_tells(diff):
+    def origin(graph, lines, modules=None):
+        return {"kernel": "triton", "graph": graph, "lines": lines, "modules": modules}
+
+    rows = {
+        "host_event": [
+            {"id": 0, "kind": "annotation", "role": "compiled", "dur_ns": 10,
+             "name": "## Call CompiledFxGraph f2 ##"},
+            {"id": 1, "kind": "runtime", "role": "launch", "start_ns": 1, "dur_ns": 2},
+            {"id": 2, "kind": "runtime", "role": "launch", "start_ns": 20, "dur_ns": 2},
+        ],
+        "device_event": [
+            {"id": 10, "name": "triton", "dur_ns": 5, "launch_id": 1},
+            {"id": 11, "name": "triton", "dur_ns": 3, "launch_id": 2},
+        ],
+        "kernel_origin": [origin("f1", "[1]"), origin("f2", "[2]", '["a"]')],
+    }  # fmt: skip
+    diff(
+        "kernels",
+        rows,
+        """
+        name,compiled_graph,program_lines,program_modules,total_ns
+        triton,## Call CompiledFxGraph f2 ##,[2],"[""a""]",5
+        triton,,,,3
+        """,
+        by="source",
+    )

@@ -252,6 +252,10 @@ export type Rows = {
     readonly launch_options?: string | null;
     /** call of a graph of torch.compile that it is part of */
     readonly compiled_graph?: string | null;
+    /** lines of the program that it computes, as a JSON list, where Inductor wrote them down */
+    readonly program_lines?: string | null;
+    /** modules of the program whose parameters it uses, as a JSON list, likewise */
+    readonly program_modules?: string | null;
     /** innermost operator that launched it; by name, the one that did most often, of several the first in the alphabet */
     readonly operator?: string | null;
     /** innermost frame of that operator's Python call stack */

@@ -155,9 +155,9 @@ class QuestionMethods(ABC):
 
         Columns: name, kind, graph_id, graph_node_id, grid, block, registers_per_thread,
         shared_memory_bytes, priority, source_file, backend, launch_options, compiled_graph,
-        operator, frame, call_stack, count, total_ns, share_ratio, mean_ns, median_ns, min_ns,
-        max_ns, std_ns, blocks_per_sm, occupancy_ratio, occupancy_limit,
-        tensor_core_eligible_ratio, tensor_core_used, library, fused_operators,
+        program_lines, program_modules, operator, frame, call_stack, count, total_ns,
+        share_ratio, mean_ns, median_ns, min_ns, max_ns, std_ns, blocks_per_sm, occupancy_ratio,
+        occupancy_limit, tensor_core_eligible_ratio, tensor_core_used, library, fused_operators,
         fused_communication.
         """
         return self.ask("kernels", by=by, **asked)

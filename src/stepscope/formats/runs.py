@@ -25,6 +25,7 @@ from stepscope.formats.file_names import (
     stem_of,
     worker_of,
 )
+from stepscope.formats.inductor import is_provenance
 from stepscope.formats.jobs import Candidate, jobs_of
 from stepscope.formats.registry import Format, format_of
 from stepscope.formats.tables import Facts
@@ -92,6 +93,9 @@ class Run:
     """Recordings of the captures of CUDA graphs, which are of no job by themselves; rank -1 where none
     is stated."""
 
+    provenance: list[Path] = field(default_factory=list)
+    """Files of Inductor's that say where its kernels come from."""
+
     @property
     def recordings(self) -> list[Recording]:
         """Those of all jobs."""
@@ -119,9 +123,12 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
     left_out = {os.path.realpath(file) for file in without}
     found_files = _once(file for path in paths for file in _files(path))
     files = [file for file in found_files if os.path.realpath(file) not in left_out]
+    provenance = [file for file in files if is_provenance(file)]
+    if len(provenance) < len(files):
+        files = [file for file in files if file not in provenance]
     named = ", ".join(map(called, paths))
     sniffed: list[tuple[Member, Format]] = []
-    run = Run()
+    run = Run(provenance=provenance)
 
     def alone(file: Path) -> bool:
         """Whether it was named by itself: it is then wanted, and not looked for."""

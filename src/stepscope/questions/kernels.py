@@ -26,6 +26,13 @@ _CAPTURED_REGIONS = """
 """
 """The innermost call of a compiled graph around each event of a capture."""
 
+_ORIGINS = """
+    SELECT rank, kernel, {graph} AS graph, count(graph) AS graphs, any_value(lines) AS lines,
+        CASE WHEN count(DISTINCT modules) = 1 THEN any_value(modules) END AS modules
+    FROM kernel_origin GROUP BY rank, kernel, {graph} HAVING count(DISTINCT lines) = 1
+"""
+"""Where kernels come from: of a graph, or of all. Not where kernels of one name come from several places."""
+
 _OUTSIDE = "(outside CUDA graphs)"
 
 
@@ -61,9 +68,13 @@ _FORMS = {
         """,
     ),
     "source": (
-        "name, kind, source_file, backend, launch_options, compiled_graph",
-        "name, kind, source_file, backend, launch_options, compiled_graph",
+        "name, kind, source_file, backend, launch_options, compiled_graph, program_lines, program_modules",
+        "name, kind, source_file, backend, launch_options, compiled_graph, program_lines, program_modules",
         f"""
+        SELECT found.*, coalesce(exact.lines, alone.lines) AS program_lines,
+            CASE WHEN exact.lines IS NOT NULL THEN exact.modules ELSE alone.modules END
+                AS program_modules
+        FROM (
         SELECT work.*, kernel_source.file AS source_file, kernel_source.backend,
             kernel_source.options AS launch_options,
             coalesce(
@@ -86,6 +97,13 @@ _FORMS = {
         LEFT JOIN ({_CAPTURED_REGIONS}) AS captured
             ON (captured.rank, captured.id) = (work.rank, work.captured_id)
         WHERE {KERNELS}
+        ) AS found
+        LEFT JOIN ({_ORIGINS.format(graph="graph")}) AS exact
+            ON (exact.rank, exact.kernel) = (found.rank, found.name)
+                AND contains(found.compiled_graph, exact.graph)
+        LEFT JOIN ({_ORIGINS.format(graph="NULL::VARCHAR")}) AS alone
+            ON (alone.rank, alone.kernel) = (found.rank, found.name)
+                AND (alone.graphs = 0 OR found.compiled_graph IS NULL)
         """,
     ),
     "graph": (
@@ -131,6 +149,16 @@ def _weighted(column: str) -> str:
         Column("backend", "text", "compiler of that code"),
         Column("launch_options", "text", "block sizes, warps and stages it was launched with"),
         Column("compiled_graph", "text", "call of a graph of torch.compile that it is part of"),
+        Column(
+            "program_lines",
+            "text",
+            "lines of the program that it computes, as a JSON list, where Inductor wrote them down",
+        ),
+        Column(
+            "program_modules",
+            "text",
+            "modules of the program whose parameters it uses, as a JSON list, likewise",
+        ),
         Column(
             "operator",
             "text",
@@ -211,7 +239,9 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
     operator that launched it; with `--by stack` a name with operator and Python call stack, empty
     where the recording has none (see `operators`). With `--by source` a row is a name with the file
     and the launch options of the generated code, and the compiled graph that called it, as Inductor
-    states them. With `--by graph` a row is a node of a CUDA graph over all its
+    states them. Where it was told to write down what its kernels compute (`TORCH_COMPILE_DEBUG=1`) and its
+    files lie in the same folder, the lines and modules of the program are there too, unless kernels of
+    one name come from several places. With `--by graph` a row is a node of a CUDA graph over all its
     replays; the rest is one row, so that shares still add up. A replayed kernel has the operator that ran
     when the graph was captured. Where no capture tells it and its launch is not enclosed by an
     operator either, it reads `CUDA graph N (unattributed)`, without number where the recorder

@@ -294,6 +294,16 @@ DECLARED = (
         Column("options", TEXT, "block sizes, warps and stages that it was launched with", nullable=True),
     ),
     table(
+        "kernel_origin", "One row is a kernel that Inductor generated, and where in the program it comes from, by the files that Inductor wrote beside the recording.",
+        _rank("rank that it is kept with"),
+        _span(),
+        Column("kernel", TEXT, "name of the kernel"),
+        Column("graph", TEXT, "key of the compiled graph, as the names of its calls have it; NULL where the file does not say", nullable=True),
+        Column("lines", TEXT, "JSON list: lines of the program, each as file:line in function: code"),
+        Column("modules", TEXT, "JSON list: paths of the modules whose parameters it uses; NULL where the file does not say", nullable=True),
+        by=STORE,
+    ),
+    table(
         "collective_args", "One row is a distinct set of collective arguments, as host or device rows state them.",
         *_MESSAGE,
         Column("message_bytes", BYTES, "what this rank gives, or gets, as the library states it (bytes)", nullable=True),

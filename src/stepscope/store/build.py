@@ -317,7 +317,7 @@ def _build(
     chosen = chosen_jobs(run, options, _named(sources))
     folders = folders_for([job.name for job in chosen]) if len(chosen) > 1 else [""]
     work = [
-        jobs_of_processes(job.recordings, directory / folder, options, captures)
+        jobs_of_processes(job.recordings, directory / folder, options, captures, run.provenance)
         for job, folder in zip(chosen, folders, strict=True)
     ]
     jobs = [one for of_job in work for one in of_job]

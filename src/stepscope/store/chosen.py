@@ -88,6 +88,7 @@ def jobs_of_processes(
     directory: Path,
     options: ImportOptions,
     captures: list[runs.Recording],
+    provenance: list[Path],
 ) -> list[Job]:
     """What processes do to import a job: its ranks, each with the captures that it may have replayed.
 
@@ -96,6 +97,7 @@ def jobs_of_processes(
         directory: where its store is made.
         options: how they are imported.
         captures: as `found_captures` gives them.
+        provenance: files of Inductor's that say where its kernels come from.
     """
     from stepscope.store.job import Job
 
@@ -113,6 +115,7 @@ def jobs_of_processes(
             window=options.window,
             python_stack=options.python_stack,
             strict=options.strict,
+            provenance=tuple(map(str, provenance)),
             captures=tuple(_source(one) for one in captures if one.rank in (rank, -1) or rank < 0),
         )
         for rank, of_rank in sorted(by_rank.items())

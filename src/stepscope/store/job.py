@@ -23,6 +23,7 @@ from stepscope.floor.environment import without_secrets
 from stepscope.floor.errors import SourceError, StepScopeError, out_of_memory
 from stepscope.formats.container import Listings
 from stepscope.formats.damage import check_strict
+from stepscope.formats.inductor import origins
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import format_named
 from stepscope.formats.runs import rank_of_single
@@ -60,6 +61,7 @@ class Job:
         steps: the steps to keep; None for all.
         window: the stretch to keep (ns from each recording's start); None for all.
         captures: recordings of the captures of CUDA graphs, as `sources`.
+        provenance: files of Inductor's that say where its kernels come from.
     """
 
     directory: str
@@ -73,6 +75,7 @@ class Job:
     threads: int | None = None
     offset: int = 0
     captures: Sequence[tuple[str, str | None, str | None, str]] = ()
+    provenance: Sequence[str] = ()
 
 
 class Done(NamedTuple):
@@ -137,6 +140,7 @@ def run_job(
         written["source"] = _source_row(member.label, member.size, format_name, facts, report)
         if span == 0:
             written["rank"] = _rank_row(facts, rule)
+            written["kernel_origin"] = _kernel_origins(job.provenance)
         leave_out_secrets(written)
         write_tables(Path(job.directory), written, rank=rank, span=span, shift_ns=shift)
         shift += lasted
@@ -198,6 +202,20 @@ def _end(tables: RankTables) -> int:
         ),
         default=0,
     )
+
+
+def _kernel_origins(provenance: Sequence[str]) -> pa.Table:
+    rows = [
+        {
+            "kernel": one.kernel,
+            "graph": one.graph,
+            "lines": json.dumps(one.lines),
+            "modules": json.dumps(one.modules) if one.modules else None,
+        }
+        for one in origins(map(Path, provenance))
+    ]
+    names = ("kernel", "graph", "lines", "modules")
+    return pa.Table.from_pylist(rows, schema=TABLES["kernel_origin"].arrow(names))
 
 
 def _rank_row(facts: Facts, rule: str) -> pa.Table:
