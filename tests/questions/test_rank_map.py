@@ -124,4 +124,24 @@ def test_the_map_is_drawn_into_a_file(answer: Any, tmp_path: Path) -> None:
 
 def test_damage_to_what_it_rests_on_marks_it() -> None:
     rests_on = {kind for kind in EVERYTHING if "rank-map" in affected(kind).split(",")}
-    assert rests_on == {"devices", "device-work", "device-times", "steps"}
+    assert rests_on == {
+        "devices", "device-work", "device-times", "clocks", "steps", "across-ranks",
+    }  # fmt: skip
+
+
+def test_waiting_for_other_ranks_is_of_matched_collectives(diff: Any) -> None:
+    rows = {
+        "step": [
+            {"end_ns": 100},
+            {"step": 1, "start_ns": 100, "end_ns": 200},
+            {"rank": 1, "end_ns": 100},
+        ],
+        "collective": [
+            {"start_ns": 10, "end_ns": 60, "wait_ns": 40, "match_id": 0},
+            {"start_ns": 70, "end_ns": 90, "wait_ns": 5, "match_id": 1},
+            {"start_ns": 110, "end_ns": 120},
+        ],
+    }
+    expected = "rank,step,value_ns,share_ratio\n0,0,45,0.45\n0,1,0,0.0"
+    diff("rank-map", rows, expected, measure="waiting")
+    diff("rank-overview", rows, "rank,waiting_ns,waiting_ratio\n0,45,0.225\n1,,")

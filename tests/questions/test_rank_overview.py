@@ -112,4 +112,6 @@ def test_noise_marks_no_rank(answer: Any, computes: tuple[list[int], ...]) -> No
 
 def test_damage_to_what_it_rests_on_marks_it() -> None:
     rests_on = {kind for kind in EVERYTHING if "rank-overview" in affected(kind).split(",")}
-    assert rests_on == {"devices", "device-work", "device-times", "steps"}
+    assert rests_on == {
+        "devices", "device-work", "device-times", "clocks", "steps", "across-ranks",
+    }  # fmt: skip

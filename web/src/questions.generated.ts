@@ -643,6 +643,10 @@ export type Rows = {
     readonly idle_ratio?: number | null;
     /** the part of the span in which a kernel ran, communication among them (ratio) */
     readonly utilization_ratio?: number | null;
+    /** waited for other ranks in collectives, beside computation or not (ns) */
+    readonly waiting_ns?: number | null;
+    /** the part of its steps that this is (ratio) */
+    readonly waiting_ratio?: number | null;
     /** measures in which the rank differs from the others, and how far */
     readonly differs?: string | null;
     /** name of the node, where the recording says so */

@@ -21,6 +21,7 @@ from stepscope.analysis.recording import (
     groups,
     marks_steps,
     rank_batches,
+    recordings,
     steps_of,
     union_of,
 )
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 PARTS = ("computation", "exposed_communication", "exposed_copy", "idle")
 """What a device's time is divided into, without a rest (see `device-time`)."""
 
-MEASURES = ("step", *PARTS, "communication", "copy", "kernels")
-"""What is known of a rank's step: its length, those parts, what ran hidden or not, and how long kernels ran."""
+_WAITS = (
+    "SELECT rank, span, start_ns, wait_ns FROM collective WHERE {ranks} AND wait_ns IS NOT NULL"
+)
 
 ENOUGH_RANKS = 3
 """Ranks from which on one can be told to differ from the others."""
@@ -54,8 +56,9 @@ class RankSteps(NamedTuple):
         step: their numbers.
         counted: whether means are made of them (see `counted`).
         devices: how many devices its measures are summed over; 0 where none was recorded.
-        times: ns by measure, a number a step: those of the devices are summed over them. What was not
-            recorded is left out.
+        times: ns by measure, a number a step: `step`, its length; of the devices, summed over them, `PARTS`,
+            `communication` and `copy`, hidden or not, and `kernels`, while one ran; `waiting` for other ranks
+            in collectives. What was not recorded is left out.
     """
 
     rank: int
@@ -74,16 +77,18 @@ def rank_steps(scope: Scope) -> Iterator[RankSteps]:
     with every_step(scope) as whole:
         for ranks in rank_batches(scope.ranks):
             steps, device = steps_of(scope, ranks), device_work(whole, ranks)
-            marked = marks_steps(scope)
+            marked, waits = marks_steps(scope), recordings(whole.numpy(_WAITS.format(ranks=ranks)))
             for key, own in steps.items():
                 work = device.get(key)
                 if not marked and work is not None:
                     first, last = extent(work)
                     own = {**own, "start_ns": first, "end_ns": last}
-                yield _measured(key, own, work)
+                yield _measured(key, own, work, waits.get(key))
 
 
-def _measured(key: tuple[int, int], steps: Columns, work: Columns | None) -> RankSteps:
+def _measured(
+    key: tuple[int, int], steps: Columns, work: Columns | None, waits: Columns | None
+) -> RankSteps:
     start, end = steps["start_ns"], steps["end_ns"]
     times: dict[str, Array] = {"step": end - start}
     devices = [] if work is None or not has_times(work) else list(groups(work, "device").values())
@@ -94,7 +99,18 @@ def _measured(key: tuple[int, int], steps: Columns, work: Columns | None) -> Ran
         found["kernels"] = covered(union_of(own, kernels), start, end)
         for name, ns in found.items():
             times[name] = times[name] + ns if name in times else ns
+    if waits is not None:
+        times["waiting"] = _summed_in(start, end, waits["start_ns"], waits["wait_ns"])
     return RankSteps(*key, steps["step"], steps["counted"], len(devices), times)
+
+
+def _summed_in(start: Array, end: Array, at: Array, value: Array) -> Array:
+    """The sum of values in each of some windows, which do not overlap and are in order."""
+    place = np.searchsorted(start, at, side="right") - 1
+    inside = (place >= 0) & (at < end[place])
+    sums = np.zeros(len(start), dtype=np.int64)
+    np.add.at(sums, place[inside], value[inside])
+    return sums
 
 
 class Differs(NamedTuple):

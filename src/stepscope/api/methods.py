@@ -321,7 +321,8 @@ class QuestionMethods(ABC):
 
         Columns: rank, steps, step_ns, span_ns, computation_ns, computation_ratio,
         exposed_communication_ns, exposed_communication_ratio, exposed_copy_ns,
-        exposed_copy_ratio, idle_ns, idle_ratio, utilization_ratio, differs, host.
+        exposed_copy_ratio, idle_ns, idle_ratio, utilization_ratio, waiting_ns, waiting_ratio,
+        differs, host.
         """
         return self.ask("rank-overview", **asked)
 
@@ -337,6 +338,7 @@ class QuestionMethods(ABC):
             "copies",
             "idle",
             "kernels",
+            "waiting",
         ] = "step",
         **asked: Unpack[Asked],
     ) -> Table:
@@ -344,7 +346,8 @@ class QuestionMethods(ABC):
 
         Args:
             measure: what is shown of each step: its length, parts of `rank-overview`,
-                communication or copies hidden or not, or the time in which a kernel ran.
+                communication or copies hidden or not, the time in which a kernel ran, or that
+                of waiting for other ranks in collectives.
 
         Columns: rank, span, step, value_ns, share_ratio, counted.
         """

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, Parameter, question
-from stepscope.answers.rows import answer_rows
+from stepscope.answers.rows import answer_rows, noted
+from stepscope.formats.evidence import Evidence
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,21 +36,26 @@ _MEASURES = {
     "copies": "copy",
     "idle": "idle",
     "kernels": "kernels",
+    "waiting": "waiting",
 }
+_OF_DEVICES: tuple[Evidence, ...] = ("devices", "device-work", "device-times", "steps")
+_OF_WAITING: tuple[Evidence, ...] = ("clocks", "across-ranks")
+_OF_THE_RANK = ("step", "waiting")
+"""Measures of the rank itself, which several devices have together."""
 
 
 @question(
     "rank-map",
     "How does one measure differ over ranks and steps?",
     _COLUMNS,
-    rests_on=("devices", "device-work", "device-times", "steps"),
+    rests_on=(*_OF_DEVICES, *_OF_WAITING),
     about="time",
     parameters=(
         Parameter(
             "measure",
             "text",
             "what is shown of each step: its length, parts of `rank-overview`, communication or copies "
-            "hidden or not, or the time in which a kernel ran",
+            "hidden or not, the time in which a kernel ran, or that of waiting for other ranks in collectives",
             "step",
             tuple(_MEASURES),
             form=True,
@@ -76,9 +82,10 @@ def rank_map(scope: Scope, measure: str = "step") -> pa.Table:
         for one in rank_steps(scope):
             if name not in one.times:
                 continue
-            of = one.times["step"] * max(1, one.devices if name != "step" else 1)
+            of = one.times["step"] * max(1, one.devices if name not in _OF_THE_RANK else 1)
             columns = (one.step, one.times[name], of, one.counted)
             for step, value, whole, counted in zip(*(c.tolist() for c in columns), strict=True):
                 yield [one.rank, one.span, step, value, value / whole if whole else None, counted]
 
-    return answer_rows(_COLUMNS, [column.name for column in _COLUMNS], rows())
+    answer = answer_rows(_COLUMNS, [column.name for column in _COLUMNS], rows())
+    return answer if measure == "waiting" else noted(answer, "", rests_on=_OF_DEVICES)

@@ -44,6 +44,14 @@ _COLUMNS = (
         "the part of the span in which a kernel ran, communication among them",
         "ratio",
     ),
+    Column(
+        "waiting_ns",
+        "int",
+        "waited for other ranks in collectives, beside computation or not",
+        "ns",
+        shown=False,
+    ),
+    Column("waiting_ratio", "float", "the part of its steps that this is", "ratio"),
     Column("differs", "text", "measures in which the rank differs from the others, and how far"),
     Column("host", "text", "name of the node, where the recording says so", shown="varying"),
 )
@@ -62,7 +70,7 @@ _MOST_NAMED = 4
     "rank-overview",
     "How do the ranks compare: step time, computation, exposed communication, copies and idle time?",
     _COLUMNS,
-    rests_on=("devices", "device-work", "device-times", "steps"),
+    rests_on=("devices", "device-work", "device-times", "clocks", "steps", "across-ranks"),
     about="time",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on every rank.",
 )
@@ -72,7 +80,8 @@ def rank_overview(scope: Scope) -> pa.Table:
 
     The span is divided without a rest, as `device-time` divides it: computation, exposed communication,
     exposed copies, idle. A rank that has several devices has their spans and parts added up. Ranks
-    without a device have no parts.
+    without a device have no parts. Waiting for other ranks is known where collectives were matched over
+    ranks; it is none of the parts, since computation may hide it.
 
     **Which ranks differ.** A rank is marked in a measure when the distance of its mean from the median
     of the other ranks is above each of
@@ -149,13 +158,16 @@ def _row(
             ns = total(part)
             parts[2 * place : 2 * place + 2] = [ns, ns / span if span else None]
         utilization = total("kernels") / span if span else None
+    waits = [one for one in own if "waiting" in one.times]
+    waited = sum(int(one.times["waiting"][one.counted].sum()) for one in waits)
+    waiting = [waited, waited / length if length else None] if waits else [None, None]
     words = ", ".join(
         f"{_WORDS[measure]} {_distance(found[rank])}"
         for measure, found in differs.items()
         if rank in found
     )
     mean = length / steps if steps else None
-    return [rank, steps, mean, span, *parts, utilization, words or None, host]
+    return [rank, steps, mean, span, *parts, utilization, *waiting, words or None, host]
 
 
 def _distance(differs: Differs) -> str:
