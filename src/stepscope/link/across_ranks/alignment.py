@@ -64,8 +64,7 @@ def align(found: Collectives, ranks: Sequence[Known]) -> Aligned:
     matches = match_collectives(found, groups, ranks, times)
     clocks = learn_clocks(found, matches, ranks)
     if (matches.rule == ORDER).any():
-        times = _corrected(found, clocks)
-        matches = match_collectives(found, groups, ranks, times)
+        matches = match_collectives(found, groups, ranks, _corrected(found, clocks))
         clocks = learn_clocks(found, matches, ranks)
     times = _corrected(found, clocks)
     noise = np.array([np.nan if one.noise_ns is None else one.noise_ns for one in clocks])
@@ -84,11 +83,15 @@ def align(found: Collectives, ranks: Sequence[Known]) -> Aligned:
 
 
 def _corrected(found: Collectives, clocks: Sequence[Clock]) -> Times:
-    start, end = found.start.copy(), found.end.copy()
-    for at, clock in enumerate(clocks):
-        if clock.ahead_ns or clock.drift:
-            rows = found.rank == at
-            start[rows], end[rows] = clock.corrected(start[rows]), clock.corrected(end[rows])
+    start, end = found.start, found.end
+    moved = [at for at, clock in enumerate(clocks) if clock.ahead_ns or clock.drift]
+    if moved:
+        start, end = start.copy(), end.copy()
+    first = np.searchsorted(found.rank, np.arange(len(clocks) + 1))
+    for at in moved:
+        rows = slice(first[at], first[at + 1])
+        start[rows] = clocks[at].corrected(start[rows])
+        end[rows] = clocks[at].corrected(end[rows])
     return Times(start, end, np.array([one.among for one in clocks], np.int32))
 
 

@@ -17,7 +17,7 @@ Int32s = NDArray[np.int32]
 
 _GROUP = ("group_name", "group_description", "group_ranks", "group_size", "communicator")
 _KIND = ("operation", "dtype", "bytes", "source_rank", "destination_rank")
-_COLUMNS = ("i8", "i4", "i4", "i4", "i4", "i8", "i8", "i8")
+_COLUMNS = ("i4", "i4", "i2", "i4", "i4", "i8", "i8", "i8")
 READ = ("start_ns", "end_ns", "sequence", *_GROUP, *_KIND)
 """The columns that are asked of `collective`."""
 
@@ -57,9 +57,9 @@ class Collectives:
         start, end: by the clock of the rank (ns since `origin_ns`, Unix time).
     """
 
-    row: Int64s
+    row: Int32s
     rank: Int32s
-    span: Int32s
+    span: NDArray[np.int16]
     group: Int32s
     kind: Int32s
     sequence: Int64s
@@ -124,9 +124,9 @@ def gather(ranks: Sequence[Known], recordings: Iterable[tuple[int, int, pa.Table
         start = numbers(table, "start_ns") + shift
         order = np.argsort(start, kind="stable")
         columns: tuple[NDArray[Any], ...] = (
-            np.arange(first, first + rows),
+            np.arange(first, first + rows, dtype=np.int32),
             np.full(rows, at, np.int32),
-            np.full(rows, span, np.int32),
+            np.full(rows, span, np.int16),
             group.of(table),
             kind.of(table),
             numbers(table, "sequence", missing=-1),

@@ -106,7 +106,7 @@ def match_collectives(
     operation, alike = _kinds(found)
     to_peer = np.array([one[0] in POINT_TO_POINT for one in found.kinds], dtype=bool)
     in_turn = (found.sequence < 0) | to_peer[found.kind]
-    session = _sessions(ranks, int(found.span.max(initial=0)) + 1)[found.rank, found.span]
+    sessions = _sessions(ranks, int(found.span.max(initial=0)) + 1)
     match = np.full(len(found), -1, np.int64)
     rule = np.full(len(found), NONE, np.int8)
     count = 0
@@ -120,7 +120,8 @@ def match_collectives(
             count += int(key.max()) + 1
         told = rows[in_turn[rows]]
         rule[told] = ORDER
-        for some in _of_each(session, told):
+        session = sessions[found.rank[told], found.span[told]]
+        for some in (told[at] for at in _of_each(session, np.arange(len(told)))):
             runs = [
                 _OnRank(int(found.rank[own[0]]), own, _run(own, found, times, alike))
                 for own in _of_each(found.rank, some)
