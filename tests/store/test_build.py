@@ -13,7 +13,7 @@ import stepscope
 from stepscope.answers.ask import ask
 from stepscope.floor.errors import DamagedSourceError, SourceError, StoreError, UsageError
 from stepscope.questions.invariants import invariants
-from stepscope.store import build, job, workers
+from stepscope.store import build, chosen, job, workers
 from stepscope.store.build import import_source, open_source
 from stepscope.store.open import Store
 
@@ -324,6 +324,34 @@ def test_processes_take_no_module_from_the_working_directory(tmp_path, monkeypat
     assert rows(directory, "SELECT count(DISTINCT rank) AS ranks FROM device_event") == [
         {"ranks": 2}
     ]
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_rank_that_cannot_be_read_costs_no_other(parallel, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for rank in range(3):
+        (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank)))
+    source = chosen._source
+
+    def of_no_format(one):
+        path, name, process, form = source(one)
+        return path, name, process, "gone" if one.rank == 1 else form
+
+    monkeypatch.setattr(chosen, "_source", of_no_format)
+    monkeypatch.setattr(build, "PARALLEL_BYTES", 0 if parallel else 1 << 40)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    store = import_source(folder, tmp_path / "store", ranks=[1, 2])
+    assert rows(store, "SELECT DISTINCT rank FROM device_event") == [{"rank": 2}]
+    assert rows(store, "SELECT count, explanation FROM data_check WHERE \"check\" = 'left_out'") == [
+        {
+            "count": 1,
+            "explanation": f"{folder / 'rank1.json'} is in no answer, because it could not be read: no format 'gone'.",
+        }
+    ]
+    assert not (store / "rank=00001").exists()
+    with pytest.raises(SourceError, match="no format 'gone'"):
+        import_source(folder, tmp_path / "none", ranks=[1])
 
 
 def test_error_in_a_process_is_the_users_error(tmp_path, monkeypatch):

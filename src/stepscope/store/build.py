@@ -5,6 +5,7 @@ job that they are of.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -50,7 +51,7 @@ from stepscope.store.standard_input import as_files, is_standard_input
 
 if TYPE_CHECKING:
     from stepscope.formats import runs
-    from stepscope.store.job import Done
+    from stepscope.store.job import Done, Job, Outcome
 
 PARALLEL_BYTES = 32 << 20
 """Below this much text, starting further processes costs more than they save."""
@@ -329,18 +330,20 @@ def _build(
     each = max(recording.format.processors for job in chosen for recording in job.recordings)
     workers = max(1, min(len(jobs), (os.cpu_count() or 1) // each))
     if len(jobs) > 1 and size >= PARALLEL_BYTES and (workers > 1 or each > 1):
-        done = run_jobs(jobs, workers, progress)
+        outcomes = run_jobs(jobs, workers, progress)
     else:
         listings = Listings()
-        outcomes = {
+        by_place = {
             at: run_job(jobs[at], advancing(progress), listings)
             for at in sorted(range(len(jobs)), key=lambda at: jobs[at].offset)
         }
-        done = [outcomes[at] for at in range(len(jobs))]
+        outcomes = [by_place[at] for at in range(len(jobs))]
     progress.finish()
-    check_ranks(options.ranks, [one.rank for one in done], _named(sources))
+    done = _read(jobs, outcomes, run)
+    known = [one.rank for one in (*done, *jobs) if one is not None and one.rank >= 0]
+    check_ranks(options.ranks, known, _named(sources))
     if options.steps is not None:
-        check_steps(options.steps, {step for one in done for step in one.steps})
+        check_steps(options.steps, {step for one in done if one for step in one.steps})
     facts: dict[str, Any] = {
         "source": _named(sources),
         "skipped": [{"path": path, "reason": reason} for path, reason in run.skipped],
@@ -350,10 +353,26 @@ def _build(
     made = iter(done)
     kept = []
     for job, folder, of_job in zip(chosen, folders, work, strict=True):
-        if _finish(directory / folder, job, run, [next(made) for _ in of_job], options, facts):
+        of_ranks = [one for one in itertools.islice(made, len(of_job)) if one is not None]
+        if _finish(directory / folder, job, run, of_ranks, options, facts):
             kept.append(KeptJob(job.name, job.about, folder))
     if len(chosen) > 1:
         write_jobs(directory, kept, facts)
+
+
+def _read(jobs: list[Job], outcomes: list[Outcome], run: runs.Run) -> list[Done | None]:
+    """What became of the jobs; None where the recordings cannot be read, which the run is told.
+
+    Raises:
+        SourceError: none can.
+    """
+    unread = [one for one in outcomes if isinstance(one, SourceError)]
+    if len(unread) == len(outcomes):
+        raise unread[0]
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        if isinstance(outcome, SourceError):
+            run.skip(job.label, outcome, recording=True)
+    return [None if isinstance(one, SourceError) else one for one in outcomes]
 
 
 def _named(sources: list[Path]) -> str:
@@ -370,13 +389,16 @@ def _finish(
     options: ImportOptions,
     facts: dict[str, Any],
 ) -> bool:
-    """Makes a store of what was written of the ranks of a job; none of a job without the steps that
-    were asked for, which then is deleted.
+    """Makes a store of what was written of the ranks of a job; none of a job of which none could be read,
+    or without the steps that were asked for, which then is deleted.
     """
     from stepscope.link.folder_checks import identical_files, left_out, ranks_guessed
     from stepscope.store.across_ranks import link_ranks
     from stepscope.store.ranks import add_check, merge_spans
 
+    if not done:
+        shutil.rmtree(directory, ignore_errors=True)
+        return False
     if options.steps is not None:
         there = {step for one in done for step in one.steps}
         facts = {**facts, "steps": sorted(there.intersection(options.steps))}

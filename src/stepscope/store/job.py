@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import ctypes
 import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.floor.environment import without_secrets
-from stepscope.floor.errors import SourceError, StepScopeError, out_of_memory
-from stepscope.formats.container import Listings
+from stepscope.floor.errors import (
+    DamagedSourceError,
+    SourceError,
+    StepScopeError,
+    out_of_memory,
+)
+from stepscope.formats.container import Listings, called
 from stepscope.formats.damage import check_strict
 from stepscope.formats.inductor import origins
 from stepscope.formats.options import ReadOptions
@@ -37,7 +43,7 @@ from stepscope.store.narrow import narrowed
 from stepscope.store.ranks import add_check
 from stepscope.store.without_pandas import leave_out_pandas
 from stepscope.store.without_secrets import leave_out_secrets
-from stepscope.store.write import write_tables
+from stepscope.store.write import rank_folder, write_tables
 
 ERRORS = {
     "no-capture": (
@@ -77,6 +83,13 @@ class Job:
     captures: Sequence[tuple[str, str | None, str | None, str]] = ()
     provenance: Sequence[str] = ()
 
+    @property
+    def label(self) -> str:
+        """How its first recording is called in messages."""
+        path, name, process, _ = self.sources[0]
+        parts = (called(Path(path)), name, process)
+        return "!".join(part for part in parts if part is not None)
+
 
 class Done(NamedTuple):
     """What became of a job: the rank, and the numbers of all steps that its recordings have."""
@@ -85,12 +98,17 @@ class Done(NamedTuple):
     steps: list[int]
 
 
+Outcome: TypeAlias = "Done | SourceError"
+"""What became of a job, or why its recordings cannot be read."""
+
+
 def run_job(
     job: Job,
     progress: Callable[[int], None] | None = None,
     listings: Listings | None = None,
-) -> Done:
-    """Imports one rank's recordings.
+) -> Outcome:
+    """Imports one rank's recordings. One that cannot be read costs no other rank: it is an outcome, and
+    leaves nothing behind.
 
     Args:
         job: what to import.
@@ -98,14 +116,22 @@ def run_job(
         listings: shared by the jobs of a process.
 
     Raises:
-        SourceError: a recording cannot be read.
-        DamagedSourceError: one is damaged and `job.strict` is set.
+        DamagedSourceError: a recording is damaged and `job.strict` is set.
         OSError: the store cannot be written.
     """
+    try:
+        return _imported(job, progress, listings or Listings())
+    except DamagedSourceError:
+        raise
+    except SourceError as error:
+        shutil.rmtree(rank_folder(Path(job.directory), job.rank), ignore_errors=True)
+        return error
+
+
+def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listings) -> Done:
     rank, rule, origin, shift = job.rank, job.rule, None, 0
     steps: set[int] = set()
     recorded: list[tuple[int, int]] = []
-    listings = listings or Listings()
     given = (_capture(job, one, listings, progress) for one in job.captures)
     captures = [one for one in given if one is not None]
     for span, (path, name, process, format_name) in enumerate(job.sources):
@@ -267,19 +293,25 @@ def main() -> int:
     listings = Listings()
     try:
         for job in jobs:
-            done = run_job(job, lambda read: tell(read=read), listings)
-            tell(**done._asdict())
+            outcome = run_job(job, lambda read: tell(read=read), listings)
+            if isinstance(outcome, SourceError):
+                tell(unread=_told(outcome))
+            else:
+                tell(**outcome._asdict())
     except StepScopeError as error:
-        tell(error=type(error).__name__, message=error.message, hint=error.hint, slug=error.slug)
+        tell(error=type(error).__name__, **_told(error))
         return 1
     except MemoryError:
-        full = out_of_memory(jobs[0].sources[0][0])
-        tell(error="StepScopeError", message=full.message, hint=full.hint, slug=full.slug)
+        tell(error="StepScopeError", **_told(out_of_memory(jobs[0].sources[0][0])))
         return 1
     except OSError as error:
         tell(oserror=error.errno, message=str(error))
         return 1
     return 0
+
+
+def _told(error: StepScopeError) -> dict[str, str | None]:
+    return {"message": error.message, "hint": error.hint, "slug": error.slug}
 
 
 def described(jobs: Sequence[Job]) -> str:

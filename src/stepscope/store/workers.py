@@ -13,8 +13,8 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from stepscope.floor import errors
-from stepscope.floor.errors import StepScopeError, StoreError
-from stepscope.store.job import Done, Job, described
+from stepscope.floor.errors import SourceError, StepScopeError, StoreError
+from stepscope.store.job import Done, Job, Outcome, described
 from stepscope.store.progress import Progress, advancing
 
 ERRORS = {
@@ -42,7 +42,7 @@ _GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": 
 """glibc keeps freed arrays of up to 32 MB for later, and others between them; these go back at once."""
 
 
-def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[Done]:
+def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[Outcome]:
     """Runs jobs in processes of their own, at most `workers` at a time; their outcomes in their order.
 
     Those that read one archive share processes, one a worker: each process inflates the archive, and
@@ -57,7 +57,7 @@ def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[Done]:
     guard = threading.Lock()
     stopped = threading.Event()
 
-    def run(some: list[Job]) -> list[Done]:
+    def run(some: list[Job]) -> list[Outcome]:
         with guard:
             if stopped.is_set():
                 raise StoreError("the import was stopped", slug="stopped")
@@ -121,9 +121,9 @@ def _ending(
 
 def _outcome(
     process: subprocess.Popen[str], jobs: list[Job], progress: Progress, guard: threading.Lock
-) -> list[Done]:
+) -> list[Outcome]:
     advance = advancing(progress)
-    outcomes: list[Done] = []
+    outcomes: list[Outcome] = []
     with process:
         assert process.stdin is not None  # noqa: S101 - PIPE was asked for
         assert process.stdout is not None  # noqa: S101 - PIPE was asked for
@@ -137,6 +137,9 @@ def _outcome(
                     advance(message["read"])
             elif "rank" in message:
                 outcomes.append(Done(**message))
+                advance = advancing(progress)
+            elif "unread" in message:
+                outcomes.append(SourceError(**message["unread"]))
                 advance = advancing(progress)
             elif "oserror" in message:
                 raise OSError(message["oserror"], message["message"])
