@@ -104,6 +104,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [Python](python.md)\n"
         "* [Filters](filters.md): any question of some events, a module or a stretch of time\n"
         "* [Export](export.md): a recording, all ranks on one line, for Perfetto and chrome://tracing; a part of it as a store\n"
+        "* [Import on a Dask cluster](clusters.md): hundreds of ranks, read where there are processors for them\n"
         "* [The tables](schema.md), for SQL of your own\n"
         "* [Data-quality checks and invariants](checks.md)\n"
         "* [Rules behind the findings](findings.md)\n"

@@ -343,7 +343,9 @@ def test_rank_that_cannot_be_read_costs_no_other(parallel, tmp_path, monkeypatch
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     store = import_source(folder, tmp_path / "store", ranks=[1, 2])
     assert rows(store, "SELECT DISTINCT rank FROM device_event") == [{"rank": 2}]
-    assert rows(store, "SELECT count, explanation FROM data_check WHERE \"check\" = 'left_out'") == [
+    assert rows(
+        store, "SELECT count, explanation FROM data_check WHERE \"check\" = 'left_out'"
+    ) == [
         {
             "count": 1,
             "explanation": f"{folder / 'rank1.json'} is in no answer, because it could not be read: no format 'gone'.",

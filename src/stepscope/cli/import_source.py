@@ -46,6 +46,11 @@ from stepscope.cli.typed_name import typed_name
 )
 @capture_option
 @click.option("--no-python-stack", is_flag=True, help="Leave out the frames of Python functions.")
+@click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Read the ranks on the workers of this Dask cluster: the scheduler's address or its file.",
+)
 @click.option("--strict", is_flag=True, help="Treat any damage in a file as an error.")
 @form_options
 def command(
@@ -58,6 +63,7 @@ def command(
     as_rank: int | None,
     capture: tuple[str, ...],
     no_python_stack: bool,
+    dask: str | None,
     strict: bool,
     **form: Any,
 ) -> None:
@@ -84,6 +90,7 @@ def command(
             strict=strict,
             rank=as_rank,
             job=job,
+            dask=dask,
             captures=capture,
             progress=progress,
         )

@@ -81,6 +81,7 @@ def import_source(
     rank: int | None = None,
     job: str | None = None,
     captures: Sequence[str | os.PathLike[str]] = (),
+    dask: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Imports a recording, or a folder or an archive of them, into a store to keep.
@@ -98,6 +99,8 @@ def import_source(
         rank: the rank of a single recording, when the caller knows better than the file.
         job: the job to import; all by default.
         captures: recordings in which the job's CUDA graphs were captured; they are no part of the job.
+        dask: a Dask cluster whose workers read the ranks, each where it runs: the address of its scheduler, or
+            the file that this wrote. They see the files under the same paths.
         progress: told how far it is.
 
     Returns:
@@ -106,8 +109,8 @@ def import_source(
     Raises:
         SourceError: the source holds no recording, or cannot be read.
         DamagedSourceError: it is damaged and `strict` is set.
-        StoreError: the store cannot be written.
-        UsageError: a rank, step or job that the source does not have.
+        StoreError: the store cannot be written, or the cluster cannot be used.
+        UsageError: a rank, step or job that the source does not have, or Dask is not installed.
     """
     sources = _paths(source)
     for path in sources:
@@ -127,6 +130,7 @@ def import_source(
         rank,
         job,
         _capture_paths(captures),
+        dask,
     )
     progress = progress or SILENT
     with as_files(sources, progress) as files:
@@ -329,7 +333,11 @@ def _build(
     # A reader that keeps two processors busy gets two: memory grows with the ranks that are read at once.
     each = max(recording.format.processors for job in chosen for recording in job.recordings)
     workers = max(1, min(len(jobs), (os.cpu_count() or 1) // each))
-    if len(jobs) > 1 and size >= PARALLEL_BYTES and (workers > 1 or each > 1):
+    if options.cluster is not None:
+        from stepscope.store.cluster import run_jobs_on_cluster
+
+        outcomes = run_jobs_on_cluster(jobs, options.cluster, progress)
+    elif len(jobs) > 1 and size >= PARALLEL_BYTES and (workers > 1 or each > 1):
         outcomes = run_jobs(jobs, workers, progress)
     else:
         listings = Listings()

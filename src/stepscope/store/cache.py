@@ -70,14 +70,14 @@ def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = (
         else:
             files.append(_state(source))
     named = [str(source) for source in sources]
-    described = json.dumps([_digest_of_code(), named, sorted(files), options], sort_keys=True)
+    described = json.dumps([digest_of_code(), named, sorted(files), options], sort_keys=True)
     digest = hashlib.sha256(described.encode("utf-8", "surrogateescape")).hexdigest()[:24]
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in path.name)
     return f"{plain[:40].strip('.') or 'run'}-{digest}"
 
 
 @cache
-def _digest_of_code() -> str:
+def digest_of_code() -> str:
     """A digest of the source of `ROOMS`; takes about 3 ms.
 
     The text is read and not the files' times: two installations of one version share their stores.

@@ -27,6 +27,7 @@ class ImportOptions:
     rank: int | None = None
     job: str | None = None
     captures: tuple[str, ...] = ()
+    cluster: str | None = None
 
 
 def chosen_jobs(run: runs.Run, options: ImportOptions, source: str) -> list[runs.Job]:

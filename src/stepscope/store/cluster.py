@@ -1,0 +1,201 @@
+"""Imports ranks on the workers of a Dask cluster: recordings are read where a worker runs, and only their
+tables travel.
+
+The workers see the files under the same paths, as on the file system that the nodes of a computing centre
+share. A worker reads one rank at a time, with all its threads, so that what it needs of memory is that of
+one rank. One that ends is replaced by another: Dask gives the rank to it. Where that fails again and
+again, the rank is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepscope.floor.errors import SourceError, StoreError, UsageError
+from stepscope.store.cache import digest_of_code
+from stepscope.store.job import Job, Outcome, run_job
+from stepscope.store.progress import Progress
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+SECONDS_TO_CONNECT = 30
+
+ERRORS = {
+    "cluster-other-version": (
+        "A worker of the Dask cluster runs another StepScope than the command. Install the same one in "
+        "the Python that starts the workers."
+    ),
+    "cluster-unreachable": (
+        "The scheduler of the Dask cluster does not answer, or went away. `--dask` takes its address, such as "
+        "`tcp://node01:8786`, or the scheduler file that `dask scheduler` was told to write."
+    ),
+    "cluster-without-stepscope": (
+        "The workers of the Dask cluster cannot import StepScope. Install it in the Python that starts them."
+    ),
+    "no-dask": "Import on a Dask cluster needs Dask: `pip install distributed`.",
+}
+
+_reading = threading.Lock()
+"""Held by the thread of a worker that reads a rank."""
+
+
+class _Read(NamedTuple):
+    """A rank that a worker has read: the files of its tables, by their place in the store."""
+
+    outcome: Outcome
+    files: list[tuple[str, bytes]]
+
+
+def run_jobs_on_cluster(jobs: list[Job], cluster: str, progress: Progress) -> list[Outcome]:
+    """Runs jobs on the workers of a Dask cluster; their outcomes in their order.
+
+    Args:
+        jobs: one a rank; each writes in its own directory here.
+        cluster: the address of the scheduler, or the file that it wrote.
+        progress: told the bytes of the recordings that were read.
+
+    Raises:
+        UsageError: Dask is not installed.
+        StoreError: the cluster cannot be reached, or has another StepScope or none.
+        DamagedSourceError: a recording is damaged and its job is strict.
+        OSError: the tables cannot be written.
+    """
+    with _connected(cluster) as client:
+        outcomes = _run(client, jobs, progress)
+        # Dask blames all ranks that a worker had when it ended: each of them is tried again alone.
+        for at, outcome in enumerate(outcomes):
+            if outcome is None:
+                outcomes[at : at + 1] = _run(client, jobs[at : at + 1], progress)
+    return [_ended(job) if one is None else one for job, one in zip(jobs, outcomes, strict=True)]
+
+
+def _run(client: Client, jobs: list[Job], progress: Progress) -> list[Outcome | None]:
+    """The outcomes of jobs in their order; None where workers ended again and again."""
+    from distributed import as_completed
+
+    outcomes: dict[int, Outcome | None] = {}
+    reading = {
+        client.submit(_on_worker, _everywhere(job), digest_of_code(), pure=False): at
+        for at, job in enumerate(jobs)
+    }
+    try:
+        for future in as_completed(reading, loop=client.loop):
+            at = reading[future]
+            outcomes[at] = _taken(future, jobs[at])
+            future.release()
+            if outcomes[at] is not None:
+                progress.advance(sum(_size(path) for path, *_ in jobs[at].sources))
+    finally:
+        client.cancel(list(reading))
+    return [outcomes[at] for at in range(len(jobs))]
+
+
+@contextmanager
+def _connected(cluster: str) -> Iterator[Client]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise UsageError(
+            "--dask needs Dask, which is not installed",
+            hint="pip install distributed",
+            slug="no-dask",
+        ) from None
+    try:
+        client = Client(_address(cluster), timeout=SECONDS_TO_CONNECT, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise StoreError(
+            f"{cluster}: no Dask scheduler answers there ({error})",
+            hint="give its address, as in tcp://node01:8786, or its scheduler file",
+            slug="cluster-unreachable",
+        ) from None
+    with client:
+        yield client
+
+
+def _address(cluster: str) -> str:
+    """The address of a scheduler, or the one in its file.
+
+    Raises:
+        OSError, ValueError: the file is none.
+    """
+    if not Path(cluster).is_file():
+        return cluster
+    described = json.loads(Path(cluster).read_text(encoding="utf-8"))
+    if not isinstance(described, dict) or not isinstance(described.get("address"), str):
+        raise ValueError("the file names no address")
+    address: str = described["address"]
+    return address
+
+
+def _everywhere(job: Job) -> Job:
+    """The job with paths that mean the same in another working directory."""
+    return replace(
+        job,
+        sources=[(str(Path(one[0]).absolute()), *one[1:]) for one in job.sources],
+        captures=[(str(Path(one[0]).absolute()), *one[1:]) for one in job.captures],
+    )
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
+
+
+def _ended(job: Job) -> SourceError:
+    return SourceError(
+        f"{job.label}: the workers that read it ended before they were done",
+        hint="they may have run out of memory: give them more",
+        slug="worker-ended",
+    )
+
+
+def _taken(future: Future, job: Job) -> Outcome | None:
+    """Writes the tables that a worker made of a rank where they belong; None where there are none, because
+    the workers ended.
+    """
+    from distributed.scheduler import KilledWorker
+
+    try:
+        read: _Read = future.result()
+    except (KilledWorker, MemoryError):
+        return None
+    except ImportError as error:
+        raise StoreError(
+            f"a worker of the cluster cannot import StepScope ({error})",
+            hint="install it in the Python that starts the workers",
+            slug="cluster-without-stepscope",
+        ) from None
+    for name, content in read.files:
+        file = Path(job.directory) / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    return read.outcome
+
+
+def _on_worker(job: Job, code: str) -> _Read:
+    """Reads a rank on a worker."""
+    from distributed import get_worker
+
+    if code != digest_of_code():
+        raise StoreError(
+            f"the worker {get_worker().address} has another StepScope",
+            hint="install the same one where the workers start",
+            slug="cluster-other-version",
+        )
+    with _reading, tempfile.TemporaryDirectory(dir=get_worker().local_directory) as folder:
+        outcome = run_job(replace(job, directory=folder, threads=get_worker().state.nthreads))
+        files = [
+            (str(file.relative_to(folder)), file.read_bytes())
+            for file in sorted(Path(folder).rglob("*.parquet"))
+        ]
+    return _Read(outcome, files)

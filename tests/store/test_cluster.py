@@ -1,0 +1,124 @@
+"""Import on a real Dask cluster of two worker processes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from distributed import Client, LocalCluster
+
+from stepscope.floor.errors import StoreError, UsageError
+from stepscope.store import cluster as on_cluster
+from stepscope.store.build import import_source
+from stepscope.store.open import Store
+
+from .test_build import trace
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="4GB"
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "run"
+    made.mkdir()
+    for rank in range(4):
+        (made / f"rank{rank}.json").write_text(json.dumps(trace(rank, name=f"aten::mm{rank}")))
+    return made
+
+
+def files(store: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(store)): file.read_bytes() for file in store.rglob("*.parquet")}
+
+
+def end_in(ranks: list[int], marker: str | None) -> None:
+    """Runs on a worker: reading one of these ranks ends it, only once where there is a marker."""
+    run_job = on_cluster.run_job
+
+    def ends(job):
+        if job.rank in ranks and (marker is None or not Path(marker).exists()):
+            if marker is not None:
+                Path(marker).touch()
+            os._exit(9)
+        return run_job(job)
+
+    on_cluster.run_job = ends
+
+
+class Ending:
+    """What Dask runs in each worker when it starts, also in one that takes the place of another."""
+
+    def __init__(self, ranks, marker=None):
+        self.arguments = (ranks, None if marker is None else str(marker))
+
+    def setup(self, worker):
+        end_in(*self.arguments)
+
+
+def test_tables_are_those_of_an_import_here(folder, cluster, tmp_path):
+    here = import_source(folder, tmp_path / "here")
+    there = import_source(folder, tmp_path / "there", dask=cluster.scheduler_address)
+    assert files(here) == files(there)
+    assert len(files(here)) > 20
+    assert {one.name for one in tmp_path.iterdir()} == {"run", "here", "there"}
+
+
+def test_worker_that_ends_midway_changes_nothing(folder, cluster, tmp_path):
+    here = import_source(folder, tmp_path / "here")
+    with Client(cluster, set_as_default=False) as client:
+        from distributed.diagnostics.plugin import WorkerPlugin
+
+        plugin = type("Plugin", (Ending, WorkerPlugin), {})([1], tmp_path / "marker")
+        client.register_plugin(plugin, name="ending")
+        there = import_source(folder, tmp_path / "there", dask=cluster.scheduler_address)
+        client.unregister_worker_plugin("ending")
+    assert (tmp_path / "marker").exists()
+    assert files(here) == files(there)
+
+
+def test_rank_that_ends_every_worker_is_left_out_and_named(folder, cluster, tmp_path):
+    def give_up_at_once(dask_scheduler):
+        dask_scheduler.allowed_failures = 0
+
+    with Client(cluster, set_as_default=False) as client:
+        from distributed.diagnostics.plugin import WorkerPlugin
+
+        client.run_on_scheduler(give_up_at_once)
+        plugin = type("Plugin", (Ending, WorkerPlugin), {})([2])
+        client.register_plugin(plugin, name="always-ending")
+        store = import_source(folder, tmp_path / "there", dask=cluster.scheduler_address)
+        client.unregister_worker_plugin("always-ending")
+    with Store.open(store) as opened:
+        assert opened.ranks == (0, 1, 3)
+        rows = opened.sql("SELECT explanation FROM data_check WHERE \"check\" = 'left_out'")
+    assert rows.to_pylist() == [
+        {
+            "explanation": f"{folder / 'rank2.json'} is in no answer, because it could not be read: "
+            "the workers that read it ended before they were done."
+        }
+    ]
+
+
+def test_cluster_that_does_not_answer(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(on_cluster, "SECONDS_TO_CONNECT", 1)
+    with pytest.raises(StoreError, match=r"tcp://127.0.0.1:9: no Dask scheduler answers"):
+        import_source(folder, tmp_path / "store", dask="tcp://127.0.0.1:9")
+    (tmp_path / "scheduler.json").write_text("{}")
+    with pytest.raises(StoreError, match="names no address"):
+        import_source(folder, tmp_path / "store", dask=str(tmp_path / "scheduler.json"))
+    assert not (tmp_path / "store").exists()
+
+
+def test_without_dask(folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(UsageError, match="needs Dask, which is not installed"):
+        import_source(folder, tmp_path / "store", dask="tcp://127.0.0.1:9")
