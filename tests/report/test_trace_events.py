@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.questions.test_critical_path import matched
 
 import stepscope
-from stepscope.answers.part import part
+from stepscope.answers.part import Part, part
 from stepscope.answers.scope import Scope
 from stepscope.cli.main import main
 from stepscope.floor.errors import SourceError
@@ -209,6 +210,39 @@ def test_own_tracks_show_steps_the_queue_and_bandwidth(write: Any, tmp_path: Pat
         ("copies: device 0 HtoD (GB/s)", 77.0, 0.0),
         ("memory: cuda 0 allocated (bytes)", 5.5, 512),
     ]
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (None, [(0, "ncclAllReduce", 70_000, 30_000), (1, "aten::mm", 0, 60_000),
+                (1, "cudaLaunchKernel", 60_000, 4_000), (1, "ncclAllReduce", 64_000, 6_000)]),
+        ((62_000, 80_000), [(0, "ncclAllReduce", 70_000, 10_000), (1, "cudaLaunchKernel", 62_000, 2_000),
+                            (1, "ncclAllReduce", 64_000, 6_000)]),
+    ],
+)  # fmt: skip
+def test_the_critical_path_is_a_track_of_the_ranks_that_it_runs_on(
+    window: tuple[int, int] | None, expected: list[Any], make_scope: Any, tmp_path: Path
+) -> None:
+    target = tmp_path / "out.json"
+    write_trace_events(make_scope(matched(), part=Part(window=window)), target)
+    events = json.loads(target.read_text())["traceEvents"]
+    tracks = {
+        (e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"
+    }
+    ranks = {e["pid"]: e["args"]["name"] for e in events if e.get("name") == "process_name"}
+    path = [
+        (int("rank 1" in ranks[e["pid"]]), e["name"], round(e["ts"] * 1000), round(e["dur"] * 1000))
+        for e in events
+        if e["ph"] == "X" and tracks.get((e["pid"], e["tid"])) == "critical path"
+    ]
+    first = min(start for _, _, start, _ in path)
+    least = min(start for _, _, start, _ in expected)
+    assert (
+        sorted((rank, name, start - first + least, dur) for rank, name, start, dur in path)
+        == expected
+    )
+    assert crossing(events) == []
 
 
 def test_modules_of_the_device_are_slices_inside_those_they_are_part_of(

@@ -6,7 +6,14 @@ Each query gives rows of `track` (what the track is called), `name`, `start_ns`,
 
 from __future__ import annotations
 
-from stepscope.analysis.recording import WORK
+from typing import TYPE_CHECKING
+
+from stepscope.analysis.recording import WORK, every_step
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
 
 STEPS = """
     SELECT 'steps' AS track, coalesce(name, step::VARCHAR) AS name, start_ns,
@@ -88,5 +95,36 @@ MEMORY_IN_USE = """
 """
 """Bytes in use after each allocation and release."""
 
-SLICES = (STEPS, MODULES)
+CRITICAL_PATH = """
+    SELECT 'critical path' AS track, coalesce(name, kind) AS name, start_ns, dur_ns,
+        json_object('kind', kind, 'class', "class", 'operator', operator, 'module', module, 'step', step)::VARCHAR
+            AS args
+    FROM export.critical_path WHERE rank = $rank ORDER BY start_ns
+"""
+"""The pieces of the critical path of the exported ranks that ran on this one, as the question `critical-path` has
+them; `critical_path` makes the table."""
+
+SLICES = (STEPS, MODULES, CRITICAL_PATH)
 OWN_COUNTERS = (QUEUE, BANDWIDTH, MEMORY_IN_USE)
+
+
+def critical_path(scope: Scope) -> pa.Table:
+    """The pieces of the critical path of a scope's ranks and steps, cut to its window, as `CRITICAL_PATH` reads them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from stepscope.analysis.dependencies.graph import build
+    from stepscope.analysis.dependencies.named import PIECES, named_pieces
+    from stepscope.analysis.dependencies.stretch import stretches
+
+    with every_step(scope) as whole:
+        paths = [named_pieces(whole, build(whole, one)) for one in stretches(scope, whole)]
+    pieces = pa.concat_tables([PIECES.empty_table(), *paths])
+    if scope.part.window is None:
+        return pieces
+    since, until = scope.part.window
+    start = pc.max_element_wise(pieces.column("start_ns"), since)
+    end = pc.min_element_wise(pc.add(pieces.column("start_ns"), pieces.column("dur_ns")), until)
+    for name, values in (("start_ns", start), ("dur_ns", pc.subtract(end, start))):
+        pieces = pieces.set_column(pieces.schema.get_field_index(name), name, values)
+    return pieces.filter(pc.greater(pieces.column("dur_ns"), 0))

@@ -21,7 +21,7 @@ from isal import igzip
 from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import SourceError
 from stepscope.report.event_places import Processes, RankPlaces
-from stepscope.report.own_tracks import OWN_COUNTERS, SLICES
+from stepscope.report.own_tracks import OWN_COUNTERS, SLICES, critical_path
 from stepscope.report.trace_event_text import (
     BACKWARD_ARROWS,
     COUNTERS,
@@ -37,6 +37,8 @@ from stepscope.report.trace_event_text import (
 from stepscope.store.progress import SILENT, Progress
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from stepscope.answers.scope import Scope
 
 ERRORS = {
@@ -95,10 +97,10 @@ def write_trace_events(scope: Scope, target: Path, progress: Progress = SILENT) 
     with complete_output(target) as unfinished, _opened(unfinished, target) as out:
         head = json.dumps(_metadata(scope, shift))
         out.write(f'{head[:-1]}, "traceEvents": [\n'.encode())
-        processes, arrows = Processes(), 1
+        processes, arrows, path = Processes(), 1, critical_path(scope)
         for at, rank in enumerate(scope.ranks):
             arrows = _write_rank(
-                scope, rank, shift, processes, out, progress, arrows, first=at == 0
+                scope, rank, path, shift, processes, out, progress, arrows, first=at == 0
             )
         out.write(b"]}\n")
     progress.finish()
@@ -172,6 +174,7 @@ _DEVICE = {
 def _write_rank(
     scope: Scope,
     rank: int,
+    path: pa.Table,
     shift: int,
     processes: Processes,
     out: IO[bytes],
@@ -192,7 +195,7 @@ def _write_rank(
     own = places.own
     names = "".join(process.names() for process in places.processes)
     out.write((names[1:] if first else names).encode())
-    with scope.beside("export", places.tables):
+    with scope.beside("export", {**places.tables, "critical_path": path}):
         for side, events, arrows_of in (
             ("host", HOST_EVENTS, BACKWARD_ARROWS),
             ("device", DEVICE_EVENTS, LAUNCH_ARROWS),

@@ -13,6 +13,18 @@ from stepscope.analysis.recording import Array, Columns
 from stepscope.answers.scope import Scope
 from stepscope.costs import CLASSES
 
+PIECES = pa.schema(
+    [
+        ("span", pa.int64()),
+        ("rank", pa.int64()),
+        ("step", pa.int64()),
+        ("start_ns", pa.int64()),
+        ("dur_ns", pa.int64()),
+        *((name, pa.string()) for name in ("kind", "class", "name", "operator", "module")),
+    ]
+)
+"""Columns of the pieces of paths."""
+
 _OF_HOST = """
     SELECT id, event.name, event.thread, CASE WHEN event.kind = 'operator' THEN event.name WHEN around.kind = 'operator'
         THEN around.name END AS operator, module.path AS module
@@ -74,7 +86,8 @@ def named_pieces(scope: Scope, graph: Graph) -> pa.Table:
             "kind": pa.array(np.array(KINDS, object)[pieces.kind], pa.string()),
             "class": pa.array(class_of, pa.string()),
             **{name: pa.array(values, pa.string()) for name, values in labels.items()},
-        }
+        },
+        PIECES,
     )
 
 
