@@ -50,7 +50,7 @@ test: $(VENV)/.developer
 
 test-fast: $(VENV)/.developer
 	@TEST_EXAMPLES=0.2 $(BIN)/python -m pytest $(TEST_FLAGS) -m "not torch and not traces and not slow" \
-		$(addprefix --ignore=tests/,cli plugins record repo)
+		$(addprefix --ignore=tests/,browser cli plugins record repo)
 
 test-long: $(VENV)/.developer
 	@TEST_EXAMPLES=20 $(BIN)/python -m pytest $(TEST_FLAGS)

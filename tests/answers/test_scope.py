@@ -77,3 +77,12 @@ def test_narrowing_one_scope_leaves_another_alone(make_store):
 def test_columns_come_as_numpy_arrays(make_scope):
     arrays = make_scope(TWO_RANKS).numpy("SELECT step FROM host_event ORDER BY rank, id")
     assert arrays["step"].filled(-1).tolist() == [3, 4, -1, 3]
+
+
+def test_what_questions_share_is_made_once_in_a_scope(make_scope):
+    made = []
+    scopes = [make_scope({}), make_scope({})]
+    for scope in (*scopes, *scopes):
+        assert scope.once("a", lambda: made.append("a") or len(made)) in (1, 2)
+    assert scopes[0].once(("a", 1), lambda: 7) == 7
+    assert made == ["a", "a"]

@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from tests.small_traces import H100, MI300, write_trace
 
 from stepscope.questions import find
 from stepscope.report import page_data
@@ -54,3 +55,12 @@ def test_a_place_that_cannot_be_written_is_said_before_anything_is_computed(run,
     ran = run("report", store, "-o", str(tmp_path / "missing" / "out.html"))
     assert ran.code == 1
     assert "cannot be written" in ran.err
+
+
+def test_files_of_several_jobs_are_a_recording_for_each(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
+    write_trace(tmp_path / "runs" / "a.json", device=H100)
+    write_trace(tmp_path / "runs" / "b.json", device=MI300)
+    target = tmp_path / "out.html"
+    assert run("report", str(tmp_path / "runs"), "-o", str(target)).code == 0
+    assert [one["name"] for one in block(target)["recordings"]] == ["runs: a", "runs: b"]

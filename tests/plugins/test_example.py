@@ -20,6 +20,7 @@ from stepscope.cli.main import main
 from stepscope.costs.calibration import known_devices
 from stepscope.floor import plugins
 from stepscope.questions import find
+from stepscope.report import page_data
 from stepscope.store import build
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,6 +76,16 @@ def test_a_question_has_a_method_and_a_place_in_sql(trace):
         {"largest_wait_ns": 560_000}
     ]
     assert "waits" in dir(trace)
+
+
+def test_a_report_holds_its_answer_and_all_that_draws_it(trace, monkeypatch):
+    own = [form for form in page_data.forms() if form.question.name == "waits"]
+    monkeypatch.setattr(page_data, "forms", lambda: own)
+    data = page_data.page_data([page_data.Shown("run", trace)])
+    assert list(data["replies"]) == ['[["1"],"waits",[]]']
+    (declared,) = (one for one in data["declarations"] if one["name"] == "waits")
+    assert declared["added_by"].startswith("plug-in waits")
+    assert [column["name"] for column in declared["columns"]] == list(WAITS)
 
 
 def test_a_parameter_of_a_question_is_checked(trace):

@@ -11,6 +11,7 @@ import pytest
 from stepscope.api.trace import Trace
 from stepscope.questions import every, find
 from stepscope.report import page_data as made
+from stepscope.report.page import page
 from stepscope.report.page_data import Form, Shown, forms, key, page_data, reply
 from stepscope.store.open import Store
 
@@ -79,6 +80,15 @@ def test_the_first_rows_of_many_are_in_it_and_their_number_is_said(few, shown, m
     kernels = unpacked(page_data([shown]), "kernels")
     assert len(kernels["answer"]["rows"]) == 7
     assert kernels["rows_total"] == 20
+
+
+def test_a_full_report_with_its_page_is_below_15_mb(monkeypatch):
+    monkeypatch.setattr(made, "forms", list)
+    with Store.from_rows(ROWS) as store:
+        nothing = page("run", page_data([Shown("run", Trace(store))]))
+    assert (
+        len(nothing.encode()) + made.MOST_BYTES < 15_000_000 - 100_000
+    )  # keys, and what is left out
 
 
 def test_what_there_is_no_room_for_is_named_with_its_reason(few, shown, monkeypatch):

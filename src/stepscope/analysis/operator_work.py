@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -133,16 +132,11 @@ class Part(NamedTuple):
 _SUMMED = ("events", "device_ns", "shared_ns", "weight", "occupancy_ns", "occupied_ns")
 _KEYS = ("rank", "span", "device", "step", "module", "direction", "variant", "kernel", "work")
 
-_REMEMBERED: WeakKeyDictionary[Scope, dict[Conventions, DeviceWork]] = WeakKeyDictionary()
-
 
 def device_work_of(scope: Scope, conventions: Conventions | None = None) -> DeviceWork:
     """The scope's device work with what its operators had to do; a scope asked again remembers."""
     asked = conventions or Conventions()
-    known = _REMEMBERED.setdefault(scope, {})
-    if asked not in known:
-        known[asked] = _device_work(scope, asked)
-    return known[asked]
+    return scope.once((__name__, asked), lambda: _device_work(scope, asked))
 
 
 def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:

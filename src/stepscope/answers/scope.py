@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.selection import check_known
@@ -18,6 +18,8 @@ from stepscope.store.query import check_read_only, tables_of_schema
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+T = TypeVar("T")
 
 _STEPS = "SELECT DISTINCT step FROM {table} ORDER BY step"
 
@@ -75,6 +77,7 @@ class Scope:
         self.steps: tuple[int, ...] | None = None
         self.traced_steps: list[int] = []
         self._conditions: dict[str, str] = {}
+        self._once: dict[Hashable, Any] = {}
         self._cursor = store.cursor()
         try:
             if self.ranks != store.ranks:
@@ -198,6 +201,18 @@ class Scope:
         # All rows, though one is wanted: DuckDB 2 does nothing else until the last one is taken.
         rows = interruptible(cursor, lambda: cursor.execute(text, params).fetchall())
         return rows[0][0] if rows else None
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What several questions asked of one scope share: made when it is first asked for.
+
+        Args:
+            key: what it is; the module that makes it, by its name, and what it was made with.
+            make: makes it of this scope.
+        """
+        if key not in self._once:
+            self._once[key] = make()
+        known: T = self._once[key]
+        return known
 
     def close(self) -> None:
         """Closes its cursor, and with it the narrowed tables."""

@@ -106,20 +106,25 @@ def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
     recorded time, and needs `cuda_sync`. Its idea of the path, and the name, are Yang and Miller, "Critical Path Analysis for
     the Execution of Parallel and Distributed Programs" (ICDCS 1988).
     """
+    paths, note = scope.once(__name__, lambda: _paths(scope))
+    rows = [row for pieces, steps in paths for row in _rows(pieces, by, steps)]
+    return noted(answer_rows(_COLUMNS, _FORMS[by], rows), note)
+
+
+def _paths(scope: Scope) -> tuple[list[tuple[pa.Table, int]], str]:
+    """The pieces of each stretch of steps with their number of steps, and what the recordings lack."""
     from stepscope.analysis.dependencies.graph import build
     from stepscope.analysis.dependencies.named import named_pieces
     from stepscope.analysis.dependencies.stretch import stretches
     from stepscope.analysis.recording import every_step
 
-    rows: list[list[Any]] = []
-    graphs = []
+    paths, graphs = [], []
     with every_step(scope) as whole:
         for stretch in stretches(scope, whole):
             graph = build(whole, stretch)
             graphs.append(graph)
-            rows += _rows(named_pieces(whole, graph), by, len(stretch.steps))
-    answer = answer_rows(_COLUMNS, _FORMS[by], rows)
-    return noted(answer, " ".join(_notes(graphs)))
+            paths.append((named_pieces(whole, graph), len(stretch.steps)))
+    return paths, " ".join(_notes(graphs))
 
 
 def _rows(pieces: pa.Table, by: str, steps: int) -> list[list[Any]]:

@@ -94,7 +94,7 @@ def summary(scope: Scope) -> pa.Table:
     from stepscope.judge.facts import Facts
     from stepscope.judge.rules import every, quick
 
-    facts = Facts(scope)
+    facts = scope.once(Facts, lambda: Facts(scope))
     times = facts.times
     events = scope.value("SELECT sum(events_kept) FROM source") or 0
     found = judge(facts, every() if events <= ALL_RULES_UP_TO else quick())

@@ -35,7 +35,7 @@ VERSION = 1
 """Of what is in the block; a page of another version does not read it."""
 MOST_ROWS = 2_000
 """Rows of one answer in a report: more is nothing to read, and the command line has all of them."""
-MOST_BYTES = 14 << 20
+MOST_BYTES = 14_000_000
 """Of all answers together, as they stand in the file, so that script and style leave it below 15 MB."""
 
 Scrub = Callable[[Any], Any]
