@@ -140,7 +140,7 @@ def test_several_events_of_one_label_are_told_apart(run):
 def test_a_run_without_measurements_is_named():
     with (
         Trace(Store.from_rows({"host_event": [{"name": "aten::mm"}]})) as trace,
-        pytest.raises(SourceError, match="before: no inline measurements or phases"),
+        pytest.raises(SourceError, match="before: no inline measurements, phases or traced steps"),
     ):
         scaling([trace], names=["before"])
 

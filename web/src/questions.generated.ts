@@ -1409,7 +1409,7 @@ export type Rows = {
     /** steps of all ranks behind the mean after (count) */
     readonly samples_after?: number | null;
   };
-  /** How well does each event scale to more processes? */
+  /** How well does each part of the iteration scale to more processes? */
   "scaling": {
     /** what was measured; `iteration` for the complete iteration */
     readonly label?: string | null;
@@ -1423,14 +1423,40 @@ export type Rows = {
     readonly max_ns?: number | null;
     /** rank with that mean */
     readonly slowest_rank?: number | null;
+    /** weak- or strong-scaling efficiency, by the mode (ratio) */
+    readonly efficiency_ratio?: number | null;
     /** average with the fewest ranks over this one: 1 if the same work per rank takes as long (ratio) */
     readonly weak_efficiency_ratio?: number | null;
     /** the same times the ratio of ranks: 1 if twice the ranks take half the time (ratio) */
     readonly strong_efficiency_ratio?: number | null;
     /** ranks from which on it scales no longer (count) */
     readonly stops_at_ranks?: number | null;
+    /** what it takes beyond ideal scaling of the smallest run; parts of a step add up to the iteration's (ns) */
+    readonly over_ideal_ns?: number | null;
+    /** serial part of the work that explains it: Karp-Flatt's fraction, Gustafson's for weak scaling (ratio) */
+    readonly serial_ratio?: number | null;
     /** measured event around it on its stream */
     readonly inside?: string | null;
+    /** weak or strong: which efficiency the rest is about */
+    readonly mode?: string | null;
+    /** 95 % interval of that efficiency, low end (ratio) */
+    readonly efficiency_low_ratio?: number | null;
+    /** 95 % interval of it, high end (ratio) */
+    readonly efficiency_high_ratio?: number | null;
+    /** 95 % interval of the serial part, low end (ratio) */
+    readonly serial_low_ratio?: number | null;
+    /** 95 % interval of the serial part, high end (ratio) */
+    readonly serial_high_ratio?: number | null;
+    /** model that continues it to twice the ranks */
+    readonly model?: string | null;
+    /** twice the ranks of the largest run (count) */
+    readonly next_ranks?: number | null;
+    /** what the model gives for them (ns) */
+    readonly next_ns?: number | null;
+    /** 95 % interval of that, low end (ns) */
+    readonly next_low_ns?: number | null;
+    /** 95 % interval of that, high end (ns) */
+    readonly next_high_ns?: number | null;
   };
   /** Can the recording be trusted? */
   "checks": {

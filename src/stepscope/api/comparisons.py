@@ -83,11 +83,12 @@ def diff(
 def scaling(
     sources: Sequence[Source],
     *,
-    mode: Literal["weak", "strong"] = "weak",
+    mode: Literal["weak", "strong"] | None = None,
     below: float = 0.8,
+    by: Literal["label", "phase", "class"] | None = None,
     **asked: Unpack[AskedOfSeveral],
 ) -> Table:
-    """How well does each event scale to more processes?
+    """How well does each part of the iteration scale to more processes?
 
     Beside its own parameters it takes those of `AskedOfSeveral`.
 
@@ -95,14 +96,19 @@ def scaling(
         sources: a folder, file, store, open trace or result of `parse_result` for each
             recording.
         mode: what stays the same over all runs: the work of each process, or all work
-            together.
+            together; by default as the recorded batches tell, else weak.
         below: efficiency below which a label stops scaling.
+        by: what is compared: inline measurements (label), phases, or what traced steps
+            consist of (class); by default the first that all runs have.
 
-    Columns: label, run, ranks, average_ns, max_ns, slowest_rank, weak_efficiency_ratio,
-    strong_efficiency_ratio, stops_at_ranks, inside.
+    Columns: label, run, ranks, average_ns, max_ns, slowest_rank, efficiency_ratio,
+    weak_efficiency_ratio, strong_efficiency_ratio, stops_at_ranks, over_ideal_ns,
+    serial_ratio, inside, mode, efficiency_low_ratio, efficiency_high_ratio,
+    serial_low_ratio, serial_high_ratio, model, next_ranks, next_ns, next_low_ns,
+    next_high_ns.
 
     Raises:
         SourceError: a source cannot be read, or they have nothing that can be compared.
         UsageError: a column, choice or number of names that does not exist.
     """
-    return ask_of_several("scaling", sources, mode=mode, below=below, **asked)
+    return ask_of_several("scaling", sources, mode=mode, below=below, by=by, **asked)

@@ -1,17 +1,32 @@
-"""Runs on different numbers of ranks: what was measured in each, and the efficiency of every label.
+"""Runs on different numbers of ranks: what was measured in each, and how each label of them scales.
 
-A run has the rows of `inline`, or of `phases` where nothing was measured inline.
+A run has the rows of `inline`, of `phases` where nothing was measured inline, or of what its traced steps
+consist of (`run_parts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from stepscope.floor.statistics import student_t
 
 WHOLE = "iteration"
 MODES = ("weak", "strong")
 BELOW = 0.8
+FEWEST_SIZES = 3
+"""Numbers of ranks that a model of two parameters needs to say how far off it is."""
+_MODELS: dict[str, dict[str, Callable[[int], float]]] = {
+    "weak": {
+        "t = a + b log2(ranks)": math.log2,
+        "t = a + b (1 - 1/ranks)": lambda ranks: 1 - 1 / ranks,
+    },
+    "strong": {"t = a + b / ranks": lambda ranks: 1 / ranks},
+}
+"""How a label's time is continued to twice the ranks, by mode: what collectives over trees or rings take; Amdahl's
+law, which what a ring takes is a case of."""
 
 Key = tuple[str, int]
 Row = dict[str, Any]
@@ -26,6 +41,7 @@ class _Label:
     means: dict[int, float] = field(default_factory=dict)
     lows: list[float] = field(default_factory=list)
     highs: list[float] = field(default_factory=list)
+    halves: list[float | None] = field(default_factory=list)
 
     def add(self, row: Row) -> None:
         mean, rank = float(row["mean_ns"]), int(row["rank"])
@@ -33,10 +49,17 @@ class _Label:
         low, high = row.get("ci95_low_ns"), row.get("ci95_high_ns")
         self.lows.append(mean if low is None else max(low, 0.0))
         self.highs.append(mean if high is None else high)
+        self.halves.append(None if low is None or high is None else (high - low) / 2)
 
     @property
     def average(self) -> float:
         return sum(self.means.values()) / len(self.means)
+
+    @property
+    def half(self) -> float | None:
+        """Half of the 95 % interval of the average; ranks wait for one another, so theirs do not shrink."""
+        known = [half for half in self.halves if half is not None]
+        return sum(known) / len(known) if len(known) == len(self.halves) else None
 
 
 @dataclass(slots=True)
@@ -91,6 +114,7 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
             here = run.labels.get(key)
             if here is None:
                 continue
+            shared = base.ranks / run.ranks
             row: Row = {
                 "label": _text(key, ordered),
                 "run": run.name,
@@ -102,17 +126,119 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
             }
             if there is not None:
                 weak = _ratio(there.average, here.average)
-                shared = base.ranks / run.ranks
-                row["weak_efficiency_ratio"] = weak
-                row["strong_efficiency_ratio"] = None if weak is None else weak * shared
+                strong = None if weak is None else weak * shared
+                row["weak_efficiency_ratio"], row["strong_efficiency_ratio"] = weak, strong
+                row["efficiency_ratio"] = strong if mode == "strong" else weak
+                row["over_ideal_ns"] = here.average - there.average * (
+                    shared if mode == "strong" else 1.0
+                )
+                row |= _how_sure(row["efficiency_ratio"], there, here)
+                if run.ranks > base.ranks:
+                    row |= _serial(row, run.ranks / base.ranks, mode)
                 # Even at the favourable ends of both intervals: noise alone stops no label.
                 best = _ratio(_mean(there.highs), _mean(here.lows))
                 if best is not None and stops_at is None and run.ranks > base.ranks:
                     best *= shared if mode == "strong" else 1.0
                     stops_at = run.ranks if best < below else None
             of_label.append(row)
-        rows += [{**row, "stops_at_ranks": stops_at} for row in of_label]
+        following = _next(key, ordered, mode)
+        rows += [{**row, "stops_at_ranks": stops_at, **following} for row in of_label]
     return rows
+
+
+def _how_sure(efficiency: float | None, there: _Label, here: _Label) -> Row:
+    """The 95 % interval of an efficiency, by the relative errors of both averages."""
+    if efficiency is None or there.half is None or here.half is None or there is here:
+        return {}
+    error = math.hypot(there.half / there.average, here.half / here.average)
+    return {
+        "efficiency_low_ratio": max(efficiency * (1 - error), 0.0),
+        "efficiency_high_ratio": efficiency * (1 + error),
+    }
+
+
+def _serial(row: Row, times: float, mode: str) -> Row:
+    """The serial part of the work, and its interval, on so many times the ranks of the smallest run.
+
+    Strong: the experimentally determined serial fraction e = (1/S - 1/p) / (1 - 1/p) of A. H. Karp and
+    H. P. Flatt, "Measuring parallel processor performance", CACM 33 (1990). Weak: s = (p - S) / (p - 1)
+    of J. L. Gustafson's scaled speedup, "Reevaluating Amdahl's law", CACM 31 (1988).
+    """
+
+    def fraction(efficiency: float | None) -> float | None:
+        if not efficiency:
+            return None
+        speedup = times * efficiency
+        if mode == "strong":
+            return (1 / speedup - 1 / times) / (1 - 1 / times)
+        return (times - speedup) / (times - 1)
+
+    # The more efficient, the less is serial.
+    part = fraction(row["efficiency_ratio"])
+    low = fraction(row.get("efficiency_high_ratio"))
+    high = fraction(row.get("efficiency_low_ratio"))
+    # What grows with the ranks, or shrinks more than they do, is no part of the work, unless noise tells it so.
+    if part is None or (part if low is None else low) > 1 or (part if high is None else high) < 0:
+        return {}
+    return {
+        "serial_ratio": min(max(part, 0.0), 1.0),
+        "serial_low_ratio": None if low is None else max(low, 0.0),
+        "serial_high_ratio": None if high is None else min(high, 1.0),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A line through points: by how much it is off in all, squared, and where it is at another place."""
+
+    model: str
+    off: float
+    value: float
+    reach: float
+    """1 + 1/n + the squared distance of that place from the middle, by the spread of the others"""
+
+
+def _fit(model: str, basis: Callable[[int], float], points: dict[int, float], at: int) -> _Fit:
+    x, y = [basis(ranks) for ranks in points], list(points.values())
+    middle, mean = _mean(x), _mean(y)
+    spread = sum((value - middle) ** 2 for value in x)
+    slope = sum((a - middle) * (b - mean) for a, b in zip(x, y, strict=True)) / spread
+    off = sum((b - mean - slope * (a - middle)) ** 2 for a, b in zip(x, y, strict=True))
+    away = basis(at) - middle
+    return _Fit(model, off, mean + slope * away, 1 + 1 / len(x) + away**2 / spread)
+
+
+def _next(key: Key, runs: Sequence[Run], mode: str) -> Row:
+    """Where a label would land on twice the ranks, by least squares of that model of the mode which is closest.
+
+    The interval is that of a new measurement (N. R. Draper and H. Smith, "Applied Regression Analysis"):
+    it has what the model is off by, or what the measurements are unsure by, whichever is more.
+    """
+    of_size: dict[int, list[_Label]] = {}
+    for run in runs:
+        if key in run.labels:
+            of_size.setdefault(run.ranks, []).append(run.labels[key])
+    if len(of_size) < FEWEST_SIZES or max(of_size) != runs[-1].ranks:
+        return {}
+    points = {ranks: _mean([one.average for one in own]) for ranks, own in of_size.items()}
+    ranks = 2 * max(points)
+    fits = (_fit(model, basis, points, ranks) for model, basis in _MODELS[mode].items())
+    fit = min(fits, key=lambda one: one.off)
+    halves = [label.half or 0.0 for labels in of_size.values() for label in labels]
+    measured = _mean([(half / _NORMAL) ** 2 for half in halves])
+    free = len(points) - 2
+    half = student_t(free) * math.sqrt(max(fit.off / free, measured) * fit.reach)
+    return {
+        "model": fit.model,
+        "next_ranks": ranks,
+        "next_ns": max(fit.value, 0.0),
+        "next_low_ns": max(fit.value - half, 0.0),
+        "next_high_ns": max(fit.value + half, 0.0),
+    }
+
+
+_NORMAL = 1.96
+"""Half of a 95 % interval over the standard error, of many samples."""
 
 
 def _keys(runs: Sequence[Run]) -> list[Key]:
@@ -135,4 +261,5 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _ratio(before: float, now: float) -> float | None:
-    return before / now if now > 0 else None
+    """What did not run in the smallest run has no efficiency: it only comes with more ranks."""
+    return before / now if now > 0 and before > 0 else None

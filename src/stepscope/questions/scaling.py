@@ -1,20 +1,31 @@
-"""`scaling`: whether what runs on more processes really scales, event by event."""
+"""`scaling`: whether what runs on more processes really scales, part by part."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.throughput import Rate, rate_text, rates, together
 from stepscope.answers.ask import rows_by_default
 from stepscope.answers.declare import Column, Parameter, question
-from stepscope.answers.rows import answer_rows
-from stepscope.compare.runs import BELOW, MODES, Run, as_event, compare, run_of
+from stepscope.answers.rows import answer_rows, noted
+from stepscope.compare.run_parts import (
+    IMBALANCE,
+    as_rows,
+    recorded_everywhere,
+    split_waiting,
+    step_parts,
+)
+from stepscope.compare.runs import BELOW, MODES, as_event, compare, run_of
 from stepscope.floor.errors import SourceError, UsageError
+from stepscope.floor.statistics import student_t
+from stepscope.floor.units import count_text, ratio_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Recording
+    from stepscope.answers.scope import Recording, Scope
 
 _COLUMNS = (
     Column("label", "text", "what was measured; `iteration` for the complete iteration"),
@@ -23,26 +34,63 @@ _COLUMNS = (
     Column("average_ns", "float", "average over ranks of their means", "ns"),
     Column("max_ns", "float", "largest of the ranks' means", "ns"),
     Column("slowest_rank", "int", "rank with that mean", shown=False),
+    Column("efficiency_ratio", "float", "weak- or strong-scaling efficiency, by the mode", "ratio"),
     Column(
         "weak_efficiency_ratio",
         "float",
         "average with the fewest ranks over this one: 1 if the same work per rank takes as long",
         "ratio",
+        shown=False,
     ),
     Column(
         "strong_efficiency_ratio",
         "float",
         "the same times the ratio of ranks: 1 if twice the ranks take half the time",
         "ratio",
+        shown=False,
     ),
     Column("stops_at_ranks", "int", "ranks from which on it scales no longer", "count"),
+    Column(
+        "over_ideal_ns",
+        "float",
+        "what it takes beyond ideal scaling of the smallest run; parts of a step add up to the iteration's",
+        "ns",
+    ),
+    Column(
+        "serial_ratio",
+        "float",
+        "serial part of the work that explains it: Karp-Flatt's fraction, Gustafson's for weak scaling",
+        "ratio",
+    ),
     Column("inside", "text", "measured event around it on its stream", shown=False),
+    Column("mode", "text", "weak or strong: which efficiency the rest is about", shown=False),
+    Column(
+        "efficiency_low_ratio", "float", "95 % interval of that efficiency, low end", "ratio", False
+    ),
+    Column("efficiency_high_ratio", "float", "95 % interval of it, high end", "ratio", False),
+    Column(
+        "serial_low_ratio", "float", "95 % interval of the serial part, low end", "ratio", False
+    ),
+    Column(
+        "serial_high_ratio", "float", "95 % interval of the serial part, high end", "ratio", False
+    ),
+    Column("model", "text", "model that continues it to twice the ranks", shown=False),
+    Column("next_ranks", "int", "twice the ranks of the largest run", "count", False),
+    Column("next_ns", "float", "what the model gives for them", "ns", False),
+    Column("next_low_ns", "float", "95 % interval of that, low end", "ns", False),
+    Column("next_high_ns", "float", "95 % interval of that, high end", "ns", False),
 )
+_KINDS = ("label", "phase", "class")
+_WORDS = {
+    "label": "inline measurements",
+    "phase": "phases",
+    "class": "traced steps",
+}
 
 
 @question(
     "scaling",
-    "How well does each event scale to more processes?",
+    "How well does each part of the iteration scale to more processes?",
     _COLUMNS,
     rests_on=(),
     about="recording",
@@ -50,23 +98,55 @@ _COLUMNS = (
         Parameter(
             "mode",
             "text",
-            "what stays the same over all runs: the work of each process, or all work together",
-            "weak",
+            "what stays the same over all runs: the work of each process, or all work together; by default as "
+            "the recorded batches tell, else weak",
+            None,
             MODES,
         ),
         Parameter("below", "float", "efficiency below which a label stops scaling", BELOW),
+        Parameter(
+            "by",
+            "text",
+            "what is compared: inline measurements (label), phases, or what traced steps consist of "
+            "(class); by default the first that all runs have",
+            None,
+            _KINDS,
+        ),
     ),
     drawing="runs",
     recordings="several",
-    fills="Record each run with stepscope record --inline PLAN -- train.py",
+    fills="Record each run with stepscope record -- train.py, on every rank.",
 )
-def scaling(runs: Sequence[Recording], mode: str = "weak", below: float = BELOW) -> pa.Table:
-    """Sets inline measurements of several runs beside each other: one recording per number of processes.
+def scaling(
+    runs: Sequence[Recording],
+    mode: str | None = None,
+    below: float = BELOW,
+    by: str | None = None,
+) -> pa.Table:
+    """Sets runs of a job on different numbers of processes beside each other: one recording per size.
 
     For each label: the average and the largest of the ranks' means, weak- and strong-scaling
     efficiency against the run with the fewest ranks, and whether it stops scaling. A label stops
-    where its efficiency is too low even at the favourable ends of both 95 % intervals. Runs that
-    have no inline measurements are compared by their phases.
+    where its efficiency is too low even at the favourable ends of both 95 % intervals. What did not run
+    in the smallest run has no efficiency: it comes with more ranks.
+
+    **By class**, runs are traces or exports of Nsight Systems, and a step consists of computation, exposed
+    communication and exposed copies, as `device-time` has them, and the device's idle time: `input` while
+    the host waited for a batch, `host` while it was busy, else `idle`. Where all ranks of every run
+    were recorded, *imbalance* is what a rank's exposed communication has beyond the least of any rank in that
+    step: the rank that comes last waits for nobody. These parts add up to the iteration, and so does
+    what each takes beyond ideal scaling (`over_ideal_ns`).
+
+    **The serial part** is what would explain the efficiency: for strong scaling the experimentally determined
+    serial fraction of A. H. Karp and H. P. Flatt, CACM 33 (1990), for weak scaling that of J. L. Gustafson's
+    scaled speedup, CACM 31 (1988). One that grows with the ranks is no serial work but overhead that
+    grows with them.
+
+    **The next doubling** is least squares through all sizes, from three on: for strong scaling of t = a + b /
+    ranks (Amdahl's law, and what a ring takes), for weak scaling of t = a + b log2(ranks), as trees take it,
+    or t = a + b (1 - 1/ranks), as rings do, whichever is closer. Its 95 % interval is that of a
+    new measurement; it knows how far the model is off within the measured sizes, and not what another
+    switch or a slower link brings beyond them.
 
     [Reading, drawing and comparing](../scaling.md) has an example.
     """
@@ -76,24 +156,163 @@ def scaling(runs: Sequence[Recording], mode: str = "weak", below: float = BELOW)
             hint="give a number from 0 to 1; 0.8 is 80 %",
             slug="bad-parameter",
         )
-    rows = compare([_read(run) for run in runs], mode=mode, below=below)
+    kind = _kind(runs, by)
+    sizes = [_ranks(run.scope) for run in runs]
+    read = [
+        run_of(run.name, ranks, rows)
+        for run, ranks, rows in zip(runs, sizes, _rows(runs, kind), strict=True)
+    ]
+    batches = {
+        (ranks, place): rate
+        for place, (run, ranks) in enumerate(zip(runs, sizes, strict=True))
+        for rate in together(rates(run.scope))
+        if rate.name == "samples"
+    }
+    chosen, words = _mode(mode, batches, len(runs))
+    rows = compare(read, mode=chosen, below=below)
     names = [column.name for column in _COLUMNS]
-    return answer_rows(_COLUMNS, names, [[row.get(name) for name in names] for row in rows])
+    table = answer_rows(
+        _COLUMNS, names, [[{**row, "mode": chosen}.get(name) for name in names] for row in rows]
+    )
+    lines = [words, _linear(batches)]
+    if kind == "class" and not any(row["label"] == IMBALANCE for row in rows):
+        lines.append(
+            "Not every rank of each run was recorded: exposed communication has the waiting for late ranks "
+            "in it."
+        )
+    return noted(table, "\n".join(filter(None, lines)))
 
 
-def _read(recording: Recording) -> Run:
+def _kind(runs: Sequence[Recording], by: str | None) -> str:
+    there = [_offered(run.scope) for run in runs]
+    for run, kinds in zip(runs, there, strict=True):
+        if not kinds:
+            raise SourceError(
+                f"{run.name}: no inline measurements, phases or traced steps in it",
+                hint="record with stepscope record -- train.py, or with --phases or --inline PLAN",
+                slug="no-inline-profile",
+            )
+    for kind in _KINDS if by is None else (by,):
+        if all(kind in kinds for kinds in there):
+            return kind
+    told = "; ".join(
+        f"{run.name} has {', '.join(_WORDS[kind] for kind in kinds)}"
+        for run, kinds in zip(runs, there, strict=True)
+    )
+    raise SourceError(
+        f"the runs were not recorded alike: {told}",
+        hint="record all of them in the same way",
+        slug="recorded-differently",
+    )
+
+
+_OFFERED = """
+    SELECT EXISTS (SELECT 1 FROM inline_timing WHERE kind = 'event') AS label,
+        EXISTS (SELECT 1 FROM phase WHERE phase = 'step') AS phase,
+        EXISTS (SELECT 1 FROM step WHERE rule <> 'whole recording') AS class,
+        EXISTS (SELECT 1 FROM inline_timing) AS iterations
+"""
+
+
+def _offered(scope: Scope) -> list[str]:
+    """What a run can be compared by. Iterations alone are inline measurements where there is nothing else."""
+    (there,) = scope.sql(_OFFERED).to_pylist()
+    kinds = [kind for kind in _KINDS if there[kind]]
+    return kinds or (["label"] if there["iterations"] else [])
+
+
+def _rows(runs: Sequence[Recording], kind: str) -> list[list[dict[str, Any]]]:
     from stepscope.questions import find
 
-    scope = recording.scope
-    rows = rows_by_default(find("inline"), scope).to_pylist()
-    if not any(row["kind"] == "event" for row in rows):
-        by_phase = rows_by_default(find("phases"), scope).to_pylist()
-        rows = [as_event(place, row) for place, row in enumerate(by_phase)] or rows
-    if not rows:
-        raise SourceError(
-            f"{recording.name}: no inline measurements or phases in it",
-            hint="record with stepscope record --inline PLAN -- train.py",
-            slug="no-inline-profile",
-        )
+    if kind == "label":
+        return [rows_by_default(find("inline"), run.scope).to_pylist() for run in runs]
+    if kind == "phase":
+        return [_phases(run.scope) for run in runs]
+    parts = [step_parts(run.scope) for run in runs]
+    if all(recorded_everywhere(run.scope, own) for run, own in zip(runs, parts, strict=True)):
+        for own in parts:
+            split_waiting(own)
+    return [as_rows(own) for own in parts]
+
+
+_SCATTER = """
+    SELECT rank, phase, count(*) AS n, stddev_samp(dur_ns) AS std_ns FROM phase_step
+    GROUP BY ALL HAVING count(*) > 1
+"""
+
+
+def _phases(scope: Scope) -> list[dict[str, Any]]:
+    """The phases of each rank; how sure their means are is known by the kept steps."""
+    from stepscope.questions import find
+
+    scatter = {(row["rank"], row["phase"]): row for row in scope.sql(_SCATTER).to_pylist()}
+    rows = []
+    for place, row in enumerate(rows_by_default(find("phases"), scope).to_pylist()):
+        event = as_event(place, row)
+        kept = scatter.get((row["rank"], row["phase"]))
+        if kept is not None:
+            half = student_t(kept["n"] - 1) * kept["std_ns"] / math.sqrt(kept["n"])
+            event |= {"ci95_low_ns": row["mean_ns"] - half, "ci95_high_ns": row["mean_ns"] + half}
+        rows.append(event)
+    return rows
+
+
+def _ranks(scope: Scope) -> int:
     (there,) = scope.sql("SELECT max(world_size) AS size, count(*) AS ranks FROM rank").to_pylist()
-    return run_of(recording.name, max(there["size"] or 0, there["ranks"]), rows)
+    return int(max(there["size"] or 0, there["ranks"]))
+
+
+_ALIKE = 1e-3
+
+
+def _mode(mode: str | None, batches: dict[tuple[int, int], Rate], runs: int) -> tuple[str, str]:
+    """Weak or strong, and why; what was asked for stands, with a word where the batches contradict it."""
+    known = [batches[key] for key in sorted(batches)]
+    if runs < 2:
+        return mode or "weak", ""
+    if len(known) < runs:
+        return mode or "weak", "" if mode else (
+            "Taken for weak scaling (the same work on each rank): not all runs have their batches. "
+            "--mode strong is for a batch that all ranks share."
+        )
+    per_rank = [rate.per_step / len(rate.ranks) for rate in known]
+    of_job = [own * ranks for own, (ranks, _) in zip(per_rank, sorted(batches), strict=True)]
+    same = {"weak": _all_alike(per_rank), "strong": _all_alike(of_job)}
+    told = {
+        "weak": f"{count_text(per_rank[0])} samples on each rank",
+        "strong": f"{count_text(of_job[0])} samples on all ranks together",
+    }
+    for found in MODES if mode is None else ():
+        if same[found]:
+            return found, f"{found.capitalize()} scaling: a step has {told[found]} in every run."
+    chosen = mode or "weak"
+    if same[chosen]:
+        return chosen, ""
+    listed = ", ".join(count_text(value) for value in (per_rank if chosen == "weak" else of_job))
+    whose = "each rank's" if chosen == "weak" else "the entire job's"
+    return chosen, (
+        f"{'Taken' if mode is None else 'Asked'} for {chosen} scaling, but {whose} batch is not the same in all "
+        f"runs ({listed} samples in a step): efficiencies of times compare different work. Samples per "
+        "second do not."
+    )
+
+
+def _all_alike(values: Sequence[float]) -> bool:
+    return all(math.isclose(value, values[0], rel_tol=_ALIKE) for value in values)
+
+
+def _linear(batches: dict[tuple[int, int], Rate]) -> str:
+    """Samples per second of each run, and which part of linear scaling that is."""
+    if len(batches) < 2:
+        return ""
+    told = []
+    first: float | None = None
+    for (ranks, _), rate in sorted(batches.items()):
+        # Of ranks that were not recorded nothing is known.
+        if len(rate.ranks) < ranks:
+            return ""
+        each = rate.per_second / ranks
+        part = "" if first is None else f", {ratio_text(each / first)} of linear"
+        first = each if first is None else first
+        told.append(f"{rate_text(rate)} on {ranks} rank{'' if ranks == 1 else 's'}{part}")
+    return f"Samples per second: {'; '.join(told)}."

@@ -28,6 +28,9 @@ def scaling_chart(
     """Draws, for each run, the whole iteration beside what was measured in it, stacked: once the
     averages over ranks, and once the maxima, which are what the other ranks wait for.
 
+    Beside it, of several sizes, the efficiency of the iteration with its interval, and where the model of
+    `scaling` has twice the ranks.
+
     Events inside another measured event are not stacked: their time is in that one's already. The
     12 largest labels have a colour each, and the others share one.
 
@@ -55,8 +58,15 @@ def scaling_chart(
     shown = sorted(largest, key=lambda label: -largest[label])[:MOST_LABELS]
     shown = [label for label in largest if label in shown]  # in the order of execution
 
-    figure = new_figure(max(7.5, 4.6 + 1.5 * len(runs)), 5.2)
-    axes = figure.subplots()
+    whole_of = {(row["ranks"], row["run"]): row for row in rows if row["label"] == WHOLE}
+    sizes = {ranks for ranks, _ in whole_of}
+    width = max(7.5, 4.6 + 1.5 * len(runs))
+    figure = new_figure(width + 3.2 * (len(sizes) > 1), 5.2)
+    if len(sizes) > 1:
+        axes, beside = figure.subplots(1, 2, width_ratios=(width, 3.2))
+        _efficiency(beside, [whole_of[key] for key in sorted(whole_of)])
+    else:
+        axes = figure.subplots()
     ticks: list[tuple[float, str]] = []
     for place, run in enumerate(runs):
         of_run = [row for row in outermost if (row["ranks"], row["run"]) == run]
@@ -92,6 +102,44 @@ def scaling_chart(
     axes.tick_params(axis="x", length=0)
     finish_axes(axes, "y", hidden=("top", "right"), title=title and plain_text(title, 90))
     return figure
+
+
+def _efficiency(axes: Any, rows: Sequence[Row]) -> None:
+    """The iteration's efficiency by ranks, with its interval, and where the model has the next doubling."""
+    mode = rows[0]["mode"]
+    axes.axhline(1, color=GREY, linewidth=0.8, linestyle="--")
+    known = [row for row in rows if row["efficiency_ratio"] is not None]
+    for row in known:
+        low, high = row["efficiency_low_ratio"], row["efficiency_high_ratio"]
+        if low is not None and high is not None:
+            axes.plot([row["ranks"]] * 2, [low, high], color="#555555", linewidth=1.2)
+    axes.plot(
+        [row["ranks"] for row in known],
+        [row["efficiency_ratio"] for row in known],
+        color="#555555", marker="o", markersize=4, linewidth=1, label="measured",
+    )  # fmt: skip
+    ticks = [row["ranks"] for row in known]
+    first, last = rows[0], rows[-1]
+    if last["next_ns"]:
+        ideal = first["average_ns"] * (
+            first["ranks"] / last["next_ranks"] if mode == "strong" else 1
+        )
+        ends = [ideal / ns for ns in (last["next_low_ns"], last["next_high_ns"]) if ns]
+        axes.plot([last["next_ranks"]] * len(ends), ends, color=COLOURS[6], linewidth=1.2)
+        axes.plot(
+            [last["next_ranks"]], [ideal / last["next_ns"]], color=COLOURS[6], marker="o",
+            markersize=4, linestyle="none", markerfacecolor="white", label=last["model"],
+        )  # fmt: skip
+        ticks.append(last["next_ranks"])
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sorted(set(ticks)), [str(ranks) for ranks in sorted(set(ticks))])
+    axes.minorticks_off()
+    axes.set_ylim(0, max(1.1, *(1.05 * row["efficiency_ratio"] for row in known)))
+    axes.set_xlabel("ranks", fontsize=8)
+    axes.set_ylabel(f"{mode}-scaling efficiency of the iteration", fontsize=8)
+    axes.tick_params(labelsize=7)
+    axes.legend(loc="lower left", fontsize=6.5, frameon=False)
+    finish_axes(axes, "y", hidden=("top", "right"), title=None)
 
 
 def _stack(axes: Any, x: float, rows: Sequence[Row], column: str, shown: Sequence[str]) -> None:

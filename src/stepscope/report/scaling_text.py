@@ -1,14 +1,22 @@
-"""Several runs in a terminal: all rows, and below them which labels stop scaling."""
+"""Several runs in a terminal: all rows, and below them which labels stop scaling and where they go."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.text_grid import Line
-from stepscope.floor.units import ratio_text
+from stepscope.answers.text_grid import Line, wrapped
+from stepscope.compare.runs import WHOLE
+from stepscope.floor.quoting import one_line
+from stepscope.floor.units import ratio_text, time_text
+from stepscope.report.diff_text import signed_time
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
+
+_SMALL = 0.01
+"""Part of the iteration below which a label is left to the table."""
+_MOST = 6
+"""Labels whose next doubling is told, those that take most there."""
 
 
 def scaling_lines(table: Table, *, width: int) -> list[Line]:
@@ -19,18 +27,89 @@ def scaling_lines(table: Table, *, width: int) -> list[Line]:
         width: columns of text to fit into.
     """
     lines = table.lines(width=width, most=None)
-    limit = f"{table.asked['mode']}-scaling efficiency below {ratio_text(table.asked['below'])}"
-    found = stopped(table)
+    rows = table.rows()
+    if len({(row["run"], row["ranks"]) for row in rows}) < 2:
+        return lines
+    limit = f"{rows[0]['mode']}-scaling efficiency below {ratio_text(table.asked['below'])}"
+    small = _small(rows)
+    found = {label: ranks for label, ranks in stopped(table).items() if label not in small}
+    lines.append(Line(""))
     if found:
-        return [
-            *lines,
-            Line(""),
-            Line(f"Stop scaling ({limit}) at this many ranks:"),
-            *(Line(f"  {ranks:>4}  {' '.join(label.split())}") for label, ranks in found.items()),
-        ]
-    if len({(row["run"], row["ranks"]) for row in table.rows()}) > 1:
-        lines += [Line(""), Line(f"No label stops scaling ({limit}).")]
-    return lines
+        lines.append(Line(f"Stop scaling ({limit}) at this many ranks:"))
+        lines += [Line(f"  {ranks:>4}  {one_line(label)}") for label, ranks in found.items()]
+    else:
+        lines.append(Line(f"No label stops scaling ({limit})."))
+    return lines + _lost(rows, width) + _next_doubling(rows)
+
+
+def _small(rows: list[dict[str, Any]]) -> set[str]:
+    """Labels that are never a part of the iteration worth speaking of."""
+    whole = {row["run"]: row["average_ns"] for row in rows if row["label"] == WHOLE}
+    large = {row["label"] for row in rows if row["average_ns"] >= _SMALL * whole.get(row["run"], 0)}
+    return {row["label"] for row in rows} - large
+
+
+def _lost(rows: list[dict[str, Any]], width: int) -> list[Line]:
+    """What the largest run's iteration takes beyond ideal scaling, and which parts of it that is."""
+    largest = max(row["ranks"] for row in rows)
+    of_largest = [row for row in rows if row["ranks"] == largest]
+    whole = next((row for row in of_largest if row["label"] == WHOLE), None)
+    if whole is None or not whole["over_ideal_ns"] or whole["over_ideal_ns"] <= 0:
+        return []
+    parts = [row for row in of_largest if row is not whole and row["over_ideal_ns"]]
+    parts = [row for row in parts if row["inside"] is None]
+    parts.sort(key=lambda row: -abs(row["over_ideal_ns"]))
+    told = ", ".join(
+        f"{one_line(row['label'])} {signed_time(row['over_ideal_ns'])}" for row in parts[:_MOST]
+    )
+    serial = (
+        ""
+        if whole["serial_ratio"] is None
+        else f"; serial part {_with_ends(whole, 'serial', ratio_text)}"
+    )
+    words = (
+        f"On {largest} ranks the iteration takes {time_text(whole['over_ideal_ns'])} more than ideal: efficiency "
+        f"{_with_ends(whole, 'efficiency', ratio_text)}{serial}."
+    )
+    told = f"of that {told}" if told else ""
+    return [
+        Line(""),
+        *map(Line, wrapped(words, width)),
+        *(Line(f"  {text}") for text in wrapped(told, width - 2)),
+    ]
+
+
+def _with_ends(row: dict[str, Any], name: str, text: Any) -> str:
+    low, high = row[f"{name}_low_ratio"], row[f"{name}_high_ratio"]
+    ends = "" if low is None or high is None else f" ({text(low)} to {text(high)})"
+    return f"{text(row[f'{name}_ratio'])}{ends}"
+
+
+def _next_doubling(rows: list[dict[str, Any]]) -> list[Line]:
+    found = {row["label"]: row for row in rows if row["next_ns"] is not None}
+    if WHOLE not in found:
+        return []
+    whole = found.pop(WHOLE)
+    shown = [whole, *sorted(found.values(), key=lambda row: -row["next_ns"])[: _MOST - 1]]
+    named = max(len(one_line(row["label"])) for row in shown)
+    first = min((row for row in rows if row["label"] == WHOLE), key=lambda row: row["ranks"])
+    ideal = first["average_ns"]
+    if whole["mode"] == "strong":
+        ideal *= first["ranks"] / whole["next_ranks"]
+    return [
+        Line(""),
+        Line(
+            f"On {whole['next_ranks']} ranks, by {whole['model']}: efficiency "
+            f"{ratio_text(ideal / whole['next_ns']) if whole['next_ns'] else '–'}"
+        ),
+        *(
+            Line(
+                f"  {one_line(row['label']):<{named}}  {time_text(row['next_ns'])} "
+                f"({time_text(row['next_low_ns'])} to {time_text(row['next_high_ns'])})"
+            )
+            for row in shown
+        ),
+    ]
 
 
 def stopped(table: Table) -> dict[str, int]:

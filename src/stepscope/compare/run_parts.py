@@ -1,0 +1,113 @@
+"""What a traced step of a run consists of, rank by rank, as runs of different sizes are compared by it.
+
+Of a device: computation, exposed communication and exposed copies as `device-time` has them, and its idle
+time by what the host did meanwhile. Where every rank of the job was recorded, what a rank's exposed
+communication has beyond the least of any rank in that step is *imbalance*: the rank that comes last waits for nobody.
+Without a device it is what the host did, as `steps` has it. Either way parts add up to the step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from stepscope.analysis.breakdown import PARTS, break_down_all
+from stepscope.analysis.rank_times import rank_steps
+from stepscope.answers.scope import Scope
+from stepscope.floor.statistics import student_t
+
+COMMUNICATION = "exposed communication"
+IMBALANCE = "imbalance"
+_ON_DEVICE = {
+    "computation": "computation",
+    "exposed_communication": COMMUNICATION,
+    "exposed_copy": "exposed copies",
+}
+_IDLE = {
+    "input": ("dataloader",),
+    "host": ("runtime", "cpu_exec"),
+}
+"""Idle time of the device by what the host did: it waited for a batch, or was busy."""
+
+Steps = dict[int, dict[tuple[int, int], dict[str, int]]]
+"""rank → (span, step) → part → ns"""
+
+
+def step_parts(scope: Scope) -> Steps:
+    """The parts of each step that means are made of; `step` is all of it."""
+    found: Steps = {}
+    for one in rank_steps(scope):
+        for row in np.flatnonzero(one.counted).tolist():
+            parts = {"step": int(one.times["step"][row])}
+            if one.devices == 1:
+                parts |= {label: int(one.times[name][row]) for name, label in _ON_DEVICE.items()}
+                parts["idle"] = int(one.times["idle"][row])
+            found.setdefault(one.rank, {})[one.span, int(one.step[row])] = parts
+    for broken in break_down_all(scope):
+        places = {name: place for place, name in enumerate(PARTS)}
+        for row, step in enumerate(broken.steps["step"].tolist()):
+            parts = found.get(broken.rank, {}).get((broken.span, step), {})
+            own = {name: int(broken.parts_ns[row, place]) for name, place in places.items()}
+            if "idle" in parts:
+                for label, names in _IDLE.items():
+                    parts[label] = sum(own[name] for name in names)
+                    parts["idle"] -= parts[label]
+            elif parts and broken.measured[places["cpu_exec"]]:
+                parts |= {
+                    name: own[name] for name, place in places.items() if broken.measured[place]
+                }
+    return found
+
+
+def split_waiting(steps: Steps) -> None:
+    """Tells the exposed communication that is waiting for late ranks from the rest, in place."""
+    least: dict[tuple[int, int], int] = {}
+    for of_rank in steps.values():
+        for key, parts in of_rank.items():
+            if COMMUNICATION in parts:
+                least[key] = min(least.get(key, parts[COMMUNICATION]), parts[COMMUNICATION])
+    for of_rank in steps.values():
+        for key, parts in of_rank.items():
+            if COMMUNICATION in parts:
+                parts[IMBALANCE] = parts[COMMUNICATION] - least[key]
+                parts[COMMUNICATION] = least[key]
+
+
+def as_rows(steps: Steps) -> list[dict[str, Any]]:
+    """Rows like those of `inline`: a part of a rank, its mean over steps and the 95 % interval of that."""
+    rows = []
+    for rank, of_rank in sorted(steps.items()):
+        labels = dict.fromkeys(label for parts in of_rank.values() for label in parts)
+        for place, label in enumerate(labels):
+            samples = [parts[label] for parts in of_rank.values() if label in parts]
+            rows.append(_row(rank, label, place, samples))
+    return rows
+
+
+def _row(rank: int, label: str, place: int, samples: Sequence[int]) -> dict[str, Any]:
+    n = len(samples)
+    mean = sum(samples) / n
+    low = high = None
+    if n > 1:
+        error = math.sqrt(sum((ns - mean) ** 2 for ns in samples) / (n - 1) / n)
+        low, high = mean - student_t(n - 1) * error, mean + student_t(n - 1) * error
+    return {
+        "kind": "iteration" if label == "step" else "event",
+        "label": label,
+        "occurrence": 0,
+        "rank": rank,
+        "mean_ns": mean,
+        "ci95_low_ns": low,
+        "ci95_high_ns": high,
+        "start_index": place,
+        "inside": None,
+    }
+
+
+def recorded_everywhere(scope: Scope, steps: Mapping[int, Any]) -> bool:
+    """Whether every rank of the job was recorded, so that the least of all ranks is known."""
+    size = scope.value("SELECT max(world_size) FROM rank")
+    return len(steps) >= (size or len(steps))
