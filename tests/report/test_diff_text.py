@@ -195,3 +195,26 @@ def test_markdown_has_the_sentence_the_rows_and_the_gates_and_takes_no_name_for_
         "| step | 1.000 µs | 1.150 µs | +150 ns | +15.0 % | 1 ns | slower | 100.0 % | – |",
     ]
     assert lines[8].startswith("| &nbsp;&nbsp;&nbsp;&nbsp;&nbsp;&nbsp;kernel\\<int\\*\\>\\|x |")
+
+
+def test_what_lies_in_a_part_that_only_one_side_has_is_shown_last():
+    rows = [
+        node("step", 0, 1000, 1100, "step", share=1.0),
+        node("old", 1, 500, 0, verdict="removed", share=-5.0),
+        node("old / one", 2, 300, 0, "kernel", verdict="removed", share=-3.0),
+        node("old / other", 2, 200, 0, "kernel", verdict="removed", share=-2.0),
+        node("new", 1, 0, 400, verdict="added", share=4.0),
+        node("same", 1, 500, 700, share=2.0),
+    ]
+    assert [one["name"] for one in rows_in_short(rows, 4)] == ["step", "old", "new", "same"]
+
+
+def test_the_sentence_goes_no_deeper_than_both_sides_do():
+    """The modules that a compiler merged are gone, but what stands in their place is beside them."""
+    rows = [
+        node("step", 0, 1000, 600, "step", share=1.0, verdict="faster"),
+        node("forward", 1, 1000, 600, "direction", share=1.0, verdict="faster"),
+        node("forward / fc", 2, 1000, 0, "module", share=2.5, verdict="removed"),
+        node("forward / region", 2, 0, 600, "range", share=-1.5, verdict="added"),
+    ]
+    assert verdict_sentence(rows).endswith(": forward -400 ns.")

@@ -75,7 +75,9 @@ def _stands_for(rows: Sequence[Row], place: int) -> Row:
     inside = place + 1
     if inside < len(rows) and rows[inside]["depth"] > row["depth"]:
         part = rows[inside]
-        if part["kind"] != "kernel" and part["change_ns"] / row["change_ns"] >= _IS_IT:
+        # What is only on one side may have something else in its place on the other.
+        there = part["kind"] != "kernel" and part["verdict"] not in ("added", "removed")
+        if there and part["change_ns"] / row["change_ns"] >= _IS_IT:
             return _stands_for(rows, inside)
     return row
 

@@ -37,6 +37,7 @@ from stepscope.answers.scope import Scope
 from stepscope.compare.interval import RankMean, over_ranks
 from stepscope.compare.sides import Part
 from stepscope.formats.vocabulary import AUTOGRAD_CALL
+from stepscope.link.module_names import range_module
 
 IDLE = "(device idle)"
 """The node of a step's time in which no device of the recording does anything; below it is what the host
@@ -294,6 +295,8 @@ def _chains(scope: Scope, above: str) -> tuple[pa.Table, list[tuple[Key, ...]]]:
         host.column(name).to_numpy(zero_copy_only=False) for name in ("is_operator", "named")
     )
     texts, text = names.dictionary.to_pylist(), names.indices.to_numpy()
+    of_module = np.array([range_module(one) is not None for one in texts], dtype=bool)
+    named &= operator | ~of_module[text]
     parents = host.column("parent_id").to_pylist()
     row_of = {pair: row for row, pair in enumerate(zip(at["rank"], at["id"], strict=True))}
     chains: list[tuple[Key, ...]] = [()]

@@ -31,6 +31,7 @@ _CALLS = "›"
 _INSIDE = "↳ "
 _MOST_NAMED = 3
 """Parts that the sentence names at most."""
+_OF_ONE_SIDE = 0.1
 _DOTTED = re.compile(r"\w+(\.\w+){2,}")
 _PER_CENT_UP_TO = 10.0
 """Beyond ten times as long people say times, not per cent."""
@@ -178,7 +179,7 @@ def rows_in_short(rows: Sequence[Row], most: int | None) -> list[Row]:
         parent.append(above[-1] if above else -1)
         above.append(place)
     shown: set[int] = set()
-    for place in sorted(range(len(rows)), key=lambda place: -abs(rows[place]["change_ns"] or 0)):
+    for place in sorted(range(len(rows)), key=lambda place: -_weight(rows, parent, place)):
         wanted = []
         while place >= 0 and place not in shown:
             wanted.append(place)
@@ -203,6 +204,13 @@ def rows_in_short(rows: Sequence[Row], most: int | None) -> list[Row]:
             left = [rows[other] for other in others[place]]
             waiting.append((depth + 1, _together(left, depth + 1)))
     return short + [row for _, row in reversed(waiting)]
+
+
+def _weight(rows: Sequence[Row], parent: Sequence[int], place: int) -> float:
+    """How much a row of a tree tells: by its change; what is in a part that only one side has tells less."""
+    change = float(abs(rows[place]["change_ns"] or 0))
+    inside = rows[parent[place]]["verdict"] if parent[place] >= 0 else ""
+    return change * _OF_ONE_SIDE if inside in ("added", "removed") else change
 
 
 def _together(rows: Sequence[Row], depth: int) -> Row:
