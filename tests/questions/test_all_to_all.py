@@ -65,6 +65,28 @@ def test_uneven_ranks_stand_out(diff: Any) -> None:
     )
 
 
+def test_exchanges_that_are_uneven_come_first(diff: Any) -> None:
+    even = [exchange(rank, None, None, match_id=0, matched_ranks=2) for rank in (2, 5)]
+    uneven = [
+        exchange(rank, None, None, match_id=1, matched_ranks=2, elements_out=elements, id=10)
+        for rank, elements in ((2, 30), (5, 90))
+    ]
+    alone = [exchange(2, None, None, match_id=2, matched_ranks=1, id=11)]
+    rows = recording(*even, *uneven, *alone)
+    for kernel, row in zip(rows["device_event"], rows["collective"], strict=True):
+        kernel["id"] = row["id"]
+    diff(
+        "all-to-all",
+        rows,
+        """
+        group,ranks,total_bytes,most_over_mean,most_on_rank
+        ep,2,240,1.5,5
+        ep,2,400,1.0,
+        """,
+        by="exchange",
+    )
+
+
 def test_it_says_what_the_recording_lacks(answer: Any) -> None:
     some = recording(exchange(2, None, None), exchange(5, "[1, 1]", "[1, 1]"))
     assert "Of 1 of 2 exchanges" in answer("all-to-all", some).note

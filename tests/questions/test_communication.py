@@ -99,6 +99,22 @@ def test_a_size_of_its_own_is_a_row_of_its_own(diff: Any) -> None:
     )
 
 
+def test_a_step_has_what_it_launched(diff: Any) -> None:
+    rows = recording(REDUCE | {"dur_ns": 30}, REDUCE | {"dur_ns": 20}, REDUCE | {"dur_ns": 10})
+    for kernel, step in zip(rows["device_event"], (4, 5, 4), strict=True):
+        kernel["step"] = step
+    diff(
+        "communication",
+        rows,
+        """
+        rank,step,operation,calls,total_ns
+        0,4,all_reduce,2,40
+        0,5,all_reduce,1,20
+        """,
+        by="step",
+    )
+
+
 def test_parallelism_is_told_by_description_by_hooks_of_gradients_and_by_modules(diff: Any) -> None:
     host = [
         {"id": 0, "kind": "operator", "name": "torch::autograd::AccumulateGrad", "dur_ns": 50},

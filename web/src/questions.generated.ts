@@ -759,6 +759,8 @@ export type Rows = {
     readonly module?: string | null;
     /** rank of the process */
     readonly rank?: number | null;
+    /** number of the step that launched it, as the program counts */
+    readonly step?: number | null;
     /** all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, ... */
     readonly operation?: string | null;
     /** data, tensor, pipeline, expert or context; empty where nothing tells */
@@ -898,6 +900,16 @@ export type Rows = {
     readonly received_bytes?: number | null;
     /** that over the mean of the group's ranks */
     readonly received_over_mean?: number | null;
+    /** when its first rank started, since the run's start (ns) */
+    readonly start_ns?: number | null;
+    /** ranks that took part (count) */
+    readonly ranks?: number | null;
+    /** what they received together (bytes) */
+    readonly total_bytes?: number | null;
+    /** what the rank received that received most, over their mean */
+    readonly most_over_mean?: number | null;
+    /** that rank; empty where all received alike */
+    readonly most_on_rank?: number | null;
   };
   /** Which kinds of work take the device's time? */
   "classes": {

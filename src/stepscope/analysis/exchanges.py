@@ -18,6 +18,20 @@ _EXCHANGES = """
 """
 
 
+_EACH = """
+    SELECT any_value(group_name) AS "group", min(start_ns) AS start_ns, count(*) AS ranks,
+        sum(got)::BIGINT AS total_bytes, max(got) / nullif(avg(got), 0) AS most_over_mean,
+        CASE WHEN max(got) > min(got) THEN arg_max(rank, (got, -rank)) END AS most_on_rank
+    FROM (
+        SELECT *, elements_out * bytes // nullif(elements_in, 0) AS got FROM collective
+        WHERE operation = 'all_to_all' AND match_id IS NOT NULL
+    )
+    GROUP BY match_id
+    HAVING count(*) = any_value(coalesce(group_size, matched_ranks)) AND count(got) = count(*)
+    ORDER BY most_over_mean DESC NULLS LAST, start_ns, match_id
+"""
+
+
 class Pair(NamedTuple):
     """What a rank sent to another in exchanges of a group; the group's name is None where not recorded."""
 
@@ -68,6 +82,25 @@ def exchanges(scope: Scope) -> Exchanges:
             total[key] = before + count * own * size if known else None
         split += count if _add_pairs(found, row, size, set(scope.ranks)) else 0
     return found._replace(calls=calls, split=split)
+
+
+class Exchange(NamedTuple):
+    """An exchange that is matched over all ranks of its group; `most_over_mean` is what the rank with most
+    received over the mean of the ranks, None where none received anything.
+    `most_on_rank` is that rank, None where all received alike.
+    """
+
+    group: str | None
+    start_ns: int
+    ranks: int
+    total_bytes: int
+    most_over_mean: float | None
+    most_on_rank: int | None
+
+
+def each_exchange(scope: Scope) -> list[Exchange]:
+    """The exchanges whose sizes are known on all ranks of their group, the most uneven first."""
+    return [Exchange(**row) for row in scope.sql(_EACH).to_pylist()]
 
 
 def _element_bytes(row: dict[str, Any]) -> int | None:

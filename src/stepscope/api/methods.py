@@ -393,7 +393,15 @@ class QuestionMethods(ABC):
     def communication(
         self,
         *,
-        by: Literal["operation", "size", "group", "parallelism", "module", "rank"] = "operation",
+        by: Literal[
+            "operation",
+            "size",
+            "group",
+            "parallelism",
+            "module",
+            "rank",
+            "step",
+        ] = "operation",
         **asked: Unpack[Asked],
     ) -> Table:
         """What do the ranks communicate, how long do they wait for it, and how fast is it?
@@ -401,7 +409,7 @@ class QuestionMethods(ABC):
         Args:
             by: what a row is: collectives alike in this.
 
-        Columns: module, rank, operation, parallelism, told_by, group, description, ranks,
+        Columns: module, rank, step, operation, parallelism, told_by, group, description, ranks,
         group_size, dtype, message_bytes, library, reach, calls, measured, total_ns, mean_ns,
         exposed_ns, exposed_ratio, wait_ns, transfer_ns, moved_bytes, algorithm_bytes_per_s,
         bus_bytes_per_s, bandwidth_over.
@@ -443,14 +451,21 @@ class QuestionMethods(ABC):
         """
         return self.ask("kernel-types", by=by, **asked)
 
-    def all_to_all(self, *, by: Literal["pair", "rank"] = "pair", **asked: Unpack[Asked]) -> Table:
+    def all_to_all(
+        self,
+        *,
+        by: Literal["pair", "rank", "exchange"] = "pair",
+        **asked: Unpack[Asked],
+    ) -> Table:
         """How much did each rank send to each other in all-to-all exchanges, and how evenly?
 
         Args:
-            by: `pair` for a row a sender and receiver, `rank` for a row a rank.
+            by: `pair` for a row a sender and receiver, `rank` for a row a rank, `exchange` for
+                a row an exchange.
 
         Columns: group, rank, source, destination, calls, bytes, share_ratio, sent_bytes,
-        sent_over_mean, received_bytes, received_over_mean.
+        sent_over_mean, received_bytes, received_over_mean, start_ns, ranks, total_bytes,
+        most_over_mean, most_on_rank.
         """
         return self.ask("all-to-all", by=by, **asked)
 

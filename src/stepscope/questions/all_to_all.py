@@ -25,7 +25,22 @@ _COLUMNS = (
     Column("sent_over_mean", "float", "that over the mean of the group's ranks"),
     Column("received_bytes", "int", "what it received, from itself too", "bytes", sums=True),
     Column("received_over_mean", "float", "that over the mean of the group's ranks"),
+    Column(
+        "start_ns", "int", "when its first rank started, since the run's start", "ns", moment=True
+    ),
+    Column("ranks", "int", "ranks that took part", "count"),
+    Column("total_bytes", "int", "what they received together", "bytes", sums=True),
+    Column("most_over_mean", "float", "what the rank received that received most, over their mean"),
+    Column("most_on_rank", "int", "that rank; empty where all received alike"),
 )
+
+
+_FORMS = {
+    "pair": ("group", "source", "destination", "calls", "bytes", "share_ratio"),
+    "rank": ("group", "rank", "calls", "sent_bytes", "sent_over_mean", "received_bytes",
+             "received_over_mean"),
+    "exchange": ("group", "start_ns", "ranks", "total_bytes", "most_over_mean", "most_on_rank"),
+}  # fmt: skip
 
 
 @question(
@@ -35,7 +50,10 @@ _COLUMNS = (
     rests_on=("device-work",),
     about="events",
     parameters=(
-        by_form("`pair` for a row a sender and receiver, `rank` for a row a rank", "pair", "rank"),
+        by_form(
+            "`pair` for a row a sender and receiver, `rank` for a row a rank, `exchange` for a row an exchange",
+            *_FORMS,
+        ),
     ),
     fills="How much goes to whom is recorded by torch 2.3 and later beside a collective's arguments. With sizes of "
     "messages alone: stepscope all-to-all SRC --by rank",
@@ -52,18 +70,20 @@ def all_to_all(scope: Scope, by: str = "pair") -> pa.Table:
     Of experts, that is the imbalance of tokens where tokens have one size. It needs sizes of messages alone.
     The means are over the recorded ranks; with a rank missing they are not the group's.
 
+    `--by exchange` lists the exchanges that are matched over all ranks of their group, the most uneven
+    first: what is even over a run may be uneven in each exchange, and every exchange lasts as long as its
+    fullest rank.
+
     TraceLens' heat map takes a place in the group for a rank of the job.
     """
-    from stepscope.analysis.exchanges import exchanges
+    from stepscope.analysis.exchanges import each_exchange, exchanges
 
+    if by == "exchange":
+        rows = [list(one) for one in each_exchange(scope)]
+        return answer_rows(_COLUMNS, _FORMS[by], rows)
     found = exchanges(scope)
     rows = _by_rank(found) if by == "rank" else _by_pair(found)
-    names = (
-        ("group", "rank", "calls", "sent_bytes", "sent_over_mean", "received_bytes", "received_over_mean")
-        if by == "rank"
-        else ("group", "source", "destination", "calls", "bytes", "share_ratio")
-    )  # fmt: skip
-    return noted(answer_rows(_COLUMNS, names, rows), _note(found, by))
+    return noted(answer_rows(_COLUMNS, _FORMS[by], rows), _note(found, by))
 
 
 def _by_pair(found: Exchanges) -> list[list[Any]]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _KEYS = (
     Column("module", "text", "innermost module that it was launched in; of a gradient, none"),
     Column("rank", "int", "rank of the process"),
+    Column("step", "int", "number of the step that launched it, as the program counts"),
     Column("operation", "text", "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, ..."),
     Column("parallelism", "text", "data, tensor, pipeline, expert or context; empty where nothing tells"),
     Column("told_by", "text", "what tells: description, gradients, FSDP, DDP or module class", shown=False),
@@ -50,6 +51,7 @@ _FORMS = {
     "parallelism": ("parallelism", "told_by", "reach"),
     "module": ("module", "operation", "parallelism", "told_by"),
     "rank": ("rank", "operation", "library"),
+    "step": ("rank", "step", "operation", "parallelism", "told_by"),
 }
 
 
@@ -90,6 +92,9 @@ def communication(scope: Scope, by: str = "operation") -> pa.Table:
     DeepSpeed's), by FSDP in one of its ranges, and for the buffers that DDP's forward sends round; tensor, in a module whose class is parallel over columns,
     rows or the vocabulary; expert, for an all-to-all in a mixture of experts. Else it stays empty.
 
+    With `--by step`, the exposed time of pipeline parallelism is the part of the bubble in which a rank
+    waits in receives; what it idles without any kernel is in `device-time --by step`.
+
     `--by module` says in which module it was launched; FSDP gathers ahead, so that parameters of the next
     module are gathered in the one before it. What a window cuts counts in proportion to what is left.
     """
@@ -119,6 +124,8 @@ def communication(scope: Scope, by: str = "operation") -> pa.Table:
         )
     total = len(keys) + [column.name for column in _SUMS].index("total_ns")
     rows.sort(key=lambda row: (-row[total], *(str(value) for value in row[: len(keys)])))
+    if by == "step":
+        rows.sort(key=lambda row: (row[0], row[1] is None, row[1] or 0))
     names = [*keys, *(column.name for column in _SUMS)]
     return noted(answer_rows(_COLUMNS, names, rows), _note(scope, found))
 
