@@ -87,6 +87,7 @@ class Lateness:
         waiter, late: the rank that waited, and the one that arrived last.
         step: step in which it waited; -1 outside of steps.
         wait_ns: how long (ns).
+        exposed_ns: the part of it beside which it computed and copied nothing (ns).
         asked: whether it is among what was asked about.
         weight: how much of it is charged to what the late rank did; with the waits that are made of it.
         causes_ns: what the late rank did longer (ns): a column for each of `CAUSES`. Times its weight it
@@ -106,6 +107,7 @@ class Lateness:
     late: Array
     step: Array
     wait_ns: Array
+    exposed_ns: Array
     asked: Array
     weight: Array
     causes_ns: Array
@@ -379,7 +381,7 @@ class _Waits:
         last = np.unique(matched[matched >= 0], return_counts=True)
         ranks = np.unique(rows["rank"]).tolist()
         return Lateness(
-            rows["rank"][self.wait], rows["rank"][self.late], self.step[self.wait], wait_ns, asked,
+            rows["rank"][self.wait], rows["rank"][self.late], self.step[self.wait], wait_ns, self.exposed[self.wait], asked,
             weight, causes, self.start[0], self.end[0], rows["span"][self.late], self.start[1],
             self.end[1], rows["span"][self.wait], len(one), int((matched < 0).sum()),
             dict(zip(*(column.tolist() for column in attended), strict=True)),

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stepscope.analysis.lateness import Lateness
+    from stepscope.analysis.recording import Array
 
 LATE_ABOVE = 0.05
 """Part of the step that the others have to wait for a rank to be named."""
@@ -95,22 +96,36 @@ def find_straggler(ranks: Mapping[int, RankTimes]) -> Straggler | None:
 
 
 def late_in_collectives(lateness: Lateness) -> Straggler | None:
-    """The ranks that the others wait for in matched collectives, each charged with what it caused.
-
-    What lies before a rank's recording is left out: ranks do not start recording at the same time.
-    """
+    """The ranks that the others wait for in matched collectives, each charged with what it caused."""
     from stepscope.analysis.lateness import CAUSES
 
     if not lateness.step_ns:
         return None
-    charged = lateness.by_rank(lateness.charged_ns[:, : CAUSES.index("before the recording")])
-    late = {rank: lateness.per_step(float(causes.sum())) for rank, causes in charged.items()}
+    late = recorded_lateness(lateness)
     ranks = _latest(late, lateness.step_ns, most=0.5)
     if not ranks:
         return None
     late_ns = late[ranks[0]]
-    cause = CAUSES[int(charged[ranks[0]].argmax())]
+    cause = CAUSES[int(lateness.by_rank(_recorded(lateness))[ranks[0]].argmax())]
     return Straggler(ranks, late_ns, late_ns / lateness.step_ns, None, cause=cause)
+
+
+def recorded_lateness(lateness: Lateness) -> dict[int, float]:
+    """What one of the others waits by each rank in a mean step (ns).
+
+    What lies before a rank's recording is left out: ranks do not start recording at the same time.
+    """
+    return {
+        rank: lateness.per_step(float(causes.sum()))
+        for rank, causes in lateness.by_rank(_recorded(lateness)).items()
+    }
+
+
+def _recorded(lateness: Lateness) -> Array:
+    from stepscope.analysis.lateness import CAUSES
+
+    charged: Array = lateness.charged_ns[:, : CAUSES.index("before the recording")]
+    return charged
 
 
 def _latest(late: Mapping[int, float], step_ns: float, *, most: float) -> tuple[int, ...]:

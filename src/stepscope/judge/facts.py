@@ -11,7 +11,7 @@ from stepscope.analysis.counted import counted_steps
 from stepscope.analysis.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 from stepscope.analysis.overview import Times, busiest_operator, measure_times
 from stepscope.analysis.recording import WORK, every_step, marks_steps, rank_batches
-from stepscope.analysis.straggler import late_in_collectives
+from stepscope.analysis.straggler import late_in_collectives, recorded_lateness
 from stepscope.answers.selection import numbers_text
 from stepscope.floor.quoting import sql_literal
 from stepscope.floor.units import ratio_text, time_text
@@ -77,12 +77,24 @@ class Facts:
 
         return find_lateness(self.scope)
 
-    @property
+    @cached_property
     def late(self) -> Straggler | None:
         """The ranks that the others wait for: as collectives tell, or else phases."""
         if self.lateness is not None:
             return late_in_collectives(self.lateness)
         return None if self.phases is None else self.phases.late
+
+    @cached_property
+    def waited_for_late_ns(self) -> float:
+        """The exposed time in which ranks wait for those that `late` names, in a mean step (ns): it is the loss
+        `straggling-rank`, and no communication. 0 where phases tell, whose times leave it out already."""
+        if self.late is None or self.lateness is None:
+            return 0.0
+        whole = int(self.lateness.wait_ns[self.lateness.asked].sum())
+        exposed = int(self.lateness.exposed_ns[self.lateness.asked].sum()) / max(1, whole)
+        ranks = len(self.lateness.ranks)
+        charged = recorded_lateness(self.lateness)
+        return sum(charged[rank] for rank in self.late.ranks) * exposed * (ranks - 1) / ranks
 
     @cached_property
     def phases_alone(self) -> PhaseMeans | None:

@@ -60,3 +60,15 @@ def test_what_lies_before_the_recording_makes_no_straggler(findings: Findings) -
     made.compute(1, 150, 155)
     made.meet({0: 150, 1: 155}, 160)
     assert not findings(made.rows(), "straggling-rank")
+
+
+def test_waiting_for_the_straggler_is_one_loss_and_no_communication_too(findings: Findings) -> None:
+    rows = findings(job(30, 30, 30, 30).rows())
+    values = {row["id"]: (row["value"], row["title"]) for row in rows}
+    assert list(values).index("straggling-rank") < list(values).index("communication-bound")
+    # 45 ms of a step communicate on three ranks and 15 on rank 2; the three wait 30 ms of them for it.
+    value, title = values["communication-bound"]
+    assert value == (3 * 45 + 15 - 3 * 30) / 4 / 100
+    assert "beside waiting for rank 2 (22.50 ms)" in title
+    (row,) = findings(job(30, 30, 30, 30, told=False).rows(), "communication-bound")
+    assert row["value"] == (3 * 45 + 15) / 4 / 100

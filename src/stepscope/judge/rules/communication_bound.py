@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.floor.units import ratio_text
+from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, of_step, rule, worth
-from stepscope.judge.facts import Facts, Row, first
+from stepscope.judge.facts import Facts, Row, first, ranks_text
 
 _SHARE = worth(
     "exposed communication",
@@ -37,14 +37,16 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
     """The time in which communication kernels ran, or the host was in a collective, and nothing
     computed or copied. It holds the transfer as well as waiting for ranks that are late, which one
     rank's recording cannot tell apart. Where all ranks were recorded and nine tenths of the collectives'
-    time are matched over them, it says what part of that time was waiting for the last rank.
+    time are matched over them, it says what part of that time was waiting for the last rank. Waiting for ranks that
+    `straggling-rank` names is that loss, and not counted here.
 
     Of phases it is the part of backward that DDP's own timings found exposed, on the rank that waits
     least where all ranks have timings: more of it on another is waiting for late ranks.
 
     At most all of it can be saved; nothing is certain.
     """
-    exposed_ns, share = facts.time("communication"), facts.share("communication")
+    exposed_ns = max(0, facts.time("communication") - round(facts.waited_for_late_ns))
+    share = facts.part_of_step(exposed_ns)
     if share <= _SHARE.value:
         return
     rows = facts.by_recording("communication")
@@ -58,7 +60,7 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
         share,
         "exposed communication, of the step",
         title=f"Communication-bound: for {facts.amount(exposed_ns)} ranks communicate, or wait for each "
-        f"other, with nothing to hide it{source}{_most(facts, operations)}",
+        f"other, with nothing to hide it{_beside(facts)}{source}{_most(facts, operations)}",
         saving_ns=exposed_ns,
         confidence=facts.confidence,
         evidence=(*first(rows, 8), *first(operations)),
@@ -67,6 +69,13 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
         query=facts.parts_query if facts.per == "step" else "stepscope device-time SRC",
         ranks=facts.on_ranks("communication", _SHARE.value)[1],
     )
+
+
+def _beside(facts: Facts) -> str:
+    """Which waiting is not counted, in words."""
+    if facts.late is None or not facts.waited_for_late_ns:
+        return ""
+    return f", beside waiting for {ranks_text(facts.late.ranks)} ({time_text(facts.waited_for_late_ns)})"
 
 
 def _by_operation(facts: Facts) -> list[Row]:
