@@ -185,3 +185,18 @@ def test_flows_say_the_same_as_correlations(linked, shared_traces):
         external, "external_id", pc.multiply(tables.device_event["external_id"], 0)
     )
     assert link_rank(tables)["device_event"]["launch_id"].to_pylist() == by_correlation.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("folder", "replayed"), [("vllm_decode_graph", 421), ("ddp_v100_rank1of2", 5046)]
+)
+def test_replays_whose_capture_is_not_recorded_are_counted_as_such(linked, folder, replayed):
+    tables = linked(folder)
+    (row,) = (
+        row
+        for row in tables["data_check"].to_pylist()
+        if row["check"] == "graph_replay_unattributed"
+    )
+    assert row["count"] == replayed
+    assert f"({replayed}: no capture is recorded)" in row["explanation"]
+    assert tables["device_event"]["captured_id"].null_count == tables["device_event"].num_rows

@@ -8,6 +8,7 @@ import json
 import pytest
 
 import stepscope
+from stepscope.cli.choices import typed_sources
 from stepscope.floor.errors import SourceError, UsageError
 from stepscope.store.build import import_source
 
@@ -81,6 +82,10 @@ def test_what_is_kept_for_the_next_question_depends_on_the_capture(recorded):
     for capture, known in (((), None), (recorded / "capture.json", "aten::linear")):
         with stepscope.open(recorded / "replay.json", capture=capture) as trace:
             assert trace.sql(_OPERATORS).rows()[0]["operator_name"] == known
+
+
+def test_what_is_typed_next_has_the_capture():
+    assert typed_sources(["a b.json"], None, ["c.json"]) == "'a b.json' --capture c.json"
 
 
 def test_captures_of_several_ranks_are_each_for_their_own(recorded):

@@ -56,3 +56,20 @@ CHARGED_WORK = f"""
 """
 """What the work charged to each operator comes to, in one row or several. Summed before launches are
 looked up, and those of work that has an operator are not."""
+
+REPLAYED_CALLS = f"""
+    WITH RECURSIVE launched AS (
+        SELECT rank, captured_id AS call, count(DISTINCT launch_id) AS replays, sum(dur_ns) AS dur_ns
+        FROM device_event WHERE {WORK} AND captured_id IS NOT NULL GROUP BY ALL
+    ), above AS (
+        SELECT rank, call, call AS id FROM launched
+        UNION ALL
+        SELECT above.rank, call, parent_id FROM above JOIN captured_event USING (rank, id)
+        WHERE parent_id IS NOT NULL
+    )
+    SELECT captured_event.*, call, replays, dur_ns
+    FROM above JOIN launched USING (rank, call) JOIN captured_event USING (rank, id)
+    WHERE kind = 'operator'
+"""
+"""The operators of captures, one row for each captured call in them: how often it was replayed, and the
+time of its work."""

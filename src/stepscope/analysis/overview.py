@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.attribution import CHARGED_WORK
+from stepscope.analysis.attribution import CHARGED_WORK, REPLAYED_CALLS
 from stepscope.analysis.breakdown import IDLE_PARTS, PARTS, Breakdown, break_down, mean_parts
 from stepscope.analysis.device_share import device_totals
 from stepscope.analysis.gaps import CAUSES
@@ -46,6 +46,12 @@ _DEVICE_OPERATORS = f"""
         sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio, 'device self time' AS text,
         bool_or(operator_name IS NOT NULL) AS charged
     FROM ({CHARGED_WORK}) GROUP BY charged_to ORDER BY time_ns DESC, item LIMIT $most
+"""
+
+_REPLAYED = f"""
+    SELECT name AS item, sum(replays)::BIGINT AS count FROM (
+        SELECT name, rank, id, max(replays) AS replays FROM ({REPLAYED_CALLS}) GROUP BY ALL
+    ) GROUP BY name
 """
 
 _KERNELS = """
@@ -192,6 +198,8 @@ def top_operators(scope: Scope, most: int) -> list[Row]:
     """
     host: list[Row] = scope.sql(_HOST_OPERATORS).to_pylist()
     calls = {row["item"]: row["count"] for row in host}
+    for row in scope.sql(_REPLAYED).to_pylist():
+        calls[row["item"]] = calls.get(row["item"], 0) + row["count"]
     device: list[Row] = scope.sql(_DEVICE_OPERATORS, {"most": most}).to_pylist()
     if not any(row["charged"] for row in device):
         return host[:most]

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from stepscope.analysis.attribution import CALLED
 from stepscope.analysis.operator_calls import Calls, operators
 from stepscope.analysis.recording import Array
 from stepscope.answers.kernel_names import short_names
@@ -124,7 +125,7 @@ def heaviest_calls(
 def _names(scope: Scope, kind: str, pattern: str) -> list[str]:
     """The recorded names that a pattern matches."""
     table, kept = (
-        ("host_event", "kind = 'operator'")
+        (f"({CALLED.format(host='host_event')})", "kind = 'operator'")
         if kind == "operator"
         else ("device_event", "kind IN ('computation', 'communication')")
     )
@@ -145,9 +146,14 @@ def _names(scope: Scope, kind: str, pattern: str) -> list[str]:
     return names
 
 
-_TIMES = "SELECT id, dur_ns, device_ns FROM host_event WHERE rank = $rank AND kind = 'operator' ORDER BY id"
+_TIMES = """
+    SELECT id, dur_ns, device_ns, false AS captured FROM host_event
+    WHERE rank = $rank AND kind = 'operator'
+    UNION ALL SELECT id, 0, NULL, true FROM captured_event WHERE rank = $rank AND kind = 'operator'
+    ORDER BY id
+"""
 _KERNELS = """
-    SELECT operator_id, name FROM device_event
+    SELECT operator_id, name, dur_ns, launch_id FROM device_event
     WHERE rank = $rank AND kind IN ('computation', 'communication') AND operator_id IS NOT NULL
 """
 
@@ -172,22 +178,41 @@ def _add_rank(
     chosen = np.unique(outer[asked & (outer >= 0)])
     table = scope.sql(_TIMES, {"rank": rank})
     rows = places(table.column("id").to_numpy(), calls.ids[chosen])
-    host, device = (table.column(name).take(rows).to_pylist() for name in ("dur_ns", "device_ns"))
+    names_of = ("dur_ns", "device_ns", "captured")
+    times = [table.column(name).take(rows).to_pylist() for name in names_of]
     of_place: dict[int, ReplayedCall] = {}
-    for place, dur_ns, device_ns in zip(chosen.tolist(), host, device, strict=True):
+    captured: dict[int, set[int]] = {}
+    for place, dur_ns, device_ns, was_captured in zip(chosen.tolist(), *times, strict=True):
         name, span, given = calls.keys[calls.key[place]]
         key = (name, calls.texts[span, given])
         call = of_place[place] = found.setdefault(key, ReplayedCall(*key))
-        call.calls += 1
+        if was_captured:
+            captured[place] = set()
+        else:
+            call.calls += 1
         call.host_ns += dur_ns
         if device_ns is not None:
             call.device_ns = (call.device_ns or 0) + device_ns
     for place in np.flatnonzero(asked).tolist():
         if (within := of_place.get(int(outer[place]))) is not None:
             within.within.add(calls.keys[calls.key[place]][0])
-    for place, name in zip(launched_by.tolist(), kernel_names, strict=True):
-        if place >= 0 and (one := of_place.get(int(outer[place]))) is not None:
-            one.kernels[name] += 1
+    launched = zip(
+        launched_by.tolist(),
+        kernel_names,
+        kernels.column("dur_ns").to_pylist(),
+        kernels.column("launch_id").to_pylist(),
+        strict=True,
+    )
+    for place, name, ns, replay in launched:
+        within_place = int(outer[place]) if place >= 0 else -1
+        if (one := of_place.get(within_place)) is None:
+            continue
+        one.kernels[name] += 1
+        if within_place in captured:
+            one.device_ns = (one.device_ns or 0) + ns
+            captured[within_place].add(replay)
+    for place, replays in captured.items():
+        of_place[place].calls += len(replays)
 
 
 def _outermost(calls: Calls) -> Array:

@@ -51,7 +51,7 @@ def command(
     failed = [row["check"] for row in answer.rows() if row["severity"] == "error"]
     if failed:
         raise CheckFailedError(
-            f"{typed_sources(sources, job)}: {', '.join(failed)} did not hold",
+            f"{typed_sources(sources, job, capture)}: {', '.join(failed)} did not hold",
             hint="answers that rest on it are marked; stepscope checks SRC says what was found",
             slug="check-failed",
         )

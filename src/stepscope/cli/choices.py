@@ -87,10 +87,14 @@ sources_alone = click.argument(
 )
 
 
-def typed_sources(sources: Sequence[str], job: str | None = None) -> str:
-    """Files and folders, and the job, as they are typed again; standard input is gone, and `SRC` instead."""
+def typed_sources(
+    sources: Sequence[str], job: str | None = None, captures: Sequence[str] = ()
+) -> str:
+    """Files and folders, the job and captures of graphs, as they are typed again; standard input is gone, and
+    `SRC` instead."""
     named = ["SRC" if source == "-" else _no_option(source) for source in sources]
-    return shlex.join([*named, *(() if job is None else ("--job", job))])
+    given = [word for capture in captures for word in ("--capture", capture)]
+    return shlex.join([*named, *(() if job is None else ("--job", job)), *given])
 
 
 def _no_option(source: str) -> str:

@@ -98,7 +98,7 @@ def question_command(question: Question) -> click.Command:
             width=width,
             most=MOST_ROWS if top is None else None,
             whole=columns is not None or (top is not None and question.drawing in OF_ALL_ROWS),
-            source=typed_sources(asked["sources"], asked["job"]) if "job" in asked else "",
+            source=typed_sources(asked["sources"], asked["job"], capture) if "job" in asked else "",
         )
         if picture is not None:
             say(f"{picture}: drawn")

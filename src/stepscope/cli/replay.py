@@ -72,7 +72,7 @@ def command(
                 calls = heaviest_calls(scope, "operator", operator, top)
             else:
                 calls = heaviest_calls(scope, "kernel", kernel or "", top)
-            script = replay_script(scope, calls, typed_sources(sources, job))
+            script = replay_script(scope, calls, typed_sources(sources, job, capture))
     with complete_output(output) as unfinished:
         unfinished.write_text(script.text, encoding="ascii")
     for words in script.left_out:

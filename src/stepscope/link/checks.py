@@ -340,7 +340,7 @@ def graph_replay_unattributed(recording: Recording) -> Found:
         text += f" {count - lost} have the operators of the capture that they agree with."
     if lost:
         why = "; ".join(f"{events}: {reason}" for reason, events in sorted(replays.refused.items()))
-        text += f" The operators of {lost} are not known ({why})."
+        text += f" Which operators put {lost} of them into their graphs is not known ({why})."
     damages: list[Evidence] = ["own-launches"]
     if lost:
         damages.append("replayed-operators")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.analysis.attribution import CALLED, LABELLED_WORK
+from stepscope.analysis.attribution import CALLED, LABELLED_WORK, REPLAYED_CALLS
 from stepscope.analysis.kernel_traits import TRAITS
-from stepscope.analysis.recording import WORK
 from stepscope.analysis.recursion import inner_calls
 from stepscope.answers.declare import Column, by_form, question
 
@@ -28,24 +27,6 @@ _TYPES = {
 }
 """SQL types of what `operator_delays` gives."""
 _INPUTS = f"SELECT rank, id AS operator_id, input_id, stack_id FROM ({CALLED}) WHERE {_CALLS}"
-
-
-_REPLAYED = f"""
-    WITH RECURSIVE launched AS (
-        SELECT rank, captured_id AS call, count(DISTINCT launch_id) AS replays, sum(dur_ns) AS dur_ns
-        FROM device_event WHERE {WORK} AND captured_id IS NOT NULL GROUP BY ALL
-    ), above AS (
-        SELECT rank, call, call AS id FROM launched
-        UNION ALL
-        SELECT above.rank, call, parent_id FROM above JOIN captured_event USING (rank, id)
-        WHERE parent_id IS NOT NULL
-    )
-    SELECT captured_event.*, call, replays, dur_ns
-    FROM above JOIN launched USING (rank, call) JOIN captured_event USING (rank, id)
-    WHERE {_CALLS}
-"""
-"""The operators of captures, one row for each captured call in them: how often it was replayed, and the
-time of its work."""
 
 
 class _Form(NamedTuple):
@@ -257,7 +238,7 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
                 sum(device_ns) AS device_ns
             FROM host_event WHERE {_CALLS} GROUP BY ALL
         ),
-        replayed AS ({_REPLAYED}),
+        replayed AS ({REPLAYED_CALLS}),
         called_in_graphs AS (
             SELECT {raw}, sum(replays) AS calls FROM (
                 SELECT {raw}, id, max(replays) AS replays FROM replayed GROUP BY ALL
