@@ -8,6 +8,8 @@ from stepscope.formats.damage import CLASSES, is_harmless
 from stepscope.formats.evidence import MEANINGS
 from stepscope.link.folder_checks import (
     CHECKS,
+    clocks_contradict,
+    collectives_alone,
     identical_files,
     left_out,
     ranks_guessed,
@@ -299,3 +301,24 @@ def test_copies_of_a_recording_are_said():
     found = identical_files.row([("runs/b.json", "runs/a.json"), ("old/a.json", "runs/a.json")])
     assert (found["severity"], found["affects"], found["count"]) == ("note", "run", 2)
     assert "(b.json is a copy of a.json, a.json is a copy of a.json)" in found["explanation"]
+
+
+def test_collectives_without_a_counterpart_are_counted():
+    assert collectives_alone.row((0, 0, 64))["severity"] == "ok"
+    found = collectives_alone.row((2, 1, 64))
+    assert (found["severity"], found["count"], found["affects"]) == ("note", 2, "across-ranks")
+    assert "2 of 64 collectives of all ranks (3.1 %) could not be matched" in found["explanation"]
+    assert "of 1 of them it is not recorded which ranks took part" in found["explanation"]
+    assert collectives_alone.row((20, 0, 64))["severity"] == "warning"
+
+
+def test_ranks_whose_clocks_nothing_can_align_are_named():
+    assert clocks_contradict.row(([], []))["severity"] == "ok"
+    found = clocks_contradict.row(([3], []))
+    assert (found["severity"], found["count"]) == ("warning", 1)
+    assert (
+        "the collectives of rank 3 do not end when those of the others do" in found["explanation"]
+    )
+    found = clocks_contradict.row(([], [0, 1, 2, 3, 4]))
+    assert (found["severity"], found["count"]) == ("note", 5)
+    assert "ranks 0, 1, 2, 3 and 1 more were guessed" in found["explanation"]

@@ -75,18 +75,19 @@ def test_waits_are_those_that_were(job, imported):
     assert sum(row["last_rank"] is None for row in found) == len(found) / 2
 
 
-def test_a_part_has_what_its_ranks_tell(imported, tmp_path):
+def test_a_part_keeps_what_all_ranks_told(imported, tmp_path):
+    columns = "rank, id, match_id, last_rank, wait_ns, transfer_ns"
     with Store.open(imported) as store:
-        write_part(store, tmp_path / "two", ranks=[2, 3])
-        write_part(store, tmp_path / "one", ranks=[2])
-    with Store.open(tmp_path / "two") as two:
-        assert {row["matched_ranks"] for row in rows(two, "matched_ranks")} == {2}
-        assert [row["clock_offset_ns"] for row in two.sql("FROM rank").to_pylist()] == [0, 0]
-    with Store.open(tmp_path / "one") as one:
-        assert {tuple(row.values()) for row in rows(one, "match_id, wait_ns, match_rule")} == {
-            (None, None, None)
-        }
-        assert one.sql("FROM rank").to_pylist()[0]["clock_rule"] is None
+        write_part(store, tmp_path / "part", ranks=[2, 3], steps=[4])
+        whole = [row for row in rows(store, columns) if row["rank"] > 1]
+        clocks = store.sql("FROM rank WHERE rank > 1 ORDER BY rank").to_pylist()
+    with Store.open(tmp_path / "part") as part:
+        kept = rows(part, columns)
+        assert part.sql("FROM rank ORDER BY rank").to_pylist() == clocks
+        assert all(row["severity"] != "error" for row in ask(invariants, part).rows())
+    assert 0 < len(kept) < len(whole)
+    assert all(row in whole for row in kept)
+    assert {row["match_id"] for row in kept} - {None}
 
 
 def test_a_recording_moves_as_a_piece_however_its_clock_drifts(make_directory):

@@ -123,7 +123,11 @@ def collectives_alone(counts: tuple[int, int, int]) -> Found:
     each collective, by which they are matched without doubt.
     """
     alone, unknown, total = counts
-    share = f"{alone} of {total} collectives ({ratio_text(alone / total)})" if total else ""
+    share = (
+        f"{alone} of {total} collectives of all ranks ({ratio_text(alone / total)})"
+        if total
+        else ""
+    )
     why = f"; of {unknown} of them it is not recorded which ranks took part" if unknown else ""
     return Found(
         (WARNING if 10 * alone > total else NOTE) if alone else OK,

@@ -1,7 +1,6 @@
 """Adds to the files of a store what only all its ranks together tell: matched collectives and aligned clocks.
 
-Of each recording the few columns that this needs are read, and its file of collectives is written again. Done again
-on a store, or on a part of one, it gives what the ranks that are there tell.
+Of each recording the few columns that this needs are read, and its file of collectives is written again.
 """
 
 from __future__ import annotations
@@ -32,8 +31,6 @@ from stepscope.store.write import rank_folder, write_stored
 
 _WRITERS = 2
 _EVENTS = ("host_event", "device_event")
-_CLOCK = ("clock_offset_ns", "clock_drift_ppb", "clock_uncertainty_ns", "clock_rule", "clock_matches")  # fmt: skip
-_MATCH = ("reach", "match_id", "match_rule", "match_confidence", "matched_ranks", "last_rank", "wait_ns", "transfer_ns")  # fmt: skip
 
 
 def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
@@ -43,16 +40,14 @@ def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
         OSError: a file cannot be read or written.
     """
     chosen = sorted(set(ranks))
+    if len(chosen) < 2:
+        return
     rows = {rank: _row(_one(directory, rank, "rank")) for rank in chosen}
     files = [
         (rank, span, file)
         for rank in chosen
         for span, _, file in sorted(map(_placed, rank_folder(directory, rank).glob("collective.*")))
     ]
-    if len(chosen) < 2:
-        if rows[chosen[0]]["clock_rule"] is not None:
-            _forget(directory, chosen[0], [file for _, _, file in files])
-        return
     known = _of_one_time([_known(directory, rows[rank]) for rank in chosen])
     found = gather(
         known,
@@ -170,17 +165,6 @@ def _replace(file: Path, values: Mapping[str, pa.Array]) -> None:
     for name, column in values.items():
         table = table.set_column(table.schema.get_field_index(name), name, column)
     write_stored(file, declared, table)
-
-
-def _forget(directory: Path, rank: int, files: Sequence[Path]) -> None:
-    """Leaves of a rank that is alone what it tells itself."""
-    for file in files:
-        rows = pq.ParquetFile(file).metadata.num_rows
-        kinds = {name: TABLES["collective"].arrow().field(name).type for name in _MATCH}
-        _replace(file, {name: pa.nulls(rows, kind) for name, kind in kinds.items()})
-    _set(_one(directory, rank, "rank"), dict.fromkeys(_CLOCK))
-    for source in rank_folder(directory, rank).glob("source.*.parquet"):
-        _set(source, {"drift_ns": None})
 
 
 def _set(file: Path, values: Mapping[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """Makes a store of a part of another one: of some of its ranks or its steps.
 
 The recordings of a store are read back as link handed them over and narrowed as an import narrows them, so
-that the part is what an import of the sources with the same choices makes. What is not narrowed is copied.
+that the part is what an import of the sources with the same choices makes. What is not narrowed is copied. What
+all ranks told together, which collectives are one and how clocks are aligned, stays: the part alone tells less.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from stepscope.link.folder_checks import (
 )
 from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import TABLES
-from stepscope.store.across_ranks import link_ranks
 from stepscope.store.chosen import check_ranks, check_steps
 from stepscope.store.manifest import StoredFile, damaged_store, listed_files, write_store_file
 from stepscope.store.narrow import Tables, narrowed
 from stepscope.store.open import Store
 from stepscope.store.place import make_store, place_for
 from stepscope.store.progress import SILENT, Progress
-from stepscope.store.ranks import add_check, remove_checks
+from stepscope.store.ranks import add_check
 from stepscope.store.write import SPAN_IDS, rank_folder, write_tables
 
-_OF_THE_FOLDER = {check.name for check in (left_out, ranks_guessed, identical_files)}
+_OF_THE_FOLDER = {
+    check.name
+    for check in (left_out, ranks_guessed, identical_files, collectives_alone, clocks_contradict)
+}
 """Checks that a store has once, with its first rank."""
-_OF_ALL_RANKS = {check.name for check in (collectives_alone, clocks_contradict)}
-"""Likewise, and what they find hangs on which ranks and steps there are."""
 
 
 def write_part(
@@ -109,9 +110,6 @@ def write_part(
         if chosen[0] != store.ranks[0]:
             for check in _checks_of_the_folder(store):
                 add_check(directory, chosen[0], check)
-        if chosen != store.ranks or steps is not None:
-            remove_checks(directory, chosen[0], _OF_ALL_RANKS)
-            link_ranks(directory, chosen)
         write_store_file(directory, facts)
         progress.finish()
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stepscope.schema.declare import Role
@@ -44,14 +42,6 @@ def merge_spans(directory: Path, rank: int) -> None:
             pa.Table.from_pylist(list(merged.values()), schema=schema),
             folder / f"{table}.0.parquet",
         )
-
-
-def remove_checks(directory: Path, rank: int, names: Collection[str]) -> None:
-    """Removes checks of a rank by their names."""
-    file = rank_folder(directory, rank) / "data_check.0.parquet"
-    rows = pq.ParquetFile(file).read()
-    named = pc.is_in(rows["check"], pa.array(sorted(names)))
-    pq.write_table(rows.filter(pc.invert(named)), file)
 
 
 def add_check(directory: Path, rank: int, check: dict[str, Any]) -> None:
