@@ -66,7 +66,7 @@ def test_every_question_that_compares_is_a_function_with_its_parameters():
         own = {p.name: p.default for p in question.parameters}
         assert {name: parameters[name].default for name in own} == own
         assert set(parameters) <= {"before", "after", "sources", *own, "asked"}
-    common = {"names", "job", "top", "columns", "sort", "name", "under", "window"}
+    common = {"names", "job", "capture", "top", "columns", "sort", "name", "under", "window"}
     assert set(AskedOfSeveral.__annotations__) == common | {"cache", "strict", "progress"}
 
 

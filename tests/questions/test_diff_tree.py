@@ -116,6 +116,36 @@ def test_what_a_compiler_merged_is_compared_where_the_modules_were(opened):
     assert found["forward / Net / Torch-Compiled Region: 0/0 / triton_0"] == (0, 250, "added")
 
 
+def test_recordings_of_other_tools_line_up_where_ranges_of_one_are_none_of_the_other(opened):
+    """torch's profiler has a range of autograd around each node, and a module's range; an export has operators."""
+    node = {"name": "MmBackward0", "dur_ns": 60, "role": "backward", "direction": "backward"}
+    around = {**node, "name": "autograd::engine::evaluate_function: MmBackward0", "dur_ns": 90}
+    inner = {"name": "aten::mm", "dur_ns": 20, "direction": "backward"}
+    module = {"name": "nn.Module: fc", "kind": "annotation", "dur_ns": 95, "direction": "backward"}
+    torch = recording(
+        ("sgemm", 0, 400, 4, 1, "backward"),
+        modules=MODULES,
+        host=(
+            {**module, "id": 1, "start_ns": 0, "module_id": 1},
+            {**around, "id": 2, "start_ns": 0, "module_id": 1, "parent_id": 1, "depth": 1},
+            {**node, "id": 3, "start_ns": 10, "module_id": 1, "parent_id": 2, "depth": 2},
+            {**inner, "id": 4, "start_ns": 20, "module_id": 1, "parent_id": 3, "depth": 3},
+        ),
+    )
+    export = recording(
+        ("sgemm", 0, 300, 2, 1, "backward"),
+        modules=MODULES,
+        host=(
+            {**node, "id": 1, "start_ns": 0, "module_id": 1},
+            {**inner, "id": 2, "start_ns": 5, "module_id": 1, "parent_id": 1, "depth": 1},
+        ),
+    )
+    found = tree(opened(torch), opened(export))
+    path = "backward / Net / fc / MmBackward0 / aten::mm / sgemm"
+    assert found[path] == (400, 300, "faster")
+    assert [other for other in found if other.startswith("backward") and other not in path] == []
+
+
 def test_work_that_other_work_hides_takes_no_time_of_the_step(opened):
     def run(dur):
         rows = recording(
