@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import stepscope
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.questions import affected
 
@@ -87,6 +88,27 @@ def test_the_parts_of_a_step_are_its_time(diff: Any) -> None:
         """,
         by="step",
     )
+
+
+def test_what_a_loader_does_within_the_loop_is_input(diff: Any) -> None:
+    loader = operator(
+        0, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 10_000, 60_000
+    )
+    rows = {
+        "host_event": [
+            loader | {"kind": "annotation", "role": "dataloader"},
+            operator(1, "aten::stack", 20_000, 50_000, parent_id=0, depth=1),
+            operator(2, "aten::mm", 60_000, 80_000),
+        ],
+        "step": [{"step": 0, "end_ns": 80_000, "host_end_ns": 80_000}],
+    }
+    expected = """
+        kind,path_ns,largest
+        input wait,50000,aten::stack
+        operator,20000,aten::mm
+        between operators,10000,(nothing recorded)
+        """
+    diff("critical-path", rows, expected)
 
 
 def test_another_thread_is_followed_while_the_first_one_waits(diff: Any) -> None:
@@ -275,3 +297,16 @@ def test_damage_to_what_it_rests_on_marks_the_answer() -> None:
         "clocks",
         "steps",
     }
+
+
+@pytest.mark.traces
+def test_eight_ranks_wait_for_the_one_that_came_last(shared_traces: Any) -> None:
+    with stepscope.open(shared_traces / "kineto" / "dlrm_8rank_v100") as trace:
+        pieces = trace.critical_path(by="piece").rows()
+        (step,) = trace.sql("SELECT max(end_ns) - min(start_ns) AS ns FROM step").rows()
+    assert sum(piece["path_ns"] for piece in pieces) == step["ns"]
+    (transfer,) = [piece for piece in pieces if piece["kind"] == "transfer"]
+    before = [piece for piece in pieces if piece["start_ns"] < transfer["start_ns"]]
+    # The first all-to-all waits for rank 7, whose host thread is what nobody else is late for.
+    assert {piece["rank"] for piece in before} == {7}
+    assert sum(piece["path_ns"] for piece in before if piece["kind"] == "between operators") > 6e6

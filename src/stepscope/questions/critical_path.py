@@ -83,7 +83,7 @@ def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
 
     * **operator**, **between operators**, **runtime call**: the path ran on a host thread, in an operator, in a range,
       Python or nothing that was recorded, in a call that launches nothing.
-    * **input wait**: the loop waited for a batch. Where it waited for two in a row, the loader set the pace.
+    * **input wait**: the loop waited for a batch, or made it itself in the DataLoader's `__next__`. Where it waited for two in a row, the loader set the pace.
     * **launch**: in the call that launches a kernel, copy or graph; **launch delay**: from there until it started.
     * **computation**, **copy**: kernels by class of work (as in `classes`), copies and fills.
     * **transfer**: a collective after the last rank had arrived; **waiting for a rank**: before, where the late rank is

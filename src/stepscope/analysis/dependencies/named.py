@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from stepscope.analysis.dependencies.events import NO_STEP, places
+from stepscope.analysis.dependencies.events import NO_STEP, of_rank, places
 from stepscope.analysis.dependencies.graph import Graph
 from stepscope.analysis.dependencies.parts import COMPUTATION, KINDS, Pieces, pieces_of
 from stepscope.analysis.operator_work import classes_of_events
@@ -58,23 +58,26 @@ def named_pieces(scope: Scope, graph: Graph) -> pa.Table:
     class_of = np.full(count, None, object)
     for number, events in enumerate(graph.recordings):
         own = pieces.recording == number
+        if not own.any():
+            continue
         asked = {"rank": events.rank, "span": events.span}
         tables = {
             "host": pa.table({"id": np.unique(pieces.host[own])}),
             "work": pa.table({"id": np.unique(pieces.work[own])}),
         }
-        with scope.beside("path", tables):
-            found = (scope.sql(_OF_HOST, asked), scope.sql(_OF_WORK, asked))
+        computes = np.flatnonzero(own & (pieces.kind == COMPUTATION))
+        with of_rank(scope, events.rank) as rank:
+            with rank.beside("path", tables):
+                found = (rank.sql(_OF_HOST, asked), rank.sql(_OF_WORK, asked))
+            if len(computes):
+                known, classes = classes_of_events(rank, events.rank)
+                at = places(known, pieces.work[computes])
+                class_of[computes] = np.array(CLASSES, object)[classes[at]]
         for ids, rows in zip((pieces.host, pieces.work), found, strict=True):
             mine = np.flatnonzero(own & (ids >= 0))
             at = places(rows.column("id").to_numpy(), ids[mine])
             for name, values in labels.items():
                 values[mine] = rows.column(name).to_numpy()[at]
-        mine = np.flatnonzero(own & (pieces.kind == COMPUTATION))
-        if len(mine):
-            with Scope(scope.store, [events.rank], all_times=True) as rank:
-                ids, classes = classes_of_events(rank, events.rank)
-            class_of[mine] = np.array(CLASSES, object)[classes[places(ids, pieces.work[mine])]]
     ranks = np.array([events.rank for events in graph.recordings] + [-1])[pieces.recording]
     return pa.table(
         {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.dependencies.events import Events, places
+from stepscope.analysis.dependencies.events import Events, of_rank, places
 from stepscope.analysis.dependencies.graph import Graph
 from stepscope.analysis.dependencies.net import (
     ARRIVED,
@@ -100,13 +100,16 @@ def pieces_of(scope: Scope, graph: Graph) -> Pieces:
     found = []
     for number, events in enumerate(graph.recordings):
         own = recording == number
+        if not own.any():
+            continue
         threads, loads = own & (kind == _THREAD), own & (kind == INPUT)
         rows = own & ~threads & ~loads
-        found += _of_work(scope, events, number, start[rows], end[rows], kind[rows], place[rows])
         found.append(_columns(start[loads], end[loads], INPUT, number))
-        for thread in np.unique(place[threads]).tolist():
-            rows = threads & (place == thread)
-            found.append(_on_thread(scope, graph, number, thread, start[rows], end[rows]))
+        with of_rank(scope, events.rank) as rank:
+            found += _of_work(rank, events, number, start[rows], end[rows], kind[rows], place[rows])
+            for thread in np.unique(place[threads]).tolist():
+                rows = threads & (place == thread)
+                found.append(_on_thread(rank, graph, number, thread, start[rows], end[rows]))
     lost = recording < 0
     found.append(_columns(start[lost], end[lost], kind[lost], -1))
     columns = {name: np.concatenate([one[name] for one in found]) for name in found[0]}
@@ -294,4 +297,10 @@ def _on_thread(
     known = event >= 0
     kind = np.where(known, np.append(host["kind"], BETWEEN)[event], BETWEEN)
     ids = np.where(known, np.append(host["id"], -1)[event], -1)
+    loads = events.loader["thread"] == thread
+    since, until = (
+        np.append(events.loader[name][loads], stretch.until) for name in ("start_ns", "end_ns")
+    )
+    within = np.searchsorted(since, begin, side="right") - 1
+    kind = np.where((within >= 0) & (begin < until[within]) & (within < loads.sum()), INPUT, kind)
     return _columns(begin, finish, kind, number, host=ids, thread=thread)
