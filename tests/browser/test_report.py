@@ -120,8 +120,9 @@ def test_two_recordings_are_compared(show: Any) -> None:
     page = report.show("compare")
     assert page.locator("label:has-text('before') select").input_value() == "1"
     assert "kernel" in page.locator(".changes").inner_text()
-    page.get_by_text("module", exact=True).click()
-    page.wait_for_url(re.compile("by=module"))
+    page.get_by_text("tree", exact=True).click()
+    page.wait_for_url(re.compile("by=tree"))
+    page.wait_for_selector(".changes .bar-name[style*=padding]")
     page = report.show("kernels")
     page.locator(".recording select").select_option("2")
     page.wait_for_url(re.compile("recording=2"))

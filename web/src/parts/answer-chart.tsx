@@ -44,7 +44,7 @@ export function AnswerChart({ reply }: { readonly reply: Reply }) {
 }
 
 function LargestRows({ chart, reply }: { readonly chart: Chart & { kind: "bars" }; readonly reply: Reply }) {
-  const { name, value, share } = chart;
+  const { name, beside, value, share } = chart;
   const labels = new Map(reply.labels[name.name]);
   const numbers = reply.answer.rows.flatMap((row) => {
     const number = row[value.name];
@@ -52,10 +52,12 @@ function LargestRows({ chart, reply }: { readonly chart: Chart & { kind: "bars" 
   });
   const largest = numbers.sort((a, b) => b.number - a.number).slice(0, MOST_BARS);
   const bars = largest.map(({ row, number }, place) => {
-    const full = String(row[name.name] ?? "–");
+    const own = String(row[name.name] ?? "–");
+    const second = beside === undefined ? null : row[beside.name];
+    const full = typeof second === "string" ? `${own}, ${second}` : own;
     const ratio = share === undefined ? null : row[share.name];
     return {
-      name: labels.get(full) ?? full,
+      name: full === own ? (labels.get(own) ?? own) : full,
       full: `${place + 1}. ${full}`,
       value: number,
       beside: typeof ratio === "number" ? numberText(ratio, "ratio") : undefined,

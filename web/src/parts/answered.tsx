@@ -75,6 +75,10 @@ function LeftOut({ reply }: { readonly reply: Reply }) {
 
 const SEVERE = new Set(["error", "warning"]);
 
+function badness([first]: readonly Check[]): number {
+  return first === undefined || !SEVERE.has(first.severity) ? 1 : 0;
+}
+
 /** The checks that bear on an answer, alike ones of several ranks once. */
 export function Checks({ checks }: { readonly checks: readonly Check[] }) {
   if (checks.length === 0) return null;
@@ -83,9 +87,10 @@ export function Checks({ checks }: { readonly checks: readonly Check[] }) {
     const name = `${one.check} ${one.severity}`;
     alike.set(name, [...(alike.get(name) ?? []), one]);
   }
+  const groups = [...alike.values()].sort((a, b) => badness(a) - badness(b));
   return (
     <ul class="checks">
-      {[...alike.values()].map((group) => {
+      {groups.map((group) => {
         const worst = group.reduce((a, b) => (b.count > a.count ? b : a));
         const ranks = [...new Set(group.map((one) => one.rank))];
         return (

@@ -125,6 +125,7 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
                       column={column}
                       row={row}
                       label={labels.get(column.name)?.get(String(row[column.name]))}
+                      depth={index === 0 && sort === null ? Number(row.depth ?? 0) : 0}
                       onOpen={index === 0 ? () => setOpen(open === place ? null : place) : undefined}
                       expanded={open === place}
                     />
@@ -157,11 +158,13 @@ interface CellProps {
   readonly column: Column;
   readonly row: Row;
   readonly label: string | undefined;
+  /** How deep in a tree the row is; 0 where rows are in another order. */
+  readonly depth: number;
   readonly onOpen: (() => void) | undefined;
   readonly expanded: boolean;
 }
 
-function Cell({ column, row, label, onOpen, expanded }: CellProps) {
+function Cell({ column, row, label, depth, onOpen, expanded }: CellProps) {
   const value = row[column.name];
   const full = valueText(value, column);
   const text = label ?? full;
@@ -184,7 +187,13 @@ function Cell({ column, row, label, onOpen, expanded }: CellProps) {
           text
         )
       ) : (
-        <button type="button" class="open-row" aria-expanded={expanded} onClick={onOpen}>
+        <button
+          type="button"
+          class="open-row"
+          style={depth > 0 ? { marginLeft: `${14 * depth}px` } : {}}
+          aria-expanded={expanded}
+          onClick={onOpen}
+        >
           {text === "" ? NOT_MEASURED : text}
         </button>
       )}

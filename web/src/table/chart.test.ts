@@ -22,6 +22,18 @@ describe("the chart of any answer", () => {
     expect(chartOf(columns, rows, "table")).toMatchObject({ kind: "bars", value: { name: "total_ns" } });
   });
 
+  it("names rows that the first text does not tell apart by the second too", () => {
+    const columns = [NAME, column("kind", { type: "text" }), column("total_ns")];
+    const rows = ["x", "y"].map((kind) => ({ name: "a", kind, total_ns: 1 }));
+    expect(chartOf(columns, rows, "table")).toMatchObject({ beside: { name: "kind" } });
+    expect(
+      chartOf(columns, [...rows.slice(1), { name: "b", kind: "x", total_ns: 1 }], "table"),
+    ).toMatchObject({
+      kind: "bars",
+      beside: undefined,
+    });
+  });
+
   it("draws ratios over time where rows are moments without names", () => {
     const columns = [
       column("rank"),

@@ -6,6 +6,8 @@ export type Chart =
   | {
       readonly kind: "bars";
       readonly name: Column;
+      /** A second text, where the first does not tell all rows apart. */
+      readonly beside: Column | undefined;
       readonly value: Column;
       readonly share: Column | undefined;
     }
@@ -37,7 +39,9 @@ export function chartOf(columns: readonly Column[], rows: readonly Row[], drawin
   if (name === undefined || value === undefined || rows.length < 2) return { kind: "none" };
   const different = new Set(rows.map((row) => row[name.name]));
   if (different.size < rows.length / 2) return { kind: "none" };
-  return { kind: "bars", name, value, share: columns.find((one) => one.name === "share_ratio") };
+  const texts = columns.filter((one) => one.type === "text" && one !== name && one.shown !== false);
+  const beside = different.size < rows.length ? texts[0] : undefined;
+  return { kind: "bars", name, beside, value, share: columns.find((one) => one.name === "share_ratio") };
 }
 
 function overTime(columns: readonly Column[], rows: readonly Row[]): Chart | null {

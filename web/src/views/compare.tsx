@@ -2,6 +2,7 @@
 
 import { NOT_MEASURED, ratioText, timeText } from "../format/units";
 import { Answered } from "../parts/answered";
+import { Cut } from "../parts/cut";
 import { AnswerTable } from "../parts/table";
 import type { Recording, RowOf } from "../source/source";
 import { useAnswer, useChange, usePage } from "../state/page";
@@ -76,7 +77,8 @@ function Comparison({ recordings }: { readonly recordings: readonly Recording[] 
 function Changes({ rows }: { readonly rows: readonly Change[] }) {
   const [total, ...parts] = rows;
   if (total === undefined) return null;
-  const drawn = parts.slice(0, MOST);
+  // Of a tree the first levels: what lies deeper is in the table, below what it is part of.
+  const drawn = parts.filter((row) => (row.depth ?? 0) <= 1).slice(0, MOST);
   const top = Math.max(...[total, ...drawn].flatMap((row) => [row.before_ns ?? 0, row.after_ns ?? 0]), 1);
   const wide = (ns: number | null | undefined) => `${(100 * (ns ?? 0)) / top}%`;
   return (
@@ -89,7 +91,9 @@ function Changes({ rows }: { readonly rows: readonly Change[] }) {
       <ol class="changes">
         {[total, ...drawn].map((row) => (
           <li key={row.name} title={row.name ?? ""}>
-            <span class="bar-name">{row.name}</span>
+            <span class="bar-name" style={{ paddingLeft: `${12 * (row.depth ?? 0)}px` }}>
+              <Cut text={row.name ?? ""} />
+            </span>
             <span class="pair" aria-hidden="true">
               <span class="before" style={{ width: wide(row.before_ns) }} />
               <span class="after" style={{ width: wide(row.after_ns) }} />
