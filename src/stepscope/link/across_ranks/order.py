@@ -113,12 +113,12 @@ def clocks_apart(one: Run, other: Run) -> int | None:
     apart.sort()
     votes = np.searchsorted(apart, apart + _WINDOW_NS, side="right") - np.arange(len(apart))
     best: list[int] = []
-    for at in np.argsort(-votes, kind="stable").tolist():
-        centre = int(np.median(apart[at : at + votes[at]]))
-        if all(abs(centre - known) > _WINDOW_NS for known in best):
-            best.append(centre)
-        if len(best) == _CANDIDATES or votes[at] * 2 < votes.max():
-            break
+    most = int(votes.max())
+    while len(best) < _CANDIDATES and 2 * int(votes.max()) >= most:
+        at = int(votes.argmax())
+        best.append(int(np.median(apart[at : at + votes[at]])))
+        low, high = np.searchsorted(apart, (best[-1] - _WINDOW_NS, best[-1] + _WINDOW_NS)).tolist()
+        votes[min(low, at) : max(high, at + 1)] = 0
     sample = one.part(slice(max(0, middle - _SAMPLE // 2), middle + _SAMPLE // 2))
     return max(best, key=lambda ahead: int((pair_by_time(sample.moved(ahead), other) >= 0).sum()))
 
