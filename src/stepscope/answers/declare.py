@@ -54,7 +54,7 @@ SHARED = frozenset(
     {
         "source", "sources", "job", "rank", "ranks", "step", "steps", "name", "under", "window", "top",
         "columns", "sort", "width", "parquet", "strict", "json", "as_json", "csv", "as_csv", "spaces",
-        "as_spaces", "markdown", "as_markdown", "no_cache", "picture", "plot",
+        "as_spaces", "markdown", "as_markdown", "capture", "no_cache", "picture", "plot",
     }
 )  # fmt: skip
 """What every question can be asked with, here, in Python or on the command line: no parameter's name."""
