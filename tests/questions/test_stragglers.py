@@ -11,6 +11,7 @@ from tests.examples import examples
 from tests.questions.meetings import MS, Meetings
 
 from stepscope.answers.ask import ask
+from stepscope.answers.part import Part
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.questions import affected, find
 from stepscope.store.open import Store
@@ -179,6 +180,8 @@ def test_ranks_steps_and_windows_are_chosen_and_compared_with_all(diff: Any, ans
         by="step",
     )
     assert answer("stragglers", job.rows())["late_ns"] == [75 * MS, 0.0]
+    second = Part(window=(150 * MS, 400 * MS))
+    diff("stragglers", job.rows(), "rank,charged_ns\n1,50000000\n0,0", part=second)
 
 
 def test_collectives_of_the_host_are_those_of_a_job_without_a_device(diff: Any) -> None:

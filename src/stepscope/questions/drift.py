@@ -146,6 +146,9 @@ def drift(scope: Scope, by: str = "trend", of: str = "kernel") -> pa.Table:
     95 % interval. `change_ratio` is that slope from the first value to the last. It is `slower` or `faster`
     where the interval leaves 0 out and the change is at least 2 %; below 10 steps nothing is said.
 
+    An interval of 95 % leaves 0 out once in twenty rows by chance alone: of many names on many ranks, trust
+    those with a wide margin, or that agree.
+
     `all kernels` puts all names that compute together: where this one drifts, the cause is common to them, such as
     clocks, power or temperature (`stepscope counters` shows them where they were recorded). Communication
     kernels also wait, and are not in it.

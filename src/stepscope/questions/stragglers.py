@@ -99,8 +99,8 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     moment going to the first that applies: computation, copies, communication, waiting for the DataLoader,
     garbage collection (recorded by torch's `record_python_gc_info`), compilation (Dynamo's timed
     phases), the profiler's own work, other work of the host, nothing recorded. So the columns of causes
-    add up to `charged_ns`; one is negative where the late rank took less time for it. `why` names those
-    that make most of it, and the kernels or operators that took longer.
+    add up to `charged_ns`; one is negative where the late rank took less time for it, and others then make
+    more than 100 %. `why` names those that make most of it, and the kernels or operators that took longer.
 
     Two causes are not told by the recording: what lies before it starts (ranks do not start recording at the
     same time, so a first collective often waits), and time in which nothing was recorded. A host that
