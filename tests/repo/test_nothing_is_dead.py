@@ -14,7 +14,6 @@ CALLED_BY_OTHERS = {
     # fsspec and DuckDB, of a file that is none
     "seekable",
     "readable",
-    "info",
     "modified",
     "created",
     # click

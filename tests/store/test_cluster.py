@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -122,3 +125,23 @@ def test_without_dask(folder, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(UsageError, match="needs Dask, which is not installed"):
         import_source(folder, tmp_path / "store", dask="tcp://127.0.0.1:9")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+def test_workers_copy_what_a_url_leads_to_themselves(folder, cluster, tmp_path):
+    here = import_source(folder / "rank3.json", tmp_path / "here")
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
+    ) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/rank3.json"
+        there = import_source(url, tmp_path / "there", dask=cluster.scheduler_address)
+        server.shutdown()
+    with Store.open(there) as opened:
+        assert opened.sql("SELECT path FROM source").to_pylist() == [{"path": url}]
+    same = files(here).keys() - {"rank=00003/source.0.parquet"}
+    assert {name: files(there)[name] for name in same} == {name: files(here)[name] for name in same}

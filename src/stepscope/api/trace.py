@@ -338,7 +338,8 @@ def open_trace(
     `jobs` has each as a trace of its own.
 
     Args:
-        path: the file, folder or store; `-` for standard input, which is read once and not cached.
+        path: the file, folder or store; `-` for standard input, which is read once and not cached; or a URL
+            (`s3://bucket/run/`, `https://host/trace.json.gz`), which is copied, read and kept as tables.
         further: more of them.
         job: this job alone; all by default.
         ranks: these ranks alone; all by default.
@@ -383,7 +384,7 @@ def open_trace(
     found = [_Kept(kept, one) for one in stores for kept in kept_jobs(one)]
     if not files:
         return _of_jobs(found, job, ranks=ranks, steps=steps, strict=strict)
-    from stepscope.store.build import open_source, renew_source
+    from stepscope.store.build import is_kept, open_source, renew_source
 
     cache = cache and not any(map(is_standard_input, files))
     reading: dict[str, Any] = {"ranks": ranks, "window": chosen, "python_stack": python_stack}
@@ -399,8 +400,9 @@ def open_trace(
 
         note = f"stepscope: {error.message}; what was read is not kept for the next question"
         getLogger("stepscope").warning(printable(note))
-        cache, made = False, open_source(files, **reading, cache=False, strict=strict)
-    scratch, renew = (None, partial(renew_source, files, **reading)) if cache else (made, None)
+        made = open_source(files, **reading, cache=False, strict=strict)
+    kept = is_kept(made)
+    scratch, renew = (None, partial(renew_source, files, **reading)) if kept else (made, None)
     try:
         found += [_Kept(kept, made, renew) for kept in kept_jobs(made, renew=renew)]
         return _of_jobs(found, job, ranks=ranks, steps=steps, strict=strict, scratch=scratch)

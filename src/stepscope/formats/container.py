@@ -147,8 +147,9 @@ class _Place:
     shared: bool = False
 
 
-SPOOLED = "stepscope-stdin-"
-"""How the name of a folder starts that standard input was copied to."""
+COPIED = "stepscope-copy-"
+"""How the name of a temporary folder starts that standard input, or what a URL leads to, was copied to. The
+place of a copy in it says what it is a copy of: `standard input`, or `https/host/trace.json`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +275,18 @@ def members(path: Path) -> Iterator[Member]:
 
 
 def called(path: Path) -> str:
-    """How a file is called in messages and answers: its path, and a copy of standard input by that name."""
-    return "standard input" if path.parent.name.startswith(SPOOLED) else path_text(path)
+    """How a file is called in messages and answers: its path, or what it is a copy of.
+
+    Example:
+        >>> called(Path("/tmp/stepscope-copy-x1/s3/bucket/run/rank0.json"))
+        's3://bucket/run/rank0.json'
+    """
+    names = path.parts
+    folder = next((at for at, name in enumerate(names) if name.startswith(COPIED)), None)
+    if folder is None or len(names) == folder + 1:
+        return path_text(path)
+    first, *rest = names[folder + 1 :]
+    return path_text(Path(first)) if not rest else f"{first}://{path_text(Path(*rest))}"
 
 
 class Listings:

@@ -34,6 +34,7 @@ from stepscope.store.chosen import (
     found_captures,
     jobs_of_processes,
 )
+from stepscope.store.copies import as_files
 from stepscope.store.jobs import KeptJob, folders_for, kept_jobs, write_jobs
 from stepscope.store.manifest import (
     STORE_FILE,
@@ -47,7 +48,8 @@ from stepscope.store.manifest import (
 from stepscope.store.open import Store
 from stepscope.store.place import as_store_error, make, make_store, place_for
 from stepscope.store.progress import SILENT, Progress, advancing
-from stepscope.store.standard_input import as_files, is_standard_input
+from stepscope.store.remote import is_remote, remote_version
+from stepscope.store.standard_input import is_standard_input
 
 if TYPE_CHECKING:
     from stepscope.formats import runs
@@ -89,7 +91,7 @@ def import_source(
     Recordings of several jobs become a store each, in folders of the directory named after the jobs.
 
     Args:
-        source: the file or folder, or several of them; `-` for standard input.
+        source: the file, the folder or the URL, or several of them; `-` for standard input.
         output: the store's directory; a store that is there is replaced, anything else is refused.
         ranks: ranks to import; all by default.
         steps: steps to keep; all by default.
@@ -133,8 +135,7 @@ def import_source(
         dask,
     )
     progress = progress or SILENT
-    with as_files(sources, progress) as files:
-        make_store(target, partial(_build, files, options, progress))
+    make_store(target, partial(_build, sources, options, progress))
     return Path(output)
 
 
@@ -160,13 +161,13 @@ def open_source(
     It has all steps: narrowing to some is quick on a complete store, which then serves every other.
 
     Args:
-        source: a file or folder with recordings, or several of them; `-` for standard input, of which
-            nothing is cached.
+        source: a file, folder or URL with recordings, or several of them. Of `-`, standard input, and of
+            what a server does not tell the time or a tag of, nothing is cached.
         ranks: ranks that are needed; all by default.
         window: stretch of each recording that is needed (ns from its start).
         python_stack: whether Python frames are needed.
         captures: recordings in which the job's CUDA graphs were captured.
-        cache: False makes a store in a temporary directory, which the caller deletes.
+        cache: False makes a store in a temporary directory, which the caller deletes (`is_kept`).
         strict: whether damage is an error.
         progress: told how far it is.
 
@@ -176,21 +177,16 @@ def open_source(
     paths = _paths(source)
     options = _reading_options(ranks, window, python_stack, captures, strict)
     progress = progress or SILENT
-    if not cache or any(map(is_standard_input, paths)):
+    store = _place_in_cache(paths, options) if cache else None
+    if store is None:
         scratch = Path(tempfile.mkdtemp(prefix="stepscope-"))
         try:
-            with as_files(paths, progress) as files, as_store_error(scratch):
-                _build(files, options, progress, scratch)
+            with as_store_error(scratch):
+                _build(paths, options, progress, scratch)
         except BaseException:
             shutil.rmtree(scratch, ignore_errors=True)
             raise
         return scratch
-    for path in (*paths, *map(Path, options.captures)):
-        if not path.exists():
-            raise SourceError(
-                f"{path}: no such file or folder", hint="check the path", slug="no-such-file"
-            )
-    store = _place_in_cache(paths, options)
     if not (store / STORE_FILE).is_file():
         with _cache_locked(store) as held:
             if not (store / STORE_FILE).is_file():
@@ -203,6 +199,11 @@ def open_source(
             with Store.open(store / job.folder, renew=renew) as opened:
                 refuse_damage(opened)
     return store
+
+
+def is_kept(store: Path) -> bool:
+    """Whether a store that `open_source` gave is in the cache; who asked for another one deletes it."""
+    return store.parent == cache_directory()
 
 
 def renew_source(
@@ -224,6 +225,8 @@ def renew_source(
     paths = _paths(source)
     options = _reading_options(ranks, window, python_stack, captures)
     store = _place_in_cache(paths, options)
+    if store is None:  # nothing of it was kept
+        return
     with _cache_locked(store) as held:
         if _is_intact(store):  # another process was first
             return
@@ -260,7 +263,12 @@ def _capture_paths(captures: Sequence[str | os.PathLike[str]]) -> tuple[str, ...
     return tuple(str(given_path(one)) for one in captures)
 
 
-def _place_in_cache(paths: list[Path], options: ImportOptions) -> Path:
+def _place_in_cache(paths: list[Path], options: ImportOptions) -> Path | None:
+    """Where the store of sources as they are now is kept; None where nobody can say how they are.
+
+    Raises:
+        SourceError: there is no such file or URL.
+    """
     directory = cache_directory()
     described: dict[str, Any] = {
         "ranks": options.ranks,
@@ -269,6 +277,20 @@ def _place_in_cache(paths: list[Path], options: ImportOptions) -> Path:
         "captures": options.captures,
     }
     beside = [*paths[1:], *map(Path, options.captures)]
+    remote = {}
+    for path in (paths[0], *beside):
+        if is_standard_input(path):
+            return None
+        if is_remote(path):
+            remote[str(path)] = remote_version(path)
+        elif not path.exists():
+            raise SourceError(
+                f"{path}: no such file or folder", hint="check the path", slug="no-such-file"
+            )
+    if None in remote.values():
+        return None
+    if remote:
+        described["remote"] = remote
     key = cache_key(paths[0], described, beside=beside)
     if not _same_plug_ins(directory / key):
         described["plug_ins"] = versions("formats")
@@ -306,6 +328,14 @@ def _same_plug_ins(store: Path) -> bool:
 
 
 def _build(
+    sources: list[Path], options: ImportOptions, progress: Progress, directory: Path
+) -> None:
+    with as_files([*sources, *map(Path, options.captures)], progress) as files:
+        captures = tuple(map(str, files[len(sources) :]))
+        _build_of(files[: len(sources)], replace(options, captures=captures), progress, directory)
+
+
+def _build_of(
     sources: list[Path], options: ImportOptions, progress: Progress, directory: Path
 ) -> None:
     # Imported here: a command that finds its store in the cache must not wait for the readers.

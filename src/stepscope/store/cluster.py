@@ -19,9 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.floor.errors import SourceError, StoreError, UsageError
+from stepscope.formats.container import called
 from stepscope.store.cache import digest_of_code
+from stepscope.store.copies import as_files
 from stepscope.store.job import Job, Outcome, run_job
-from stepscope.store.progress import Progress
+from stepscope.store.progress import SILENT, Progress
+from stepscope.store.remote import is_remote
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -192,10 +195,30 @@ def _on_worker(job: Job, code: str) -> _Read:
             hint="install the same one where the workers start",
             slug="cluster-other-version",
         )
-    with _reading, tempfile.TemporaryDirectory(dir=get_worker().local_directory) as folder:
-        outcome = run_job(replace(job, directory=folder, threads=get_worker().state.nthreads))
+    with (
+        _reading,
+        tempfile.TemporaryDirectory(dir=get_worker().local_directory) as folder,
+        _with_copies(job) as here,
+    ):
+        outcome = run_job(replace(here, directory=folder, threads=get_worker().state.nthreads))
         files = [
             (str(file.relative_to(folder)), file.read_bytes())
             for file in sorted(Path(folder).rglob("*.parquet"))
         ]
     return _Read(outcome, files)
+
+
+@contextmanager
+def _with_copies(job: Job) -> Iterator[Job]:
+    """The job with copies of what URLs lead to: those of the command are on its machine."""
+    sources, captures = (
+        [(Path(one[0]), one[1:]) for one in some] for some in (job.sources, job.captures)
+    )
+    named = [(path, called(path)) for path, _ in (*sources, *captures)]
+    with as_files([Path(url) if is_remote(url) else path for path, url in named], SILENT) as files:
+        placed = iter(map(str, files))
+        yield replace(
+            job,
+            sources=[(next(placed), *rest) for _, rest in sources],
+            captures=[(next(placed), *rest) for _, rest in captures],
+        )

@@ -10,8 +10,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from stepscope.floor.errors import SourceError
@@ -37,29 +37,20 @@ def is_standard_input(source: str | os.PathLike[str]) -> bool:
 
 
 @contextmanager
-def as_files(paths: Sequence[Path], progress: Progress) -> Iterator[list[Path]]:
-    """The paths with a copy in the place of standard input, for as long as it is needed.
+def copied(progress: Progress) -> Iterator[Path]:
+    """A copy of standard input, for as long as it is needed.
 
     Raises:
         SourceError: standard input is a terminal, empty (or was read before), or too long.
         OSError: the copy cannot be written.
     """
-    with ExitStack() as copies:
-        yield [
-            copies.enter_context(_copied(progress)) if is_standard_input(path) else path
-            for path in paths
-        ]
-
-
-@contextmanager
-def _copied(progress: Progress) -> Iterator[Path]:
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.isatty():
         raise _refused("is a terminal, or closed", "pipe a recording into it, or give a path")
     # Imported here: what asks a store must not wait for the readers.
-    from stepscope.formats.container import SPOOLED
+    from stepscope.formats.container import COPIED
 
-    folder = Path(tempfile.mkdtemp(prefix=SPOOLED))
+    folder = Path(tempfile.mkdtemp(prefix=COPIED))
     try:
         path = folder / "standard input"
         most = min(MOST_BYTES, shutil.disk_usage(folder).free // 2)

@@ -1,0 +1,31 @@
+"""Sources that are no files here, as files: standard input, and what URLs lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from stepscope.store import remote, standard_input
+from stepscope.store.progress import Progress
+
+
+@contextmanager
+def as_files(paths: Sequence[Path], progress: Progress) -> Iterator[list[Path]]:
+    """The paths with copies in the place of what is no file here, for as long as these are needed.
+
+    Raises:
+        SourceError: standard input or a URL cannot be read.
+        UsageError: a URL needs a package that is missing.
+        OSError: a copy cannot be written.
+    """
+    with ExitStack() as copies:
+
+        def file(path: Path) -> Path:
+            if standard_input.is_standard_input(path):
+                return copies.enter_context(standard_input.copied(progress))
+            if remote.is_remote(path):
+                return copies.enter_context(remote.copied(path, progress))
+            return path
+
+        yield [file(path) for path in paths]

@@ -1,0 +1,231 @@
+"""Recordings in object stores and on web servers: `s3://bucket/run/`, `https://host/trace.json.gz`.
+
+They are copied to a temporary folder through fsspec, read there, and deleted: readers look at a file more
+than once, and a database from its end. A URL travels as a path, whose two slashes pathlib makes one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from stepscope.floor.errors import SourceError, StepScopeError, UsageError
+from stepscope.store.progress import Progress
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}  # fmt: skip
+"""Schemes of URLs that are read, with the package that fsspec needs for each."""
+
+_URL = re.compile(rf"({'|'.join(PACKAGES)}):/+(.+)", re.DOTALL)
+_VERSION = ("ETag", "etag", "LastModified", "Last-Modified", "last_modified", "updated", "mtime")
+"""What file systems call that which changes when a file does, the best first."""
+_BLOCK = 4 << 20
+_MOST_FILES = 100_000
+
+ERRORS = {
+    "remote-package": (
+        "fsspec reads an object store through a package of its own: `pip install s3fs` for `s3://`, `gcsfs` for "
+        "`gs://`, `adlfs` for `az://` and `abfs://`, `aiohttp` for `https://`."
+    ),
+    "remote-unreadable": (
+        "A file or folder of an object store or a web server cannot be listed or read. Credentials and "
+        "endpoints are those of the package that reads it: for `s3://` the variables of AWS, and "
+        "`FSSPEC_S3_ENDPOINT_URL`, `FSSPEC_S3_ANON=true` for a public bucket. Of a web server single files "
+        "are read, no folders."
+    ),
+}
+
+
+class _Found(NamedTuple):
+    """What a URL leads to.
+
+    Attributes:
+        system: reads its files.
+        root: what it calls the place.
+        files: their names there, with the size of each (bytes; None where the server does not say).
+        version: what changes when they do; None where the server does not say.
+    """
+
+    system: AbstractFileSystem
+    root: str
+    files: dict[str, int | None]
+    version: list[str] | None
+
+
+def is_remote(path: Path | str) -> bool:
+    """Whether a source is a URL.
+
+    Example:
+        >>> is_remote(Path("s3://bucket/run")), is_remote(Path("run/s3"))
+        (True, False)
+    """
+    return _URL.fullmatch(os.fspath(path)) is not None
+
+
+def without_credentials(path: Path | str) -> str:
+    """How a URL is called: without what a signed one, or one with a password, carries.
+
+    Example:
+        >>> without_credentials(Path("https://me:secret@host/t.json?X-Amz-Signature=1"))
+        'https://host/t.json'
+    """
+    scheme, place = _parts(path)
+    host, slash, rest = place.partition("/")
+    if scheme in ("http", "https"):
+        rest = re.split(r"[?#]", rest)[0]
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{rest}"
+
+
+def remote_version(path: Path) -> list[str] | None:
+    """What tells whether the files of a URL are as they were; None where the server does not say.
+
+    Raises:
+        SourceError: it cannot be listed.
+        UsageError: a package is missing.
+    """
+    return _found(path).version
+
+
+@contextmanager
+def copied(path: Path, progress: Progress) -> Iterator[Path]:
+    """A copy of what a URL leads to, for as long as it is needed. Its place in a temporary folder tells
+    the URL (`formats.container.called`).
+
+    Raises:
+        SourceError: it cannot be listed or read, or is larger than half of what the disk has free.
+        UsageError: a package is missing.
+        OSError: the copy cannot be written.
+    """
+    # Imported here: what asks a store must not wait for the readers.
+    from stepscope.formats.container import COPIED
+
+    found = _found(path)
+    folder = Path(tempfile.mkdtemp(prefix=COPIED))
+    try:
+        named = without_credentials(path)
+        target = folder.joinpath(*_names(named.replace("://", "/", 1), named))
+        sizes = found.files.values()
+        total = None if None in sizes else sum(size or 0 for size in sizes)
+        most = shutil.disk_usage(folder).free // 2
+        progress.start(f"Copying {named}", total=total, unit="bytes")
+        for name, size in found.files.items():
+            below = name.removeprefix(found.root).strip("/")
+            file = target.joinpath(*_names(below, named)) if name != found.root else target
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with _refusing(path):
+                stream = found.system.open(name, "rb", block_size=_BLOCK)
+            with stream, file.open("xb") as copy:  # in a folder that mkdtemp made for us alone
+                most -= _copy(path, stream, size, copy, most, progress)
+        progress.finish()
+        yield target
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copy(
+    path: Path, stream: Any, size: int | None, copy: BinaryIO, most: int, progress: Progress
+) -> int:
+    """Copies a file of at most so many bytes; returns how many it has."""
+    written = 0
+    while True:
+        with _refusing(path):
+            block = stream.read(_BLOCK)
+        if not block:
+            break
+        written += len(block)
+        if written > most:
+            raise _unreadable(
+                path, f"takes more than half of what {tempfile.gettempdir()} has free"
+            )
+        copy.write(block)
+        progress.advance(len(block))
+    if size is not None and written != size:
+        raise _unreadable(path, f"ended after {written} of {size} bytes")
+    return written
+
+
+def _found(path: Path) -> _Found:
+    import fsspec
+
+    scheme, place = _parts(path)
+    try:
+        with _refusing(path):
+            system, root = fsspec.core.url_to_fs(f"{scheme}://{place}")
+            system.invalidate_cache()  # of listings that this process asked for before
+            info = system.info(root)
+            infos = {root: info}
+            if info.get("type") == "directory":
+                infos = system.find(root, detail=True)
+    except ImportError:
+        raise UsageError(
+            f"{scheme}:// needs a package that is not installed",
+            hint=f"pip install {PACKAGES[scheme]}",
+            slug="remote-package",
+        ) from None
+    if not infos or len(infos) > _MOST_FILES:
+        raise _unreadable(path, "has no files" if not infos else f"has {len(infos)} files")
+    if any(name.endswith("/store.json") for name in infos):
+        raise _unreadable(path, "holds a store", "copy it to this machine and ask it there")
+    described = [
+        (f"{name} {one.get('size')}", next((str(one[key]) for key in _VERSION if one.get(key)), ""))
+        for name, one in sorted(infos.items())
+    ]
+    sizes = {name: one.get("size") for name, one in infos.items()}
+    told = all(version for _, version in described)
+    return _Found(system, root, sizes, [" ".join(one) for one in described] if told else None)
+
+
+def _parts(path: Path | str) -> tuple[str, str]:
+    """Scheme, and what follows it."""
+    match = _URL.fullmatch(os.fspath(path))
+    if match is None:
+        raise ValueError(f"{path} is no URL")
+    return match[1], match[2]
+
+
+def _names(place: str, named: str) -> list[str]:
+    """The folders and the file of a place, none of which leads out of the copy."""
+    names = [name for name in place.split("/") if name]
+    if ".." in names or "." in names or any("\0" in name or len(name) > 255 for name in names):
+        raise SourceError(
+            f"{named}: {place!r} is no name of a file here",
+            hint="copy the files to this machine and give their folder",
+            slug="remote-unreadable",
+        )
+    return names
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Errors of whatever package reads a URL, in words: they have no class in common."""
+    try:
+        yield
+    except (StepScopeError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        # Its text may quote a signed URL. fsspec says of every error of a web server that there is no file.
+        cause = error.__cause__ or error
+        status = getattr(cause, "status", None)
+        if status is not None:
+            said = f"the server answered {status}"
+        elif isinstance(error, FileNotFoundError) and not _parts(path)[0].startswith("http"):
+            said = "there is nothing there"
+        else:
+            said = f"cannot be read ({type(cause).__name__})"
+        raise _unreadable(path, said) from None
+
+
+def _unreadable(path: Path, what: str, hint: str = "") -> SourceError:
+    return SourceError(
+        f"{without_credentials(path)}: {what}",
+        hint=hint or "check the address, and that the package that reads it finds its credentials",
+        slug="remote-unreadable",
+    )
