@@ -10,7 +10,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ["duckdb", "numpy", "pyarrow", "torch", "rich", "click", "fsspec", "isal", "pandas"]
+HEAVY = [
+    "duckdb",
+    "numpy",
+    "pyarrow",
+    "torch",
+    "rich",
+    "click",
+    "fsspec",
+    "isal",
+    "pandas",
+    "starlette",
+    "uvicorn",
+]
 
 BLOCK_TORCH = """
 import sys

@@ -164,10 +164,12 @@ class Scope:
             rows = self.complete_rows(name, self.ranks)
             self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
 
-    def sql(self, text: str, params: Any = None) -> pa.Table:
-        """Runs a query over the narrowed tables. `params` are bound, by position or by name."""
+    def sql(self, text: str, params: Any = None, *, most: int | None = None) -> pa.Table:
+        """Runs a query over the narrowed tables, for so many rows at `most`. `params` are bound, by
+        position or by name.
+        """
         self.store.check_files(text, self.ranks)
-        return fetch_arrow(self._cursor, text, params)
+        return fetch_arrow(self._cursor, text, params, most=most)
 
     def check_read_only(self, text: str) -> None:
         """Accepts SQL that only reads.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from stepscope.answers.ask import SOURCES, failed_checks, rows_by_default
+from stepscope.answers.ask import SOURCES, check_top, failed_checks, rows_by_default
 from stepscope.answers.declare import Column, Question, Type, Unit
 from stepscope.answers.scope import Scope
 from stepscope.answers.table import Table
@@ -33,7 +33,7 @@ _UNIT_OF_SUFFIX: tuple[tuple[str, Unit], ...] = (
 )
 
 
-def answer_query(scope: Scope, text: str) -> Table:
+def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
     """Runs one statement that only reads.
 
     Columns are of the four types that answers have; a list, a struct or a date becomes text. A unit
@@ -41,18 +41,27 @@ def answer_query(scope: Scope, text: str) -> Table:
     names is one to the scope's ranks and steps, asked with the defaults of its parameters, and the
     checks that bear on it bear on what is made of it.
 
+    Args:
+        scope: what it is asked of.
+        text: the statement.
+        top: the first so many rows alone; no more are computed than are needed for them.
+
     Raises:
         UsageError: the text is no such statement, it does not work, or it names an answer that there
             is not.
     """
+    check_top(top)
     scope.check_read_only(text)
     asked = {name: _question(name) for name in scope.tables_of_schema(text, ANSWERS)}
     answers = {name: rows_by_default(question, scope) for name, question in asked.items()}
     try:
         with scope.beside(ANSWERS, answers) if answers else nullcontext():
-            rows = scope.sql(text)
+            rows = scope.sql(text, most=None if top is None else top + 1)
     except duckdb.Error as error:
         raise sql_error(error) from None
+    note = "" if rows.num_rows else "The query found no rows."
+    if top is not None and rows.num_rows > top:
+        rows, note = rows.slice(0, top), f"These are the first {top} rows; there are more."
     sources = scope.sql(SOURCES)
     rests_on = tuple(sorted({kind for question in asked.values() for kind in question.rests_on}))
     heads = _distinct(rows.column_names)
@@ -73,7 +82,7 @@ def answer_query(scope: Scope, text: str) -> Table:
         arrow=_table(arrays, heads),
         sources=tuple(sources.column("path").to_pylist()),
         checks=failed_checks(scope, rests_on) if asked else (),
-        note="" if rows.num_rows else "The query found no rows.",
+        note=note,
     )
 
 

@@ -154,6 +154,7 @@ class Trace(QuestionMethods):
         self,
         text: str,
         *,
+        top: int | None = None,
         rank: Numbers | None = None,
         step: Numbers | None = None,
         name: str | None = None,
@@ -163,7 +164,8 @@ class Trace(QuestionMethods):
         """Answers one SQL statement that only reads; `stepscope schema` lists the tables.
 
         The answer to a question is a table of the schema `answer`, asked with the defaults of its
-        parameters and computed only when it is named: `answer.kernels`, `answer.device_time`.
+        parameters and computed only when it is named: `answer.kernels`, `answer.device_time`. `top` asks for the first
+        rows alone.
 
         >>> trace.sql("SELECT name, dur_ns FROM device_event ORDER BY dur_ns DESC LIMIT 3")
         ... # doctest: +SKIP
@@ -181,7 +183,7 @@ class Trace(QuestionMethods):
                 self.store, self._within(rank), self._during(step), part(name, under, window)
             ) as scope,
         ):
-            return answer_query(scope, text)
+            return answer_query(scope, text, top=top)
 
     def _within(self, rank: Numbers | None) -> tuple[int, ...] | None:
         if rank is None:

@@ -30,6 +30,7 @@ from stepscope.store.without_pandas import leave_out_pandas
 COMMANDS = {
     "import": "import_source",
     "export": "export",
+    "view": "view",
     "report": "report",
     "demo": "demo",
     "record": "record",

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from stepscope.cli.choices import reading_options, sources_argument
 from stepscope.cli.progress import progress_on
 from stepscope.cli.say import say
-
-if TYPE_CHECKING:
-    from stepscope.report.page_data import Shown
+from stepscope.cli.shown import compare_option, opened_recordings
 
 
 @click.command(
@@ -28,13 +26,7 @@ if TYPE_CHECKING:
     default=Path("report.html"),
     help="The file to write (default report.html).",
 )
-@click.option(
-    "--compare",
-    metavar="SRC",
-    multiple=True,
-    type=click.Path(),
-    help="A further recording, to compare with SRC, which is the one before it. May be given several times.",
-)
+@compare_option
 @click.option(
     "--with-paths",
     is_flag=True,
@@ -64,33 +56,8 @@ def command(
     check_output(output)
     with ExitStack() as stack, progress_on() as progress:
         reading: dict[str, Any] = {"capture": capture, "cache": not no_cache, "strict": strict}
-        shown = _opened(stack, sources, job, compare, **reading)
+        shown = opened_recordings(stack, sources, job, compare, **reading)
         progress.start("answering")
         size = write_report(shown, output, with_places=with_paths)
         progress.finish()
     say(f"{output}: {bytes_text(size)}; open it in a browser")
-
-
-def _opened(
-    stack: ExitStack,
-    sources: tuple[str, ...],
-    job: str | None,
-    compare: tuple[str, ...],
-    **reading: Any,
-) -> list[Shown]:
-    """Each job of the recordings by itself, named as the paths tell them apart."""
-    from stepscope.cli.progress import open_watched
-    from stepscope.floor.path_names import path_names
-    from stepscope.report.page_data import Shown
-
-    groups = [sources, *((one,) for one in compare)]
-    names = path_names([Path(group[0]).absolute() for group in groups])
-    shown = []
-    for name, group, wanted in zip(names, groups, [job, *(None for _ in compare)], strict=True):
-        trace = stack.enter_context(open_watched(*group, job=wanted, **reading))
-        jobs = trace.jobs
-        shown += [
-            Shown(name if len(jobs) == 1 else f"{name}: {of_job}", one)
-            for of_job, one in jobs.items()
-        ]
-    return shown

@@ -47,8 +47,24 @@ def page(title: str, data: dict[str, Any] | None = None, *, may_ask: bool = Fals
         >>> "default-src 'none'" in page("ResNet-50", {})
         True
     """
-    style = (_BUNDLE / "page.css").read_text(encoding="utf-8")
-    script = (_BUNDLE / "page.js").read_text(encoding="utf-8")
+    style, script = _bundle()
+    block = ""
+    if data is not None:
+        block = (
+            f'<script type="application/json" id="stepscope-data">{json_in_html(data)}</script>\n'
+        )
+    return _PAGE.format(
+        policy=page_policy(may_ask=may_ask),
+        title=escape(title),
+        style=style,
+        script=script,
+        data=block,
+    )
+
+
+def page_policy(*, may_ask: bool = False) -> str:
+    """What the page may load and run: its own script and style. A server sends it as a header, too."""
+    style, script = _bundle()
     policy = [
         "default-src 'none'",
         f"script-src {_hash(script)}",
@@ -57,14 +73,12 @@ def page(title: str, data: dict[str, Any] | None = None, *, may_ask: bool = Fals
         "base-uri 'none'",
         "form-action 'none'",
     ]
-    block = ""
-    if data is not None:
-        block = (
-            f'<script type="application/json" id="stepscope-data">{json_in_html(data)}</script>\n'
-        )
-    return _PAGE.format(
-        policy="; ".join(policy), title=escape(title), style=style, script=script, data=block
-    )
+    return "; ".join(policy)
+
+
+def _bundle() -> tuple[str, str]:
+    style, script = (_BUNDLE / name for name in ("page.css", "page.js"))
+    return style.read_text(encoding="utf-8"), script.read_text(encoding="utf-8")
 
 
 def json_in_html(value: Any) -> str:

@@ -1,15 +1,80 @@
-"""Runs queries so that Ctrl-C ends them."""
+"""Runs queries so that Ctrl-C ends them, and so that another thread can."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
+
+from stepscope.floor.errors import StepScopeError
 
 if TYPE_CHECKING:
     import duckdb
 
 Result = TypeVar("Result")
+
+ERRORS = {
+    "question-stopped": "Whoever asked went away, or the server is ending, before the answer was there.",
+}
+
+
+class StoppedError(StepScopeError):
+    """What was asked was stopped from outside."""
+
+    def __init__(self) -> None:
+        super().__init__("the question was stopped", hint="ask it again", slug="question-stopped")
+
+
+class Stop:
+    """Lets another thread end what one thread asks: the query that runs, and all that would follow."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked = False
+        self._running: duckdb.DuckDBPyConnection | None = None
+
+    def now(self) -> None:
+        """Ends it. DuckDB forgets a call that comes just before a query starts, so that whoever wants
+        to be sure calls again until the thread is done.
+        """
+        with self._lock:
+            self._asked = True
+            if self._running is not None:
+                self._running.interrupt()
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """What this thread asks within it, `now` ends."""
+        reset = _STOP.set(self)
+        try:
+            yield
+        finally:
+            _STOP.reset(reset)
+
+    def run(self, connection: duckdb.DuckDBPyConnection, work: Callable[[], Result]) -> Result:
+        """Does some work on a connection.
+
+        Raises:
+            StoppedError: `now` was called, before or meanwhile.
+        """
+        with self._lock:
+            if self._asked:
+                raise StoppedError
+            self._running = connection
+        try:
+            return work()
+        except Exception:
+            if self._asked:
+                raise StoppedError from None
+            raise
+        finally:
+            with self._lock:
+                self._running = None
+
+
+_STOP: ContextVar[Stop | None] = ContextVar("stepscope_stop", default=None)
 
 
 def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Result]) -> Result:
@@ -17,8 +82,11 @@ def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Resu
 
     Python notices Ctrl-C only between its own instructions, so a query that runs for minutes inside
     DuckDB would go on for minutes. The work is done in another thread while the main one waits,
-    which a signal does end. Outside the main thread, where no signal arrives, it is simply done.
+    which a signal does end. Outside the main thread, where no signal arrives, it is simply done, or
+    ended by a `Stop`.
     """
+    if (stop := _STOP.get()) is not None:
+        return stop.run(connection, work)
     if threading.current_thread() is not threading.main_thread():
         return work()
     results: list[Result] = []

@@ -368,11 +368,18 @@ class Store:
         return f"<Store {where}, {len(self.ranks)} rank{'' if len(self.ranks) == 1 else 's'}>"
 
 
-def fetch_arrow(connection: duckdb.DuckDBPyConnection, text: str, params: Any = None) -> pa.Table:
-    """All rows of a query. Goes through a relation: that is the one way to Arrow without a further
-    copy that every supported version of DuckDB has.
+def fetch_arrow(
+    connection: duckdb.DuckDBPyConnection, text: str, params: Any = None, *, most: int | None = None
+) -> pa.Table:
+    """All rows of a query, or the first so many. Goes through a relation: that is the one way to Arrow
+    without a further copy that every supported version of DuckDB has.
     """
-    return interruptible(connection, lambda: connection.sql(text, params=params).to_arrow_table())
+
+    def fetch() -> pa.Table:
+        rows = connection.sql(text, params=params)
+        return (rows if most is None else rows.limit(most)).to_arrow_table()
+
+    return interruptible(connection, fetch)
 
 
 def _connect(directory: Path | None) -> duckdb.DuckDBPyConnection:

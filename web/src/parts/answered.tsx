@@ -67,8 +67,8 @@ function LeftOut({ reply }: { readonly reply: Reply }) {
   if (held >= reply.rows_total) return null;
   return (
     <p class="note">
-      This report holds the first {held.toLocaleString("en")} of {reply.rows_total.toLocaleString("en")} rows.
-      All of them: <code>stepscope {reply.answer.question} SRC --csv</code>
+      This page has the first {held.toLocaleString("en")} of {reply.rows_total.toLocaleString("en")} rows. All
+      of them: <code>stepscope {reply.answer.question} SRC --csv</code>
     </p>
   );
 }

@@ -4,9 +4,11 @@ import type { Parameters } from "./source";
 export const RECORDINGS = "api/recordings";
 export const DECLARATIONS = "api/questions";
 
-/** An answer: `api/answers/kernels?recording=1&by=properties`. */
+/** An answer: `api/answers/kernels?recording=1&by=properties`. What is null has its default. */
 export function answerRoute(question: string, recordings: readonly string[], parameters: Parameters): string {
   const asked = new URLSearchParams(recordings.map((one): [string, string] => ["recording", one]));
-  for (const [name, value] of Object.entries(parameters)) asked.append(name, String(value));
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== null) asked.append(name, String(value));
+  }
   return `api/answers/${encodeURIComponent(question)}?${asked}`;
 }

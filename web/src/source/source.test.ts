@@ -56,7 +56,7 @@ describe("the names of answers", () => {
   });
 
   it("are addresses of the server", () => {
-    expect(answerRoute("gpu-trace", ["1"], { name: "a&b" })).toBe(
+    expect(answerRoute("gpu-trace", ["1"], { name: "a&b", id: null })).toBe(
       "api/answers/gpu-trace?recording=1&name=a%26b",
     );
   });

@@ -24,8 +24,7 @@ export function CompareView() {
 
 function OnlyOne() {
   const { source } = usePage();
-  const command =
-    source.kind === "report" ? "stepscope report BEFORE --compare AFTER" : "stepscope view BEFORE AFTER";
+  const command = `stepscope ${source.kind === "report" ? "report" : "view"} BEFORE --compare AFTER`;
   return (
     <div class="empty" role="status">
       <p>There is one recording here, and a comparison needs two.</p>

@@ -1,0 +1,45 @@
+"""The recordings that a page shows: those of `stepscope report` and of `stepscope view`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from stepscope.report.page_data import Shown
+
+compare_option = click.option(
+    "--compare",
+    metavar="SRC",
+    multiple=True,
+    type=click.Path(),
+    help="A further recording, to compare with SRC, which is the one before it. May be given several times.",
+)
+
+
+def opened_recordings(
+    stack: ExitStack,
+    sources: tuple[str, ...],
+    job: str | None,
+    compare: tuple[str, ...],
+    **reading: Any,
+) -> list[Shown]:
+    """Each job of the recordings by itself, named as the paths tell them apart."""
+    from stepscope.cli.progress import open_watched
+    from stepscope.floor.path_names import path_names
+    from stepscope.report.page_data import Shown
+
+    groups = [sources, *((one,) for one in compare)]
+    names = path_names([Path(group[0]).absolute() for group in groups])
+    shown = []
+    for name, group, wanted in zip(names, groups, [job, *(None for _ in compare)], strict=True):
+        trace = stack.enter_context(open_watched(*group, job=wanted, **reading))
+        jobs = trace.jobs
+        shown += [
+            Shown(name if len(jobs) == 1 else f"{name}: {of_job}", one)
+            for of_job, one in jobs.items()
+        ]
+    return shown

@@ -1,0 +1,128 @@
+"""`stepscope view`: the page of a recording, answered while it is looked at."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shlex
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stepscope.cli.choices import reading_options, sources_argument
+from stepscope.cli.say import put, say
+from stepscope.cli.shown import compare_option, opened_recordings
+
+if TYPE_CHECKING:
+    from stepscope.serve.policy import Policy
+
+
+@click.command(name="view", short_help="Shows a recording in the browser, with SQL.")
+@sources_argument
+@compare_option
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="The port on 127.0.0.1 to listen on; by default one that is free.",
+)
+@click.option(
+    "--behind",
+    metavar="URL",
+    help="Where a proxy shows the page, as in https://hub.example.org/user/ann/proxy/8765/.",
+)
+@click.option("--no-browser", is_flag=True, help="Only print the link.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60,
+    metavar="SECONDS",
+    help="How long one answer may take (default 60).",
+)
+@reading_options
+def command(
+    sources: tuple[str, ...],
+    job: str | None,
+    compare: tuple[str, ...],
+    port: int,
+    behind: str | None,
+    no_browser: bool,
+    time_limit: float,
+    capture: tuple[str, ...],
+    no_cache: bool,
+    strict: bool,
+) -> None:
+    """Shows the page of `stepscope report` from a server on this machine: all rows that a page can
+    draw, every parameter of a question, and SQL. Ctrl-C ends it.
+
+    It listens on 127.0.0.1 alone. Each request needs the token in the printed link, which a new start
+    makes new. From another machine the printed `ssh -L` line leads there; --behind is for a proxy such as
+    jupyter-server-proxy.
+    """
+    # Imported here: no other command needs a server.
+    from stepscope.serve.asking import Recordings
+    from stepscope.serve.policy import Policy, place_behind
+    from stepscope.serve.running import listen, serve
+
+    place = None if behind is None else place_behind(behind)
+    with ExitStack() as stack:
+        bound = stack.enter_context(listen(port))
+        policy = Policy(bound.getsockname()[1], place)
+        reading: dict[str, Any] = {"capture": capture, "cache": not no_cache, "strict": strict}
+        shown = opened_recordings(stack, sources, job, compare, **reading)
+
+        def ready(_: Callable[[], object]) -> None:
+            _tell(policy)
+            if not no_browser and _has_browser():
+                _open(policy.link, stack)
+
+        serve(Recordings(shown), policy, bound, limit_s=time_limit, ready=ready)
+    say("stepscope view: ended")
+
+
+def _tell(policy: Policy) -> None:
+    put(f"{policy.link}\n")
+    sys.stdout.flush()
+    if policy.behind is None:
+        say(
+            "Open this link. From another machine, first:\n"
+            f"  ssh -L {policy.port}:127.0.0.1:{policy.port} {shlex.quote(_this_machine())}"
+        )
+    say("Ctrl-C ends it.")
+
+
+def _this_machine() -> str:
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (KeyError, OSError):  # a user without a name, as containers have them
+        return socket.gethostname()
+
+
+def _has_browser() -> bool:
+    """Whether there is a screen for one: a browser in the terminal would take the terminal."""
+    return sys.platform == "darwin" or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )
+
+
+def _open(link: str, stack: ExitStack) -> None:
+    """Opens the link by way of a file: other users can read what a browser was started with."""
+    import webbrowser
+
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stepscope-view-"))
+    file = Path(folder) / "open.html"
+    file.write_text(
+        f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}">',
+        encoding="utf-8",
+    )
+    # In a thread: some browsers are waited for.
+    threading.Thread(target=webbrowser.open, args=[file.as_uri()], daemon=True).start()

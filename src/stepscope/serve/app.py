@@ -1,0 +1,277 @@
+"""The addresses of the server, and what each answers. All answers are JSON, errors too, but for the page.
+
+    GET  /                        the page; with `?token=` it is kept as a cookie and leaves the address
+    GET  /api/recordings          ids and names
+    GET  /api/questions           the declarations
+    GET  /api/answers/QUESTION    an answer (`reply`), of `recording=1`, with the question's parameters
+    POST /api/sql                 the answer to {"recording": "1", "sql": "SELECT ..."}
+
+An error is {"message", "hint", "slug"}, as the command line would print it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from stepscope import __version__
+from stepscope.floor.errors import StepScopeError, UsageError, out_of_memory
+from stepscope.questions import every
+from stepscope.report.declaration import page_declaration
+from stepscope.report.page import page, page_policy
+from stepscope.report.page_data import reply
+from stepscope.serve.policy import Policy, RefusedError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from stepscope.answers.table import Table
+    from stepscope.serve.asking import Recordings
+    from stepscope.serve.tasks import Tasks
+
+ERRORS = {
+    "bad-request": 'A request has a body that is not the JSON asked for: {"recording": "1", "sql": "SELECT 1"}.',
+    "body-too-large": "A request is larger than any question in SQL needs to be.",
+    "no-such-address": (
+        "The server has no such address, or answers it by another method (GET for all but `api/sql`)."
+    ),
+}
+
+MOST_ROWS = 20_000
+"""Rows of one answer, unless a request asks for a number (`top`): a page draws and sorts no more."""
+MOST_BODY_BYTES = 256 << 10
+_GZIP_FROM_BYTES = 2_000
+
+_SENT_WITH_ALL = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
+    """The server as an ASGI application."""
+    title = f"{recordings.listed()[0]['name']} – StepScope"
+
+    async def show_page(request: Request) -> Response:
+        if "token" in request.query_params:
+            # Relative: a proxy has a prefix before it. Lax and not strict: the link may be followed from
+            # a page elsewhere, and then comes back here at once.
+            response = RedirectResponse("./", status_code=303)
+            response.set_cookie(
+                policy.cookie,
+                policy.token,
+                path=f"{request.state.place.prefix}/",
+                secure=request.state.place.origin.startswith("https:"),
+                httponly=True,
+                samesite="lax",
+            )
+            return response
+        return HTMLResponse(
+            page(title, may_ask=True),
+            headers={
+                "content-security-policy": f"{page_policy(may_ask=True)}; frame-ancestors 'none'"
+            },
+        )
+
+    async def list_recordings(_: Request) -> Response:
+        return JSONResponse(recordings.listed())
+
+    async def list_questions(_: Request) -> Response:
+        return JSONResponse([page_declaration(question) for question in every()])
+
+    async def answer(request: Request) -> Response:
+        name: str = request.path_params["question"]
+        asked = request.query_params.multi_items()
+        ids = [value for key, value in asked if key == "recording"]
+        others = [(key, value) for key, value in asked if key != "recording"]
+        most = None if request.query_params.get("top") else MOST_ROWS
+        return await _answered(request, lambda: recordings.ask(name, ids, others), most)
+
+    async def answer_sql(request: Request) -> Response:
+        body = await _body(request)
+        return await _answered(
+            request, lambda: recordings.sql(body["recording"], body["sql"], most=MOST_ROWS), None
+        )
+
+    async def _answered(request: Request, ask: Callable[[], Table], most: int | None) -> Response:
+        def work() -> bytes:
+            # In the thread: an answer of many rows takes longer to write than to compute.
+            return json.dumps(reply(ask(), most=most), separators=(",", ":")).encode()
+
+        content = await tasks.do(work, _gone(request))
+        return Response(content, media_type="application/json")
+
+    async def no_icon(_: Request) -> Response:
+        return Response(status_code=204)
+
+    app = Starlette(
+        routes=[
+            _route("/", show_page),
+            _route("/favicon.ico", no_icon),
+            _route("/api/recordings", list_recordings),
+            _route("/api/questions", list_questions),
+            _route("/api/answers/{question}", answer),
+            _route("/api/sql", answer_sql, method="POST"),
+        ],
+        middleware=[Middleware(GZipMiddleware, minimum_size=_GZIP_FROM_BYTES, compresslevel=4)],
+        exception_handlers={HTTPException: _tell, StepScopeError: _tell, Exception: _tell},
+    )
+    app.router.redirect_slashes = False
+    return _Guarded(app, policy)
+
+
+def _route(
+    path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str = "GET"
+) -> Route:
+    route = Route(path, endpoint, methods=[method])
+    route.methods = {method}  # Starlette answers HEAD as GET, and so would compute for it
+    return route
+
+
+class _Guarded:
+    """Lets through what the policy allows, and sends what belongs to every answer."""
+
+    def __init__(self, app: ASGIApp, policy: Policy) -> None:
+        self._app = app
+        self._policy = policy
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def send_all(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = {name for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *(
+                        (name.encode(), value.encode())
+                        for name, value in _SENT_WITH_ALL.items()
+                        if name.encode() not in own
+                    ),
+                ]
+            await send(message)
+
+        try:
+            self._check(scope)
+        except StepScopeError as error:
+            await _told(error)(scope, receive, send_all)
+        else:
+            await self._app(scope, receive, send_all)
+
+    def _check(self, scope: Scope) -> None:
+        request = Request(scope)
+        path = scope["path"]
+        prefixes = {"", *(place.prefix for place in self._policy.places)}
+        opens_page = scope["method"] == "GET" and path.rstrip("/") in prefixes
+        place = self._policy.check_place(request.headers, opens_page=opens_page)
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        self._policy.check_token(
+            bearer.strip() if scheme.lower() == "bearer" else None,
+            request.cookies.get(self._policy.cookie),
+            request.query_params.get("token") if opens_page else None,
+        )
+        if place.prefix and (path == place.prefix or path.startswith(f"{place.prefix}/")):
+            scope["path"] = path.removeprefix(place.prefix) or "/"  # not every proxy takes it away
+        scope.setdefault("state", {})["place"] = place
+        if int(request.headers.get("content-length") or 0) > MOST_BODY_BYTES:
+            raise _too_large()
+
+
+def _too_large() -> RefusedError:
+    return RefusedError(
+        413,
+        f"the request has more than {MOST_BODY_BYTES >> 10} KiB",
+        hint="ask for less at once",
+        slug="body-too-large",
+    )
+
+
+async def _body(request: Request) -> dict[str, str]:
+    """The recording and the SQL of a request.
+
+    Raises:
+        RefusedError: it has no such body, or a large one.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise _bad_body(415)
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > MOST_BODY_BYTES:
+            raise _too_large()
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        raise _bad_body(400) from None
+    fields = ("recording", "sql")
+    if not isinstance(body, dict) or any(not isinstance(body.get(name), str) for name in fields):
+        raise _bad_body(400)
+    return {name: body[name] for name in fields}
+
+
+def _bad_body(status: int) -> RefusedError:
+    return RefusedError(
+        status,
+        "the request is no question in SQL",
+        hint='send JSON, as in {"recording": "1", "sql": "SELECT 1"}',
+        slug="bad-request",
+    )
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the client has gone away."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _tell(_: Request, error: Exception) -> Response:
+    return _told(error)
+
+
+def _told(error: Exception) -> Response:
+    """An error as its one shape."""
+    headers = {}
+    known: StepScopeError
+    if isinstance(error, HTTPException):
+        status = error.status_code
+        headers = dict(error.headers or {})
+        known = RefusedError(
+            status,
+            "there is no such address" if status == 404 else "this address is asked otherwise",
+            hint="the page is at /",
+            slug="no-such-address",
+        )
+    elif isinstance(error, StepScopeError):
+        known = error
+    elif isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
+        known = out_of_memory()
+    else:
+        known = RefusedError(
+            500,
+            f"a bug in StepScope {__version__}: {type(error).__name__}: {error}",
+            hint="please report it, with what the same question prints on the command line",
+            slug="",
+        )
+    shape: dict[str, Any] = {"message": known.message, "hint": known.hint, "slug": known.slug}
+    return JSONResponse(shape, status_code=_status(known), headers=headers)
+
+
+def _status(error: StepScopeError) -> int:
+    if isinstance(error, RefusedError):
+        return error.status
+    return 400 if isinstance(error, UsageError) else 422

@@ -1,0 +1,119 @@
+"""Asks open recordings what a request's address says, as the command line would."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Parameter, Question
+from stepscope.answers.selection import parse_numbers
+from stepscope.api.several import ask_of_several
+from stepscope.floor.errors import UsageError
+from stepscope.floor.known_names import check_name
+from stepscope.questions import find
+from stepscope.report.page_data import Shown
+
+if TYPE_CHECKING:
+    from stepscope.answers.table import Table
+
+ERRORS = {
+    "asked-twice": "A request names a parameter twice; each has one value.",
+    "unknown-recording": (
+        "A request names a recording that the server does not have, or not as many as the question "
+        "compares; `api/recordings` lists them."
+    ),
+}
+
+_FLAGS = {"true": True, "false": False}
+
+
+class Recordings:
+    """Open recordings, by the ids under which requests name them: 1, 2, ..."""
+
+    def __init__(self, shown: Sequence[Shown]) -> None:
+        self._shown = {str(number): one for number, one in enumerate(shown, 1)}
+
+    def listed(self) -> list[dict[str, str]]:
+        """Their ids and names."""
+        return [{"id": number, "name": one.name} for number, one in self._shown.items()]
+
+    def ask(self, name: str, ids: Sequence[str], asked: Sequence[tuple[str, str]]) -> Table:
+        """The answer to a question.
+
+        Args:
+            name: of the question.
+            ids: of which recordings; the first by default, or the first two, or all.
+            asked: its parameters, as texts; and rows, columns and parts of the recording as the
+                command's options choose them.
+
+        Raises:
+            UsageError: something of it does not exist.
+            StepScopeError: the recordings do not have what is asked for.
+        """
+        question = find(name)
+        shown = self._chosen(question, ids)
+        read = _read(question, asked)
+        if question.recordings == "one":
+            return shown[0].trace.ask(question.name, **read)
+        if refused := [option for option in ("rank", "step") if option in read]:
+            check_name(refused[0], [one.name for one in question.parameters], "parameter", of=name)
+        traces, names = [one.trace for one in shown], [one.name for one in shown]
+        return ask_of_several(question.name, traces, names=names, **read)
+
+    def sql(self, number: str, text: str, *, most: int) -> Table:
+        """The answer to one SQL statement that only reads, of so many rows at most.
+
+        Raises:
+            UsageError: the recording does not exist, or the text is no such statement.
+        """
+        return self._one(number).trace.sql(text, top=most)
+
+    def _one(self, number: str) -> Shown:
+        return self._shown[check_name(number, self._shown, "recording")]
+
+    def _chosen(self, question: Question, ids: Sequence[str]) -> list[Shown]:
+        wanted = {"one": 1, "two": 2, "several": None}[question.recordings]
+        chosen = [self._one(number) for number in ids or list(self._shown)[:wanted]]
+        if wanted is not None and len(chosen) != wanted:
+            raise UsageError(
+                f"{question.name} is asked of {wanted} recording{'' if wanted == 1 else 's'}, not "
+                f"{len(chosen)}",
+                hint="name them as in recording=1&recording=2",
+                slug="unknown-recording",
+            )
+        return chosen
+
+
+def _read(question: Question, asked: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    declared = {one.name: one for one in question.parameters}
+    read: dict[str, Any] = {}
+    for name, text in asked:
+        if name in read:
+            raise UsageError(f"{name} is there twice", hint="name it once", slug="asked-twice")
+        if name in declared:
+            read[name] = _value(declared[name], text)
+        elif name in ("rank", "step"):
+            read[name] = parse_numbers(text)
+        elif name == "columns":
+            read[name] = text.split(",")
+        elif name == "top":
+            read[name] = _value(_TOP, text)
+        else:  # an unknown one is refused where the question is asked
+            read[name] = text
+    return read
+
+
+_TOP = Parameter("top", "int", "the first so many rows", None)
+
+
+def _value(parameter: Parameter, text: str) -> Any:
+    try:
+        if parameter.type == "bool":
+            return _FLAGS[text.lower()]
+        return {"int": int, "float": float, "text": str}[parameter.type](text)
+    except (KeyError, ValueError):
+        raise UsageError(
+            f"{parameter.name}={text!r} is not of type {parameter.type}",
+            hint=f"{parameter.name}: {parameter.meaning}",
+            slug="bad-parameter",
+        ) from None

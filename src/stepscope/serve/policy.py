@@ -1,0 +1,165 @@
+"""Who may ask: the names under which the server is known, the origins of pages, and the token.
+
+A loopback address keeps out neither other users of the machine nor pages in the user's own browser. The
+token keeps out the users. The host's name keeps out a page of another site that had its name point here
+(DNS rebinding), and the origin one that asks from where it is.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from stepscope.floor.errors import StepScopeError, UsageError
+
+ERRORS = {
+    "bad-address": (
+        "`stepscope view --behind URL` takes the address under which a proxy shows the page, as a "
+        "browser sees it: `https://hub.example.org/user/ann/proxy/8765/`."
+    ),
+    "foreign-host": (
+        "The server was called by a name that is not its own. It answers to loopback names with its "
+        "own port, and to the one that `--behind` names. Through `ssh -L` both ports have to be the same."
+    ),
+    "foreign-origin": "A page of another site asked the server. It answers its own page alone.",
+    "no-token": (
+        "The request has no token, or a wrong one. Open the link that `stepscope view` printed; a new "
+        "start makes a new one. A program sends it as `Authorization: Bearer TOKEN`."
+    ),
+}
+
+LOOPBACK = "127.0.0.1"
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class RefusedError(StepScopeError):
+    """A request that the server does not answer, with its status in HTTP."""
+
+    def __init__(self, status: int, message: str, *, hint: str = "", slug: str) -> None:
+        super().__init__(message, hint=hint, slug=slug)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a browser finds the page: `origin`, as in https://hub.example.org, `host`, and `prefix`, the
+    path before the page's own, without a slash at its end.
+    """
+
+    origin: str
+    host: str
+    prefix: str = ""
+
+
+def place_behind(url: str) -> Place:
+    """The place that an address names.
+
+    >>> place_behind("https://hub.example.org/user/ann/proxy/8765/").prefix
+    '/user/ann/proxy/8765'
+
+    Raises:
+        UsageError: it is no address of a server.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    name = (parts.hostname or "").lower()
+    plain = not (parts.username or parts.password or parts.query or parts.fragment)
+    if parts.scheme not in _DEFAULT_PORTS or not name or not plain or any(map(str.isspace, url)):
+        raise UsageError(
+            f"{url!r} is no address of a page",
+            hint="give it as a browser shows it: https://hub.example.org/user/ann/proxy/8765/",
+            slug="bad-address",
+        )
+    host = _with_port(f"[{name}]" if ":" in name else name, port, parts.scheme)
+    return Place(f"{parts.scheme}://{host}", host, parts.path.rstrip("/"))
+
+
+def _with_port(name: str, port: int | None, scheme: str) -> str:
+    return name if port in (None, _DEFAULT_PORTS[scheme]) else f"{name}:{port}"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Decides about requests to one server.
+
+    Args:
+        port: where it listens.
+        behind: where a proxy shows it, too.
+        token: what each request has to bring; a new one by default.
+    """
+
+    port: int
+    behind: Place | None = None
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+
+    @property
+    def places(self) -> list[Place]:
+        """Where it is known; the first is what people are told."""
+        hosts = [_with_port(name, self.port, "http") for name in (LOOPBACK, "localhost", "[::1]")]
+        loopback = [Place(f"http://{host}", host) for host in hosts]
+        return [*([self.behind] if self.behind else []), *loopback]
+
+    @property
+    def link(self) -> str:
+        """The page's address with the token in it."""
+        place = self.places[0]
+        return f"{place.origin}{place.prefix}/?token={self.token}"
+
+    @property
+    def cookie(self) -> str:
+        """The cookie's name: cookies are of a host, and each port may have a server of its own."""
+        return f"stepscope-{self.port}"
+
+    def check_place(self, headers: Mapping[str, str], *, opens_page: bool) -> Place:
+        """The place that a request came to.
+
+        Args:
+            headers: its headers, by names in small letters.
+            opens_page: it asks for the page, which a link elsewhere may lead to.
+
+        Raises:
+            RefusedError: its host or its origin is foreign.
+        """
+        host = headers.get("host", "").lower()
+        found = next((place for place in self.places if place.host == host), None)
+        if found is None:
+            raise RefusedError(
+                421,
+                f"this server is not {host or 'without a name'}",
+                hint=f"open {self.places[0].origin}; a proxy's name is given with --behind",
+                slug="foreign-host",
+            )
+        origin = headers.get("origin")
+        site = headers.get("sec-fetch-site", "none")
+        own = origin in (None, found.origin) and site in ("none", "same-origin")
+        if not own and not (opens_page and origin is None):
+            raise RefusedError(
+                403,
+                "a page of another site asked",
+                hint="open the link that stepscope view printed",
+                slug="foreign-origin",
+            )
+        return found
+
+    def check_token(self, *brought: str | None) -> None:
+        """Accepts a request that brings the token in one of the ways there are.
+
+        Raises:
+            RefusedError: it does not.
+        """
+        # Each is compared, so that the time taken does not tell which one was near.
+        same = [
+            secrets.compare_digest((one or "").encode(), self.token.encode()) for one in brought
+        ]
+        if not any(same):
+            raise RefusedError(
+                401,
+                "the token is missing or wrong",
+                hint="open the link that stepscope view printed",
+                slug="no-token",
+            )

@@ -1,0 +1,119 @@
+"""The server's process: its socket, its loop, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from stepscope.floor.errors import StepScopeError
+from stepscope.serve.app import make_app
+from stepscope.serve.asking import Recordings
+from stepscope.serve.policy import LOOPBACK, Policy
+from stepscope.serve.tasks import Tasks
+
+ERRORS = {
+    "port-taken": "Another program listens on the port that `stepscope view --port` names.",
+}
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def listen(port: int) -> socket.socket:
+    """A socket on the loopback address.
+
+    Args:
+        port: where; 0 for any that is free.
+
+    Raises:
+        StepScopeError: the port is taken, or not for everybody.
+    """
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((LOOPBACK, port))
+        bound.listen(128)
+    except OSError as error:
+        bound.close()
+        taken = error.errno == errno.EADDRINUSE
+        raise StepScopeError(
+            f"port {port} {'is taken' if taken else f'cannot be used: {error.strerror}'}",
+            hint="name another with --port, or none for one that is free",
+            slug="port-taken",
+        ) from None
+    return bound
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which leaves signals alone."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """A signal ends the server at once, whatever is being answered (`serve`)."""
+        yield
+
+
+def serve(
+    recordings: Recordings,
+    policy: Policy,
+    bound: socket.socket,
+    *,
+    limit_s: float,
+    ready: Callable[[Callable[[], object]], None] = lambda _: None,
+) -> None:
+    """Answers requests until a signal comes, or somebody calls what `ready` was given.
+
+    Args:
+        recordings: what is asked.
+        policy: who may ask.
+        bound: where; closed at the end.
+        limit_s: how long one answer may take (seconds).
+        ready: called when requests are answered, with what ends the server.
+    """
+    asyncio.run(_serve(recordings, policy, bound, limit_s, ready))
+
+
+async def _serve(
+    recordings: Recordings,
+    policy: Policy,
+    bound: socket.socket,
+    limit_s: float,
+    ready: Callable[[Callable[[], object]], None],
+) -> None:
+    tasks = Tasks(limit_s)
+    server = _Server(
+        uvicorn.Config(
+            make_app(recordings, policy, tasks),
+            http="h11",
+            ws="none",
+            lifespan="off",
+            loop="asyncio",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+        )
+    )
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        server.should_exit = server.force_exit = True
+
+    if threading.current_thread() is threading.main_thread():
+        # One that is ignored stays so: nohup, and a shell that put this in the background.
+        for number in (one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN):
+            loop.add_signal_handler(number, end)
+    serving = asyncio.ensure_future(server.serve([bound]))
+    ready(lambda: loop.call_soon_threadsafe(end))
+    try:
+        await serving
+    finally:
+        await tasks.close()

@@ -1,0 +1,119 @@
+"""Does what requests ask for in threads, and ends what takes too long or nobody waits for any more."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from stepscope.serve.policy import RefusedError
+from stepscope.store.interrupt import Stop, StoppedError
+
+Result = TypeVar("Result")
+
+ERRORS = {
+    "time-limit": (
+        "The answer was not there within the server's time limit (`--time-limit`), and the query was "
+        "stopped."
+    ),
+}
+
+AT_ONCE = 3
+"""Questions that are answered at a time; DuckDB uses all cores for each."""
+_AGAIN_SECONDS = 0.05
+
+
+class Tasks:
+    """What is being answered.
+
+    Args:
+        limit_s: how long one request may take, with its wait for others (seconds).
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._free = asyncio.Semaphore(AT_ONCE)
+        self._ending: set[asyncio.Task[None]] = set()
+        self._running: set[Stop] = set()
+
+    async def do(self, work: Callable[[], Result], gone: Awaitable[None]) -> Result:
+        """Does some work in a thread, unless `gone` comes first.
+
+        Raises:
+            RefusedError: it takes too long.
+            StoppedError: whoever waits for it is gone.
+        """
+        task = asyncio.ensure_future(self._in_turn(work))
+        leaves = asyncio.ensure_future(gone)
+        try:
+            await asyncio.wait(
+                {task, leaves}, timeout=self._limit_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if task.done():
+                return task.result()
+            if leaves.done():
+                raise StoppedError
+            raise RefusedError(
+                504,
+                f"the answer takes longer than {self._limit_s:g} s",
+                hint="ask for less of it, or start the server with a longer --time-limit",
+                slug="time-limit",
+            )
+        finally:
+            leaves.cancel()
+            task.cancel()
+
+    async def _in_turn(self, work: Callable[[], Result]) -> Result:
+        await self._free.acquire()
+        loop, stop = asyncio.get_running_loop(), Stop()
+        outcome: asyncio.Future[Result] = loop.create_future()
+        ended = asyncio.Event()
+        self._running.add(stop)
+
+        def tell(result: Result | None, error: BaseException | None) -> None:
+            self._running.discard(stop)
+            self._free.release()
+            ended.set()
+            if outcome.done():
+                return
+            if error is None:
+                outcome.set_result(result)  # type: ignore[arg-type]  # without an error it is one
+            else:
+                outcome.set_exception(error)
+
+        def run() -> None:
+            result, failed = None, None
+            try:
+                with stop.ending():
+                    result = work()
+            except BaseException as error:
+                failed = error
+            with suppress(RuntimeError):  # the server has ended meanwhile
+                loop.call_soon_threadsafe(tell, result, failed)
+
+        threading.Thread(target=run, name="stepscope-answer", daemon=True).start()
+        try:
+            return await outcome
+        finally:
+            if not ended.is_set():
+                ending = loop.create_task(_end(stop, ended))
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
+
+    async def close(self, patience_s: float = 2.0) -> None:
+        """Ends all that runs, and waits for it so long (seconds)."""
+        for _ in range(int(patience_s / _AGAIN_SECONDS)):
+            if not self._running:
+                return
+            for stop in tuple(self._running):
+                stop.now()
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+
+async def _end(stop: Stop, ended: asyncio.Event) -> None:
+    while not ended.is_set():
+        stop.now()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(ended.wait(), _AGAIN_SECONDS)
