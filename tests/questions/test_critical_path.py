@@ -193,6 +193,57 @@ def test_work_that_starts_just_after_other_work_waited_for_it(diff: Any) -> None
     )
 
 
+def test_a_call_waits_for_work_whose_launch_is_not_known(diff: Any) -> None:
+    rows = {
+        "host_event": [
+            operator(0, "aten::mm", 0, 20_000),
+            call(1, "cudaStreamSynchronize", 20_000, 95_000, role="synchronize"),
+        ],
+        "device_event": [
+            {
+                "id": 10,
+                "kind": "computation",
+                "name": "gemm",
+                "stream": 7,
+                "start_ns": 30_000,
+                "dur_ns": 60_000,
+            }
+        ],
+        "step": [{"step": 0, "end_ns": 95_000, "host_end_ns": 95_000}],
+    }
+    expected = """
+        start_ns,kind,name,path_ns
+        0,unexplained,,30000
+        30000,computation,gemm,60000
+        90000,synchronization,cudaStreamSynchronize,5000
+        """
+    diff("critical-path", rows, expected, by="piece")
+
+
+def test_a_recorded_wait_is_believed_where_clocks_are_a_little_apart(diff: Any) -> None:
+    # The copy ends 4 µs after the call that waited for it, and the first launch has no correlation.
+    rows = {
+        "host_event": [
+            call(0, "cudaLaunchKernel", 0, 5_000),
+            call(1, "cudaStreamSynchronize", 6_000, 60_000, role="synchronize", correlation=3),
+        ],
+        "device_event": [
+            kernel(10, "gemm", 0, 10_000, 64_000),
+            {"id": 11, "kind": "sync", "role": "host for stream", "name": "Stream Sync", "stream": 7,
+             "start_ns": 6_000, "dur_ns": 54_000, "correlation": 3},
+        ],
+        "step": [{"step": 0, "end_ns": 60_000, "host_end_ns": 60_000}],
+    }  # fmt: skip
+    rows["device_event"][0]["step"] = None
+    expected = """
+        start_ns,kind,name,path_ns
+        0,launch,cudaLaunchKernel,5000
+        5000,launch delay,gemm,5000
+        10000,computation,gemm,50000
+        """
+    diff("critical-path", rows, expected, by="piece")
+
+
 def test_a_long_wait_without_a_reason_is_unexplained(diff: Any) -> None:
     rows = two_streams()
     rows["host_event"] = [one for one in rows["host_event"] if one["id"] in (0, 3)]

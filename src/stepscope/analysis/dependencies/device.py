@@ -34,6 +34,8 @@ FULL_QUEUE = 1024
 that held back its launches at another number, that one."""
 ENOUGH = 3
 """launches tell what is usual."""
+AT_MOST_BACK = 4
+"""pieces of work may seem to start after the call that waited for them."""
 AT_THE_LIMIT = 8
 """As many launches with the most outstanding, each slow, show that this is the limit."""
 SLOW_CALL = 3
@@ -91,9 +93,9 @@ class _Streams:
         found: list[int] = np.flatnonzero(chosen).tolist()
         return found
 
-    def last(self, stream: int, until: int) -> int:
-        """The last work of a stream that was launched until then; -1 if none."""
-        at = int(np.searchsorted(self.launches[stream], until, side="right")) - 1
+    def last(self, stream: int, until: int, back: int = 0) -> int:
+        """The last work of a stream that was launched until then, or the one `back` before it; -1 if none."""
+        at = int(np.searchsorted(self.launches[stream], until, side="right")) - 1 - back
         return int(self.rows[stream][at]) if at >= 0 else -1
 
     def next(self, stream: int, since: int) -> int:
@@ -111,7 +113,7 @@ def find_waits(events: Events) -> Waits:
     waiting, source = returned
     returns = calls["end_ns"][waiting] - work["end_ns"][source]
     blocked = work["end_ns"][source] > calls["start_ns"][waiting]
-    own[waiting[blocked]] = returns[blocked]
+    own[waiting[blocked]] = np.maximum(returns[blocked], 0)
     queued = _queue(events, streams, own)
     recorded = bool(len(events.waits["role"])) or not (calls["does"] == STREAM_WAIT).any()
     return Waits(returned, queued, _held(events, streams), own, recorded)
@@ -125,7 +127,7 @@ def _pairs(found: list[tuple[int, int]]) -> Pairs:
 def _returns(events: Events, streams: _Streams) -> Pairs:
     """Calls that wait for the device, and the work whose end let each return."""
     calls, work, waits = events.calls, events.work, events.waits
-    end = work["end_ns"]
+    start, end = work["start_ns"], work["end_ns"]
     found: list[tuple[int, int]] = []
     record = places(calls["correlation"], waits["wait_on_correlation"])
     stated = {
@@ -133,6 +135,8 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
         for row, correlation in enumerate(waits["correlation"].tolist())
         if waits["role"][row] != "stream for event"
     }
+    unlinked = np.flatnonzero(work["call"] < 0)
+    unlinked = unlinked[np.argsort(end[unlinked], kind="stable")]
     for call in np.flatnonzero(calls["does"] >= WAIT_EVENT).tolist():
         at, until = int(calls["start_ns"][call]), int(calls["end_ns"][call])
         row = stated.get(int(calls["correlation"][call]))
@@ -146,10 +150,28 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
         else:
             asked = list(range(len(streams.keys)))
             known = calls["does"][call] == WAIT_DEVICE
-        last = [streams.last(stream, at) for stream in asked]
-        ended = [one for one in last if one >= 0 and end[one] <= until + events.resolution]
+        # What starts after the call by a clock that is a little ahead is passed over.
+        last = [
+            next((one for one in before if one < 0 or start[one] < until), -1)
+            for before in (
+                [
+                    streams.last(stream, at, back)
+                    for back in range(1 if row is None else AT_MOST_BACK)
+                ]
+                for stream in asked
+            )
+        ]
+        # A recorded wait is believed where the clocks of host and device are a little apart.
+        late = until + (events.resolution if row is None else SOON_NS)
+        ended = [one for one in last if one >= 0 and end[one] <= late and start[one] < until]
         if ended and not known:
             ended = [max(ended, key=lambda one: int(end[one]))]
+        if (
+            lost := _unlinked_end(
+                end, unlinked, int(calls["start_ns"][call]), until + events.resolution
+            )
+        ) >= 0:
+            ended.append(lost)
         found += [(call, one) for one in ended]
     copies = np.flatnonzero(work["pageable"] & (work["call"] >= 0)) if len(calls["id"]) else ()
     for one in copies:
@@ -160,6 +182,12 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
         ):
             found.append((call, int(one)))
     return _pairs(found)
+
+
+def _unlinked_end(end: Array, unlinked: Array, since: int, until: int) -> int:
+    """The last work to end within a call whose launch is not known: it may have been launched before. -1 for none."""
+    at = int(np.searchsorted(end[unlinked], until, side="right")) - 1
+    return int(unlinked[at]) if at >= 0 and end[unlinked[at]] > since else -1
 
 
 def _queue(events: Events, streams: _Streams, own: Array) -> Pairs:

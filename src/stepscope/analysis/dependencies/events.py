@@ -53,7 +53,7 @@ _WORK = f"""
 """
 _WAITS = f"""
     SELECT role, device, stream, coalesce(wait_on_stream, {NEVER}) AS wait_on_stream,
-        coalesce(wait_on_correlation, -1) AS wait_on_correlation, correlation
+        coalesce(wait_on_correlation, -2) AS wait_on_correlation, correlation
     FROM device_event WHERE {_TIMES} AND kind = 'sync' AND role IS NOT NULL AND correlation > 0
 """
 _BUSY = f"""
