@@ -90,12 +90,12 @@ def test_what_was_measured_before_an_exception_is_kept(
     original: Callable[..., Any] = Recorder.end
     calls = 0
 
-    def end(self: Recorder, now_ns: int) -> Any:
+    def end(self: Recorder, now_ns: int, values: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == 9:
             _fails()
-        return original(self, now_ns)
+        return original(self, now_ns, values)
 
     monkeypatch.setattr(Recorder, "end", end)
     losses, said = _losses_and_warnings(tmp_path)
