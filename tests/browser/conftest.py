@@ -1,4 +1,6 @@
-"""A browser for the session, and reports to open in it: made recordings of each kind, and shared traces."""
+"""A browser for the session, and pages to open in it, as a report and from a server: made recordings of each
+kind, and shared traces.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.serve.conftest import served  # noqa: F401  # a fixture
 
 from stepscope.api.trace import Trace, open_trace
 from stepscope.report.page import page
@@ -60,41 +63,63 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-@pytest.fixture(scope="session")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Path, dict[str, Any]]]:
-    """Makes a report of recordings once a session, and gives its file and its data."""
-    folder = tmp_path_factory.mktemp("reports")
-    made: dict[str, tuple[Path, dict[str, Any]]] = {}
+@dataclass(frozen=True)
+class Made:
+    """Recordings as a report, and open for a server."""
 
-    def make(name: str, *sources: Path | dict[str, Any]) -> tuple[Path, dict[str, Any]]:
-        if name not in made:
+    path: Path
+    data: dict[str, Any]
+    shown: list[Shown]
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Made]]:
+    """Opens recordings and makes a report of them, once a session."""
+    folder = tmp_path_factory.mktemp("reports")
+    known: dict[str, Made] = {}
+
+    def make(name: str, *sources: Path | dict[str, Any]) -> Made:
+        if name not in known:
             opened = [
                 Trace(Store.from_rows(one)) if isinstance(one, dict) else open_trace(one)
                 for one in sources
             ]
-            data = page_data([Shown(f"{name} {n}", trace) for n, trace in enumerate(opened, 1)])
-            for trace in opened:
-                trace.close()
+            shown = [Shown(f"{name} {n}", trace) for n, trace in enumerate(opened, 1)]
+            data = page_data(shown)
             path = folder / f"{name}.html"
             path.write_text(page(name, data), encoding="utf-8")
-            made[name] = path, json.loads(json.dumps(data))
-        return made[name]
+            known[name] = Made(path, json.loads(json.dumps(data)), shown)
+        return known[name]
 
-    return make
+    yield make
+    for one in known.values():
+        for shown in one.shown:
+            shown.trace.close()
 
 
-@pytest.fixture
-def show(browser: Any, reports: Any) -> Iterator[Callable[..., Opened]]:
-    """Opens a report; at the end nothing may have gone wrong in it, nor left it."""
+@pytest.fixture(params=["report", "server"])
+def show(
+    request: pytest.FixtureRequest, browser: Any, made: Any
+) -> Iterator[Callable[..., Opened]]:
+    """Opens the page of recordings; at the end nothing may have gone wrong in it, nor left it."""
     contexts: list[tuple[Any, Opened]] = []
 
-    def open_report(name: str, *sources: Any, **looks: Any) -> Opened:
-        path, data = reports(name, *sources)
+    def open_page(name: str, *sources: Any, **looks: Any) -> Opened:
+        one = made(name, *sources)
         context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **looks})
-        opened = Opened(context.new_page(), path.as_uri(), data)
+        opened = Opened(context.new_page(), one.path.as_uri(), one.data)
+        if request.param == "server":
+            server = request.getfixturevalue("served")(one.shown)
+            opened.address = server.policy.link.partition("?")[0]
+        # Chromium reports each answer that is refused, in the words that the page shows, too.
+        refused = "Failed to load resource: the server responded with a status of 4"
         opened.page.on(
             "console",
-            lambda said: opened.console.append(said.text) if said.type != "log" else None,
+            lambda said: (
+                opened.console.append(said.text)
+                if said.type != "log" and not said.text.startswith(refused)
+                else None
+            ),
         )
         opened.page.on("pageerror", lambda error: opened.console.append(str(error)))
         opened.page.on("dialog", lambda dialog: opened.console.append(dialog.message))
@@ -104,10 +129,13 @@ def show(browser: Any, reports: Any) -> Iterator[Callable[..., Opened]]:
                 None if one.url.startswith(opened.address) else opened.requests.append(one.url)
             ),
         )
+        if request.param == "server":
+            opened.page.goto(server.policy.link)
+            assert opened.page.url == opened.address  # the token has left it
         contexts.append((context, opened))
         return opened
 
-    yield open_report
+    yield open_page
     for context, opened in contexts:
         context.close()
         assert opened.console == []

@@ -1,4 +1,4 @@
-"""The report in a browser: every view of every kind of recording, by eye of a machine."""
+"""The page in a browser, as a report and from a server: every view of every kind of recording, by eye of a machine."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from stepscope.questions import OURS
 
 VIEWS = ("overview", "findings", "steps", "operators", "kernels", "modules", "communication", "memory",
          "roofline", "compare")  # fmt: skip
+
+
+AS_REPORT = pytest.mark.parametrize("show", ["report"], indirect=True)
 
 
 def reply(data: dict[str, Any], question: str, **asked: str) -> dict[str, Any]:
@@ -85,6 +88,7 @@ def test_names_from_a_file_stay_text(show: Any) -> None:
     assert LONG in page.locator("tr.values").inner_text()
 
 
+@AS_REPORT
 def test_a_report_tells_no_path_and_no_host(show: Any) -> None:
     report = show("training", training())
     page = report.show("sources")
@@ -181,6 +185,27 @@ def test_nothing_is_wider_than_the_window(show: Any, width: int) -> None:
         ), view
 
 
+@pytest.mark.parametrize("show", ["server"], indirect=True)
+def test_a_server_says_what_is_unknown(show: Any) -> None:
+    page = show("training", training()).show("kernels?by=nonsense")
+    words = page.locator("main").inner_text()
+    assert "no choice 'nonsense' of --by" in words
+    assert "there is: name, properties" in words
+
+
+@pytest.mark.parametrize("show", ["server"], indirect=True)
+def test_a_server_is_asked_with_any_parameter(show: Any) -> None:
+    report = show("training", training())
+    page = report.show("short-kernels")
+    (name, *_) = [one for one in page.locator(".typed input").all() if one.is_visible()]
+    name.fill("1")
+    name.press("Enter")
+    page.wait_for_url(re.compile(r"\?"))
+    page.wait_for_selector("main:not(:has(.waiting))")
+    assert page.locator(".empty[role=alert]").count() == 0
+
+
+@AS_REPORT
 def test_what_is_unknown_is_said(show: Any) -> None:
     report = show("training", training())
     assert "There is no view nonsense" in report.show("nonsense").locator("main").inner_text()

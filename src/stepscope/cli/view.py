@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.serve.policy import Policy
 
 
-@click.command(name="view", short_help="Shows a recording in the browser, with SQL.")
+@click.command(name="view", short_help="Shows a recording in the browser, answered live.")
 @sources_argument
 @compare_option
 @click.option(
@@ -61,8 +61,8 @@ def command(
     no_cache: bool,
     strict: bool,
 ) -> None:
-    """Shows the page of `stepscope report` from a server on this machine: all rows that a page can
-    draw, every parameter of a question, and SQL. Ctrl-C ends it.
+    """Shows the page of `stepscope report` from a server on this machine: more rows of an answer, and
+    every parameter of a question. Programs can ask it too, in SQL as well. Ctrl-C ends it.
 
     It listens on 127.0.0.1 alone. Each request needs the token in the printed link, which a new start
     makes new. From another machine the printed `ssh -L` line leads there; --behind is for a proxy such as
