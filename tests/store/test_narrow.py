@@ -18,6 +18,9 @@ TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
 OF_THE_RECORDING = ("checks", "sources", "invariants", "inline", "phases")
 """Questions about the recording, or about what it has beside steps."""
 
+THROUGH_EARLIER_STEPS = ("critical-path", "what-if")
+"""Questions that follow what waited for what into the steps before, which a store of some steps has not."""
+
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
@@ -29,7 +32,10 @@ def answers(source: Path, *, forms: bool = True, **narrowed: Any) -> dict[str, A
     found = {}
     with stepscope.open(source) as trace:
         for question in every():
-            if question.recordings != "one" or question.name in OF_THE_RECORDING:
+            if question.recordings != "one" or question.name in (
+                *OF_THE_RECORDING,
+                *THROUGH_EARLIER_STEPS,
+            ):
                 continue
             by = next((p for p in question.parameters if p.name == "by"), None)
             for form in (by.choices or (None,)) if by and forms else (None,):

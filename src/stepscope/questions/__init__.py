@@ -78,6 +78,7 @@ TAKEN = frozenset(
         # subcommands
         "calibrate", "check", "completion", "demo", "doctor", "export", "import", "jobscript", "launch",
         "plan", "questions", "record", "replay", "report", "schema", "sql", "timeline-chart", "trigger",
+        "view",
         # what an open recording has beside its questions
         "ask", "close", "jobs", "ranks", "scope", "step-numbers", "store",
     }

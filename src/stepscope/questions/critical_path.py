@@ -102,7 +102,8 @@ def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
     worked for at least half of the time waited for it.
 
     The steps are those that count in means, or those asked for; of more than two million kernels, copies and fills,
-    the last steps. Holistic Trace Analysis follows one rank and knows neither graphs nor collectives; it weighs edges by
+    the last steps. What ran before them is looked at, too: a store of some steps (`import --steps`) lacks it, and may leave
+    unexplained what waited for it. Holistic Trace Analysis follows one rank and knows neither graphs nor collectives; it weighs edges by
     recorded time, and needs `cuda_sync`. Its idea of the path, and the name, are Yang and Miller, "Critical Path Analysis for
     the Execution of Parallel and Distributed Programs" (ICDCS 1988).
     """
