@@ -10,6 +10,7 @@ from stepscope.link.folder_checks import (
     CHECKS,
     clocks_contradict,
     collectives_alone,
+    collectives_incomplete,
     identical_files,
     left_out,
     ranks_guessed,
@@ -310,6 +311,16 @@ def test_collectives_without_a_counterpart_are_counted():
     assert "2 of 64 collectives of all ranks (3.1 %) could not be matched" in found["explanation"]
     assert "of 1 of them it is not recorded which ranks took part" in found["explanation"]
     assert collectives_alone.row((20, 0, 64))["severity"] == "warning"
+
+
+def test_matched_collectives_without_a_rank_of_their_group_are_counted():
+    assert collectives_incomplete.row((0, 64, []))["severity"] == "ok"
+    found = collectives_incomplete.row((2, 64, []))
+    assert (found["severity"], found["count"]) == ("note", 2)
+    assert "2 of 64 matched collectives lack a rank of their group: it may" in found["explanation"]
+    found = collectives_incomplete.row((64, 64, [2, 3]))
+    assert found["severity"] == "warning"
+    assert "; ranks 2, 3 are not recorded: it may have arrived last" in found["explanation"]
 
 
 def test_ranks_whose_clocks_nothing_can_align_are_named():

@@ -102,6 +102,14 @@ def test_noise_does_not_look_like_a_pattern(answer: Any) -> None:
     assert [line[6:] for line in text(answer("rank-map", rows))[2:5]] == ["▒▒▒▒"] * 3
 
 
+def test_the_values_are_stated_beside_a_scale_that_is_wider(answer: Any) -> None:
+    steps = [{"rank": rank, "end_ns": 100 + rank} for rank in range(2)]
+    told = " ".join(text(answer("rank-map", {"step": steps})))
+    assert told.endswith("and more; lowest 100 ns, median 100 ns, highest 101 ns")
+    told = " ".join(text(answer("rank-map", {"step": steps[:1]})))
+    assert told.endswith("and more; one value, 100 ns")
+
+
 def test_a_step_that_a_rank_lacks_is_blank_and_rows_can_be_had_as_a_grid(answer: Any) -> None:
     rows = {"step": [{"end_ns": 9}, {"rank": 1, "step": 1, "start_ns": 9, "end_ns": 18}]}
     table = answer("rank-map", rows)

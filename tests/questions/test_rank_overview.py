@@ -93,7 +93,7 @@ def test_a_rank_that_computes_longer_is_marked_and_named(answer: Any) -> None:
     table = answer("rank-overview", job([50, 51], [51, 50], [50, 50], [60, 61]))
     assert table["differs"] == [None, None, None, "computation +19.8 %, idle -20.2 %"]
     assert "Differ from the others: rank 3 (computation +19.8 %" in table.note
-    assert "computation 50.50 ms (rank 0), most 60.50 ms (rank 3)" in table.note
+    assert "computation 50.50 ms, most 60.50 ms (rank 3)" in table.note
 
 
 @pytest.mark.parametrize(
@@ -115,3 +115,9 @@ def test_damage_to_what_it_rests_on_marks_it() -> None:
     assert rests_on == {
         "devices", "device-work", "device-times", "clocks", "steps", "across-ranks",
     }  # fmt: skip
+
+
+def test_the_median_of_two_ranks_lies_between_them(answer: Any) -> None:
+    steps = [{"rank": 0, "end_ns": 100_000}, {"rank": 1, "end_ns": 300_000}]
+    note = answer("rank-overview", {"step": steps}).note
+    assert note == "Medians of the ranks, per step: step 200.0 µs, most 300.0 µs (rank 1)."

@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.simulated_job import Job, Simulated, simulate
+from tests.simulated_job import Delay, Job, Simulated, simulate
 
 from stepscope.answers.ask import ask
+from stepscope.questions import find
 from stepscope.questions.invariants import invariants
 from stepscope.store.build import import_source
 from stepscope.store.open import Store
@@ -168,3 +169,34 @@ def test_it_is_known_which_collectives_leave_a_node(tmp_path):
             }
         else:
             assert {row["reach"] for row in found} <= {"inter_node", None}
+
+
+def _incomplete(folder: Path) -> list[str]:
+    file = folder / "rank=00000" / "data_check.0.parquet"
+    found = pq.ParquetFile(file).read().to_pylist()
+    return [row["explanation"] for row in found if row["check"] == "collectives_incomplete"]
+
+
+def test_a_rank_of_the_group_without_a_recording_is_told(tmp_path):
+    late = simulate(Job(ranks=3, layers=2, delays=(Delay(rank=2, ns=5_000_000),)))
+    late.write(tmp_path / "two", ranks=[0, 1])
+    (told,) = _incomplete(import_source(tmp_path / "two", tmp_path / "store"))
+    assert told.startswith(
+        "6 of 6 matched collectives lack a rank of their group; rank 2 is not recorded"
+    )
+    with Store.open(tmp_path / "store") as store:
+        (note,) = [
+            c
+            for c in ask(find("communication"), store).checks
+            if c["check"] == "collectives_incomplete"
+        ]
+    assert note["severity"] == "warning"
+    late.write(tmp_path / "all")
+    assert _incomplete(import_source(tmp_path / "all", tmp_path / "store of all")) == []
+
+
+def test_a_kernel_that_a_recording_lost_is_told(tmp_path):
+    lost = simulate(Job(ranks=3, steps=4, layers=3, dropped=((2, "1", 5),)))
+    lost.write(tmp_path / "traces")
+    (told,) = _incomplete(import_source(tmp_path / "traces", tmp_path / "store"))
+    assert told.startswith("1 of 12 matched collectives lack a rank of their group: it may have")

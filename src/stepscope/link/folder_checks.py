@@ -16,6 +16,7 @@ __all__ = [
     "CHECKS",
     "clocks_contradict",
     "collectives_alone",
+    "collectives_incomplete",
     "identical_files",
     "left_out",
     "ranks_guessed",
@@ -133,6 +134,31 @@ def collectives_alone(counts: tuple[int, int, int]) -> Found:
         (WARNING if 10 * alone > total else NOTE) if alone else OK,
         alone,
         f"{share} could not be matched with another rank's{why}: waiting in them is not told apart from transfer.",
+    )
+
+
+@check(
+    "collectives_incomplete",
+    "across-ranks",
+    fine="every matched collective has all ranks of its group.",
+    looks_at="folder",
+)
+def collectives_incomplete(found: tuple[int, int, Sequence[int]]) -> Found:
+    """Matched collectives of which a rank of the group is not there: it was not recorded, or its recording lost the
+    kernel. Should it have arrived last, then what counts as transfer of the others is waiting for it. It has a row
+    only where there are such, in recordings of several ranks.
+    """
+    incomplete, matched, missing = found
+    lack = (
+        f"; {_ranks(missing)} {'is' if len(missing) == 1 else 'are'} not recorded"
+        if missing
+        else ""
+    )
+    return Found(
+        (WARNING if 10 * incomplete > matched else NOTE) if incomplete else OK,
+        incomplete,
+        f"{incomplete} of {matched} matched collectives lack a rank of their group{lack}: it may have arrived last, so "
+        "that the others waited longer than is told, and transferred faster.",
     )
 
 

@@ -63,7 +63,7 @@ _NOTHING = {"between operators": "(nothing recorded)", "unexplained": "(nothing 
     "critical-path",
     "Which chain of work and waits decided how long the steps took?",
     _COLUMNS,
-    rests_on=("host-times", "device-work", "device-times", "launches", "own-launches", "clocks", "steps"),
+    rests_on=("host-times", "device-work", "device-times", "launches", "own-launches", "clocks", "steps", "across-ranks"),
     about="recording",
     parameters=(
         by_form(

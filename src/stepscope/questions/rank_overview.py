@@ -181,8 +181,9 @@ def _distance(differs: Differs) -> str:
 
 
 def _compared(means: dict[str, dict[int, float]]) -> list[str]:
-    """The median and the largest mean of each measure that matters, and whose they are."""
+    """The median and the largest mean of each measure that matters, and whose the largest is."""
     from stepscope.analysis.rank_times import OF_STEP
+    from stepscope.floor.statistics import quantile
     from stepscope.floor.units import time_text
 
     parts = []
@@ -191,9 +192,8 @@ def _compared(means: dict[str, dict[int, float]]) -> list[str]:
         order = sorted(means[measure], key=lambda rank: (means[measure][rank], rank))
         if len(order) < 2 or means[measure][order[-1]] <= OF_STEP * longest:
             continue
-        middle, most = order[(len(order) - 1) // 2], order[-1]
+        middle, most = quantile([means[measure][rank] for rank in order], 0.5), order[-1]
         parts.append(
-            f"{words} {time_text(means[measure][middle])} (rank {middle}), most "
-            f"{time_text(means[measure][most])} (rank {most})"
+            f"{words} {time_text(middle)}, most {time_text(means[measure][most])} (rank {most})"
         )
     return [f"Medians of the ranks, per step: {'; '.join(parts)}."] if parts else []

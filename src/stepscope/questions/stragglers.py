@@ -197,7 +197,9 @@ def _by_cause(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
 
 def _note(lateness: Lateness) -> str:
     untold = lateness.untold
-    lines = [f"{lateness.collectives} collectives were matched over {len(lateness.ranks)} ranks"]
+    number = lateness.collectives
+    were = "collective was" if number == 1 else "collectives were"
+    lines = [f"{number} {were} matched over {len(lateness.ranks)} ranks"]
     if untold:
         lines.append(f"of {untold} the clocks do not tell who arrived last, and nobody is charged")
     return f"{'; '.join(lines)}."

@@ -50,7 +50,7 @@ ERRORS = {
     "what-if",
     "How long would a step take if something were faster, or were not there?",
     _COLUMNS,
-    rests_on=("host-times", "device-work", "device-times", "launches", "own-launches", "clocks", "steps"),
+    rests_on=("host-times", "device-work", "device-times", "launches", "own-launches", "clocks", "steps", "across-ranks"),
     about="recording",
     parameters=(
         Parameter(

@@ -86,8 +86,16 @@ def _map(rows: list[dict[str, Any]], width: int, measure: str) -> list[Line]:
     legend = "  ".join(
         f"{shade} {time_text(low)}" for shade, (low, _) in zip(SHADES, pairwise(edges), strict=True)
     )
-    note = f"{measure}: {legend} and more, up to {time_text(scale.high)}; median {time_text(scale.median)}"
+    note = f"{measure}: {legend} and more; {_told(rows, scale)}"
     return [*lines, *note_lines(note, width), *note_lines(_folded(fold_ranks, fold_steps), width)]
+
+
+def _told(rows: list[dict[str, Any]], scale: Scale) -> str:
+    """What there is, beside the scale, which is wider than it where values hardly differ."""
+    values = [row["value_ns"] for row in rows]
+    if len(values) == 1:
+        return f"one value, {time_text(values[0])}"
+    return f"lowest {time_text(min(values))}, median {time_text(scale.median)}, highest {time_text(max(values))}"
 
 
 def _steps(columns: list[list[tuple[int, int]]], cell: int) -> str:

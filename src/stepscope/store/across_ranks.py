@@ -19,11 +19,16 @@ import pyarrow.parquet as pq
 from stepscope.link.across_ranks.alignment import Aligned, align
 from stepscope.link.across_ranks.clocks import Clock
 from stepscope.link.across_ranks.gather import READ, Collectives, Known, gather
+from stepscope.link.across_ranks.groups import POINT_TO_POINT, recorded_ranks
 from stepscope.link.across_ranks.matching import RULES
 from stepscope.link.across_ranks.reach import REACHES, Reach, find_reach
 from stepscope.link.checks import OK
 from stepscope.link.columns import FARTHEST_NS, from_codes, integers
-from stepscope.link.folder_checks import clocks_contradict, collectives_alone
+from stepscope.link.folder_checks import (
+    clocks_contradict,
+    collectives_alone,
+    collectives_incomplete,
+)
 from stepscope.schema.declare import Role
 from stepscope.schema.tables import TABLES
 from stepscope.store.ranks import add_check
@@ -62,11 +67,33 @@ def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
     guessed = [one.rank for one in known if one.guessed] if len(found) else []
     checks = (
         collectives_alone.row((aligned.alone, aligned.unknown, len(found))),
+        collectives_incomplete.row(_incomplete(found, aligned, chosen)),
         clocks_contradict.row((refused, guessed)),
     )
     for check in checks:
         if check["severity"] != OK:
             add_check(directory, chosen[0], check)
+
+
+def _incomplete(
+    found: Collectives, aligned: Aligned, ranks: Sequence[int]
+) -> tuple[int, int, list[int]]:
+    """How many matches lack ranks of their group, of how many, and which of these ranks have no recording."""
+    matches = aligned.matches
+    members = [recorded_ranks(text) for _, _, text, _, _ in found.groups]
+    stated = np.array(
+        [len(own) or one[3] or 0 for own, one in zip(members, found.groups, strict=True)], np.int64
+    )
+    between_two = np.array([one[0] in POINT_TO_POINT for one in found.kinds], dtype=bool)
+    held = matches.each(matches.ranks)
+    lacking = (held < stated[found.group[matches.rows]]) & ~between_two[found.kind[matches.rows]]
+    lack = np.unique(matches.match[matches.rows][lacking])
+    absent = {
+        rank
+        for group in np.unique(found.group[matches.rows][lacking]).tolist()
+        for rank in members[group].difference(ranks)
+    }
+    return len(lack), len(matches), sorted(absent)
 
 
 def _placed(file: Path) -> tuple[int, int, Path]:

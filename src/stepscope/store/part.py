@@ -20,6 +20,7 @@ from stepscope.floor.errors import StoreError
 from stepscope.link.folder_checks import (
     clocks_contradict,
     collectives_alone,
+    collectives_incomplete,
     identical_files,
     left_out,
     ranks_guessed,
@@ -37,7 +38,14 @@ from stepscope.store.write import SPAN_IDS, rank_folder, write_tables
 
 _OF_THE_FOLDER = {
     check.name
-    for check in (left_out, ranks_guessed, identical_files, collectives_alone, clocks_contradict)
+    for check in (
+        left_out,
+        ranks_guessed,
+        identical_files,
+        collectives_alone,
+        collectives_incomplete,
+        clocks_contradict,
+    )
 }
 """Checks that a store has once, with its first rank."""
 

@@ -60,6 +60,12 @@ def test_the_ranks_of_a_long_group_follow_from_the_first_and_their_distance(
     assert one(tables.collective_args)["group_ranks"] == ranks
 
 
+@pytest.mark.parametrize(("told", "size"), [(4, 4), (1, 1), (0, None), (-4, None)])
+def test_a_group_has_a_rank_at_least(read_events, told, size):
+    tables = read_events([op("record_param_comms", 1, 5, **(MESSAGE | {"Group size": told}))])
+    assert one(tables.collective_args)["group_size"] == size
+
+
 @pytest.mark.parametrize("spelled", [("graph id", "graph node id"), ("graphId", "graphNodeId")])
 def test_the_graph_and_the_node_that_a_kernel_replays(read_events, spelled):
     tables = read_events([kernel("gemm", 1, 5, **dict(zip(spelled, (7, 131), strict=True)))])

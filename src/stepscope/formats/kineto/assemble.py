@@ -366,6 +366,8 @@ def _collective(values: tuple[Any, ...]) -> dict[str, Any]:
     row["asynchronous"] = _TRUTH.get(str(row["asynchronous"]).lower())
     for column in ("group_size", "source_rank", "destination_rank"):
         row[column] = _small(row[column])
+    if row["group_size"] is not None and row["group_size"] < 1:
+        row["group_size"] = None
     return row
 
 
