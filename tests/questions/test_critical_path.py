@@ -347,6 +347,7 @@ def test_damage_to_what_it_rests_on_marks_the_answer() -> None:
         "own-launches",
         "clocks",
         "steps",
+        "across-ranks",
     }
 
 

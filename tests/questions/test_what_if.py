@@ -104,4 +104,5 @@ def test_damage_to_what_it_rests_on_marks_the_answer() -> None:
     marked = {evidence for evidence in EVERYTHING if "what-if" in affected(evidence).split(",")}
     assert marked == {
         "host-times", "device-work", "device-times", "launches", "own-launches", "clocks", "steps",
+        "across-ranks",
     }  # fmt: skip
