@@ -118,6 +118,8 @@ def test_cluster_that_does_not_answer(folder, tmp_path, monkeypatch):
     (tmp_path / "scheduler.json").write_text("{}")
     with pytest.raises(StoreError, match="names no address"):
         import_source(folder, tmp_path / "store", dask=str(tmp_path / "scheduler.json"))
+    with pytest.raises(StoreError, match="no such file, and no address"):
+        import_source(folder, tmp_path / "store", dask=str(tmp_path / "absent.json"))
     assert not (tmp_path / "store").exists()
 
 

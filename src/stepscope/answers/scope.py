@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.selection import check_known
 from stepscope.floor.errors import UsageError
+from stepscope.floor.quoting import path_text
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
 from stepscope.store.open import Store, fetch_arrow
@@ -37,6 +38,11 @@ class Recording:
     name: str
     role: str
     scope: Scope
+
+    def __post_init__(self) -> None:
+        """Makes texts that can be stored of the names of files that are not UTF-8."""
+        object.__setattr__(self, "name", path_text(self.name))
+        object.__setattr__(self, "role", path_text(self.role))
 
 
 class Scope:

@@ -10,6 +10,7 @@ again, the rank is left out.
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -45,6 +46,9 @@ ERRORS = {
     ),
     "no-dask": "Import on a Dask cluster needs Dask: `pip install distributed`.",
 }
+
+_ADDRESS = re.compile(r"(\w+://)?[^/\s]+:\d+")
+"""A scheduler's address as Dask has it: `tcp://node01:8786`, `node01:8786`."""
 
 _reading = threading.Lock()
 """Held by the thread of a worker that reads a rank."""
@@ -130,6 +134,8 @@ def _address(cluster: str) -> str:
         OSError, ValueError: the file is none.
     """
     if not Path(cluster).is_file():
+        if _ADDRESS.fullmatch(cluster) is None:
+            raise ValueError("no such file, and no address")
         return cluster
     described = json.loads(Path(cluster).read_text(encoding="utf-8"))
     if not isinstance(described, dict) or not isinstance(described.get("address"), str):
