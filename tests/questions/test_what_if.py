@@ -30,6 +30,24 @@ def test_a_faster_kernel_wins_what_it_does_not_hide(diff: Any) -> None:
     )
 
 
+def test_host_of_which_nothing_more_is_recorded_holds_nothing_up(diff: Any) -> None:
+    # The step is the complete recording, and ends with the device; the host was last seen at 50 000.
+    rows = {**ONE_STREAM, "host_event": ONE_STREAM["host_event"][:-1]}
+    rows["step"] = [
+        {"step": 0, "end_ns": 200_000, "host_end_ns": 200_000, "rule": "whole recording"}
+    ]
+    diff(
+        "what-if",
+        rows,
+        f"""
+        {FIGURES}
+        as recorded,200000.0,,,
+        GEMM 2 × as fast,150000.0,50000.0,50000.0,50000.0
+        """,
+        faster="GEMM=2",
+    )
+
+
 def test_without_launches_the_host_and_the_first_kernel_come_sooner(diff: Any) -> None:
     # The first kernel starts with its launch, 10 000 earlier, and all follows it.
     diff(

@@ -69,17 +69,21 @@ _MAIN = f"""
     GROUP BY thread ORDER BY count_if(role = 'step') DESC, count(*) DESC, thread LIMIT 1
 """
 _STEPS = f"""
+    WITH done AS (
+        SELECT role, depth, thread, start_ns + dur_ns AS host_end_ns FROM host_event
+        WHERE {_TIMES} AND kind NOT IN ('overhead', 'other')
+    )
     SELECT step, any_value(step.start_ns) AS start_ns, any_value(end_ns) AS end_ns,
         any_value(host_start_ns) AS host_start_ns, any_value(host_end_ns) AS host_end_ns,
         coalesce(arg_min(thread, (done.role IS DISTINCT FROM 'step', done.depth, thread)), $main) AS thread
-    FROM (SELECT * FROM step WHERE rank = $rank AND span = $span AND start_ns < $until AND end_ns > $since) AS step
-    LEFT JOIN (
-        SELECT role, depth, thread, start_ns + dur_ns AS host_end_ns FROM host_event
-        WHERE {_TIMES} AND kind NOT IN ('overhead', 'other')
-    ) AS done USING (host_end_ns)
+    FROM (
+        SELECT * REPLACE (least(host_end_ns, coalesce((SELECT max(host_end_ns) FROM done), host_end_ns)) AS host_end_ns)
+        FROM step WHERE rank = $rank AND span = $span AND start_ns < $until AND end_ns > $since
+    ) AS step
+    LEFT JOIN done USING (host_end_ns)
     GROUP BY step ORDER BY start_ns, step
 """
-"""A step of the host ends with an event of a thread."""
+"""A step of the host ends with an event of a thread; where the recording ends it, with the last one recorded."""
 
 
 @dataclass(frozen=True, slots=True)
