@@ -136,6 +136,7 @@ class GraphCaptures:
             return
         began = time.monotonic()
         try:
+            session.note({})
             session.quieten()
         finally:
             profiler = session.stop()

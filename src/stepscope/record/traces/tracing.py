@@ -256,7 +256,7 @@ class Tracer(EveryStep):
             one,
             busy=lambda: self._profiling is not None,
             model=lambda: None if self._search is None else self._search.model,
-            about=self._who.named().fields,
+            about=lambda: self._who.named().fields(),
             write=write,
         )
 
