@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.repo.sources import parsed
 
 import stepscope
 from stepscope.cli.main import commands, main
@@ -75,7 +76,7 @@ def texts() -> list[tuple[str, str]]:
     """Every text that people may read, with its place; line breaks within a sentence are spaces."""
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         for line, text in flattened(tree):
             place = f"{path.relative_to(ROOT)}:{line}"
             # A paragraph that is set as it stands has its command lines one to a line.

@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from tests.repo.sources import nodes, parsed
+
 ROOT = Path(__file__).resolve().parents[2]
 MOST_LINES = 600
 VAGUE = {"utils", "util", "common", "core", "helpers", "helper", "manager", "managers", "misc"}
@@ -107,7 +109,7 @@ def test_what_an_operator_is_stands_in_its_model_and_nowhere_else() -> None:
     named = [
         f"{_name(path)}:{node.lineno}"
         for path in outside
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and re.fullmatch(r"(aten|c10d)::\w+", node.value)
@@ -120,7 +122,7 @@ def test_source_never_prints_past_the_command_line() -> None:
     calls = [
         f"{_name(path)}:{node.lineno}"
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         if node.func.id in ("print", "breakpoint")
     ]
@@ -142,7 +144,7 @@ def test_what_is_printed_is_safe_for_the_terminal() -> None:
         f"{_name(path)}:{node.lineno}"
         for path in SOURCES
         if _name(path) not in PRINTS_ITSELF
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in names
     ]
     assert calls == []
@@ -152,7 +154,7 @@ def test_source_raises_no_not_implemented() -> None:
     raised = [
         f"{_name(path)}:{node.lineno}"
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Raise) and node.exc is not None
         if "NotImplemented" in ast.unparse(node.exc)
     ]
@@ -163,8 +165,7 @@ def test_every_module_says_what_it_is_for() -> None:
     silent = [
         _name(path)
         for path in MODULES
-        if path.read_text(encoding="utf-8").strip()
-        and ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) is None
+        if path.read_text(encoding="utf-8").strip() and ast.get_docstring(parsed(path)) is None
     ]
     assert [name for name in silent if name.startswith(("src/", "benchmarks/", "scripts/"))] == []
 

@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+from tests.repo.sources import nodes
+
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "stepscope"
 
 CALLED_BY_OTHERS = {
@@ -24,7 +26,7 @@ CALLED_BY_OTHERS = {
 def test_functions_and_classes_are_used_outside_the_tests():
     defined, used = {}, set()
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 # A decorator may keep it in a list of its own: questions, rules, checks, commands.
                 if not node.decorator_list and not node.name.startswith("__"):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.repo.sources import parsed
 
 from stepscope.questions import names
 
@@ -51,7 +52,7 @@ def test_nothing_asks_which_question_an_answer_is_to() -> None:
         f"{path.relative_to(SOURCE)}:{words}"
         for room in ROOMS
         for path in sorted((SOURCE / room).rglob("*.py"))
-        for words in _asked(ast.parse(path.read_text(encoding="utf-8")))
+        for words in _asked(parsed(path))
     ]
     assert found == []
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.repo.sources import parsed
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "stepscope"
@@ -53,7 +54,7 @@ def test_messages_use_our_words() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line}: {word}"
         for path in sorted(SOURCE.rglob("*.py"))
-        for line, text in messages(ast.parse(path.read_text(encoding="utf-8")))
+        for line, text in messages(parsed(path))
         for word in not_ours(text)
     ]
     assert not wrong, "\n".join(wrong)
