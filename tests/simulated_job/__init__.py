@@ -167,11 +167,10 @@ def simulate(job: Job) -> Simulated:
         for step in range(job.steps):
             process.one_step(step)
     moments.settle()
-    by_name = {group.name: group for group in meetings.all}
     collectives = []
     for (name, sequence), (join, operation, size, ns) in meetings.met.items():
         arrivals = {moments.rank[edge[0]]: moments.at[edge[0]] for edge in moments.before[join]}
-        assert set(arrivals) == set(by_name[name].ranks)
+        assert set(arrivals) == set(meetings.by_name[name].ranks)
         end = moments.at[join] + ns
         collectives.append(Collective(operation, name, sequence, size, arrivals, end, ns))
     return Simulated(job, moments, processes, collectives, meetings.all)

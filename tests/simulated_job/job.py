@@ -35,6 +35,12 @@ class Job:
     layers: int = 3
     tensor_parallel: int = 1
     """neighbouring ranks that share a layer and sum its output in forward and backward"""
+    pipeline_parallel: int = 1
+    """stages, each of as many neighbouring ranks, that hand activations and gradients on"""
+    microbatches: int = 1
+    """that a step of a pipeline consists of"""
+    schedule: str = "1F1B"
+    """or GPipe: all forwards before the first backward"""
     exchange: bool = False
     """an all-to-all of all ranks before forward, as embeddings have it"""
     seed: int = 0

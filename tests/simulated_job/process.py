@@ -21,6 +21,7 @@ HOST_TO_DEVICE, DEVICE_TO_HOST = "Memcpy HtoD (Pinned -> Device)", "Memcpy DtoH 
 _NCCL = {
     "all_reduce": ("allreduce", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
     "all_to_all": ("all_to_all", "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"),
+    "send_recv": ("", "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"),
 }  # fmt: skip
 
 
@@ -169,11 +170,30 @@ class Process:
             )
             self.events.append(Event("cuda_sync", kind, 0, stream, start, end, args))
 
-    def collective(self, operation: str, group: Group, size: int) -> None:
-        """A collective of a group on a stream of its own, which waits for what was computed."""
+    def hand_on(self, description: str, source: int, destination: int) -> None:
+        """Sends to the next stage of the pipeline, or receives from it."""
+        group = self.meetings.groups[description, self.rank]
+        if source == self.rank:
+            named, peer = "send", f'"Dst Rank": {destination}'
+        else:
+            named, peer = "recv", f'"Src Rank": {source}'
+        met = self.meetings.pair(group, source, destination)
+        self.collective("send_recv", group, self.job.bucket_bytes // 8, met=met, named=named, more=f", {peer}")  # fmt: skip
+        if destination == self.rank:
+            self.wait_on_device(COMPUTE, met.stream)
+
+    def collective(
+        self, operation: str, group: Group, size: int, *, met: Group | None = None, named: str = "", more: str = ""
+    ) -> None:  # fmt: skip
+        """A collective of a group on a stream of its own, which waits for what was computed.
+
+        `met` are those of the group that take part, `named` is what the call is called and `more` what it states beside
+        the rest.
+        """
         job = self.job
         name, kernel = _NCCL[operation]
-        sequence, join, ns = self.meetings.next(self.rank, operation, group, size)
+        name, met = named or name, met or group
+        sequence, join, ns = self.meetings.next(self.rank, operation, met, size)
         elements = size // 2
         args = ""
         if job.nccl_args:
@@ -182,15 +202,15 @@ class Process:
                 f'"{group.description}", "Process Group Ranks": "{list(group.ranks)}", "Group size": {len(group.ranks)}, '
                 f'"dtype": "BFloat16", "In msg nelems": {elements}, "Out msg nelems": {elements}, "Rank": {self.rank}'
             )
-            args += f', "Seq": {sequence}' if job.sequence_numbers else ""
+            args += more + (f', "Seq": {sequence}' if job.sequence_numbers else "")
         with self.call(f"c10d::{name}_"), self.call("record_param_comms", args=args):
-            self.wait_on_device(group.stream, COMPUTE)
+            self.wait_on_device(met.stream, COMPUTE)
             lost = (self.rank, group.name, sequence) in job.dropped
             self.launch(
                 kernel,
                 "transfer",
                 ns,
-                group.stream,
+                met.stream,
                 call="cudaLaunchKernelExC",
                 join=join,
                 args=args,
@@ -267,7 +287,35 @@ class Process:
             self.collective("all_reduce", group, self.job.bucket_bytes // 8)
             self.wait_on_device(COMPUTE, group.stream)
 
-    def backward(self) -> None:
+    def pipelined(self) -> None:
+        """Forward and backward of each micro-batch, in the order of the schedule."""
+        job = self.job
+        held = job.ranks // job.pipeline_parallel
+        before, after = self.rank - held, self.rank + held
+        behind = job.pipeline_parallel - 1 - self.rank // held
+        ahead = job.microbatches if job.schedule == "GPipe" else min(behind, job.microbatches)
+        for _ in range(ahead):
+            self.forward_of(before, after)
+        for number in range(job.microbatches):
+            if ahead + number < job.microbatches:
+                self.forward_of(before, after)
+            self.backward_of(number, before, after)
+
+    def forward_of(self, before: int, after: int) -> None:
+        if before >= 0:
+            self.hand_on("pipeline", before, self.rank)
+        self.forward()
+        if after < self.job.ranks:
+            self.hand_on("pipeline", self.rank, after)
+
+    def backward_of(self, number: int, before: int, after: int) -> None:
+        if after < self.job.ranks:
+            self.hand_on("pipeline", after, self.rank)
+        self.backward(reduces=number == self.job.microbatches - 1)
+        if before >= 0:
+            self.hand_on("pipeline", self.rank, before)
+
+    def backward(self, *, reduces: bool = True) -> None:
         job, data = self.job, self.meetings.groups["data", self.rank]
         gemm = self.longer("GEMM", "backward", 2 * job.layers)
         relu = self.longer("elementwise", "backward", job.layers)
@@ -285,9 +333,9 @@ class Process:
                     for _ in range(2):
                         self.launch(GEMM, "GEMM", job.gemm_ns + gemm)
                     self.sum_of_shares()
-            if len(data.ranks) > 1:
+            if reduces and len(data.ranks) > 1:
                 self.collective("all_reduce", data, job.bucket_bytes)
-        if len(data.ranks) > 1:
+        if reduces and len(data.ranks) > 1:
             self.wait_on_device(COMPUTE, data.stream)
         self.thread = MAIN
         done = (self.at[AUTOGRAD], self.varied(8_000), "operator", "wakes a thread")
@@ -312,8 +360,11 @@ class Process:
                 world = self.meetings.groups["world", self.rank]
                 self.collective("all_to_all", world, self.job.bucket_bytes)
                 self.wait_on_device(COMPUTE, world.stream)
-            self.forward()
-            self.backward()
+            if self.job.pipeline_parallel > 1:
+                self.pipelined()
+            else:
+                self.forward()
+                self.backward()
             self.optimizer()
             if self.job.synchronize:
                 with self.call("aten::item"), self.call("aten::_local_scalar_dense"):

@@ -647,6 +647,12 @@ export type Rows = {
     readonly waiting_ns?: number | null;
     /** the part of its steps that this is (ratio) */
     readonly waiting_ratio?: number | null;
+    /** which stage of a pipeline it is, from 0 */
+    readonly stage?: number | null;
+    /** waited for other stages of its pipeline while its devices computed and copied nothing (ns) */
+    readonly bubble_ns?: number | null;
+    /** the part of its steps that this is (ratio) */
+    readonly bubble_ratio?: number | null;
     /** measures in which the rank differs from the others, and how far */
     readonly differs?: string | null;
     /** name of the node, where the recording says so */
@@ -765,7 +771,7 @@ export type Rows = {
     readonly operation?: string | null;
     /** data, tensor, pipeline, expert or context; empty where nothing tells */
     readonly parallelism?: string | null;
-    /** what tells: description, gradients, FSDP, DDP or module class */
+    /** what tells: description, gradients, FSDP, DDP, module class or neighbours */
     readonly told_by?: string | null;
     /** name of the process group */
     readonly group?: string | null;

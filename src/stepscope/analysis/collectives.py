@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.analysis.gaps import COMMUNICATES
 from stepscope.analysis.parallelism import WITHIN, Parallelism, parallelism
+from stepscope.analysis.pipeline import chains
 from stepscope.costs import bus_factor
 
 if TYPE_CHECKING:
@@ -121,11 +122,16 @@ def alike(scope: Scope) -> list[Alike]:
     What a window cuts counts in proportion to the time that is left of it.
     """
     rows = scope.sql(_ALIKE.format(host=scope.every("host_event"))).to_pylist()
+    linked = chains(scope)
     return [
         Alike(
             row,
             parallelism(
-                row["group_description"], row["within"], row["operation"], row["module_class"]
+                row["group_description"],
+                row["within"],
+                row["operation"],
+                row["module_class"],
+                chain=(row["group_name"], row["group_description"]) in linked,
             ),
         )
         for row in rows

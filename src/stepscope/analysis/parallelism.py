@@ -41,7 +41,7 @@ class Parallelism(NamedTuple):
     """A kind of parallelism and what told it: both None where nothing does.
 
     `kind` is data, tensor, pipeline, expert or context, or several joined by +. `rule` is description
-    (of the process group), gradients, FSDP, DDP or module class.
+    (of the process group), gradients, FSDP, DDP, module class or neighbours.
     """
 
     kind: str | None
@@ -72,7 +72,12 @@ def described(description: str) -> str | None:
 
 
 def parallelism(
-    description: str | None, within: str | None, operation: str | None, module_class: str | None
+    description: str | None,
+    within: str | None,
+    operation: str | None,
+    module_class: str | None,
+    *,
+    chain: bool = False,
 ) -> Parallelism:
     """What a collective serves, by its group's description, else by where it was launched.
 
@@ -81,10 +86,13 @@ def parallelism(
         within: a name of `WITHIN`.
         operation: what it does.
         module_class: class of the module that it was launched in.
+        chain: whether ranks of its group send and receive as stages of a pipeline do (`pipeline.chains`).
     """
     named = described(description) if description else None
     if named is not None:
         return Parallelism(named, "description")
+    if chain and operation in ("send", "recv"):
+        return Parallelism("pipeline", "neighbours")
     if within is not None and operation in _DOES[within]:
         return Parallelism("data", within)
     if module_class and operation == "all_to_all" and _EXPERT_CLASS.search(module_class):

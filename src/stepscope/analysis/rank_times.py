@@ -10,11 +10,13 @@ import numpy as np
 
 from stepscope.analysis.device_share import share_device
 from stepscope.analysis.kernel_use import has_times
+from stepscope.analysis.pipeline import pipelines
 from stepscope.analysis.recording import (
     COMMUNICATION,
     COMPUTATION,
     Array,
     Columns,
+    Recordings,
     device_work,
     every_step,
     extent,
@@ -26,7 +28,7 @@ from stepscope.analysis.recording import (
     union_of,
 )
 from stepscope.floor.statistics import quantile, student_t
-from stepscope.link.intervals import covered
+from stepscope.link.intervals import covered, split
 
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
@@ -37,6 +39,12 @@ PARTS = ("computation", "exposed_communication", "exposed_copy", "idle")
 _WAITS = (
     "SELECT rank, span, start_ns, wait_ns FROM collective WHERE {ranks} AND wait_ns IS NOT NULL"
 )
+
+_OF_STAGES = """
+    SELECT rank, span, start_ns, CASE WHEN wait_ns IS NULL THEN end_ns ELSE start_ns + wait_ns END AS end_ns
+    FROM collective WHERE {ranks} AND ({stages})
+"""
+"""What was not matched is a wait in full: then nothing tells wait and transfer apart."""
 
 ENOUGH_RANKS = 3
 """Ranks from which on one can be told to differ from the others."""
@@ -58,7 +66,8 @@ class RankSteps(NamedTuple):
         devices: how many devices its measures are summed over; 0 where none was recorded.
         times: ns by measure, a number a step: `step`, its length; of the devices, summed over them, `PARTS`,
             `communication` and `copy`, hidden or not, and `kernels`, while one ran; `waiting` for other ranks
-            in collectives. What was not recorded is left out.
+            in collectives; `bubble`, waiting for other stages of a pipeline while none of its devices computed or
+            copied. What was not recorded is left out.
     """
 
     rank: int
@@ -75,19 +84,28 @@ def rank_steps(scope: Scope) -> Iterator[RankSteps]:
     Where no steps are marked, the time from a rank's first device work to its last is one step.
     """
     with every_step(scope) as whole:
+        of_stages = pipelines(whole)
         for ranks in rank_batches(scope.ranks):
             steps, device = steps_of(scope, ranks), device_work(whole, ranks)
             marked, waits = marks_steps(scope), recordings(whole.numpy(_WAITS.format(ranks=ranks)))
+            stages: Recordings = {}
+            if of_stages is not None:
+                asked = _OF_STAGES.format(ranks=ranks, stages=of_stages.condition)
+                stages = recordings(whole.numpy(asked))
             for key, own in steps.items():
                 work = device.get(key)
                 if not marked and work is not None:
                     first, last = extent(work)
                     own = {**own, "start_ns": first, "end_ns": last}
-                yield _measured(key, own, work, waits.get(key))
+                yield _measured(key, own, work, waits.get(key), stages.get(key))
 
 
 def _measured(
-    key: tuple[int, int], steps: Columns, work: Columns | None, waits: Columns | None
+    key: tuple[int, int],
+    steps: Columns,
+    work: Columns | None,
+    waits: Columns | None,
+    of_stages: Columns | None,
 ) -> RankSteps:
     start, end = steps["start_ns"], steps["end_ns"]
     times: dict[str, Array] = {"step": end - start}
@@ -101,6 +119,10 @@ def _measured(
             times[name] = times[name] + ns if name in times else ns
     if waits is not None:
         times["waiting"] = _summed_in(start, end, waits["start_ns"], waits["wait_ns"])
+    if devices and of_stages is not None and work is not None:
+        kind = work["work"]
+        busy = union_of(work, kind != COMMUNICATION)
+        times["bubble"] = split(start, end, [busy, union_of(of_stages)])[:, 1]
     return RankSteps(*key, steps["step"], steps["counted"], len(devices), times)
 
 

@@ -127,7 +127,9 @@ def ask_within(question: Question, scope: Scope, **parameters: Any) -> Table:
 def _table(question: Question, scope: Scope, asked: Mapping[str, Any]) -> Table:
     told = _answered(question, scope, asked)
     rows = as_declared(question, told)
-    note = note_of(told) if rows.num_rows else _note(question, scope)
+    note, entire = note_of(told), not (scope.part or scope.steps is not None)
+    if not rows.num_rows and not (note and entire and scope.ranks == scope.store.ranks):
+        note = _note(question, scope)
     note = f"{scope.part.words()} {note}".strip()
     sources, checks = _sources(scope), failed_checks(scope, _rests_on(told, question))
     return Table(question, rows, sources, checks, note, asked)

@@ -322,7 +322,7 @@ class QuestionMethods(ABC):
         Columns: rank, steps, step_ns, span_ns, computation_ns, computation_ratio,
         exposed_communication_ns, exposed_communication_ratio, exposed_copy_ns,
         exposed_copy_ratio, idle_ns, idle_ratio, utilization_ratio, waiting_ns, waiting_ratio,
-        differs, host.
+        stage, bubble_ns, bubble_ratio, differs, host.
         """
         return self.ask("rank-overview", **asked)
 
@@ -339,6 +339,7 @@ class QuestionMethods(ABC):
             "idle",
             "kernels",
             "waiting",
+            "bubble",
         ] = "step",
         **asked: Unpack[Asked],
     ) -> Table:
@@ -346,8 +347,9 @@ class QuestionMethods(ABC):
 
         Args:
             measure: what is shown of each step: its length, parts of `rank-overview`,
-                communication or copies hidden or not, the time in which a kernel ran, or that
-                of waiting for other ranks in collectives.
+                communication or copies hidden or not, the time in which a kernel ran, that of
+                waiting for other ranks in collectives, or the bubble, in which it waited for
+                other stages of its pipeline.
 
         Columns: rank, span, step, value_ns, share_ratio, counted.
         """

@@ -19,7 +19,7 @@ _KEYS = (
     Column("step", "int", "number of the step that launched it, as the program counts"),
     Column("operation", "text", "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, ..."),
     Column("parallelism", "text", "data, tensor, pipeline, expert or context; empty where nothing tells"),
-    Column("told_by", "text", "what tells: description, gradients, FSDP, DDP or module class", shown=False),
+    Column("told_by", "text", "what tells: description, gradients, FSDP, DDP, module class or neighbours", shown=False),
     Column("group", "text", "name of the process group"),
     Column("description", "text", "its description"),
     Column("ranks", "text", "its ranks"),
@@ -90,10 +90,9 @@ def communication(scope: Scope, by: str = "operation") -> pa.Table:
     **Parallelism** is what the description of the process group names (Megatron's groups, DeviceMesh,
     torchtitan). Without one: data, for what is launched by the hook of a gradient's accumulation (DDP's,
     DeepSpeed's), by FSDP in one of its ranges, and for the buffers that DDP's forward sends round; tensor, in a module whose class is parallel over columns,
-    rows or the vocabulary; expert, for an all-to-all in a mixture of experts. Else it stays empty.
-
-    With `--by step`, the exposed time of pipeline parallelism is the part of the bubble in which a rank
-    waits in receives; what it idles without any kernel is in `device-time --by step`.
+    rows or the vocabulary; expert, for an all-to-all in a mixture of experts; pipeline, for sends and receives
+    of ranks that send to those they receive from, to two at most of a larger group. Else it stays empty. How long the
+    stages of a pipeline wait for one another is in `rank-overview`.
 
     `--by module` says in which module it was launched; FSDP gathers ahead, so that parameters of the next
     module are gathered in the one before it. What a window cuts counts in proportion to what is left.

@@ -37,11 +37,16 @@ _MEASURES = {
     "idle": "idle",
     "kernels": "kernels",
     "waiting": "waiting",
+    "bubble": "bubble",
 }
 _OF_DEVICES: tuple[Evidence, ...] = ("devices", "device-work", "device-times", "steps")
 _OF_WAITING: tuple[Evidence, ...] = ("clocks", "across-ranks")
-_OF_THE_RANK = ("step", "waiting")
+_OF_THE_RANK = ("step", "waiting", "bubble")
 """Measures of the rank itself, which several devices have together."""
+_NO_PIPELINE = (
+    "No pipeline is recognised: of the process groups in which ranks send and receive none is described as one, and "
+    "in none do they send to those that they receive from, as its stages do."
+)
 
 
 @question(
@@ -55,7 +60,8 @@ _OF_THE_RANK = ("step", "waiting")
             "measure",
             "text",
             "what is shown of each step: its length, parts of `rank-overview`, communication or copies "
-            "hidden or not, the time in which a kernel ran, or that of waiting for other ranks in collectives",
+            "hidden or not, the time in which a kernel ran, that of waiting for other ranks in collectives, or the "
+            "bubble, in which it waited for other stages of its pipeline",
             "step",
             tuple(_MEASURES),
             form=True,
@@ -88,4 +94,6 @@ def rank_map(scope: Scope, measure: str = "step") -> pa.Table:
                 yield [one.rank, one.span, step, value, value / whole if whole else None, counted]
 
     answer = answer_rows(_COLUMNS, [column.name for column in _COLUMNS], rows())
-    return answer if measure == "waiting" else noted(answer, "", rests_on=_OF_DEVICES)
+    if measure == "bubble" and not answer.num_rows:
+        return noted(answer, _NO_PIPELINE)
+    return answer if measure in ("waiting", "bubble") else noted(answer, "", rests_on=_OF_DEVICES)

@@ -10,6 +10,7 @@ from stepscope.answers.rows import answer_rows, noted
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from stepscope.analysis.pipeline import Pipelines
     from stepscope.analysis.rank_times import Differs, RankSteps
     from stepscope.answers.scope import Scope
 
@@ -52,6 +53,15 @@ _COLUMNS = (
         shown=False,
     ),
     Column("waiting_ratio", "float", "the part of its steps that this is", "ratio"),
+    Column("stage", "int", "which stage of a pipeline it is, from 0", shown="varying"),
+    Column(
+        "bubble_ns",
+        "int",
+        "waited for other stages of its pipeline while its devices computed and copied nothing",
+        "ns",
+        shown=False,
+    ),
+    Column("bubble_ratio", "float", "the part of its steps that this is", "ratio", shown="varying"),
     Column("differs", "text", "measures in which the rank differs from the others, and how far"),
     Column("host", "text", "name of the node, where the recording says so", shown="varying"),
 )
@@ -91,6 +101,12 @@ def rank_overview(scope: Scope) -> pa.Table:
     * the noise: half of the 95 % interval of its own mean over its steps,
     * 2 % of the mean step of all ranks, and the resolution of the recorded times.
 
+    **Pipelines.** Stages of a pipeline wait for activations and gradients, and in groups that span the stages. The
+    *bubble* of a rank is the time that it waits there and its devices neither compute nor copy: of what is not measured
+    as waiting (see `communication`) the time of the transfer, too. It is a part of exposed communication. With m micro-batches in
+    p even stages and transfers that take no time, schedules such as GPipe and 1F1B leave (p - 1)/(m + p - 1) of a step as
+    bubble (Huang et al., GPipe, 2019; Narayanan et al., PipeDream-Flush, 2021). `rank-map --measure bubble` has it by step.
+
     All of these are lengths of time on one rank, which need no common clock. Below 3 ranks none is
     marked, nor of a single step, whose noise is not known. Measures hang together: the rank that the others wait for often has the *least* exposed
     communication, because it waits for nobody. `stragglers` follows that through collectives.
@@ -98,6 +114,7 @@ def rank_overview(scope: Scope) -> pa.Table:
     import numpy as np
 
     from stepscope.analysis.counted import left_out_of_means
+    from stepscope.analysis.pipeline import pipelines
     from stepscope.analysis.rank_times import outliers, rank_steps
 
     hosts = scope.sql("SELECT rank, host, resolution_ns FROM rank").to_pylist()
@@ -120,10 +137,17 @@ def rank_overview(scope: Scope) -> pa.Table:
     }
     step_ns = float(np.mean(list(means["step"].values()))) if means["step"] else 0.0
     differs = {measure: outliers(of, step_ns, resolution) for measure, of in samples.items()}
-    rows = [_row(rank, own, host_of.get(rank), differs) for rank, own in sorted(by_rank.items())]
+    found = pipelines(scope)
+    rows = [
+        _row(rank, own, host_of.get(rank), found.stage.get(rank) if found else None, differs)
+        for rank, own in sorted(by_rank.items())
+    ]
     answer = answer_rows(_COLUMNS, [column.name for column in _COLUMNS], rows)
     left_out = left_out_of_means(scope) if scope.steps is None else ""
-    return noted(answer, "\n".join(filter(None, [*_compared(means), _named(rows), left_out])))
+    return noted(
+        answer,
+        "\n".join(filter(None, [*_compared(means), _named(rows), _bubbles(found, rows), left_out])),
+    )
 
 
 def _named(rows: list[list[Any]]) -> str:
@@ -140,13 +164,41 @@ def _named(rows: list[list[Any]]) -> str:
     return f"Differ from the others: {words}{f'; ranks {rest} too' if rest else ''}."
 
 
+def _bubbles(found: Pipelines | None, rows: list[list[Any]]) -> str:
+    """How large the bubbles of pipelines are, and how much of that was not measured as waiting."""
+    from stepscope.floor.units import ratio_text
+
+    place = [column.name for column in _COLUMNS].index("bubble_ratio")
+    known = [(row[place], row[0]) for row in rows if row[place] is not None]
+    if found is None or not known:
+        return ""
+    stages = f"Pipeline of {found.stages} stages" if found.stages else "Pipeline"
+    most, rank = max(known)
+    words = f"{stages}: bubbles are {ratio_text(sum(share for share, _ in known) / len(known))} of a rank's steps in the mean, most {ratio_text(most)} (rank {rank})"
+    if found.unmeasured:
+        words += f"; of {found.unmeasured} of {found.calls} transfers the wait is not measured, and the transfer counts with it"
+    return f"{words}."
+
+
 def _row(
-    rank: int, own: list[RankSteps], host: str | None, differs: dict[str, dict[int, Differs]]
+    rank: int,
+    own: list[RankSteps],
+    host: str | None,
+    stage: int | None,
+    differs: dict[str, dict[int, Differs]],
 ) -> list[Any]:
     from stepscope.analysis.rank_times import PARTS
 
     def total(measure: str) -> int:
-        return sum(int(one.times[measure][one.counted].sum()) for one in own)
+        return sum(
+            int(one.times[measure][one.counted].sum()) for one in own if measure in one.times
+        )
+
+    def summed(measure: str) -> list[Any]:
+        """The sum of the steps that have it, and which part of all steps that is."""
+        if not any(measure in one.times for one in own):
+            return [None, None]
+        return [total(measure), total(measure) / length if length else None]
 
     steps = sum(int(one.counted.sum()) for one in own)
     length = total("step")
@@ -158,16 +210,15 @@ def _row(
             ns = total(part)
             parts[2 * place : 2 * place + 2] = [ns, ns / span if span else None]
         utilization = total("kernels") / span if span else None
-    waits = [one for one in own if "waiting" in one.times]
-    waited = sum(int(one.times["waiting"][one.counted].sum()) for one in waits)
-    waiting = [waited, waited / length if length else None] if waits else [None, None]
     words = ", ".join(
         f"{_WORDS[measure]} {_distance(found[rank])}"
         for measure, found in differs.items()
         if rank in found
     )
     mean = length / steps if steps else None
-    return [rank, steps, mean, span, *parts, utilization, *waiting, words or None, host]
+    return [
+        rank, steps, mean, span, *parts, utilization, *summed("waiting"), stage, *summed("bubble"), words or None, host,
+    ]  # fmt: skip
 
 
 def _distance(differs: Differs) -> str:

@@ -1,0 +1,113 @@
+"""Pipelines: groups of ranks of which each holds a part of the model, and how long their stages wait for one another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepscope.analysis.parallelism import described
+from stepscope.floor.quoting import sql_literal
+from stepscope.link.across_ranks.groups import recorded_ranks
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+
+Group = tuple[str | None, str | None]
+"""Name and description of a process group."""
+
+_PEERS = """
+    SELECT group_name, group_description, any_value(group_size) AS size, rank,
+        list(DISTINCT coalesce(destination_rank, -1)) FILTER (operation = 'send') AS "to",
+        list(DISTINCT coalesce(source_rank, -1)) FILTER (operation = 'recv') AS "from"
+    FROM {collective} WHERE operation IN ('send', 'recv') GROUP BY ALL ORDER BY ALL
+"""
+_OF_GROUPS = """
+    SELECT group_name, group_description, group_ranks, operation IN ('send', 'recv', 'send_recv') AS to_peer,
+        count(*) AS calls, count(*) FILTER (wait_ns IS NULL) AS unmeasured
+    FROM collective GROUP BY ALL ORDER BY ALL
+"""
+
+
+def chains(scope: Scope) -> frozenset[Group]:
+    """Groups in which ranks send and receive as the stages of a pipeline do: to and from the same ranks, which are two
+    at most, and not all others of the group.
+
+    A ring, as of ring attention, sends to one neighbour and receives from the other; an exchange that is made of single
+    transfers has all ranks of the group for peers. Two ranks alone tell neither.
+    """
+    groups: dict[Group, list[tuple[set[int], bool]]] = {}
+    for row in scope.sql(_PEERS.format(collective=scope.every("collective"))).to_pylist():
+        to, source = set(row["to"] or ()), set(row["from"] or ())
+        fits = to == source and -1 not in to and len(to) <= 2
+        inner = fits and len(to) == 2 and (row["size"] or 0) > 3
+        own = groups.setdefault((row["group_name"], row["group_description"]), [])
+        own.append((to if fits else set(), inner))
+    return frozenset(
+        group
+        for group, own in groups.items()
+        if all(peers for peers, _ in own)
+        and (
+            any(inner for _, inner in own)
+            or {len(peers) for peers, _ in own} == {1, 2}  # both ends and what lies between
+        )
+    )
+
+
+class Pipelines(NamedTuple):
+    """What a scope has of pipelines.
+
+    Args:
+        condition: SQL: the rows of `collective` in which stages wait for one another.
+        stage: the stage of each rank whose pipeline's ranks were recorded, from 0.
+        stages: how many stages pipelines have; 0 where that is not known, or they differ.
+        calls: collectives and transfers in which stages meet, each counted on every rank.
+        unmeasured: those among them of which it is not known how much was waiting.
+    """
+
+    condition: str
+    stage: dict[int, int]
+    stages: int
+    calls: int
+    unmeasured: int
+
+
+def pipelines(scope: Scope) -> Pipelines | None:
+    """The pipelines of a scope; None where nothing tells of one.
+
+    Told are they by the description of a process group, or else by who sends to whom (`chains`).
+    """
+    rows = scope.sql(_OF_GROUPS).to_pylist()
+    if not any(row["to_peer"] for row in rows):
+        return None
+    linked = chains(scope)
+    chosen = [
+        row for row in rows if _is_pipeline(row["group_name"], row["group_description"], linked)
+    ]
+    if not any(row["to_peer"] for row in chosen):
+        return None
+    conditions = {
+        f"(group_name IS NOT DISTINCT FROM {_literal(row['group_name'])} AND "
+        f"group_description IS NOT DISTINCT FROM {_literal(row['group_description'])})"
+        for row in chosen
+    }
+    members = [
+        sorted(recorded_ranks(row["group_ranks"]))
+        for row in chosen
+        if row["to_peer"] and row["group_ranks"]
+    ]
+    sizes = {len(ranks) for ranks in members if ranks}
+    return Pipelines(
+        " OR ".join(sorted(conditions)),
+        {rank: place for ranks in members for place, rank in enumerate(ranks)},
+        sizes.pop() if len(sizes) == 1 else 0,
+        sum(row["calls"] for row in chosen),
+        sum(row["unmeasured"] for row in chosen),
+    )
+
+
+def _is_pipeline(name: str | None, description: str | None, linked: frozenset[Group]) -> bool:
+    kind = described(description) if description else None
+    return "pipeline" in kind.split("+") if kind else (name, description) in linked
+
+
+def _literal(text: str | None) -> str:
+    return "NULL" if text is None else sql_literal(text)
