@@ -23,10 +23,10 @@ from stepscope.answers.declare import Question
 from stepscope.cli.main import commands
 from stepscope.floor.plugins import SWITCH
 from stepscope.formats.damage import CLASSES
-from stepscope.formats.evidence import MEANINGS, Evidence
+from stepscope.formats.evidence import MEANINGS
 from stepscope.link.checks import Check
 from stepscope.link.folder_checks import CHECKS
-from stepscope.questions import affected, every
+from stepscope.questions import every
 from stepscope.questions import names as question_names
 from stepscope.questions.invariants import INVARIANTS, SUMS
 from stepscope.report.question_page import markdown_table, question_page
@@ -99,6 +99,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [Compare two recordings](diff.md): what got slower or faster, gates for CI\n"
         "* [Look at all answers in a browser, and pass them on](report.md): one file\n"
         "* [Ask in a browser, here or on another machine](view.md): a server with a token\n"
+        "* [Let an agent ask](agents.md), over the Model Context Protocol\n"
         "* [See whether it scales](scaling.md): read, draw and compare inline measurements\n\n"
         "## Questions\n\n" + markdown_table(["question", "asks"], rows) + "\n"
         "## Reference\n\n"
@@ -259,10 +260,10 @@ def errors_page(source: Path = SOURCE) -> str:
     return MADE + "\n".join(parts)
 
 
-def evidence_row(kind: Evidence, meaning: str) -> list[str]:
-    questions = affected(kind).split(",")
-    links = [f"[`{name}`](questions/{name}.md)" for name in questions]
-    return [f"*{kind}*", meaning, "all" if questions == ["all"] else ", ".join(links)]
+def evidence_row(question: Question) -> list[str]:
+    """A line a question: a table of kinds would have lines that each new question changes."""
+    kinds = [f"*{kind}*" for kind in MEANINGS if kind in question.rests_on]
+    return [f"[`{question.name}`](questions/{question.name}.md)", ", ".join(kinds)]
 
 
 def check_paragraphs(check: Check) -> list[str]:
@@ -281,8 +282,11 @@ def checks_page() -> str:
         "## Evidence\n",
         "What questions rest on, and what checks may find damaged.\n",
         markdown_table(
-            ["kind", "what it is", "answers that rest on it"],
-            [evidence_row(kind, meaning) for kind, meaning in MEANINGS.items()],
+            ["kind", "what it is"], [[f"*{kind}*", words] for kind, words in MEANINGS.items()]
+        ),
+        markdown_table(
+            ["question", "what its answer rests on, beside *file* and *run*"],
+            [evidence_row(question) for question in every() if question.rests_on],
         ),
         *(text for check in CHECKS for text in check_paragraphs(check)),
     ]

@@ -31,6 +31,7 @@ COMMANDS = {
     "import": "import_source",
     "export": "export",
     "view": "view",
+    "mcp": "mcp",
     "report": "report",
     "demo": "demo",
     "record": "record",

@@ -27,7 +27,9 @@ def command(tables: tuple[str, ...], as_json: bool) -> None:
     """
     chosen = [TABLES[check_name(name, tuple(TABLES), "table")] for name in tables or TABLES]
     if as_json:
-        answer = {"version": STORE_VERSION, "tables": [_as_json(table) for table in chosen]}
+        from stepscope.report.declaration import table_declaration
+
+        answer = {"version": STORE_VERSION, "tables": list(map(table_declaration, chosen))}
         put(json.dumps(answer, indent=2, ensure_ascii=False) + "\n", is_json=True)
     else:
         put("\n\n".join([*map(_as_text, chosen), *([] if tables else [ANSWERS])]) + "\n")
@@ -41,14 +43,3 @@ def _as_text(table: SchemaTable) -> str:
             *(f"  {c.name:<{width}}  {c.sql_type:<8}  {c.meaning}" for c in table.columns),
         ]
     )
-
-
-def _as_json(table: SchemaTable) -> dict[str, object]:
-    return {
-        "name": table.name,
-        "meaning": table.meaning,
-        "columns": [
-            {"name": c.name, "type": c.sql_type, "nullable": c.nullable, "meaning": c.meaning}
-            for c in table.columns
-        ],
-    }

@@ -1,4 +1,4 @@
-"""The recordings that a page shows: those of `stepscope report` and of `stepscope view`."""
+"""The recordings that a page shows: those of `stepscope report`, `stepscope view` and `stepscope mcp`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ compare_option = click.option(
     multiple=True,
     type=click.Path(),
     help="A further recording, to compare with SRC, which is the one before it. May be given several times.",
+)
+
+time_limit_option = click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60,
+    metavar="SECONDS",
+    help="How long one answer may take (default 60).",
 )
 
 

@@ -19,7 +19,7 @@ import click
 
 from stepscope.cli.choices import reading_options, sources_argument
 from stepscope.cli.say import put, say
-from stepscope.cli.shown import compare_option, opened_recordings
+from stepscope.cli.shown import compare_option, opened_recordings, time_limit_option
 
 if TYPE_CHECKING:
     from stepscope.serve.policy import Policy
@@ -41,13 +41,7 @@ if TYPE_CHECKING:
     help="Where a proxy shows the page, as in https://hub.example.org/user/ann/proxy/8765/.",
 )
 @click.option("--no-browser", is_flag=True, help="Only print the link.")
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60,
-    metavar="SECONDS",
-    help="How long one answer may take (default 60).",
-)
+@time_limit_option
 @reading_options
 def command(
     sources: tuple[str, ...],

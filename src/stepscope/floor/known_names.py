@@ -12,6 +12,7 @@ ERRORS = {
         "The SQL names `answer.NAME`, and there is no question of that name. `stepscope "
         "questions` lists them; `-` is written `_`, as in `answer.device_time`."
     ),
+    "unknown-argument": "An agent's call has an argument that the tool does not take; the hint lists those it takes.",
     "unknown-choice": "An option has a value that is not one of its choices; the hint lists them.",
     "unknown-column": (
         "The question has no such column, or not in the form that was asked for (`--by`). "
@@ -26,6 +27,7 @@ ERRORS = {
         "`findings --id` names a rule that does not exist; [findings](findings.md) lists them."
     ),
     "unknown-table": "There is no such table. `stepscope schema` lists them.",
+    "unknown-tool": "An agent called a tool that `stepscope mcp` does not have; the hint lists those it has.",
 }
 
 _MOST_LISTED = 60

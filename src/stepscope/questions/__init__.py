@@ -77,6 +77,7 @@ TAKEN = frozenset(
     {
         # subcommands
         "calibrate", "check", "completion", "demo", "doctor", "export", "import", "jobscript", "launch",
+        "mcp",
         "plan", "questions", "record", "replay", "report", "schema", "sql", "timeline-chart", "trigger",
         "view",
         # what an open recording has beside its questions

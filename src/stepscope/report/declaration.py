@@ -1,4 +1,4 @@
-"""A question's declaration as data: for `stepscope questions --json`, and for the page."""
+"""Declarations of questions and tables as data: for `--json`, for the page, and for agents."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from stepscope.answers.declare import Question
 from stepscope.answers.part import filters_of
+from stepscope.schema.declare import SchemaTable
 
 
 def declaration(question: Question) -> dict[str, Any]:
@@ -31,6 +32,18 @@ def declaration(question: Question) -> dict[str, Any]:
         "columns": [
             {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning}
             for c in question.columns
+        ],
+    }
+
+
+def table_declaration(table: SchemaTable) -> dict[str, Any]:
+    """What a table of a store is, and its columns, as JSON has it."""
+    return {
+        "name": table.name,
+        "meaning": table.meaning,
+        "columns": [
+            {"name": c.name, "type": c.sql_type, "nullable": c.nullable, "meaning": c.meaning}
+            for c in table.columns
         ],
     }
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,12 +23,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from stepscope import __version__
-from stepscope.floor.errors import StepScopeError, UsageError, out_of_memory
+from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.questions import every
 from stepscope.report.declaration import page_declaration
 from stepscope.report.page import page, page_policy
 from stepscope.report.page_data import reply
+from stepscope.serve.known_errors import known, shape
 from stepscope.serve.policy import Policy, RefusedError
 
 if TYPE_CHECKING:
@@ -245,33 +245,23 @@ async def _tell(_: Request, error: Exception) -> Response:
 
 def _told(error: Exception) -> Response:
     """An error as its one shape."""
-    headers = {}
-    known: StepScopeError
+    status, headers = _status(error), {}
     if isinstance(error, HTTPException):
-        status = error.status_code
         headers = dict(error.headers or {})
-        known = RefusedError(
+        error = RefusedError(
             status,
             "there is no such address" if status == 404 else "this address is asked otherwise",
             hint="the page is at /",
             slug="no-such-address",
         )
-    elif isinstance(error, StepScopeError):
-        known = error
-    elif isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
-        known = out_of_memory()
-    else:
-        known = RefusedError(
-            500,
-            f"a bug in StepScope {__version__}: {type(error).__name__}: {error}",
-            hint="please report it, with what the same question prints on the command line",
-            slug="",
-        )
-    shape: dict[str, Any] = {"message": known.message, "hint": known.hint, "slug": known.slug}
-    return JSONResponse(shape, status_code=_status(known), headers=headers)
+    return JSONResponse(shape(known(error)), status_code=status, headers=headers)
 
 
-def _status(error: StepScopeError) -> int:
+def _status(error: Exception) -> int:
+    if isinstance(error, HTTPException):
+        return error.status_code
     if isinstance(error, RefusedError):
         return error.status
-    return 400 if isinstance(error, UsageError) else 422
+    if isinstance(error, UsageError):
+        return 400
+    return 422 if isinstance(error, StepScopeError) or known(error).slug else 500

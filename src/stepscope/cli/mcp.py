@@ -1,0 +1,90 @@
+"""`stepscope mcp`: recordings for an agent to ask."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stepscope.cli.choices import reading_options, sources_argument
+from stepscope.cli.say import say
+from stepscope.cli.shown import compare_option, opened_recordings, time_limit_option
+from stepscope.floor.errors import StepScopeError
+
+if TYPE_CHECKING:
+    from stepscope.serve.asking import Recordings
+
+ERRORS = {
+    "no-mcp": "`stepscope mcp` needs the SDK of the Model Context Protocol: `pip install 'mcp>=2'`.",
+}
+
+_AT_ONCE_SECONDS = 3.0
+"""What is open by then, or cannot be opened, is known before an agent is answered."""
+
+
+@click.command(name="mcp", short_help="Lets an agent ask, over the Model Context Protocol.")
+@sources_argument
+@compare_option
+@time_limit_option
+@reading_options
+def command(
+    sources: tuple[str, ...],
+    job: str | None,
+    compare: tuple[str, ...],
+    time_limit: float,
+    capture: tuple[str, ...],
+    no_cache: bool,
+    strict: bool,
+) -> None:
+    """Answers an agent over standard input and output, by the Model Context Protocol. An agent's program
+    starts it: name this command in its settings.
+
+    It has nine tools: every question, findings with their evidence, checks, the tables, read-only SQL. It
+    writes nothing and reads nothing but SRC. Names in a recording are marked as data.
+    """
+    try:
+        from stepscope.serve.agent_server import serve_agent
+    except ImportError as error:
+        raise StepScopeError(
+            f"{error.name} is not installed, by which agents ask",
+            hint="pip install 'mcp>=2'",
+            slug="no-mcp",
+        ) from None
+
+    with ExitStack() as stack:
+        reading: dict[str, Any] = {"capture": capture, "cache": not no_cache, "strict": strict}
+        recordings = _opening(stack, sources, job, compare, **reading)
+        with suppress(NotYet):
+            recordings.result(_AT_ONCE_SECONDS)
+        if sys.stdin.isatty():
+            say("An agent's program starts this command and writes to it. Ctrl-C ends it.")
+        serve_agent(recordings, limit_s=time_limit)
+
+
+def _opening(
+    stack: ExitStack,
+    sources: tuple[str, ...],
+    job: str | None,
+    compare: tuple[str, ...],
+    **reading: Any,
+) -> Future[Recordings]:
+    """Opens recordings in a thread: an agent's program does not wait for a server that reads first."""
+    from stepscope.serve.asking import Recordings
+
+    opened: Future[Recordings] = Future()
+
+    def work() -> None:
+        try:
+            opened.set_result(
+                Recordings(opened_recordings(stack, sources, job, compare, **reading))
+            )
+        except BaseException as error:
+            opened.set_exception(error)
+
+    threading.Thread(target=work, name="stepscope-opening", daemon=True).start()
+    return opened

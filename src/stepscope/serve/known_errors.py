@@ -1,0 +1,24 @@
+"""What went wrong with a request, as whoever asked is told it."""
+
+from __future__ import annotations
+
+from stepscope import __version__
+from stepscope.floor.errors import StepScopeError, out_of_memory
+
+
+def known(error: Exception) -> StepScopeError:
+    """An error of any kind as one of ours; what is none is a bug."""
+    if isinstance(error, StepScopeError):
+        return error
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
+        return out_of_memory()
+    return StepScopeError(
+        f"a bug in StepScope {__version__}: {type(error).__name__}: {error}",
+        hint="please report it, with what the same question prints on the command line",
+        slug="",
+    )
+
+
+def shape(error: StepScopeError) -> dict[str, str]:
+    """The one JSON shape of errors."""
+    return {"message": error.message, "hint": error.hint, "slug": error.slug}
