@@ -14,7 +14,7 @@ from tests.browser.recordings import HOSTILE, LONG, MADE, training
 from stepscope.floor.units import count_text, time_text
 from stepscope.questions import OURS
 
-VIEWS = ("overview", "findings", "steps", "operators", "kernels", "modules", "communication", "memory",
+VIEWS = ("overview", "findings", "steps", "operators", "kernels", "modules", "call-tree", "communication", "memory",
          "roofline", "compare")  # fmt: skip
 
 

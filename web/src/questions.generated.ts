@@ -355,6 +355,33 @@ export type Rows = {
     /** the backward's part of the host total (ns) */
     readonly backward_host_ns?: number | null;
   };
+  /** Which calls does the time go to, and what leads to them? */
+  "call-tree": {
+    /** what is called: an operator, a range, a Python function, a runtime call */
+    readonly name?: string | null;
+    /** operator, annotation, runtime, python, overhead, other, or thread */
+    readonly kind?: string | null;
+    /** number of rows above it */
+    readonly depth?: number | null;
+    /** number of the row */
+    readonly id?: number | null;
+    /** number of the row that it is part of */
+    readonly parent?: number | null;
+    /** number of calls (count) */
+    readonly calls?: number | null;
+    /** time on the host, that of all rows below it included (ns) */
+    readonly host_total_ns?: number | null;
+    /** its part of all threads' time (ratio) */
+    readonly host_share_ratio?: number | null;
+    /** time on the host that no row below it accounts for (ns) */
+    readonly host_self_ns?: number | null;
+    /** summed duration of the kernels, copies and fills that were launched in it and below it (ns) */
+    readonly device_total_ns?: number | null;
+    /** its part of all such work (ratio) */
+    readonly device_share_ratio?: number | null;
+    /** the part of it that no row below it accounts for (ns) */
+    readonly device_self_ns?: number | null;
+  };
   /** What is copied and filled on the device, and how fast? */
   "copies": {
     /** HtoD, DtoH, DtoD, HtoH, PtoP or unknown; fill for a memset */

@@ -195,6 +195,25 @@ class QuestionMethods(ABC):
         """
         return self.ask("modules", depth=depth, **asked)
 
+    def call_tree(
+        self,
+        *,
+        by: Literal["top-down", "bottom-up", "thread"] = "top-down",
+        most: int = 1000,
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """Which calls does the time go to, and what leads to them?
+
+        Args:
+            by: how calls are put together: from the outermost call down (top-down), from each
+                function to its callers (bottom-up), or top-down for each thread.
+            most: how many rows are listed at most: those with most time.
+
+        Columns: name, kind, depth, id, parent, calls, host_total_ns, host_share_ratio,
+        host_self_ns, device_total_ns, device_share_ratio, device_self_ns.
+        """
+        return self.ask("call-tree", by=by, most=most, **asked)
+
     def copies(
         self,
         *,

@@ -27,6 +27,7 @@ ALL = (
     "kernels",
     "short_kernels",
     "modules",
+    "call_tree",
     "copies",
     "launches",
     "idle",

@@ -17,11 +17,13 @@ interface Props {
   readonly label: string;
   /** What a frame is, in words, for those who point at it. */
   readonly words: (node: Node) => string;
+  /** Which frames are none of those that are searched for; null where nothing is searched for. */
+  readonly pale: ((node: Node) => boolean) | null;
   readonly focus: string | null;
   readonly onFocus: (id: string | null) => void;
 }
 
-export function Flame({ nodes, label, words, focus, onFocus }: Props) {
+export function Flame({ nodes, label, words, pale, focus, onFocus }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
   const [at, setAt] = useState<Frame | undefined>();
@@ -39,8 +41,15 @@ export function Flame({ nodes, label, words, focus, onFocus }: Props) {
   }, []);
 
   useEffect(() => {
-    if (canvas.current !== null && width > 0) draw(canvas.current, frames, width, rows * ROW, current);
-  }, [frames, width, rows, current, dark]);
+    if (canvas.current !== null && width > 0) draw(canvas.current, frames, width, rows * ROW, current, pale);
+  }, [frames, width, rows, current, dark, pale]);
+
+  useEffect(() => {
+    const box = canvas.current?.parentElement;
+    if (!box || current === undefined) return;
+    const y = current.depth * ROW;
+    box.scrollTop = Math.min(Math.max(box.scrollTop, y + ROW - box.clientHeight), y);
+  }, [current]);
 
   const pointed = (event: MouseEvent) =>
     frameAt(frames, event.offsetX / Math.max(width, 1), Math.floor(event.offsetY / ROW));
@@ -93,6 +102,7 @@ function draw(
   width: number,
   height: number,
   current: Frame | undefined,
+  pale: ((node: Node) => boolean) | null,
 ) {
   const scale = devicePixelRatio || 1;
   canvas.width = width * scale;
@@ -109,6 +119,7 @@ function draw(
     const x = frame.left * width;
     const wide = Math.max(frame.width * width - 1, 0.5);
     const y = frame.depth * ROW;
+    context.globalAlpha = pale?.(frame.node) ? 0.35 : 1;
     context.fillStyle = plain ?? "";
     context.fillRect(x, y, wide, ROW - 1);
     if (frame.node.part !== null) {

@@ -1,6 +1,7 @@
 /** The forms of a question: what a row is about, and its other parameters where a server can ask them. */
 import type { Declaration, DeclaredParameter } from "../source/source";
 import { useChange, usePage } from "../state/page";
+import { Choice } from "./choice";
 
 export function FormChoice({ declared }: { readonly declared: Declaration }) {
   const { source } = usePage();
@@ -24,26 +25,19 @@ function Choices({ parameter }: { readonly parameter: DeclaredParameter }) {
   const change = useChange();
   const value = address.state.get(parameter.name) ?? parameter.default;
   return (
-    <fieldset class="segments" title={parameter.meaning}>
-      <legend>{parameter.name.replaceAll("_", " ")}</legend>
-      {[...(parameter.default === null ? [null] : []), ...parameter.choices].map((choice) => (
-        <label key={choice}>
-          <input
-            type="radio"
-            name={parameter.name}
-            checked={choice === value}
-            onChange={() =>
-              change({
-                [parameter.name]: choice === parameter.default ? null : choice,
-                columns: null,
-                sort: null,
-              })
-            }
-          />
-          <span>{choice ?? "as fits"}</span>
-        </label>
-      ))}
-    </fieldset>
+    <Choice
+      name={parameter.name.replaceAll("_", " ")}
+      meaning={parameter.meaning}
+      options={[...(parameter.default === null ? [null] : []), ...parameter.choices]}
+      chosen={value as string | null}
+      onChoose={(choice) =>
+        change({
+          [parameter.name]: choice === parameter.default ? null : choice,
+          columns: null,
+          sort: null,
+        })
+      }
+    />
   );
 }
 

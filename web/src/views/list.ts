@@ -46,6 +46,12 @@ export const VIEWS: readonly View[] = [
     questions: ["modules"],
   },
   {
+    id: "call-tree",
+    title: "Call tree",
+    shows: "operators, ranges and Python functions by their callers",
+    questions: ["call-tree"],
+  },
+  {
     id: "communication",
     title: "Communication",
     shows: "ranks side by side, what communication costs",

@@ -1,5 +1,6 @@
 /** The views that are more than a table and a chart, by their id in `list.ts`. */
 import type { FunctionComponent } from "preact";
+import { CallTreeView } from "./call-tree";
 import { CommunicationView } from "./communication";
 import { CompareView } from "./compare";
 import { FindingsView } from "./findings";
@@ -13,6 +14,7 @@ export const OWN: Readonly<Record<string, FunctionComponent>> = {
   findings: FindingsView,
   steps: StepsView,
   modules: ModulesView,
+  "call-tree": CallTreeView,
   communication: CommunicationView,
   roofline: RooflineView,
   compare: CompareView,

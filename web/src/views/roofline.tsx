@@ -2,6 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { numberText, ratioText, timeText } from "../format/units";
 import { Answered } from "../parts/answered";
+import { Choice } from "../parts/choice";
 import { AnswerTable } from "../parts/table";
 import { attainable, logScale, type Roof, ridge } from "../roofline/scale";
 import type { Reply, RowOf } from "../source/source";
@@ -43,7 +44,7 @@ interface Point {
 function Chart({ reply }: { readonly reply: Reply<RoofRow> }) {
   const { address } = usePage();
   const change = useChange();
-  const bound = address.state.get("bound") ?? "all";
+  const bound = BOUNDS.find((one) => one === address.state.get("bound")) ?? "all";
   const all = useMemo(() => pointsOf(reply.answer.rows), [reply]);
   const roofs = useMemo(() => roofsOf(reply.answer.rows), [reply]);
   const devices = [
@@ -68,20 +69,12 @@ function Chart({ reply }: { readonly reply: Reply<RoofRow> }) {
             )
             .join(" · ")}
         </span>
-        <fieldset class="segments">
-          <legend>limited by</legend>
-          {BOUNDS.map((name) => (
-            <label key={name}>
-              <input
-                type="radio"
-                name="bound"
-                checked={bound === name}
-                onChange={() => change({ bound: name === "all" ? null : name })}
-              />
-              <span>{name}</span>
-            </label>
-          ))}
-        </fieldset>
+        <Choice
+          name="limited by"
+          options={BOUNDS}
+          chosen={bound}
+          onChoose={(name) => change({ bound: name === "all" ? null : name })}
+        />
       </h2>
       <svg
         class="roofline"

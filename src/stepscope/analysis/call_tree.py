@@ -1,0 +1,101 @@
+"""Calls put together by the calls that led to them: from the top, and from each function upwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analysis.recording import Array
+from stepscope.formats.nesting import Forest
+
+
+@dataclass(frozen=True, slots=True)
+class CallTree:
+    """Places in a tree of calls, each before those below it.
+
+    Args:
+        parent: int64, the place above each, or -1.
+        code: int64, what is called there.
+        own: int64, a row a place: values of the place itself.
+    """
+
+    parent: Array
+    code: Array
+    own: Array
+
+    @property
+    def totals(self) -> Array:
+        """The values with those of all places below."""
+        forest = Forest.of(self.parent)
+        columns = [forest.sum_up(values.copy()) for values in self.own.T]
+        return np.stack(columns, axis=1) if columns else self.own
+
+    @property
+    def depth(self) -> Array:
+        """The number of places above each."""
+        depth = np.zeros(len(self.parent), dtype=np.int64)
+        for here in Forest.of(self.parent).layers()[1:]:
+            depth[here] = depth[self.parent[here]] + 1
+        return depth
+
+
+def call_tree(parent: Array, code: Array, own: Array) -> CallTree:
+    """Puts calls together whose names, and those of all calls above, are the same.
+
+    Args:
+        parent: position of the call above each, or -1; in any order.
+        code: what is called, from 0.
+        own: a row a call: values of the call itself, which are added up.
+    """
+    kinds = int(code.max(initial=0)) + 1
+    place = np.full(len(parent), -1, dtype=np.int64)
+    parents, codes, count = [], [], 0
+    for here in Forest.of(parent).layers() if len(parent) else ():
+        above = np.where(parent[here] >= 0, place[parent[here]], -1)
+        distinct, which = np.unique((above + 1) * kinds + code[here], return_inverse=True)
+        place[here] = count + which
+        parents.append(distinct // kinds - 1)
+        codes.append(distinct % kinds)
+        count += len(distinct)
+    return CallTree(_joined(parents), _joined(codes), _added(place, own, count))
+
+
+def from_below(tree: CallTree) -> CallTree:
+    """The same values by what is called first, then by its caller, and so on upwards.
+
+    What a place has of its own is what no further caller has: the chain of calls ends there.
+    """
+    kinds = int(tree.code.max(initial=0)) + 1
+    at, own = np.arange(len(tree.parent)), tree.own
+    below = np.full(len(at), -1, dtype=np.int64)
+    parents, codes, values, count = [], [], [], 0
+    while len(at):
+        distinct, which = np.unique((below + 1) * kinds + tree.code[at], return_inverse=True)
+        ends = tree.parent[at] < 0
+        parents.append(distinct // kinds - 1)
+        codes.append(distinct % kinds)
+        values.append(_added(which[ends], own[ends], len(distinct)))
+        goes = ~ends
+        below, own, at = count + which[goes], own[goes], tree.parent[at[goes]]
+        count += len(distinct)
+    empty = np.zeros((0, tree.own.shape[1]), dtype=np.int64)
+    return CallTree(_joined(parents), _joined(codes), np.concatenate([empty, *values]))
+
+
+def heaviest(weights: Array, depth: Array, most: int) -> Array:
+    """The places with the largest weight, as a mask; what stands above one is among them, because a
+    weight is never more than that of the place above."""
+    kept = np.zeros(len(weights), dtype=bool)
+    kept[np.lexsort((depth, -weights))[:most]] = True
+    return kept
+
+
+def _joined(parts: list[Array]) -> Array:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+def _added(place: Array, values: Array, count: int) -> Array:
+    added = np.zeros((count, values.shape[1]), dtype=np.int64)
+    np.add.at(added, place, values)
+    return added

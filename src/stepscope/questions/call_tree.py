@@ -1,0 +1,227 @@
+"""`call-tree`: which calls the time goes to, by the calls that lead to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.call_tree import CallTree, call_tree, from_below, heaviest
+from stepscope.analysis.recording import WORK, Array, rank_batches
+from stepscope.analysis.tree import parents_first
+from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.answers.rows import noted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+
+_CALLED = "CASE WHEN role = 'step' THEN '(step)' ELSE name END AS called"
+"""Steps are numbered in their names, and are one place."""
+_NAMES = f"SELECT DISTINCT {_CALLED}, kind FROM host_event ORDER BY ALL"
+_THREADS = """
+    SELECT rank, span, thread,
+        concat('rank ', rank, ', thread ', coalesce(tid, thread::VARCHAR), ', ' || thread_name) AS name
+    FROM (SELECT DISTINCT rank, span, thread FROM host_event) LEFT JOIN thread USING (rank, span, thread)
+    ORDER BY name, rank, span, thread
+"""
+_CALLS = f"""
+    WITH
+    named AS (SELECT called, kind, row_number() OVER (ORDER BY called, kind) - 1 AS code FROM ({_NAMES})),
+    charged AS (
+        -- the call that launches is no part of the program: its work is that of its caller
+        SELECT launch.rank, sum(work.device_ns)::BIGINT AS device_ns,
+            CASE WHEN launch.kind = 'runtime' THEN coalesce(launch.parent_id, launch.id) ELSE launch.id END AS id
+        FROM (
+            SELECT rank, launch_id AS id, sum(dur_ns) AS device_ns
+            FROM device_event WHERE {WORK} AND launch_id IS NOT NULL AND {{ranks}} GROUP BY ALL
+        ) AS work JOIN host_event AS launch USING (rank, id) GROUP BY ALL
+    )
+    SELECT rank, span, thread, id, coalesce(parent_id, -1) AS parent_id, code,
+        self_ns, coalesce(charged.device_ns, 0) AS device_ns
+    FROM (SELECT *, {_CALLED} FROM host_event)
+    JOIN named USING (called, kind)
+    LEFT JOIN charged USING (rank, id)
+    WHERE {{ranks}} AND (rank, span, thread) NOT IN (SELECT (rank, span, thread) FROM thread WHERE kind = 'track')
+    ORDER BY rank, id
+"""
+_CALL, _HOST, _DEVICE = range(3)
+"""What is added up: calls, host and device time."""
+
+
+@question(
+    "call-tree",
+    "Which calls does the time go to, and what leads to them?",
+    (
+        Column(
+            "name",
+            "text",
+            "what is called: an operator, a range, a Python function, a runtime call",
+        ),
+        Column("kind", "text", "operator, annotation, runtime, python, overhead, other, or thread"),
+        Column("depth", "int", "number of rows above it", shown=False),
+        Column("id", "int", "number of the row", shown=False),
+        Column("parent", "int", "number of the row that it is part of", shown=False),
+        Column("calls", "int", "number of calls", "count"),
+        Column(
+            "host_total_ns",
+            "int",
+            "time on the host, that of all rows below it included",
+            "ns",
+            sums=True,
+        ),
+        Column("host_share_ratio", "float", "its part of all threads' time", "ratio"),
+        Column("host_self_ns", "int", "time on the host that no row below it accounts for", "ns"),
+        Column(
+            "device_total_ns",
+            "int",
+            "summed duration of the kernels, copies and fills that were launched in it and below it",
+            "ns",
+        ),
+        Column("device_share_ratio", "float", "its part of all such work", "ratio"),
+        Column("device_self_ns", "int", "the part of it that no row below it accounts for", "ns"),
+    ),
+    rests_on=("host-times", "device-work", "device-times", "stream-order", "launches"),
+    about="events",
+    parameters=(
+        by_form(
+            "how calls are put together: from the outermost call down (top-down), from each function to "
+            "its callers (bottom-up), or top-down for each thread",
+            "top-down",
+            "bottom-up",
+            "thread",
+        ),
+        Parameter("most", "int", "how many rows are listed at most: those with most time", 1000),
+    ),
+    drawing="tree",
+    fills="Record the host's side with ProfilerActivity.CPU; with_stack=True adds Python functions.",
+)
+def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
+    """Operators, named ranges, Python functions and runtime calls of all asked ranks and threads, put
+    together where their names and those of all calls above them are the same.
+
+    **Host total** is the time between starts and ends, each moment of a thread counted once, for the
+    innermost call: what a function waits is in it. **Device total** is the summed duration of the work
+    that was launched in the call or below it; work whose launch is not known belongs to no call, and
+    that of a runtime call (`cudaLaunchKernel`) to its caller. The backward is launched by threads of
+    autograd, and so is in none of the calls of the main thread: `modules` ties it to the forward.
+
+    With `--by bottom-up` the rows at the top are functions, with their self times over all places
+    they are called from, and below each its callers, theirs, and so on: a row's total is the part of
+    the function's self time that was spent when these callers led to it, and its self time the part
+    of it above which there is no caller.
+
+    A recording of Python frames has very many places: the rows listed are those with most host or
+    device time (`--most`; bottom-up a row counts the less the more callers it is away), and a row whose time is more than that of its parts and its own has others
+    below it that are not.
+    """
+    import pyarrow as pa
+
+    names = scope.sql(_NAMES)
+    texts, kinds = names.column("called").to_pylist(), names.column("kind").to_pylist()
+    threads: dict[tuple[int, int, int], int] = {}
+    if by == "thread":
+        for row in scope.sql(_THREADS).to_pylist():
+            # One that several spans have is one place; they are in order of their names.
+            if len(texts) == names.num_rows or texts[-1] != row["name"]:
+                texts.append(row["name"])
+                kinds.append("thread")
+            threads[row["rank"], row["span"], row["thread"]] = len(texts) - 1
+    parts = [
+        _tree_of(scope.numpy(_CALLS.format(ranks=ranks)), threads)
+        for ranks in rank_batches(scope.ranks)
+    ]
+    tree = _together(parts)
+    if by == "bottom-up":
+        tree = from_below(tree)
+    if not len(tree.parent):
+        return pa.table({"name": pa.array([], pa.string())})
+    total, depth = tree.totals, tree.depth
+    sums = total[tree.parent < 0].sum(axis=0)
+    weights = np.maximum(*(total[:, one] / max(int(sums[one]), 1) for one in (_HOST, _DEVICE)))
+    if by == "bottom-up":
+        weights /= (
+            depth + 1
+        )  # or the chains above a few functions would leave no room for the others
+    (kept,) = np.nonzero(heaviest(weights, depth, most))
+    kept = kept[np.lexsort((kept, -total[kept, _HOST]))]
+    place = np.full(len(tree.parent), -1)
+    place[kept] = np.arange(len(kept))
+    order = parents_first(_above(tree, kept, place))
+    rows = kept[order]
+    number = np.full(len(tree.parent), -1)
+    number[rows] = np.arange(len(rows))
+    above = _above(tree, rows, number)
+    is_thread = tree.code[rows] >= names.num_rows
+    columns: dict[str, Any] = {
+        "name": [texts[code] for code in tree.code[rows].tolist()],
+        "kind": [kinds[code] for code in tree.code[rows].tolist()],
+        "depth": depth[rows],
+        "id": np.arange(len(rows)),
+        "parent": pa.array([one if one >= 0 else None for one in above], pa.int64()),
+        "calls": pa.array((total if by == "bottom-up" else tree.own)[rows, _CALL], mask=is_thread),
+    }
+    for name, one in (("host", _HOST), ("device", _DEVICE)):
+        measured = name == "host" or bool(sums[one])
+        shares = total[rows, one] / sums[one] if sums[one] else None
+        columns |= {
+            f"{name}_total_ns": total[rows, one] if measured else _nothing(rows),
+            f"{name}_share_ratio": _nothing(rows) if shares is None else shares,
+            f"{name}_self_ns": tree.own[rows, one] if measured else _nothing(rows),
+        }
+    answer = pa.table(columns)
+    if len(rows) == len(tree.parent):
+        return answer
+    return noted(
+        answer, f"The {len(rows)} of {len(tree.parent)} rows with most time; --most lists more."
+    )
+
+
+def _nothing(rows: Array) -> list[None]:
+    return [None] * len(rows)
+
+
+def _above(tree: CallTree, rows: Array, number: Array) -> list[int]:
+    parents = tree.parent[rows]
+    above: list[int] = np.where(parents >= 0, number[parents], -1).tolist()
+    return above
+
+
+def _tree_of(calls: dict[str, Array], threads: dict[tuple[int, int, int], int]) -> CallTree:
+    """The calls of some ranks, in order of rank and id."""
+    ranks, ids = calls["rank"], calls["id"]
+    parent = np.full(len(ids), -1, dtype=np.int64)
+    starts = np.unique(ranks, return_index=True)[1]
+    for first, last in zip(starts, [*starts[1:], len(ranks)], strict=False):
+        own = ids[first:last]
+        above = calls["parent_id"][first:last]
+        at = np.minimum(np.searchsorted(own, above), len(own) - 1)
+        parent[first:last] = np.where(own[at] == above, first + at, -1)
+    own = np.stack([np.ones_like(ids), calls["self_ns"], calls["device_ns"]], axis=1)
+    code = calls["code"].astype(np.int64)
+    if threads:
+        named = [calls[name].tolist() for name in ("rank", "span", "thread")]
+        roots = np.flatnonzero(parent < 0)
+        of_thread = [threads[named[0][row], named[1][row], named[2][row]] for row in roots]
+        parent[roots] = len(ids) + np.arange(len(roots))
+        parent = np.concatenate([parent, np.full(len(roots), -1)])
+        code = np.concatenate([code, of_thread])
+        own = np.concatenate([own, np.zeros((len(roots), own.shape[1]), dtype=np.int64)])
+    return call_tree(parent, code, own)
+
+
+def _together(parts: list[CallTree]) -> CallTree:
+    """Trees of several ranks as one."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = np.cumsum([0, *(len(part.parent) for part in parts)])
+    parent = [
+        np.where(part.parent >= 0, part.parent + start, -1)
+        for part, start in zip(parts, starts[:-1], strict=True)
+    ]
+    return call_tree(
+        np.concatenate(parent),
+        np.concatenate([part.code for part in parts]),
+        np.concatenate([part.own for part in parts]),
+    )

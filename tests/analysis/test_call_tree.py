@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepscope.analysis.call_tree import CallTree, call_tree, from_below, heaviest
+
+FORESTS = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 9)), max_size=25
+).map(lambda rows: [(code, above % (n + 1) - 1, own) for n, (code, above, own) in enumerate(rows)])
+"""Calls as code, position of the call above (an earlier one, or -1), and own value."""
+
+
+def of(forest: list[tuple[int, int, int]]) -> CallTree:
+    code, parent, own = np.array(forest, dtype=np.int64).reshape(-1, 3).T
+    return call_tree(parent, code, own[:, None])
+
+
+def path(forest: Any, row: int) -> tuple[int, ...]:
+    code, above, _ = forest[row]
+    return (*(path(forest, above) if above >= 0 else ()), code)
+
+
+def places(tree: CallTree) -> dict[tuple[int, ...], tuple[int, int, int]]:
+    forest = list(zip(tree.code.tolist(), tree.parent.tolist(), tree.parent, strict=True))
+    own, totals = tree.own[:, 0].tolist(), tree.totals[:, 0].tolist()
+    return {
+        path(forest, row): (own[row], totals[row], depth)
+        for row, depth in enumerate(tree.depth.tolist())
+    }
+
+
+@given(FORESTS)
+def test_calls_of_one_path_are_one_place_with_what_lies_below(forest: Any) -> None:
+    paths = [path(forest, row) for row in range(len(forest))]
+    own: Counter[tuple[int, ...]] = Counter(dict.fromkeys(paths, 0))
+    for one, (_, _, value) in zip(paths, forest, strict=True):
+        own[one] += value
+    expected = {
+        one: (
+            own[one],
+            sum(value for other, value in own.items() if other[: len(one)] == one),
+            len(one) - 1,
+        )
+        for one in own
+    }
+    assert places(of(forest)) == expected
+
+
+@given(FORESTS)
+def test_from_below_a_place_has_what_was_spent_when_these_callers_led_to_it(forest: Any) -> None:
+    ends: Counter[tuple[int, ...]] = Counter()
+    totals: Counter[tuple[int, ...]] = Counter()
+    for row, (_, _, value) in enumerate(forest):
+        upwards = path(forest, row)[::-1]
+        ends[upwards] += value
+        for length in range(1, len(upwards) + 1):
+            totals[upwards[:length]] += value
+    expected = {one: (ends[one], total, len(one) - 1) for one, total in totals.items()}
+    assert places(from_below(of(forest))) == expected
+
+
+@given(FORESTS, st.integers(0, 30))
+def test_the_heaviest_places_stand_below_kept_ones(forest: Any, most: int) -> None:
+    tree = of(forest)
+    kept = heaviest(tree.totals[:, 0], tree.depth, most)
+    assert kept.sum() == min(most, len(tree.parent))
+    assert all(above < 0 or kept[above] for above in tree.parent[kept])
