@@ -8,6 +8,7 @@ import pytest
 from stepscope.answers.declare import Column, Question
 from stepscope.answers.table import Table
 from stepscope.answers.text_grid import Line, shortened, value_text, warning_lines
+from stepscope.floor.text_cells import cells
 
 NAME = Column("name", "text", "name")
 TOTAL = Column("total_ns", "int", "time", "ns")
@@ -47,6 +48,36 @@ def test_names_are_left_and_numbers_right_with_their_units():
     assert grid_text(table_of(("gemm", 1_500, 7), ("add", None, 7)), width=80, most=20) == (
         "Which?\nname     total\ngemm  1.500 µs\nadd          –\n(more columns: stream)"
     )
+
+
+def test_letters_that_take_two_columns_of_a_terminal_are_counted_as_two():
+    table = table_of(("行列" * 20, 1_500, 7), ("e\N{COMBINING ACUTE ACCENT}mu", 1_000, 7))
+    lines = [line.text for line in table.lines(width=36, most=None)][1:4]
+    assert lines == [
+        "name                           total",
+        "行列行列行列行列…行列行列   1.500 µs",
+        "e\N{COMBINING ACUTE ACCENT}mu                         1.000 µs",
+    ]
+    assert {cells(line) for line in lines} == {36}
+
+
+def test_shares_are_drawn_where_lines_are_wide():
+    share = Column("share_ratio", "float", "share", "ratio")
+    table = table_of(
+        ("gemm", 0.5, 1), ("add", 0.125, 2), ("relu", 0.0, 3), ("none", None, 4),
+        question=replace(QUESTION, columns=(NAME, share, Column("calls", "int", "calls"))),
+    )  # fmt: skip
+    wide = [line.text for line in table.lines(width=110, most=None, bars=True)]
+    assert wide[1:] == [
+        "name   share            calls",
+        "gemm  50.0 %  ████████      1",
+        "add   12.5 %  ██            2",
+        "relu   0.0 %                3",
+        "none       –                4",
+    ]
+    for asked in ({"width": 109, "bars": True}, {"width": 200}):
+        plain = [line.text for line in table.lines(most=None, **asked)]
+        assert plain[2] == "gemm  50.0 %      1"
 
 
 def test_no_line_is_wider_than_asked():

@@ -38,6 +38,21 @@ def test_the_sentence_names_the_parts_that_are_most_of_the_change():
     )
 
 
+def test_a_row_of_a_clear_change_has_a_style_beside_its_word():
+    rows = [
+        row("step", 100, 90, 1, verdict="faster"),
+        row("forward", 10, 19, 1),
+        row("x", 5, 5, 1, verdict="same"),
+    ]
+    names = [name for name in rows[0] if name in {one.name for one in COLUMNS}]
+    values = [[one[name] for name in names] for one in rows]
+    table = Table(diff, answer_rows(COLUMNS, names, values))
+    styles = {
+        line.text.split()[0]: line.style for line in diff_lines(table, width=80, most=None)[2:6]
+    }
+    assert styles == {"name": "head", "step": "better", "forward": "worse", "x": "row"}
+
+
 def test_the_sentence_says_when_nothing_is_sure():
     assert verdict_sentence([row("step", 100, 103, 9, verdict="unclear")]) == (
         "Step: no clear change (+3 ns ± 9 ns)."

@@ -253,13 +253,16 @@ class Table:
         with complete_output(Path(path)) as unfinished:
             unfinished.write_bytes(written.getvalue())
 
-    def lines(self, *, width: int, most: int | None, whole: bool = False) -> list[Line]:
+    def lines(
+        self, *, width: int, most: int | None, whole: bool = False, bars: bool = False
+    ) -> list[Line]:
         """Its rows as a grid: what was asked, the rows, what is left out, and how far to trust it.
 
         Args:
             width: columns of text to fit into.
             most: rows to show at most; None for all.
             whole: show every column that it has, and let lines grow wider where they must.
+            bars: where lines are wide, draw shares as bars.
         """
         from stepscope.answers.text_grid import (
             MARK,
@@ -287,6 +290,7 @@ class Table:
                 whole=whole,
                 in_sentences=drawing in _IN_SENTENCES,
                 indented=drawing == "tree" and not self.is_sorted,
+                bars=bars and not whole,
             )
         return [*lines, *note_lines(self.note, width), *warning_lines(self.checks, width)]
 

@@ -18,6 +18,7 @@ from stepscope.answers.declare import JOB, Column
 from stepscope.answers.kernel_names import cut_apart, short_names
 from stepscope.answers.selection import numbers_text
 from stepscope.floor.quoting import one_line, printable
+from stepscope.floor.text_cells import cells, first_cells, last_cells, left, right
 from stepscope.floor.units import (
     NOT_MEASURED,
     bandwidth_text,
@@ -49,11 +50,15 @@ _LINE = re.compile(r"\(\d+\): \S+$")
 _GAP = 2
 _NARROWEST_TEXT = 24
 _NARROWEST_KERNEL = 36
+_WIDE = 110
+"""Columns of text from which there is room for bars beside the numbers."""
+_BAR = 8
+_EIGHTHS = "▏▎▍▌▋▊▉█"
 MARK = "⚠"
 """Stands beside an answer that a failing check bears on."""
 
 Row = Mapping[str, Any]
-Style = Literal["title", "head", "row", "note", "warning", "command"]
+Style = Literal["title", "head", "row", "note", "warning", "command", "better", "worse", "map"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +108,14 @@ def shortened(text: str, width: int) -> str:
     >>> shortened("void at::native::elementwise_kernel<128, 4>", 24)
     'void at::native:…128, 4>'
     """
-    if len(text) <= width:
+    if cells(text) <= width:
         return text
     if width < 2:
-        return text[:width]
+        return first_cells(text, width)
     if "/" in text and (" " not in text or _LINE.search(text)):
-        return f"…{text[len(text) - width + 1 :]}"
+        return f"…{last_cells(text, width - 1)}"
     tail = (width - 1) // 3
-    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+    return f"{first_cells(text, width - 1 - tail)}…{last_cells(text, tail)}"
 
 
 def warning_lines(checks: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
@@ -177,6 +182,7 @@ def grid_lines(
     whole: bool = False,
     in_sentences: bool = False,
     indented: bool = False,
+    bars: bool = False,
 ) -> list[Line]:
     """Rows as lines under a line of column names, and below them what is left out.
 
@@ -188,25 +194,28 @@ def grid_lines(
         whole: show every column, and let lines grow wider where they must.
         in_sentences: break long texts over several lines instead of shortening them.
         indented: set the first text, which names the row, in by the row's `depth`.
+        bars: where lines are wide, draw the rows' shares beside their numbers.
     """
     shown = list(columns) if whole else shown_columns(columns, rows)
     tree = next((c for c in columns if c.type == "text" and c != JOB), None) if indented else None
-    cells = [[_cell(row, c, in_sentences, c is tree) for c in shown] for row in rows]
+    texts = [[_cell(row, c, in_sentences, c is tree) for c in shown] for row in rows]
     labels = heads(shown)
+    if bars and width >= _WIDE:
+        _draw_shares(shown, labels, rows, texts)
     for i, column in enumerate(shown):
         if column.kernels:
-            _replace(cells, i, short_names([row[i] for row in cells]))
+            _replace(texts, i, short_names([row[i] for row in texts]))
     if not whole:
-        kept = _kept(shown, labels, cells, width, in_sentences=in_sentences)
+        kept = _kept(shown, labels, texts, width, in_sentences=in_sentences)
         shown, labels = [shown[i] for i in kept], [labels[i] for i in kept]
-        cells = [[row[i] for i in kept] for row in cells]
-    widths = _widths(shown, labels, cells, width)
+        texts = [[row[i] for i in kept] for row in texts]
+    widths = _widths(shown, labels, texts, width)
     for i, column in enumerate(shown):
-        texts = [row[i] for row in cells]
-        if column.kernels or (not in_sentences and _look_alike(texts, widths[i])):
-            _replace(cells, i, cut_apart(texts, widths[i]))
+        own = [row[i] for row in texts]
+        if column.kernels or (not in_sentences and _look_alike(own, widths[i])):
+            _replace(texts, i, cut_apart(own, widths[i]))
     lines = [Line(_joined(labels, shown, widths), "head")]
-    for row in cells:
+    for row in texts:
         parts = _broken(row, shown, widths) if in_sentences else [row]
         lines += [Line(_joined(part, shown, widths)) for part in parts]
     if more:
@@ -215,6 +224,25 @@ def grid_lines(
     if hidden:
         lines += note_lines(f"(more columns: {', '.join(hidden)})", width)
     return lines
+
+
+def _draw_shares(
+    columns: Sequence[Column], labels: list[str], rows: Sequence[Row], texts: list[list[str]]
+) -> None:
+    """Adds a bar to each value of the first column of shares, the longest to the largest."""
+    shares = [
+        i for i, c in enumerate(columns) if c.unit == "ratio" and c.name.endswith("share_ratio")
+    ]
+    if not shares:
+        return
+    values = [row[columns[shares[0]].name] or 0.0 for row in rows]
+    if (most := max(values)) <= 0:
+        return
+    labels[shares[0]] += " " * (_GAP + _BAR)
+    for row, value in zip(texts, values, strict=True):
+        eighths = round(max(value, 0.0) / most * _BAR * 8)
+        bar = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8 - 1] if eighths % 8 else "")
+        row[shares[0]] += " " * _GAP + bar.ljust(_BAR)
 
 
 def shown_columns(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
@@ -234,8 +262,8 @@ def _look_alike(texts: Sequence[str], width: int) -> bool:
     return len({shortened(text, width) for text in different}) < len(different)
 
 
-def _replace(cells: list[list[str]], position: int, texts: list[str]) -> None:
-    for row, text in zip(cells, texts, strict=True):
+def _replace(rows: list[list[str]], position: int, texts: list[str]) -> None:
+    for row, text in zip(rows, texts, strict=True):
         row[position] = text
 
 
@@ -248,11 +276,11 @@ def _cell(row: Row, column: Column, in_sentences: bool, indented: bool) -> str:
 
 
 def _widths(
-    columns: list[Column], labels: list[str], cells: list[list[str]], width: int
+    columns: list[Column], labels: list[str], rows: list[list[str]], width: int
 ) -> list[int]:
     """Natural widths, except that texts give way, the widest first, until the rest fits."""
     widths = [
-        max(len(label), *(len(part) for row in cells for part in row[i].split("\n") or [""]))
+        max(len(label), *(cells(part) for row in rows for part in row[i].split("\n") or [""]))
         for i, label in enumerate(labels)
     ]
     narrowest = [
@@ -274,7 +302,7 @@ def _widths(
 def _kept(
     columns: list[Column],
     labels: list[str],
-    cells: list[list[str]],
+    texts: list[list[str]],
     width: int,
     *,
     in_sentences: bool,
@@ -285,36 +313,36 @@ def _kept(
     first = {0, 1} if columns[0] == JOB and len(columns) > 1 else {0}
     sums = {*first, *(i for i in every if columns[i].sums)}
 
-    silent = {i for i in every if all(row[i] == NOT_MEASURED for row in cells)}
+    silent = {i for i in every if all(row[i] == NOT_MEASURED for row in texts)}
 
     def fitting(staying: set[int]) -> list[int]:
         kept = list(every)
         leaving = sorted(kept[1:], key=lambda i: (i not in staying, i in silent, i))
         while True:
-            own = [[row[i] for i in kept] for row in cells]
+            own = [[row[i] for i in kept] for row in texts]
             widths = _widths([columns[i] for i in kept], [labels[i] for i in kept], own, width)
             if not leaving or sum(widths) + _GAP * (len(widths) - 1) <= width:
                 return kept
             kept.remove(leaving.pop())
 
-    if in_sentences and (texts := [i for i in every if columns[i].type == "text"]):
-        sentence = max(texts, key=lambda i: max(len(row[i]) for row in cells))
+    if in_sentences and (of_text := [i for i in every if columns[i].type == "text"]):
+        sentence = max(of_text, key=lambda i: max(len(row[i]) for row in texts))
         kept = fitting({*sums, sentence})
         if sentence in kept:
             return kept
     return fitting(sums)
 
 
-def _joined(cells: list[str], columns: list[Column], widths: list[int]) -> str:
+def _joined(row: list[str], columns: list[Column], widths: list[int]) -> str:
     padded = [
-        shortened(cell, width).ljust(width) if column.type == "text" else cell.rjust(width)
-        for cell, column, width in zip(cells, columns, widths, strict=True)
+        left(shortened(cell, width), width) if column.type == "text" else right(cell, width)
+        for cell, column, width in zip(row, columns, widths, strict=True)
     ]
     return (" " * _GAP).join(padded).rstrip()
 
 
-def _broken(cells: list[str], columns: list[Column], widths: list[int]) -> list[list[str]]:
-    """The cells over as many lines as the longest text needs: sentences are not shortened."""
+def _broken(texts: list[str], columns: list[Column], widths: list[int]) -> list[list[str]]:
+    """The texts over as many lines as the longest text needs: sentences are not shortened."""
     broken = [
         [
             part
@@ -325,7 +353,7 @@ def _broken(cells: list[str], columns: list[Column], widths: list[int]) -> list[
         ]
         if column.type == "text"
         else [cell]
-        for cell, column, width in zip(cells, columns, widths, strict=True)
+        for cell, column, width in zip(texts, columns, widths, strict=True)
     ]
     return [list(line) for line in itertools.zip_longest(*broken, fillvalue="")]
 

@@ -92,11 +92,17 @@ def put_answer(
         say(f"{parquet}: {len(table)} rows")
         _tell_apart(table)
     else:
-        from stepscope.report.text import answer_lines, print_lines, text_width
+        from stepscope.report.text import answer_lines, print_lines, text_width, wants_colour
 
         fit = width or text_width(sys.stdout)
         lines = answer_lines(
-            table, width=fit, most=most, whole=whole, command=typed_name(), source=source
+            table,
+            width=fit,
+            most=most,
+            whole=whole,
+            bars=wants_colour(sys.stdout),
+            command=typed_name(),
+            source=source,
         )
         print_lines(lines, sys.stdout)
 

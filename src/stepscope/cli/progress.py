@@ -34,6 +34,7 @@ class TerminalProgress(Progress):
         from rich.progress import (
             BarColumn,
             DownloadColumn,
+            FileSizeColumn,
             MofNCompleteColumn,
             ProgressColumn,
             TextColumn,
@@ -43,15 +44,16 @@ class TerminalProgress(Progress):
         from rich.progress import Progress as RichProgress
 
         self.finish()
-        counts: tuple[ProgressColumn, ...] = (
-            (DownloadColumn(), TransferSpeedColumn())
-            if unit == "bytes"
-            else (MofNCompleteColumn(),)
-        )
+        counts: tuple[ProgressColumn, ...] = ()
+        if unit == "bytes":
+            known = (DownloadColumn(), TransferSpeedColumn())
+            counts = (FileSizeColumn(),) if total is None else known
+        elif total is not None:
+            counts = (MofNCompleteColumn(),)
         self._bar = RichProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            *(counts if total is not None or unit == "bytes" else ()),
+            *counts,
             TimeElapsedColumn(),
             console=Console(file=self._stream),
             transient=True,

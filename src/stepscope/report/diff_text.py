@@ -10,6 +10,7 @@ from stepscope.answers.kernel_names import cut_apart, short_names
 from stepscope.answers.text_grid import (
     MARK,
     Line,
+    Style,
     note_lines,
     shortened,
     warning_lines,
@@ -17,12 +18,14 @@ from stepscope.answers.text_grid import (
 )
 from stepscope.compare.drivers import Row, drivers_of
 from stepscope.floor.quoting import one_line
+from stepscope.floor.text_cells import cells, left, right
 from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_text
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
     from stepscope.compare.gates import Judged
 
+_STYLES: dict[str, Style] = {"faster": "better", "slower": "worse"}
 _GAP = 2
 _WIDE = 100
 _NARROWEST_NAME = 24
@@ -254,29 +257,29 @@ def columns_of(rows: Sequence[Row]) -> list[tuple[str, list[str], bool]]:
 
 def _grid(rows: Sequence[Row], width: int) -> list[Line]:
     columns = columns_of(rows)
-    widths = [max(len(head), *map(len, cells)) for head, cells, _ in columns]
+    widths = [max(len(head), *map(cells, texts)) for head, texts, _ in columns]
     names = [
         f"{'  ' * row.get('depth', 0)}{_INSIDE if row.get('inside') else ''}{name}"
         for row, name in zip(rows, names_of(rows), strict=True)
     ]
     least = _NARROWEST_NAME if width < _WIDE else _NARROWEST_WHERE_WIDE
-    least = min(least, max(map(len, names)))
+    least = min(least, max(map(cells, names)))
     count = len(columns)
     while count > 1 and least + sum(widths[:count]) + _GAP * count > width:
         count -= 1
     room = max(least, width - sum(widths[:count]) - _GAP * count)
-    room = min(room, max(len("name"), *map(len, names)))
+    room = min(room, max(len("name"), *map(cells, names)))
     cut = [_short_name(name, room) for name in names]
     if len(set(cut)) < len(set(names)):
         cut = cut_apart(names, room)
     lines = []
     for place in range(-1, len(rows)):
-        cells = ["name" if place < 0 else cut[place]]
-        cells[0] = cells[0].ljust(room)
+        parts = [left("name" if place < 0 else cut[place], room)]
         for (head, values, is_text), own in zip(columns[:count], widths, strict=False):
             value = head if place < 0 else values[place]
-            cells.append(value.ljust(own) if is_text else value.rjust(own))
-        lines.append(Line((" " * _GAP).join(cells).rstrip(), "head" if place < 0 else "row"))
+            parts.append(left(value, own) if is_text else right(value, own))
+        style: Style = "head" if place < 0 else _STYLES.get(rows[place]["verdict"], "row")
+        lines.append(Line((" " * _GAP).join(parts).rstrip(), style))
     left_out = ", ".join(head for head, _, _ in columns[count:])
     left_out = shortened(f"(more columns: {left_out})", width) if left_out else ""
     return [*lines, Line(left_out, "note")] if left_out else lines
@@ -284,7 +287,11 @@ def _grid(rows: Sequence[Row], width: int) -> list[Line]:
 
 def _short_name(name: str, width: int) -> str:
     """The end of a dotted path sets it apart; of other names, kernels above all, the begin does."""
-    if len(name) <= width or not _DOTTED.fullmatch(name.removeprefix(_INSIDE)):
+    if (
+        cells(name) != len(name)
+        or len(name) <= width
+        or not _DOTTED.fullmatch(name.removeprefix(_INSIDE))
+    ):
         return shortened(name, width)
     head = (width - 1) // 2
     return f"{name[:head]}…{name[len(name) - (width - 1 - head) :]}"

@@ -52,7 +52,7 @@ def findings_lines(
 
 def _paragraph(number: int, row: Row, width: int, command: str, source: str) -> list[Line]:
     found = f"{number}. {row['title']}"
-    lines = [Line(text, "head") for text in wrapped(found, width)]
+    lines = [Line(text, "head") for text in wrapped(found, width, "   ")]
     lines += [Line(f"   {text}") for text in wrapped(_saving(row), width - 3)]
     below = advice_lines("Next: ", row["advice"], command=command, source=source, width=width - 3)
     if row["saving_high_ns"] is not None and row["trade_off"]:

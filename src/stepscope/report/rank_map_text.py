@@ -80,7 +80,9 @@ def _map(rows: list[dict[str, Any]], width: int, measure: str) -> list[Line]:
     lines = [Line(f"{'rank':>{margin - 2}}  {_steps(columns, cell)}".rstrip(), "head")]
     for name, own in zip(names[1:], labels, strict=True):
         lines.append(
-            Line(f"{name:>{margin - 2}}  {''.join(drawn(own, of) for of in columns)}".rstrip())
+            Line(
+                f"{name:>{margin - 2}}  {''.join(drawn(own, of) for of in columns)}".rstrip(), "map"
+            )
         )
     edges = [scale.low + (scale.high - scale.low) * n / len(SHADES) for n in range(len(SHADES) + 1)]
     legend = "  ".join(

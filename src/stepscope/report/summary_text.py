@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.answers.kernel_names import cut_apart, short_names
 from stepscope.answers.text_grid import MARK, Line, shortened, wrapped
 from stepscope.floor.quoting import one_line
+from stepscope.floor.text_cells import left
 from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_text
 from stepscope.report.advice import advice_lines
 
@@ -270,7 +271,7 @@ def _room(width: int) -> int:
 
 def _top_line(name: str, time: str, share: str, count: str, width: int) -> str:
     room = _room(width)
-    return f"{shortened(name, room):<{room}}{time:>12}{share:>9}{count:>10}"
+    return f"{left(shortened(name, room), room)}{time:>12}{share:>9}{count:>10}"
 
 
 def _checks(rows: list[Row], width: int, command: str) -> list[Line]:

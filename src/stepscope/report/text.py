@@ -7,6 +7,7 @@ Colour only where stdout is a terminal; elsewhere plain lines of a fixed width, 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Iterable
@@ -39,7 +40,22 @@ _COLOURS = {
     "note": "dim",
     "warning": "yellow",
     "command": "bold",
+    "better": "green",
+    "worse": "red",
+    "map": "",
 }
+_BAR = re.compile("[█▉▊▋▌▍▎▏]+")
+_BAR_COLOUR = "cyan"
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Whether a stream is written in colour: a terminal is, unless NO_COLOR is set or TERM is `dumb`;
+    FORCE_COLOR asks for it elsewhere, as a CI job's log."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if forced := os.environ.get("FORCE_COLOR"):
+        return forced != "0"
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def text_width(stream: TextIO) -> int:
@@ -56,6 +72,7 @@ def answer_lines(
     width: int,
     most: int | None = MOST_ROWS,
     whole: bool = False,
+    bars: bool = False,
     command: str = "stepscope",
     source: str = "",
 ) -> list[Line]:
@@ -66,6 +83,7 @@ def answer_lines(
         width: columns of text to fit into.
         most: rows to show at most; None for all.
         whole: show every column that the answer has.
+        bars: of a grid, draw shares as bars where there is room.
         command: what starts this StepScope where it is read: an answer's own words say `stepscope`.
         source: the recording as it is typed, which commands in the answer's words then name.
     """
@@ -94,7 +112,7 @@ def answer_lines(
         from stepscope.report.scaling_text import scaling_lines
 
         return scaling_lines(table, width=width)
-    return table.lines(width=width, most=most, whole=whole)
+    return table.lines(width=width, most=most, whole=whole, bars=bars)
 
 
 def _each_job(
@@ -141,13 +159,16 @@ def _word(value: object) -> str:
 
 
 def print_lines(lines: Iterable[Line], stream: TextIO) -> None:
-    """Writes lines, in colour where the stream is a terminal."""
-    if not stream.isatty() or os.environ.get("NO_COLOR"):
+    """Writes lines, in colour where the stream wants it."""
+    if not wants_colour(stream):
         stream.writelines(f"{printable(line.text)}\n" for line in lines)
         return
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(file=stream, highlight=False)
+    console = Console(file=stream, highlight=False, force_terminal=True, color_system="standard")
     for line in lines:
-        console.print(Text(printable(line.text), style=_COLOURS[line.style]), soft_wrap=True)
+        text = Text(printable(line.text), style=_COLOURS[line.style])
+        if line.style == "row":
+            text.highlight_regex(_BAR, _BAR_COLOUR)
+        console.print(text, soft_wrap=True)
