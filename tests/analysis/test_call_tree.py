@@ -7,7 +7,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.analysis.call_tree import CallTree, call_tree, from_below, heaviest
+from stepscope.analysis.call_tree import (
+    CallTree,
+    call_tree,
+    call_tree_of_stacks,
+    from_below,
+    heaviest,
+    outermost,
+    regrouped,
+)
 
 FORESTS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 9)), max_size=25
@@ -70,3 +78,32 @@ def test_the_heaviest_places_stand_below_kept_ones(forest: Any, most: int) -> No
     kept = heaviest(tree.totals[:, 0], tree.depth, most)
     assert kept.sum() == min(most, len(tree.parent))
     assert all(above < 0 or kept[above] for above in tree.parent[kept])
+
+
+STACKS = st.lists(
+    st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=5), st.integers(0, 9)),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(STACKS)
+def test_stacks_become_paths_and_recursion_counts_once(stacks: Any) -> None:
+    def of_stacks(codes: list[list[int]]) -> CallTree:
+        return call_tree_of_stacks(
+            np.array([code for stack in codes for code in stack]),
+            np.array([len(stack) for stack in codes]),
+            np.array([[own] for _, own in stacks]),
+        )
+
+    tree = of_stacks([stack for stack, _ in stacks])
+    own: Counter[tuple[int, ...]] = Counter()
+    for stack, spent in stacks:
+        own[tuple(stack[::-1])] += spent
+    assert {one: found[0] for one, found in places(tree).items() if found[0]} == +own
+    totals = tree.totals[:, 0] * outermost(tree)
+    for code in range(4):
+        spent = sum(own for stack, own in stacks if code in stack)
+        assert totals[tree.code == code].sum() == spent
+    halves = regrouped(tree, np.array([0, 0, 1, 1]))
+    assert places(halves) == places(of_stacks([[one // 2 for one in stack] for stack, _ in stacks]))

@@ -1185,6 +1185,47 @@ export type Rows = {
     /** kernels, copies and fills launched inside it (count) */
     readonly device_events?: number | null;
   };
+  /** In which functions of the host does the time go, and who calls them? */
+  "hotspots": {
+    /** function; of --by library the binary, or the file of Python code; of --by thread the thread */
+    readonly function?: string | null;
+    /** binary that it is in */
+    readonly library?: string | null;
+    /** source file */
+    readonly file?: string | null;
+    /** line of the source file that ran */
+    readonly line?: number | null;
+    /** rank of the thread */
+    readonly rank?: number | null;
+    /** process of the thread, as the recorder calls it */
+    readonly pid?: string | null;
+    /** the thread, as the recorder calls it */
+    readonly tid?: string | null;
+    /** what the figures are of: cpu (threads on a processor), running (threads that did not wait, as the sampler judged), wall (calls that were traced, waiting included), unknown */
+    readonly clock?: string | null;
+    /** time spent in it, less what it calls (ns) */
+    readonly self_ns?: number | null;
+    /** its part of everything of that clock (ratio) */
+    readonly self_ratio?: number | null;
+    /** time spent in it and in what it calls (ns) */
+    readonly total_ns?: number | null;
+    /** its part of everything of that clock (ratio) */
+    readonly total_ratio?: number | null;
+    /** samples taken in it (count) */
+    readonly self_samples?: number | null;
+    /** samples taken in it and in what it calls (count) */
+    readonly total_samples?: number | null;
+    /** instructions retired in it, less what it calls (count) */
+    readonly instructions?: number | null;
+    /** clock cycles of the core an instruction, in it */
+    readonly cpi?: number | null;
+    /** number of rows of the tree around it */
+    readonly depth?: number | null;
+    /** number of the row in the tree, from 0 */
+    readonly node?: number | null;
+    /** node around it: what called it or, bottom-up, what it called */
+    readonly parent?: number | null;
+  };
   /** How busy were multiprocessors, tensor cores, memory and links in samples of the hardware? */
   "device-metrics": {
     /** rank of the process */

@@ -61,6 +61,42 @@ def call_tree(parent: Array, code: Array, own: Array) -> CallTree:
     return CallTree(_joined(parents), _joined(codes), _added(place, own, count))
 
 
+def call_tree_of_stacks(frames: Array, lengths: Array, own: Array) -> CallTree:
+    """The tree of sampled stacks.
+
+    Args:
+        frames: what each frame is, from 0, of one stack after the other, the innermost first.
+        lengths: how many frames each stack has, at least one.
+        own: a row a stack: what was sampled with it.
+    """
+    ends = np.cumsum(lengths)
+    above = np.arange(1, len(frames) + 1)
+    above[ends - 1] = -1
+    values = np.zeros((len(frames), own.shape[1]), np.int64)
+    values[ends - lengths] = own
+    return call_tree(above, frames, values)
+
+
+def regrouped(tree: CallTree, groups: Array) -> CallTree:
+    """The tree with places put together whose groups, and those of all places above, are the same.
+
+    Args:
+        tree: the tree.
+        groups: the group of each code, from 0.
+    """
+    return call_tree(tree.parent, groups[tree.code], tree.own)
+
+
+def outermost(tree: CallTree) -> Array:
+    """Which places have none of the same code above them, as a mask: totals of these add up, whatever recurs."""
+    first = np.ones(len(tree.parent), dtype=bool)
+    at = tree.parent.copy()
+    while (found := (at >= 0) & first).any():
+        first[found] = tree.code[at[found]] != tree.code[found]
+        at[found] = tree.parent[at[found]]
+    return first
+
+
 def from_below(tree: CallTree) -> CallTree:
     """The same values by what is called first, then by its caller, and so on upwards.
 

@@ -612,6 +612,28 @@ class QuestionMethods(ABC):
         """
         return self.ask("annotations", by=by, all=all, **asked)
 
+    def hotspots(
+        self,
+        *,
+        by: Literal["function", "library", "line", "thread", "top-down", "bottom-up"] = "function",
+        least_ratio: float = 0.001,
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """In which functions of the host does the time go, and who calls them?
+
+        Args:
+            by: what a row is: a `function`, a `library`, a source `line`, a `thread`, or a
+                place in a tree: `top-down` below what called it, `bottom-up` below what it
+                called.
+            least_ratio: leave out what has less than this part of everything, with all that is
+                below it in a tree.
+
+        Columns: function, library, file, line, rank, pid, tid, clock, self_ns, self_ratio,
+        total_ns, total_ratio, self_samples, total_samples, instructions, cpi, depth, node,
+        parent.
+        """
+        return self.ask("hotspots", by=by, least_ratio=least_ratio, **asked)
+
     def device_metrics(
         self,
         *,

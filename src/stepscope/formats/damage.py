@@ -108,6 +108,10 @@ CLASSES: dict[str, Damage] = {
     "no_moments": Damage(
         "the file says how long kernels took, and not when they ran", harmless=True
     ),
+    "untried_layout": Damage(
+        "rows are of a kind of report whose layout is known from documentation alone: compare some with the report",
+        harmless=True,
+    ),
     "zero_timestamp": Damage(
         "device events without a time (0) count as launched but take no part in time", harmless=True
     ),

@@ -12,7 +12,7 @@ from functools import cache
 
 from stepscope.floor.errors import SourceError
 from stepscope.floor.plugins import PlugIn, load, named, of_type
-from stepscope.formats import pyprof
+from stepscope.formats import pyprof, vtune
 from stepscope.formats.accepted import accepted
 from stepscope.formats.container import BLANK, ByteStream, Member, strip_bom
 from stepscope.formats.inline import phases
@@ -23,6 +23,7 @@ from stepscope.formats.nsys import reader as nsys_reader
 from stepscope.formats.nvprof import log as nvprof_log
 from stepscope.formats.nvprof import reader as nvprof_reader
 from stepscope.formats.options import ReadOptions
+from stepscope.formats.sampled import collapsed, perf_script, speedscope
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.sqlite import READERS
 from stepscope.formats.tables import Facts, RankTables
@@ -141,6 +142,38 @@ FORMATS: tuple[Format, ...] = (
         read=nsys_reader.read,
         processes=nsys_reader.processes,
         processors=READERS,
+    ),
+    Format(
+        name="speedscope",
+        title="profile in speedscope's format (py-spy record --format speedscope)",
+        sniff=speedscope.looks_like_speedscope,
+        peek=speedscope.peek,
+        read=speedscope.read,
+        timed=False,
+    ),
+    Format(
+        name="vtune",
+        title="report of Intel VTune as CSV (vtune -report hotspots -format csv)",
+        sniff=vtune.looks_like_vtune,
+        peek=vtune.peek,
+        read=vtune.read,
+        timed=False,
+    ),
+    Format(
+        name="perf-script",
+        title="samples of Linux perf as text (perf script)",
+        sniff=perf_script.looks_like_perf_script,
+        peek=perf_script.peek,
+        read=perf_script.read,
+        timed=False,
+    ),
+    Format(
+        name="collapsed",
+        title="collapsed stacks (py-spy record --format raw)",
+        sniff=collapsed.looks_like_collapsed,
+        peek=collapsed.peek,
+        read=collapsed.read,
+        timed=False,
     ),
 )
 

@@ -42,6 +42,9 @@ _LINKS = {
 """Kinds of link, and the column of a device event that has it."""
 
 
+_MEASURED = ("inline_timing", "phase", "stack_sample", "host_metric")
+"""What recordings hold that are none of events."""
+
 _BY_CAPTURE = ("operator", "module", "direction")
 """Those that replayed work has through the capture of its graph."""
 
@@ -198,7 +201,7 @@ def _links(
                 report=tables.report,
                 resolution_ns=resolution_ns,
             ),
-            events=not (tables.inline_timing.num_rows or tables.phase.num_rows),
+            events=_has_events(tables),
         ),
     }
     if not tables.phase.num_rows:
@@ -219,6 +222,13 @@ def _links(
         "device_self_ns": time.own,
     }
     return links, linked
+
+
+def _has_events(tables: RankTables) -> bool:
+    """Whether a recording is one of events: also where it should be, and has none."""
+    if tables.host_event.num_rows or tables.device_event.num_rows:
+        return True
+    return not any(getattr(tables, name).num_rows for name in _MEASURED)
 
 
 def _tracks(thread: pa.Table) -> set[int]:

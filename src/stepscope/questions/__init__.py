@@ -51,6 +51,7 @@ ALL = (
     "priorities",
     "prof",
     "annotations",
+    "hotspots",
     "device_metrics",
     "counters",
     "inline",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from stepscope.schema.declare import BIGINT, DOUBLE, INTEGER, SMALLINT, By, Role, table
 from stepscope.schema.declare import SchemaColumn as Column
 
-STORE_VERSION = 14
+STORE_VERSION = 15
 """Version of the tables. A store of another version is made anew from its source."""
 
 EVENT, ROW, KEY, STEP, NUMBER = Role.EVENT, Role.ROW, Role.KEY, Role.STEP, Role.NUMBER
@@ -282,7 +282,7 @@ DECLARED = (
         _rank("rank it was seen on"),
         _span(),
         Column("stack_id", ROW, "number of the stack within rank and span"),
-        Column("frames", TEXT, "frames, innermost first, separated by semicolons; of recorded Python frames at most 32 of the program's own code, or of any file where there is none"),
+        Column("frames", TEXT, "frames, innermost first, separated by semicolons, each `library!file(line): function` without what is not known; of recorded Python frames at most 32 of the program's own code, or of any file where there is none"),
     ),
     table(
         "kernel_source", "One row is generated code that operators ran, with the options it was launched with.",
@@ -397,13 +397,34 @@ DECLARED = (
         Column("value", VALUE, "value; NULL where the file gives no number", nullable=True),
     ),
     table(
-        "stack_sample", "One row is a call stack that was sampled while a thread ran.",
+        "stack_sample", "One row is a call stack that was sampled while a thread ran, as often as it was, or what a profile states of a function.",
         _rank("rank it was sampled on"),
         _span(),
-        Column("time_ns", MOMENT, "when (ns)"),
-        Column("thread", ROW, "host thread that was sampled (see table thread)", of="thread"),
+        Column("time_ns", MOMENT, "when (ns); NULL where the file has no times", nullable=True),
+        Column("thread", ROW, "host thread that was sampled (see table thread); NULL where it is not known", nullable=True, of="thread"),
         Column("stack_id", ROW, "its call stack (see table call_stack); NULL where none was recorded", nullable=True, of="call_stack"),
-        Column("weight", COUNT, "samples that it stands for"),
+        Column("weight", COUNT, "samples that it stands for; NULL where the file has no number of samples", nullable=True),
+        Column("clock", TEXT, "which time the samples are spread over: cpu (threads on a processor), running (threads that did not wait, as the sampler judged) or wall (waiting included); NULL where it is not known", nullable=True),
+        Column("sampled_ns", DURATION, "time that it stands for (ns); NULL where the file does not say", nullable=True),
+        Column("instructions", COUNT, "instructions retired in it; NULL where they were not counted", nullable=True),
+        Column("cycles", COUNT, "clock cycles of the core in it; NULL where they were not counted", nullable=True),
+    ),
+    table(
+        "host_metric", "One row is a metric of the host's side that a report or the recorder states, of the complete run or of one function, thread or module of it, under its own name.",
+        _rank("rank that it is of, or that the report is kept with"),
+        _span(),
+        Column("report", TEXT, "report that states it: the tool, and which of its reports"),
+        Column("subject_kind", TEXT, "what it is of, as the report calls it (Function, Module, Thread, ...); NULL for the complete run", nullable=True),
+        Column("subject", TEXT, "name of that", nullable=True),
+        Column("metric", TEXT, "name of the metric, as the tool spells it, with those above it, from the outermost, where the report has levels"),
+        Column("kind", TEXT, "what it measures, where StepScope knows it: elapsed, cpu_time, cpu_utilization, ipc, ...", nullable=True),
+        Column("value", VALUE, "value; NULL where the report gives no number", nullable=True),
+        Column("unit", TEXT, "unit of the value, as the tool spells it", nullable=True),
+        Column("text", TEXT, "what the report has in place of a number, or behind it", nullable=True),
+        Column("share_ratio", VALUE, "part that it is of something else, where the report says so", nullable=True),
+        Column("share_of", TEXT, "what it is a part of", nullable=True),
+        Column("advice", TEXT, "what the tool itself says on it; NULL where it says nothing", nullable=True),
+        Column("confirmed", FLAG, "a real report of this kind was tried; false where its layout is known from documentation alone"),
     ),
     table(
         "attribution", "One row is how much of the device time a kind of link reaches.",

@@ -36,6 +36,10 @@ def stack_samples(
             "thread": threads.numbers(rows["globalTid"]).cast(pa.int32()),
             "stack_id": stacks.numbers(database, _CHAINS, rows["id"]),
             "weight": pa.array(np.ones(rows.num_rows, np.int64)),
+            "clock": pa.repeat(pa.scalar("cpu"), rows.num_rows),
+            **dict.fromkeys(
+                ("sampled_ns", "instructions", "cycles"), pa.nulls(rows.num_rows, pa.int64())
+            ),
         },
         schema=READ["stack_sample"],
     )

@@ -1,0 +1,159 @@
+"""What the host spent in functions: sampled stacks and traced Python frames as one kind of call tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.analysis.call_tree import CallTree, call_tree, call_tree_of_stacks, regrouped
+from stepscope.formats.frames import UNKNOWN, Frame, parsed
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+
+FIGURES = ("ns", "samples", "instructions", "cycles")
+"""The columns of a tree's figures."""
+
+_SAMPLED = """
+    SELECT coalesce(clock, 'unknown') AS clock, coalesce(frames, '') AS frames,
+        rank, span, coalesce(stack_sample.thread, -1) AS thread, any_value(stack_sample.thread IS NOT NULL) AS has_thread,
+        coalesce(sum(sampled_ns), 0)::BIGINT AS ns, coalesce(sum(weight), 0)::BIGINT AS samples,
+        coalesce(sum(instructions), 0)::BIGINT AS instructions,
+        coalesce(sum(cycles), 0)::BIGINT AS cycles,
+        bool_and(sampled_ns IS NOT NULL) AS has_ns, bool_and(weight IS NOT NULL) AS has_samples,
+        bool_or(instructions IS NOT NULL) AS has_instructions, bool_or(cycles IS NOT NULL) AS has_cycles
+    FROM stack_sample LEFT JOIN call_stack USING (rank, span, stack_id)
+    GROUP BY ALL ORDER BY ALL
+"""
+_TRACED = """
+    SELECT rank, span, thread, id, coalesce(parent_id, -1) AS parent_id, kind = 'python' AS python, dur_ns,
+        CASE WHEN kind = 'python' THEN name ELSE '' END AS name
+    FROM host_event
+    WHERE (rank, span, thread) IN (SELECT (rank, span, thread) FROM host_event WHERE kind = 'python')
+    ORDER BY rank, id
+"""
+_ANY_TRACED = "SELECT count(*) FROM host_event WHERE kind = 'python'"
+
+
+class Thread(NamedTuple):
+    """A host thread; -1 where it is not known."""
+
+    rank: int
+    span: int
+    thread: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostTime:
+    """What was spent in the functions of one clock.
+
+    Args:
+        clock: as in `stack_sample.clock`, `unknown` where it has none, `wall` for traced calls.
+        frames: what the keys of the tree name.
+        tree: the figures of `FIGURES` by path of frames.
+        threads: the same figures by thread.
+        known: the figures that all rows have; of instructions and cycles, that some have.
+    """
+
+    clock: str
+    frames: list[Frame]
+    tree: CallTree
+    threads: dict[Thread, NDArray[np.int64]]
+    known: frozenset[str]
+
+    def regrouped(self, names: list[str]) -> tuple[CallTree, list[int]]:
+        """The tree by groups of frames, and the first frame of each group.
+
+        Args:
+            names: of each frame's group.
+        """
+        number: dict[str, int] = {}
+        keys = np.array([number.setdefault(name, len(number)) for name in names], np.int64)
+        first: list[int] = []
+        for frame, key in enumerate(keys.tolist()):
+            if key == len(first):
+                first.append(frame)
+        return regrouped(self.tree, keys), first
+
+
+def host_times(scope: Scope) -> list[HostTime]:
+    """What the recording's samples and traced Python frames tell, by clock, in order of its name."""
+    found = _sampled(scope)
+    traced = _traced(scope) if scope.value(_ANY_TRACED) else None
+    return found if traced is None else [*found, traced]
+
+
+def _sampled(scope: Scope) -> list[HostTime]:
+    table = scope.sql(_SAMPLED)
+    found = []
+    clocks = table.column("clock").to_pylist()
+    for clock in dict.fromkeys(clocks):
+        rows = table.filter(np.array([one == clock for one in clocks]))
+        column = {name: rows.column(name).to_numpy() for name in rows.column_names}
+        own = np.stack([column[name] for name in FIGURES], axis=1).astype(np.int64)
+        texts = [one.split(";") if one else [UNKNOWN] for one in rows.column("frames").to_pylist()]
+        number: dict[str, int] = {}
+        keys = [number.setdefault(one, len(number)) for one in chain.from_iterable(texts)]
+        lengths = np.array([len(one) for one in texts], np.int64)
+        threads: dict[Thread, NDArray[np.int64]] = {}
+        places = zip(*(column[name].tolist() for name in Thread._fields), strict=True)
+        for place, figures in zip(places, own, strict=True):
+            at = Thread(*place)
+            threads[at] = threads.get(at, 0) + figures
+        known = {
+            name
+            for name in FIGURES
+            if (column[f"has_{name}"].all() if name in ("ns", "samples") else column[f"has_{name}"].any())
+        }  # fmt: skip
+        frames = [parsed(text) for text in number]
+        tree = call_tree_of_stacks(np.array(keys, np.int64), lengths, own)
+        found.append(HostTime(clock, frames, tree, threads, frozenset(known)))
+    return found
+
+
+def _traced(scope: Scope) -> HostTime:
+    table = scope.sql(_TRACED)
+    column = {
+        name: table.column(name).to_numpy()
+        for name in ("rank", "span", "thread", "id", "parent_id", "python", "dur_ns")
+    }
+    above = _nearest(column)
+    kept = np.flatnonzero(column["python"])
+    place = np.full(len(column["id"]) + 1, -1, np.int64)
+    place[kept] = np.arange(len(kept))
+    above = place[above[kept]]
+    dur = column["dur_ns"][kept].astype(np.int64)
+    own = dur.copy()
+    np.subtract.at(own, above[above >= 0], dur[above >= 0])
+    named = table.column("name").combine_chunks().dictionary_encode()
+    texts = named.dictionary.to_pylist()
+    figures = np.zeros((len(kept), len(FIGURES)), np.int64)
+    figures[:, 0] = np.maximum(own, 0)
+    threads: dict[Thread, NDArray[np.int64]] = {}
+    for rank, span, thread, ns in zip(
+        *(column[name][kept][above < 0].tolist() for name in Thread._fields),
+        dur[above < 0].tolist(),
+        strict=True,
+    ):
+        at = Thread(rank, span, thread)
+        threads[at] = threads.get(at, 0) + np.array([ns, 0, 0, 0], np.int64)
+    tree = call_tree(above, named.indices.to_numpy()[kept].astype(np.int64), figures)
+    return HostTime("wall", [parsed(text) for text in texts], tree, threads, frozenset({"ns"}))
+
+
+def _nearest(column: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The row of the innermost Python frame around each event, -1 for none."""
+    identity = column["rank"].astype(np.int64) << 52 | column["id"]
+    parent = column["rank"].astype(np.int64) << 52 | np.maximum(column["parent_id"], 0)
+    at = np.minimum(np.searchsorted(identity, parent), max(len(identity) - 1, 0))
+    known = (column["parent_id"] >= 0) & (identity[at] == parent)
+    up = np.append(np.where(known, at, -1), -1)
+    python = np.append(column["python"], True)
+    nearest: NDArray[np.int64] = up[:-1].copy()
+    while len(found := np.flatnonzero(~python[nearest])):
+        nearest[found] = up[nearest[found]]
+    return nearest

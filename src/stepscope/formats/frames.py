@@ -1,0 +1,62 @@
+"""How a frame of a call stack is written in `call_stack.frames`, whoever sampled it.
+
+`library!file(line): function`, without the parts that are not known: `libc.so.6!malloc` of native code,
+`train.py(12): main` of Python, as Kineto spells it, `app!graph.cpp(): walk` where a report names the
+source file and no line.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+UNKNOWN = "[unknown]"
+"""A frame whose function is not known."""
+
+_PARTS = re.compile(
+    r"(?:(?P<library>[^!();<>\s][^!();<>]*)!(?!=))?(?:(?P<file>[^;]+?)\((?P<line>\d*)\): )?(?P<function>.*)",
+    re.DOTALL,
+)
+_FOLDERS = re.compile(r".*[/\\]")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_LONGEST = 1 << 12
+
+
+class Frame(NamedTuple):
+    """A frame of a call stack; None where a part is not known."""
+
+    function: str
+    library: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+    def text(self) -> str:
+        """As it stands in `call_stack.frames`, where semicolons part frames.
+
+        >>> Frame("main", file="train.py", line=12).text()
+        'train.py(12): main'
+        """
+        library = _FOLDERS.sub("", self.library or "").strip("[]")
+        place = "" if not self.file else f"{self.file}({'' if self.line is None else self.line}): "
+        text = f"{f'{library}!' if library else ''}{place}{self.function or UNKNOWN}"
+        return text.replace(";", ",")[:_LONGEST]
+
+
+def parsed(text: str) -> Frame:
+    """A frame of `call_stack.frames`; addresses of objects, which differ from run to run, are left out.
+
+    >>> parsed("libc.so.6!malloc")
+    Frame(function='malloc', library='libc.so.6', file=None, line=None)
+    >>> parsed("<built-in method mm of type object at 0x7f01>").function
+    '<built-in method mm of type object>'
+    """
+    found = _PARTS.fullmatch(text)
+    if found is None:
+        return Frame(text or UNKNOWN)
+    line = found["line"]
+    return Frame(
+        _ADDRESS.sub("", found["function"]) or UNKNOWN,
+        found["library"],
+        found["file"],
+        int(line) if line and len(line) < 10 else None,
+    )

@@ -1,0 +1,1 @@
+"""Profiles of sampled call stacks: py-spy, speedscope, collapsed stacks, Linux perf."""

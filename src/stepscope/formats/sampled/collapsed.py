@@ -1,0 +1,111 @@
+"""Reads collapsed stacks: a stack a line, outermost frame first, frames parted by semicolons, then a number.
+
+`py-spy record --format raw` writes them, and the scripts of FlameGraph make them of Linux perf and others.
+A line of py-spy may start with its process and its thread. What the numbers count, no line says: of
+py-spy and perf they are samples.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.frames import Frame
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.sampled.stacks import Samples, none_sampled
+from stepscope.formats.tables import Facts, RankTables, ReadReport
+from stepscope.formats.text_lines import text_lines
+
+_LONGEST_LINE = 1 << 18
+_LINE = re.compile(r"(?P<frames>\S.*) (?P<count>\d{1,15})")
+_PLACED = re.compile(r"(?P<function>.+) \((?P<place>[^()]+?)(?::(?P<line>\d{1,9}))?\)")
+"""A frame of py-spy: `forward (model.py:12)`, `malloc (libc.so.6)`."""
+_PROCESS = re.compile(r'process (\d+):".*"')
+_THREAD = re.compile(r"thread \((\w+)\)(?:: (.*))?")
+
+
+def looks_like_collapsed(head: bytes) -> bool:
+    """Whether every line of a file's first bytes is a stack with a number, and most are stacks of several
+    frames, or of one that says where it is: other text is none.
+    """
+    if b"\0" in head:
+        return False
+    *lines, last = strip_bom(head).decode("utf-8", "replace").split("\n")
+    lines = [one.removesuffix("\r") for one in lines or [last]]
+    stacks = [_LINE.fullmatch(one) for one in lines if one.strip()]
+    named = [one["frames"] for one in stacks if one]
+    if not named or len(named) < len(stacks):
+        return False
+    if any(frame.strip() != frame or not frame for one in named for frame in one.split(";")):
+        return False
+    return 2 * sum(";" in one or bool(_PLACED.fullmatch(one)) for one in named) > len(named)
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of its origin: the process, where py-spy says so. None when it holds no sample."""
+    found = next(_stacks(member, ReadReport()), None)
+    return None if found is None else _facts({found[0]} if found[0] else set(), found[4])
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file, or one member of an archive, as the recording of one rank.
+
+    Raises:
+        SourceError: it cannot be opened, or holds no sample.
+    """
+    report = ReadReport()
+    samples: Samples | None = None
+    of_py_spy = False
+    for pid, tid, name, frames, of_py_spy, count in _stacks(member, report):
+        samples = samples or Samples("running" if of_py_spy else None)
+        thread = samples.thread(pid, tid, name) if pid or tid else None
+        samples.add(frames, thread=thread, weight=count)
+        report.kept += 1
+    if samples is None:
+        raise none_sampled(member)
+    if options is not None and options.progress is not None:
+        options.progress(member.size)
+    return RankTables(_facts(samples.pids, of_py_spy), report, **samples.tables())
+
+
+def _facts(pids: set[str], of_py_spy: bool) -> Facts:
+    pid = int(next(iter(pids)) or 0) if len(pids) == 1 else 0
+    return Facts(pid=pid or None, tool="py-spy" if of_py_spy else None)
+
+
+def _stacks(
+    member: Member, report: ReadReport
+) -> Iterator[tuple[str, str, str | None, list[Frame], bool, int]]:
+    """Process, thread and its name, frames (innermost first), whether py-spy wrote them, and the number."""
+    of_py_spy = False
+    with member.open() as stream:
+        for line in text_lines(stream, _LONGEST_LINE):
+            if not line.strip():
+                continue
+            found = _LINE.fullmatch(line)
+            if found is None:
+                report.note("unreadable")
+                report.dropped += 1
+                continue
+            names = found["frames"].split(";")
+            pid = tid = ""
+            thread_name = None
+            if process := _PROCESS.fullmatch(names[0]):
+                pid, names = process[1], names[1:]
+            if names and (thread := _THREAD.fullmatch(names[0])):
+                tid, thread_name, names = thread[1], thread[2], names[1:]
+            frames = [_frame(name) for name in reversed(names) if name]
+            of_py_spy = of_py_spy or bool(pid or tid or any(one.line for one in frames))
+            yield pid, tid, thread_name, frames, of_py_spy, int(found["count"])
+        if stream.damage:
+            report.note(stream.damage)
+
+
+def _frame(text: str) -> Frame:
+    placed = _PLACED.fullmatch(text)
+    if placed is None:
+        return Frame(text)
+    if placed["line"] is None:
+        return Frame(placed["function"], library=placed["place"])
+    return Frame(placed["function"], file=placed["place"], line=int(placed["line"]))

@@ -1,0 +1,117 @@
+"""Reads what `perf script` prints of a recording of Linux perf: a sample, its frames below it, an empty line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.frames import UNKNOWN, Frame
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.sampled.stacks import MOST_FRAMES, Samples, none_sampled
+from stepscope.formats.tables import Facts, RankTables, ReadReport
+from stepscope.formats.text_lines import text_lines
+
+_LONGEST_LINE = 1 << 16
+_SAMPLE = re.compile(
+    r"(?P<comm>\S.*?)\s+(?:(?P<pid>\d{1,9})/)?(?P<tid>\d{1,9})\s+(?:\[\d{1,6}\]\s+)?"
+    r"(?P<time>\d{1,12}\.\d{1,9}):\s+(?:(?P<period>\d{1,18})\s+)?(?P<event>[\w./:,=@-]+?):.*"
+)
+_FRAME = re.compile(
+    r"\s+[0-9a-f]{1,16} (?P<symbol>.+?) \((?P<library>[^()]*)(?: \(deleted\))?\)\s*"
+)
+_OFFSET = re.compile(r"\+0x[0-9a-f]+$")
+_CLOCKS = ("cpu-clock", "task-clock")
+"""Events whose period is in ns. Source: perf-list(1)."""
+_CYCLES, _INSTRUCTIONS = "cycles", "instructions"
+
+
+@dataclass(slots=True)
+class _Sample:
+    pid: str
+    tid: str
+    comm: str
+    event: str
+    period: int | None
+    frames: list[Frame] = field(default_factory=list)
+
+
+def looks_like_perf_script(head: bytes) -> bool:
+    """Whether a file's first bytes are samples as `perf script` prints them."""
+    lines = strip_bom(head).decode("utf-8", "replace").split("\n")
+    lines = [line for line in lines if line.strip() and not line.startswith("#")]
+    if not lines or _SAMPLE.fullmatch(lines[0].strip()) is None:
+        return False
+    return len(lines) == 1 or bool(
+        _FRAME.fullmatch(lines[1]) or _SAMPLE.fullmatch(lines[1].strip())
+    )
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of its origin: that perf made it. None when it holds no sample."""
+    found = next(_samples(member, ReadReport()), None)
+    return None if found is None else Facts(tool="perf")
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file, or one member of an archive, as the recording of one rank.
+
+    Raises:
+        SourceError: it cannot be opened, or holds no sample.
+    """
+    report = ReadReport()
+    samples = Samples("cpu")
+    for one in _samples(member, report):
+        event = one.event.split(":")[0]
+        samples.add(
+            one.frames,
+            thread=samples.thread(one.pid, one.tid, one.comm),
+            weight=1,
+            sampled_ns=one.period if event in _CLOCKS else None,
+            instructions=one.period if event == _INSTRUCTIONS else None,
+            cycles=one.period if event == _CYCLES else None,
+        )
+        report.kept += 1
+    if not samples:
+        raise none_sampled(member)
+    if options is not None and options.progress is not None:
+        options.progress(member.size)
+    pids = {pid for pid in samples.pids if pid}
+    pid = int(pids.pop()) if len(pids) == 1 else None
+    return RankTables(Facts(tool="perf", pid=pid), report, **samples.tables())
+
+
+def _samples(member: Member, report: ReadReport) -> Iterator[_Sample]:
+    sample: _Sample | None = None
+    with member.open() as stream:
+        for line in text_lines(stream, _LONGEST_LINE):
+            if not line.strip() or line.startswith("#"):
+                continue
+            if frame := _FRAME.fullmatch(line):
+                if sample is not None and len(sample.frames) < MOST_FRAMES:
+                    sample.frames.append(_frame(frame["symbol"], frame["library"]))
+                continue
+            if found := _SAMPLE.fullmatch(line.strip()):
+                if sample is not None:
+                    yield sample
+                period = found["period"]
+                sample = _Sample(
+                    found["pid"] or "",
+                    found["tid"],
+                    found["comm"],
+                    found["event"],
+                    int(period) if period else None,
+                )
+            else:
+                report.note("unreadable")
+                report.dropped += 1
+        if stream.damage:
+            report.note(stream.damage)
+    if sample is not None:
+        yield sample
+
+
+def _frame(symbol: str, library: str) -> Frame:
+    name = _OFFSET.sub("", symbol)
+    return Frame(name if name != UNKNOWN else UNKNOWN, None if library == UNKNOWN else library)

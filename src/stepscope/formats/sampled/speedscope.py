@@ -1,0 +1,208 @@
+"""Reads speedscope's JSON, which py-spy, pyinstrument, rbspy, perf and others write.
+
+A profile is a thread: either samples, each a stack and a weight, or events that open and close frames.
+Source: https://www.speedscope.app/file-format-schema.json.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.frames import UNKNOWN, Frame
+from stepscope.formats.inline.document import number, sound, whole
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.sampled.stacks import Samples, none_sampled
+from stepscope.formats.tables import Facts, RankTables, ReadReport
+
+_LOOKS = re.compile(
+    rb'"\$schema"\s*:\s*"https?://www\.speedscope\.app/file-format-schema\.json"'
+    rb'|"(?:exporter)"\s*:\s*"speedscope@'
+)
+_LARGEST_BYTES = 1 << 29
+_SCALE_NS = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
+_THREAD = re.compile(r'(?:Process (\d+) )?Thread (\w+)(?: "(.*)")?', re.DOTALL)
+_PROCESS = re.compile(r'process (\d+):".*"', re.DOTALL)
+_PYTHON = re.compile(r"(?i)\.pyx?$|^<.*>$")
+
+ERRORS = {
+    "bad-speedscope": (
+        "A profile in speedscope's format is no complete JSON document, or has more than 512 MiB. It was cut in "
+        "copying, or the profiler was killed while it wrote; a large one is smaller as collapsed stacks: "
+        "`py-spy record --format raw`."
+    ),
+}
+
+
+def looks_like_speedscope(head: bytes) -> bool:
+    """Whether a file's first bytes could be of speedscope's format."""
+    return strip_bom(head).lstrip(b" \t\r\n")[:1] == b"{" and _LOOKS.search(head) is not None
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of its origin, or None when it holds no profile.
+
+    Raises:
+        SourceError: it is not a complete JSON document.
+    """
+    loaded = _load(member)
+    return _facts(loaded, set()) if loaded.get("profiles") else None
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file, or one member of an archive, as the recording of one rank.
+
+    Raises:
+        SourceError: it is not a complete JSON document, or holds no sample.
+    """
+    report = ReadReport()
+    loaded = _load(member)
+    frames = _frames(loaded)
+    of_py_spy = _exporter(loaded)[0] == "py-spy"
+    samples = Samples("running" if of_py_spy else None)
+    for profile in _objects(loaded.get("profiles"), report):
+        scale = _SCALE_NS.get(str(profile.get("unit")))
+        found = _sampled(profile) if profile.get("type") == "sampled" else _evented(profile)
+        thread = None
+        for stack, (count, weight) in found.items():
+            path = [frames[one] if 0 <= one < len(frames) else Frame(UNKNOWN) for one in stack]
+            pid, path = _process(path)
+            if thread is None:
+                thread = _thread(samples, str(profile.get("name") or ""), pid)
+            sampled_ns = None if scale is None else round(weight * scale)
+            samples.add(
+                path[::-1],
+                thread=thread,
+                weight=(round(weight) if scale is None else count) or None,
+                sampled_ns=sampled_ns,
+            )
+            report.kept += max(count, 1)
+    if not samples:
+        raise none_sampled(member)
+    if options is not None and options.progress is not None:
+        options.progress(member.size)
+    return RankTables(_facts(loaded, samples.pids), report, **samples.tables())
+
+
+def _load(member: Member) -> dict[str, Any]:
+    with member.open() as stream:
+        text = stream.read(_LARGEST_BYTES + 1)
+    if len(text) > _LARGEST_BYTES:
+        raise _refused(member, f"larger than {_LARGEST_BYTES >> 20} MiB")
+    try:
+        loaded = json.loads(strip_bom(text).decode("utf-8", "replace"))
+        if b"\\u" in text:
+            loaded = sound(loaded)
+    except (ValueError, RecursionError) as error:
+        raise _refused(member, f"not a complete JSON document: {error}") from None
+    return loaded if isinstance(loaded, dict) else {}
+
+
+def _refused(member: Member, reason: str) -> SourceError:
+    return SourceError(
+        f"{member.label}: {reason}",
+        hint="copy it again, or record with py-spy record --format raw, which is small",
+        slug="bad-speedscope",
+    )
+
+
+def _exporter(loaded: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Program and version that wrote it."""
+    name, _, version = str(loaded.get("exporter") or "").partition("@")
+    return name or None, version or None
+
+
+def _facts(loaded: dict[str, Any], pids: set[str]) -> Facts:
+    tool, version = _exporter(loaded)
+    known = [int(one) for one in pids if one.isdecimal() and len(one) < 10]
+    pid = known[0] if len(known) == 1 else None
+    return Facts(tool=tool, tool_version=version, pid=pid)
+
+
+def _frames(loaded: dict[str, Any]) -> list[Frame]:
+    shared = loaded.get("shared")
+    listed = shared.get("frames") if isinstance(shared, dict) else None
+    return [
+        _frame(one if isinstance(one, dict) else {})
+        for one in (listed if isinstance(listed, list) else ())
+    ]
+
+
+def _frame(stated: dict[str, Any]) -> Frame:
+    """py-spy has the library of native code where others have the source file."""
+    name, file = str(stated.get("name") or UNKNOWN), stated.get("file")
+    if not isinstance(file, str) or not file:
+        return Frame(name)
+    line = whole(stated.get("line"), below=1 << 31) or None
+    if line is None and not _PYTHON.search(file):
+        return Frame(name, library=file)
+    return Frame(name, file=file, line=line)
+
+
+def _objects(listed: Any, report: ReadReport) -> Iterator[dict[str, Any]]:
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, dict):
+            yield one
+        else:
+            report.note("wrong_type")
+            report.dropped += 1
+
+
+Found = dict[tuple[int, ...], tuple[int, float]]
+"""Stacks, outermost frame first: how often each was sampled, and its summed weight."""
+
+
+def _sampled(profile: dict[str, Any]) -> Found:
+    samples, weights = profile.get("samples"), profile.get("weights")
+    counts: Counter[tuple[int, ...]] = Counter()
+    sums: dict[tuple[int, ...], float] = {}
+    if not isinstance(samples, list):
+        return {}
+    weights = weights if isinstance(weights, list) else []
+    for place, sample in enumerate(samples):
+        weight = number(weights[place]) if place < len(weights) else 1.0
+        if not isinstance(sample, list) or weight is None or weight < 0:
+            continue
+        stack = tuple(one if isinstance(one, int) else -1 for one in sample)
+        counts[stack] += 1
+        sums[stack] = sums.get(stack, 0.0) + weight
+    return {stack: (counts[stack], sums[stack]) for stack in counts}
+
+
+def _evented(profile: dict[str, Any]) -> Found:
+    """What passed while each stack was open; it was not sampled, so nothing was counted."""
+    events = profile.get("events")
+    sums: dict[tuple[int, ...], float] = {}
+    stack: list[int] = []
+    last = number(profile.get("startValue")) or 0.0
+    for event in events if isinstance(events, list) else ():
+        at = number(event.get("at")) if isinstance(event, dict) else None
+        frame = event.get("frame") if isinstance(event, dict) else None
+        if at is None or not isinstance(frame, int) or at < last:
+            continue
+        if stack:
+            sums[tuple(stack)] = sums.get(tuple(stack), 0.0) + at - last
+        last = at
+        if event.get("type") == "O":
+            stack.append(frame)
+        elif frame in stack:
+            del stack[len(stack) - 1 - stack[::-1].index(frame) :]
+    return {one: (0, passed) for one, passed in sums.items() if passed > 0}
+
+
+def _process(path: list[Frame]) -> tuple[str, list[Frame]]:
+    """py-spy has the process as outermost frame where it samples several."""
+    found = _PROCESS.fullmatch(path[0].function) if path else None
+    return (found[1], path[1:]) if found else ("", path)
+
+
+def _thread(samples: Samples, name: str, pid: str) -> int | None:
+    found = _THREAD.fullmatch(name)
+    if found is None:
+        return samples.thread(pid, "", name) if name else None
+    return samples.thread(found[1] or pid, found[2], found[3])

@@ -1,0 +1,109 @@
+"""The tables that profiles of sampled stacks are read into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member
+from stepscope.formats.frames import Frame
+from stepscope.formats.tables import READ
+
+MOST_FRAMES = 1024
+_LATEST = 1 << 60
+
+
+class Samples:
+    """Rows of `stack_sample`, `call_stack` and `thread`, as a reader adds them.
+
+    Args:
+        clock: which time the samples are spread over, as in `stack_sample.clock`.
+    """
+
+    def __init__(self, clock: str | None = None) -> None:
+        self._clock = clock
+        self._stacks: dict[str, int] = {}
+        self._threads: dict[tuple[str, str], tuple[int, str | None]] = {}
+        self._rows: dict[tuple[int | None, int | None, tuple[bool, ...]], list[int | None]] = {}
+
+    def thread(self, pid: str, tid: str, name: str | None = None) -> int:
+        """The number of a thread, by what the file calls its process and it."""
+        number, _ = self._threads.setdefault((pid, tid), (len(self._threads), name))
+        return number
+
+    def add(
+        self,
+        frames: Iterable[Frame],
+        *,
+        thread: int | None = None,
+        weight: int | None = None,
+        sampled_ns: int | None = None,
+        instructions: int | None = None,
+        cycles: int | None = None,
+    ) -> None:
+        """Samples of one stack on one thread; what is added of the same is added up.
+
+        Args:
+            frames: the innermost first.
+            thread, weight, sampled_ns, instructions, cycles: as in `stack_sample`.
+        """
+        texts = [frame.text() for frame in frames][:MOST_FRAMES]
+        stack = self._stacks.setdefault(";".join(texts), len(self._stacks)) if texts else None
+        figures = [weight, sampled_ns, instructions, cycles]
+        # What counts other things is another row: what one lacks is not known of the sum.
+        key = thread, stack, tuple(one is None for one in figures)
+        known = self._rows.get(key, [0] * len(figures))
+        self._rows[key] = [
+            None if one is None else min(one + (before or 0), _LATEST)
+            for before, one in zip(known, figures, strict=True)
+        ]
+
+    @property
+    def pids(self) -> set[str]:
+        """The processes, as the file calls them."""
+        return {pid for pid, _ in self._threads}
+
+    def __len__(self) -> int:
+        """How many rows of `stack_sample` there are."""
+        return len(self._rows)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The tables by name."""
+        rows = [
+            {
+                "thread": thread,
+                "stack_id": stack,
+                "weight": weight,
+                "clock": self._clock,
+                "sampled_ns": sampled_ns,
+                "instructions": instructions,
+                "cycles": cycles,
+            }
+            for (thread, stack, _), (
+                weight,
+                sampled_ns,
+                instructions,
+                cycles,
+            ) in self._rows.items()
+        ]
+        threads = [
+            {"thread": number, "pid": pid, "tid": tid, "thread_name": name, "kind": "thread"}
+            for (pid, tid), (number, name) in self._threads.items()
+        ]
+        stacks = [{"stack_id": number, "frames": text} for text, number in self._stacks.items()]
+        return {
+            "stack_sample": pa.Table.from_pylist(rows, schema=READ["stack_sample"]),
+            "call_stack": pa.Table.from_pylist(stacks, schema=READ["call_stack"]),
+            "thread": pa.Table.from_pylist(threads, schema=READ["thread"]),
+        }
+
+
+def none_sampled(member: Member) -> SourceError:
+    """The error for a profile without any sample."""
+    return SourceError(
+        f"{member.label}: there is no sample in this profile",
+        hint="the command ended before it was sampled, or did nothing but wait; let it run longer",
+        slug="no-recording",
+    )

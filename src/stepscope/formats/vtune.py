@@ -1,0 +1,279 @@
+"""Reads the CSV reports of Intel VTune (`vtune -report KIND -format csv`): one row a function, module, thread, ...
+
+What a report states of functions and of stacks of functions in CPU time, instructions or cycles becomes samples;
+every other metric, of whatever the rows are about, a row of `host_metric` under VTune's own name. The function
+report of hotspots was tried with a real file; the layout of the others is known from Intel's user guide (2025) and
+from readers of others, and their rows say so.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.frames import Frame
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.sampled.stacks import Samples
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.text_lines import text_lines
+
+_LONGEST_LINE = 1 << 18
+_DELIMITERS = ",;\t|"
+_SUBJECTS = frozenset(
+    {
+        "Function", "Function Stack", "Function / Call Stack", "Call Stack", "Callers", "Callees", "Module",
+        "Thread", "Process", "Source File", "Source Line", "Source Function", "Basic Block", "Package",
+        "Physical Core", "Logical Core", "Core", "Task Type", "Memory Object", "Bandwidth Domain",
+        "Hierarchy Level", "Sync Object", "OpenMP Region", "Frame Domain",
+    }
+)  # fmt: skip
+"""What the first column of a report can be. Source: `-group-by` in Intel's user guide."""
+_ABOUT = frozenset(
+    {
+        "Function", "Function Stack", "Module", "Function (Full)", "Source File", "Source Line", "Start Address",
+        "Thread", "Process", "TID", "PID", "Function Type", "Module Path", "Source File Path", "Viewpoint",
+        "Class", "Package",
+    }
+)  # fmt: skip
+"""Columns that say what a row is about, and measure nothing."""
+_MEASURES = re.compile(
+    r"(?:CPU Time|Instructions Retired|CPI Rate|Clockticks|Hardware Event|Wait Time|Wait Count|Elapsed Time|"
+    r"Memory Bound|Loads|Stores|LLC Miss Count|Allocation|Deallocations|Average Latency|Microarchitecture Usage|"
+    r"Retiring|Front-End Bound|Bad Speculation|Back-End Bound|Core Bound|Effective Time|Spin Time|Overhead Time|"
+    r"Metric Value|Average CPU Frequency)\b"
+)
+_STACKED = ("Function Stack", "Function / Call Stack")
+_TIME, _INSTRUCTIONS, _CPI, _CYCLES = "CPU Time", "Instructions Retired", "CPI Rate", "Clockticks"
+_SAMPLED = (_TIME, _INSTRUCTIONS, _CPI, _CYCLES)
+_SELF = ":Self"
+_VALUE = re.compile(r"(-?[\d.,]+(?:e[+-]?\d+)?)\s*([A-Za-z%/]*)", re.IGNORECASE)
+_UNIT_NS = {"": 10**9, "s": 10**9, "sec": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_UNKNOWN = ("[Unknown]", "[Unknown source file]", "[Unknown module]", "[Unknown stack frame(s)]")
+_NAMED_UNIT = re.compile(r"(.*?)\s*\(([^()]{1,24})\)")
+
+Row = dict[str, Any]
+
+
+def looks_like_vtune(head: bytes) -> bool:
+    """Whether a file's first line is the header of a report of VTune."""
+    line = strip_bom(head).lstrip(b"\r\n").split(b"\n", 1)[0].decode("utf-8", "replace")
+    return _header(line.removesuffix("\r")) is not None
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of its origin: that VTune made it. None when it holds no row.
+
+    Raises:
+        SourceError: it cannot be opened.
+    """
+    return Facts(tool="VTune") if next(_Report.of(member).rows(ReadReport()), None) else None
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file, or one member of an archive, as the recording of one rank.
+
+    Raises:
+        SourceError: it cannot be opened, or holds no row.
+    """
+    report = ReadReport()
+    found = _Report.of(member)
+    samples = Samples("cpu")
+    metrics: list[Row] = []
+    stack: list[Frame] = []
+    for cells in found.rows(report):
+        metrics += found.metrics(cells)
+        if found.sampled:
+            stack = found.stack(cells, stack)
+            figures = found.figures(cells)
+            if any(one is not None for one in figures.values()):
+                samples.add(stack, **figures)
+        report.kept += 1
+    if not report.kept:
+        raise SourceError(
+            f"{member.label}: this report of VTune has no row",
+            hint="make it again: vtune -report hotspots -format csv -report-output FILE",
+            slug="no-recording",
+        )
+    if not found.confirmed:
+        report.note("untried_layout", count=report.kept)
+    if options is not None and options.progress is not None:
+        options.progress(member.size)
+    host_metric = pa.Table.from_pylist(metrics, schema=READ["host_metric"])
+    return RankTables(Facts(tool="VTune"), report, host_metric=host_metric, **samples.tables())
+
+
+def _header(line: str) -> tuple[str, list[str]] | None:
+    """The delimiter and the columns of a report; None for a line that is no header of one."""
+    for delimiter in _DELIMITERS:
+        columns = _cells(line, delimiter)
+        measures = [one for one in columns[1:] if _MEASURES.match(one)]
+        if len(columns) > 1 and columns[0] in _SUBJECTS and measures:
+            return delimiter, columns
+    return None
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
+@dataclass(slots=True)
+class _Report:
+    """A report: its columns, and what each means.
+
+    Attributes:
+        sampled: its rows are functions, or stacks of functions, with what is spent in themselves.
+        confirmed: a real report of its kind was tried.
+    """
+
+    member: Member
+    delimiter: str
+    columns: list[str]
+    at: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, member: Member) -> _Report:
+        """The report in a file.
+
+        Raises:
+            SourceError: it cannot be opened.
+        """
+        with member.open() as stream:
+            first = next((one for one in text_lines(stream, _LONGEST_LINE) if one.strip()), "")
+        delimiter, columns = _header(first) or (",", [first])
+        return cls(member, delimiter, columns, {name: at for at, name in enumerate(columns)})
+
+    @property
+    def stacked(self) -> bool:
+        """Whether its rows are the nodes of a tree of calls, set in by a space a level."""
+        return self.columns[0] in _STACKED
+
+    @property
+    def sampled(self) -> bool:
+        """Whether its rows can be samples."""
+        return (
+            self.columns[0] in ("Function", *_STACKED)
+            and "Function Stack" not in self.columns[1:]
+            and any(self.place(name) is not None for name in (_TIME, _INSTRUCTIONS, _CYCLES))
+        )
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether a real report of its kind was tried."""
+        return self.columns[0] == "Function" and _TIME in self.at and "Function (Full)" in self.at
+
+    def place(self, name: str) -> int | None:
+        """The column of a metric; of a tree that of the function's own part."""
+        return self.at.get(f"{name}{_SELF}", None if self.stacked else self.at.get(name))
+
+    def rows(self, report: ReadReport) -> Iterator[list[str]]:
+        """The cells of each row."""
+        header = True
+        with self.member.open() as stream:
+            for line in text_lines(stream, _LONGEST_LINE):
+                if not line.strip():
+                    continue
+                if header:
+                    header = False
+                    continue
+                cells = _cells(line, self.delimiter)
+                if len(cells) != len(self.columns):
+                    report.note("unreadable")
+                    report.dropped += 1
+                else:
+                    yield cells
+            if stream.damage:
+                report.note(stream.damage)
+
+    def stack(self, cells: Sequence[str], above: Sequence[Frame]) -> list[Frame]:
+        """The stack of a row, innermost frame first; of a tree below that of the row before it."""
+        own = self._frame(cells)
+        if not self.stacked:
+            return [own]
+        depth = len(cells[0]) - len(cells[0].lstrip(" "))
+        return [own, *above[max(0, len(above) - depth) :]] if depth else [own]
+
+    def _frame(self, cells: Sequence[str]) -> Frame:
+        def cell(name: str) -> str | None:
+            at = self.at.get(name)
+            text = "" if at is None else cells[at].strip()
+            return None if not text or text in _UNKNOWN else text
+
+        line = cell("Source Line")
+        file = cell("Source File")
+        number = int(line) if line and line.isdecimal() and len(line) < 10 else None
+        return Frame(cells[0].strip(), cell("Module"), file, number)
+
+    def figures(self, cells: Sequence[str]) -> dict[str, int | None]:
+        """What a row states of itself in the columns of `stack_sample`."""
+        values = {}
+        for name in _SAMPLED:
+            at = self.place(name)
+            values[name] = (None, "") if at is None else _value(cells[at])
+        time, unit = values[_TIME]
+        scale = _UNIT_NS.get(unit.lower())
+        instructions, cycles, rate = (values[one][0] for one in (_INSTRUCTIONS, _CYCLES, _CPI))
+        if cycles is None and instructions is not None and rate is not None:
+            cycles = instructions * rate
+        return {
+            "sampled_ns": None if time is None or scale is None else _whole(time * scale),
+            "instructions": None if instructions is None else _whole(instructions),
+            "cycles": None if cycles is None else _whole(cycles),
+        }
+
+    def metrics(self, cells: Sequence[str]) -> Iterator[Row]:
+        """What a row states beside that, as rows of `host_metric`."""
+        kept = {self.place(name) for name in _SAMPLED} if self.sampled else set()
+        summary = self.columns[:3] == ["Hierarchy Level", "Metric Name", "Metric Value"]
+        if summary:
+            value, unit = _value(cells[2])
+            yield self._row(None, None, cells[1].strip(), value, unit, cells[2])
+            return
+        kind = self.columns[0]
+        for at, (name, cell) in enumerate(zip(self.columns, cells, strict=True)):
+            if at == 0 or at in kept or name in _ABOUT or name in _SUBJECTS or not cell.strip():
+                continue
+            value, unit = _value(cell)
+            named = _NAMED_UNIT.fullmatch(name)
+            if not unit and named is not None:
+                unit = named[2]
+            yield self._row(kind, cells[0].strip(), name, value, unit, cell)
+
+    def _row(
+        self, kind: str | None, subject: str | None, name: str, value: float | None, unit: str, cell: str
+    ) -> Row:  # fmt: skip
+        return {
+            "report": f"VTune, by {self.columns[0]}" if kind else "VTune summary",
+            "subject_kind": kind,
+            "subject": subject,
+            "metric": name,
+            "value": value,
+            "unit": unit or None,
+            "text": cell.strip() if value is None else None,
+            "confirmed": self.confirmed,
+        }
+
+
+def _value(cell: str) -> tuple[float | None, str]:
+    """A number and its unit: `1.5s`, `66.3%`, `12,345`; None for anything else."""
+    found = _VALUE.fullmatch(cell.strip())
+    if found is None:
+        return None, ""
+    try:
+        value = float(found[1].replace(",", ""))
+    except ValueError:
+        return None, ""
+    return (value, found[2]) if abs(value) < 1e300 else (None, "")
+
+
+def _whole(value: float) -> int | None:
+    return round(value) if 0 <= value < 1 << 60 else None

@@ -1,0 +1,283 @@
+"""`hotspots`: in which functions of the host the time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.call_tree import from_below, outermost
+from stepscope.analysis.host_time import FIGURES, HostTime, host_times
+from stepscope.analysis.recording import Array
+from stepscope.analysis.tree import parents_first
+from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.formats.frames import UNKNOWN, Frame
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+
+Row = dict[str, Any]
+
+LEAST_RATIO = 0.001
+_NS, _SAMPLES, _INSTRUCTIONS, _CYCLES = range(len(FIGURES))
+
+
+def _function(frame: Frame) -> str:
+    return "\0".join((frame.function, frame.library or "", frame.file or ""))
+
+
+def _library(frame: Frame) -> str:
+    return frame.library or frame.file or UNKNOWN
+
+
+def _line(frame: Frame) -> str:
+    return f"{_function(frame)}\0{frame.line}"
+
+
+_GROUPS: dict[str, Callable[[Frame], str]] = {
+    "function": _function,
+    "library": _library,
+    "line": _line,
+}
+_THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM thread"
+
+
+@question(
+    "hotspots",
+    "In which functions of the host does the time go, and who calls them?",
+    (
+        Column(
+            "function",
+            "text",
+            "function; of --by library the binary, or the file of Python code; of --by thread the thread",
+        ),
+        Column("library", "text", "binary that it is in", shown="varying"),
+        Column("file", "text", "source file"),
+        Column("line", "int", "line of the source file that ran"),
+        Column("rank", "int", "rank of the thread"),
+        Column("pid", "text", "process of the thread, as the recorder calls it", shown=False),
+        Column("tid", "text", "the thread, as the recorder calls it", shown=False),
+        Column(
+            "clock",
+            "text",
+            "what the figures are of: cpu (threads on a processor), running (threads that did not wait, as "
+            "the sampler judged), wall (calls that were traced, waiting included), unknown",
+            shown="varying",
+        ),
+        Column("self_ns", "int", "time spent in it, less what it calls", "ns", sums=True),
+        Column("self_ratio", "float", "its part of everything of that clock", "ratio"),
+        Column("total_ns", "int", "time spent in it and in what it calls", "ns"),
+        Column("total_ratio", "float", "its part of everything of that clock", "ratio"),
+        Column("self_samples", "int", "samples taken in it", "count"),
+        Column("total_samples", "int", "samples taken in it and in what it calls", "count", shown=False),
+        Column(
+            "instructions",
+            "int",
+            "instructions retired in it, less what it calls",
+            "count",
+            shown="varying",
+        ),
+        Column("cpi", "float", "clock cycles of the core an instruction, in it", shown="varying"),
+        Column("depth", "int", "number of rows of the tree around it", shown=False),
+        Column("node", "int", "number of the row in the tree, from 0", shown=False),
+        Column("parent", "int", "node around it: what called it or, bottom-up, what it called", shown=False),
+    ),
+    rests_on=("host-times",),
+    parameters=(
+        by_form(
+            "what a row is: a `function`, a `library`, a source `line`, a `thread`, or a place in a tree: "
+            "`top-down` below what called it, `bottom-up` below what it called",
+            *_GROUPS,
+            "thread",
+            "top-down",
+            "bottom-up",
+        ),
+        Parameter(
+            "least_ratio",
+            "float",
+            "leave out what has less than this part of everything, with all that is below it in a tree",
+            LEAST_RATIO,
+        ),
+    ),
+    drawing="tree",
+    fills="Sample it: stepscope launch --tool py-spy -- python train.py, or record Python frames with "
+    "stepscope record --stack -- train.py.",
+)  # fmt: skip
+def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATIO) -> pa.Table:
+    """What was sampled or traced of functions, of all asked ranks and files together, the heaviest first. Samples are
+    those of py-spy (raw or speedscope), Linux perf (`perf script`), collapsed stacks, Nsight Systems' CPU samples and VTune's
+    reports of functions and of call trees; traced calls are the Python frames of torch.profiler (`with_stack`).
+
+    **self** is what was spent in a function less what it called, **total** includes that; a function that
+    calls itself adds to its total once. A call tree has both: `--by top-down` starts at the outermost
+    functions, and the total of a row is its self and the totals of the rows below it; `--by bottom-up` starts at the
+    functions in which time is spent, and the rows below one share its self by who called it, so that they
+    add up to it. `node` and `parent` are the tree for programs, `depth` sets it in.
+
+    What the time is depends on who measured, and figures of two clocks are never added: `cpu` are threads on a processor
+    (perf, VTune, Nsight Systems), `running` threads that py-spy took for running, unless it was run with `--idle` or
+    `--gil`, which its files do not say, and `wall` the duration of traced calls, waiting included. Where a file has no time
+    (raw files of py-spy, Nsight Systems), time is missing, and parts are those of samples; where it has neither, of
+    instructions. A statistical profile is sampled: of a part p out of n samples the standard error is about
+    √(p(1−p)/n).
+
+    A function is told by its name, binary and source file; `--by line` by the line that ran, too, where the
+    file has it (py-spy), which of traced calls is the line where a function is defined. `cpi` is cycles divided by instructions where both
+    were counted. Totals are missing where no file tells who called whom, as VTune's report of functions does not. Parts below
+    `--least-ratio` are not shown; totals hold them.
+    """
+    import pyarrow as pa
+
+    rows: list[Row] = []
+    names = {
+        (one["rank"], one["span"], one["thread"]): one
+        for one in (scope.sql(_THREADS).to_pylist() if by == "thread" else ())
+    }
+    for time in host_times(scope):
+        if by == "thread":
+            rows += _threads(time, names)
+        elif by in _GROUPS:
+            rows += _flat(time, _GROUPS[by], by, least_ratio)
+        else:
+            rows += _tree(time, least_ratio, first=len(rows), upside_down=by == "bottom-up")
+    tree = by in ("top-down", "bottom-up")
+    kept = [
+        column for column in _COLUMNS if column in _OF_FORM[by] or (tree and column in _OF_TREE)
+    ]
+    types = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+    return pa.table(
+        {
+            name: pa.array([row.get(name) for row in rows], types[_TYPES[name]])
+            for name in kept
+        }
+    )  # fmt: skip
+
+
+_TYPES = {column.name: column.type for column in hotspots.columns}
+_COLUMNS = tuple(_TYPES)
+_FIGURED = frozenset(
+    {"clock", "self_ns", "self_ratio", "self_samples", "instructions", "cpi"}
+)  # fmt: skip
+_TOTALS = frozenset({"total_ns", "total_ratio", "total_samples"})
+_PLACED = frozenset({"function", "library", "file"})
+_OF_TREE = frozenset({"depth", "node", "parent"})
+_OF_FORM = {
+    "function": _PLACED | _FIGURED | _TOTALS,
+    "library": {"function"} | _FIGURED | _TOTALS,
+    "line": _PLACED | {"line"} | _FIGURED | _TOTALS,
+    "thread": {"function", "rank", "pid", "tid"} | _FIGURED,
+    "top-down": _PLACED | _FIGURED | _TOTALS,
+    "bottom-up": _PLACED | _FIGURED,
+}
+
+
+def _basis(time: HostTime) -> int:
+    """The figure that parts are parts of."""
+    known = (place for place, name in enumerate(FIGURES) if name in time.known)
+    return next(known, _SAMPLES)
+
+
+def _figures(time: HostTime, own: Array, total: Array | None, everything: Array) -> Row:
+    """The figures of a row as columns."""
+    basis = _basis(time)
+    of_all = int(everything[basis])
+
+    def known(values: Array, place: int) -> int | None:
+        return int(values[place]) if FIGURES[place] in time.known else None
+
+    row: Row = {
+        "clock": time.clock,
+        "self_ns": known(own, _NS),
+        "self_samples": known(own, _SAMPLES),
+        "self_ratio": int(own[basis]) / of_all if of_all else None,
+        "instructions": known(own, _INSTRUCTIONS),
+    }
+    cycles, instructions = known(own, _CYCLES), row["instructions"]
+    if cycles is not None and instructions:
+        row["cpi"] = cycles / instructions
+    if total is not None:
+        row |= {
+            "total_ns": known(total, _NS),
+            "total_samples": known(total, _SAMPLES),
+            "total_ratio": int(total[basis]) / of_all if of_all else None,
+        }
+    return row
+
+
+def _named(frame: Frame) -> Row:
+    return {"function": frame.function, "library": frame.library, "file": frame.file}
+
+
+def _flat(
+    time: HostTime, group: Callable[[Frame], str], by: str, least_ratio: float
+) -> Iterator[Row]:
+    names = [group(frame) for frame in time.frames]
+    tree, first = time.regrouped(names)
+    everything = tree.own.sum(axis=0)
+    total = tree.totals * outermost(tree)[:, None]
+    own, below = (_by_key(values, tree.code, len(first)) for values in (tree.own, total))
+    basis = _basis(time)
+    # Where no stack has two frames, nothing tells what a function called.
+    called = bool((tree.parent >= 0).any())
+    order = np.lexsort((-below[:, basis], -own[:, basis]))
+    for key in order.tolist():
+        if below[key, basis] < least_ratio * everything[basis]:
+            continue
+        frame = time.frames[first[key]]
+        named = {"function": names[first[key]]} if by == "library" else _named(frame)
+        figures = _figures(time, own[key], below[key] if called else None, everything)
+        yield named | {"line": frame.line} | figures
+
+
+def _by_key(values: Array, key: Array, count: int) -> Array:
+    sums = np.zeros((count, values.shape[1]), np.int64)
+    np.add.at(sums, key, values)
+    return sums
+
+
+def _threads(time: HostTime, names: dict[tuple[int, int, int], Row]) -> Iterator[Row]:
+    everything = sum(time.threads.values(), np.zeros(len(FIGURES), np.int64))
+    basis = _basis(time)
+    for place, own in sorted(time.threads.items(), key=lambda one: (-one[1][basis], one[0])):
+        about = names.get(place, {})
+        thread = about.get("thread_name") or about.get("tid") or UNKNOWN
+        yield {
+            "function": thread,
+            "rank": place.rank,
+            "pid": about.get("pid") or None,
+            "tid": about.get("tid") or None,
+        } | _figures(time, own, None, everything)
+
+
+def _tree(time: HostTime, least_ratio: float, *, first: int, upside_down: bool) -> Iterator[Row]:
+    tree, frame_of = time.regrouped([_function(frame) for frame in time.frames])
+    everything = tree.own.sum(axis=0)
+    if upside_down:
+        tree = from_below(tree)
+    total = tree.totals
+    basis = _basis(time)
+    kept = np.flatnonzero(total[:, basis] >= max(least_ratio * everything[basis], 1))
+    # Heaviest first among those below one node; a node is at least as heavy as those below it.
+    kept = kept[np.lexsort((kept, -total[kept, basis]))]
+    kept = kept[np.argsort(tree.depth[kept], kind="stable")]
+    place = np.full(len(tree.parent) + 1, -1, np.int64)
+    place[kept] = np.arange(len(kept))
+    above = place[tree.parent[kept]]
+    depth = tree.depth[kept]
+    order = parents_first(above.tolist())
+    number = {at: first + row for row, at in enumerate(order)}
+    for at in order:
+        node = kept[at]
+        own = total[node] if upside_down else tree.own[node]
+        yield (
+            _named(time.frames[frame_of[tree.code[node]]])
+            | _figures(time, own, None if upside_down else total[node], everything)
+            | {
+                "depth": int(depth[at]),
+                "node": number[at],
+                "parent": number.get(int(above[at])),
+            }
+        )

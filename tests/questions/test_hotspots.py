@@ -1,0 +1,167 @@
+"""`hotspots`: samples of several clocks and traced Python frames, flat and as trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SAMPLES = {
+    "thread": [
+        {"thread": 0, "tid": "5", "thread_name": "MainThread"},
+        {"thread": 1, "tid": "7"},
+    ],
+    "call_stack": [
+        {"stack_id": 0, "frames": "libm.so!gemm;a.py(4): step;a.py(9): main"},
+        {"stack_id": 1, "frames": "a.py(5): step;a.py(9): main"},
+        {"stack_id": 2, "frames": "a.py(4): step;a.py(4): step;a.py(9): main"},
+    ],
+    "stack_sample": [
+        {"stack_id": 0, "thread": 0, "weight": 6, "clock": "running"},
+        {"stack_id": 1, "thread": 0, "weight": 3, "clock": "running"},
+        {"stack_id": 2, "thread": 1, "weight": 1, "clock": "running"},
+    ],
+}
+
+
+def test_functions_by_their_own_samples_and_recursion_once(diff: Any) -> None:
+    diff(
+        "hotspots",
+        SAMPLES,
+        """
+        function,library,file,self_ns,self_ratio,self_samples,total_samples,total_ratio
+        gemm,libm.so,,,0.6,6,6,0.6
+        step,,a.py,,0.4,4,10,1.0
+        main,,a.py,,0.0,0,10,1.0
+        """,
+    )
+
+
+def test_libraries_lines_and_threads(diff: Any) -> None:
+    diff(
+        "hotspots",
+        SAMPLES,
+        """
+        function,self_samples,total_samples
+        libm.so,6,6
+        a.py,4,10
+        """,
+        by="library",
+    )
+    diff(
+        "hotspots",
+        SAMPLES,
+        """
+        function,line,self_samples,total_samples
+        gemm,,6,6
+        step,5,3,3
+        step,4,1,7
+        main,9,0,10
+        """,
+        by="line",
+    )
+    diff(
+        "hotspots",
+        SAMPLES,
+        """
+        function,rank,tid,self_samples,self_ratio
+        MainThread,0,5,9,0.9
+        7,0,7,1,0.1
+        """,
+        by="thread",
+    )
+
+
+def test_trees_from_both_ends(diff: Any) -> None:
+    diff(
+        "hotspots",
+        SAMPLES,
+        """
+        function,depth,node,parent,self_samples,total_samples
+        main,0,0,,0,10
+        step,1,1,0,3,10
+        gemm,2,2,1,6,6
+        step,2,3,1,1,1
+        """,
+        by="top-down",
+    )
+    diff(
+        "hotspots",
+        SAMPLES,
+        """
+        function,depth,node,parent,self_samples
+        gemm,0,0,,6
+        step,1,1,0,6
+        main,2,2,1,6
+        step,0,3,,4
+        main,1,4,3,3
+        step,1,5,3,1
+        main,2,6,5,1
+        """,
+        by="bottom-up",
+    )
+
+
+def test_small_parts_are_left_out_of_trees_and_lists(diff: Any) -> None:
+    expected = """
+        function,self_samples,total_samples
+        main,0,10
+        step,3,10
+        gemm,6,6
+        """
+    diff("hotspots", SAMPLES, expected, by="top-down", least_ratio=0.2)
+
+
+def test_clocks_are_never_added_and_time_is_missing_where_one_row_has_none(diff: Any) -> None:
+    rows = SAMPLES | {
+        "stack_sample": [
+            {"stack_id": 1, "sampled_ns": 5, "weight": 1, "clock": "cpu"},
+            {"stack_id": 1, "weight": 1, "clock": "running"},
+            {"stack_id": 2, "sampled_ns": 5, "weight": 1, "clock": "running"},
+        ]
+    }
+    diff(
+        "hotspots",
+        rows,
+        """
+        function,clock,self_ns,self_samples
+        step,cpu,5,1
+        main,cpu,0,0
+        step,running,,2
+        main,running,,0
+        """,
+    )
+
+
+def test_instructions_and_cycles_without_stacks_have_no_total(diff: Any) -> None:
+    rows = {
+        "call_stack": [{"stack_id": 0, "frames": "a!f"}],
+        "stack_sample": [
+            {"stack_id": 0, "weight": None, "clock": "cpu", "sampled_ns": 9, "instructions": 8, "cycles": 6}
+        ],
+    }  # fmt: skip
+    diff(
+        "hotspots",
+        rows,
+        """
+        function,self_ns,total_ns,self_samples,instructions,cpi
+        f,9,,,8,0.75
+        """,
+    )
+
+
+def test_python_frames_hold_the_operators_that_they_call(diff: Any) -> None:
+    rows = {
+        "host_event": [
+            {"id": 0, "kind": "python", "name": "a.py(9): main", "dur_ns": 100},
+            {"id": 1, "kind": "operator", "name": "aten::mm", "start_ns": 10, "dur_ns": 40, "parent_id": 0},
+            {"id": 2, "kind": "python", "name": "a.py(3): hook", "start_ns": 20, "dur_ns": 10, "parent_id": 1},
+        ]
+    }  # fmt: skip
+    diff(
+        "hotspots",
+        rows,
+        """
+        function,file,clock,self_ns,total_ns
+        main,a.py,wall,90,100
+        hook,a.py,wall,10,10
+        """,
+    )
