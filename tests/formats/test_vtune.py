@@ -92,8 +92,9 @@ def test_the_report_of_a_real_run(shared_traces, tmp_path, monkeypatch):
     expected: Counter[tuple[str | None, ...]] = Counter()
     with file.open(newline="") as lines:
         for row in csv.DictReader(lines):
-            source = row["Source File"] if row["Source File"] != "[Unknown]" else None
-            expected[row["Function"], row["Module"], source] += round(float(row["CPU Time"]) * 1e9)
+            named = (row["Module"], row["Source File"])
+            module, source = (None if one == "[Unknown]" else one for one in named)
+            expected[row["Function"], module, source] += round(float(row["CPU Time"]) * 1e9)
     with stepscope.open(file) as trace:
         found = trace.ask("hotspots", least_ratio=0.0).rows()
         metric = trace.sql(

@@ -50,9 +50,9 @@ OTHERS = {
     "--nproc_per_node", "--no-python", "--nproc-per-node", "--standalone", "--nnodes", "--epochs",
     "--query-gpu", "--help", "--user", "--no-deps", "--steps-per-epoch", "--profile-from-start",
     "--type", "--trace", "--ts-shift", "--ts-normalize", "--cuda-memory-usage", "--print-gpu-trace",
-    "--qos", "--nv", "--pwd", "--print-api-trace", "--events", "--metrics", "--gpu-metrics-devices", "--system-profiling",
+    "--qos", "--nv", "--pwd", "--idle", "--gil", "--print-api-trace", "--events", "--metrics", "--gpu-metrics-devices", "--system-profiling",
 }  # fmt: skip
-"""Options of torchrun, pip, nvidia-smi, nvprof, nsys, sbatch, apptainer and of people's scripts."""
+"""Options of torchrun, pip, nvidia-smi, nvprof, nsys, py-spy, sbatch, apptainer and of people's scripts."""
 OF_THE_EXAMPLE = {"waits"}
 """The question that the example of a plug-in adds."""
 

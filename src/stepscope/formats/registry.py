@@ -145,7 +145,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         name="speedscope",
-        title="profile in speedscope's format (py-spy record --format speedscope)",
+        title="profile in speedscope's format (py-spy record -f speedscope)",
         sniff=speedscope.looks_like_speedscope,
         peek=speedscope.peek,
         read=speedscope.read,
@@ -169,7 +169,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         name="collapsed",
-        title="collapsed stacks (py-spy record --format raw)",
+        title="collapsed stacks (py-spy record -f raw)",
         sniff=collapsed.looks_like_collapsed,
         peek=collapsed.peek,
         read=collapsed.read,

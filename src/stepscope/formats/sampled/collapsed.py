@@ -1,6 +1,6 @@
 """Reads collapsed stacks: a stack a line, outermost frame first, frames parted by semicolons, then a number.
 
-`py-spy record --format raw` writes them, and the scripts of FlameGraph make them of Linux perf and others.
+`py-spy record -f raw` writes them, and the scripts of FlameGraph make them of Linux perf and others.
 A line of py-spy may start with its process and its thread. What the numbers count, no line says: of
 py-spy and perf they are samples.
 """

@@ -34,7 +34,7 @@ ERRORS = {
     "bad-speedscope": (
         "A profile in speedscope's format is no complete JSON document, or has more than 512 MiB. It was cut in "
         "copying, or the profiler was killed while it wrote; a large one is smaller as collapsed stacks: "
-        "`py-spy record --format raw`."
+        "`py-spy record -f raw`."
     ),
 }
 
@@ -106,7 +106,7 @@ def _load(member: Member) -> dict[str, Any]:
 def _refused(member: Member, reason: str) -> SourceError:
     return SourceError(
         f"{member.label}: {reason}",
-        hint="copy it again, or record with py-spy record --format raw, which is small",
+        hint="copy it again, or record with py-spy record -f raw, which is small",
         slug="bad-speedscope",
     )
 
