@@ -15,7 +15,7 @@ from stepscope.floor.units import count_text, time_text
 from stepscope.questions import OURS
 
 VIEWS = ("overview", "findings", "steps", "operators", "kernels", "modules", "call-tree", "communication", "memory",
-         "roofline", "compare")  # fmt: skip
+         "roofline", "compare", "sql")  # fmt: skip
 
 
 AS_REPORT = pytest.mark.parametrize("show", ["report"], indirect=True)
@@ -117,6 +117,23 @@ def test_rows_are_sorted_filtered_and_the_address_says_so(show: Any) -> None:
     page.wait_for_selector("th[aria-sort=descending]")
 
 
+def test_rows_are_grouped_and_taken_along(show: Any) -> None:
+    report = show("training", training(), permissions=["clipboard-read", "clipboard-write"])
+    page = report.show("gpu-trace")
+    assert page.locator(".answer-table tbody tr").count() == 12
+    page.get_by_label("group by").select_option("name")
+    assert page.locator("tr.group").count() == 4
+    page.locator("tr.group button").first.click()
+    assert page.locator(".answer-table tbody tr").count() == 4 + 12 - 3
+    page.get_by_placeholder("filter").fill("émoji")
+    page.get_by_text("Copy", exact=True).click()
+    page.get_by_role("button", name="as CSV").click()
+    page.wait_for_selector("text=3 rows copied as CSV")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.count("\n") == 4
+    assert "ops::\U0001f525émoji" in copied
+
+
 def test_two_recordings_are_compared(show: Any) -> None:
     slower = training()
     for event in slower["device_event"]:
@@ -203,6 +220,36 @@ def test_a_server_is_asked_with_any_parameter(show: Any) -> None:
     page.wait_for_url(re.compile(r"\?"))
     page.wait_for_selector("main:not(:has(.waiting))")
     assert page.locator(".empty[role=alert]").count() == 0
+
+
+@pytest.mark.parametrize("show", ["server"], indirect=True)
+def test_sql_is_asked_with_the_schema_beside_it(show: Any) -> None:
+    page = show("training", training()).show("sql")
+    page.get_by_label("Search tables").fill("device_event")
+    page.locator(".sql-schema").get_by_text("device_event", exact=True).click()
+    assert "launch_id" in page.locator(".sql-schema").inner_text()
+    field = page.get_by_label("SQL that only reads")
+    field.fill("SELECT step, sum(dur_ns) AS total_ns FROM device_event GROUP BY step")
+    page.get_by_role("button", name="Run").click()
+    page.wait_for_selector("text=3 rows")
+    assert "126.0 µs" in page.locator(".answer-table").inner_text()
+    assert "sql=SELECT" in page.url
+    field.fill("DELETE FROM step")
+    field.press("Control+Enter")
+    page.wait_for_selector("text=only reads; this is DELETE")
+
+
+@pytest.mark.parametrize("show", ["server"], indirect=True)
+def test_a_part_of_the_recording_is_asked_for(show: Any) -> None:
+    page = show("training", training()).show("kernels")
+    page.get_by_text("Part of the recording").click()
+    page.locator(".parts").get_by_label("step").fill("2")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("step=2"))
+    page.wait_for_selector("main:not(:has(.waiting))")
+    count = page.locator("thead th").all_inner_texts().index("count")
+    cells = page.locator(f".answer-table tbody tr td:nth-child({count + 1})")
+    assert set(cells.all_inner_texts()) == {"1"}
 
 
 @AS_REPORT

@@ -171,3 +171,7 @@ def test_a_query_ends_when_the_client_goes_away(served, monkeypatch):
         connection.close()
     assert server.sql("SELECT 1 AS a").status == 200
     assert_none_runs()
+
+
+def test_the_schema_is_that_of_the_command(on_disk, capsys):
+    assert on_disk.ask("/api/schema").json == printed(capsys, "schema")["tables"]

@@ -4,6 +4,7 @@
     GET  /api/recordings          ids and names
     GET  /api/questions           the declarations
     GET  /api/answers/QUESTION    an answer (`reply`), of `recording=1`, with the question's parameters
+    GET  /api/schema              the tables that SQL finds, and their columns
     POST /api/sql                 the answer to {"recording": "1", "sql": "SELECT ..."}
 
 An error is {"message", "hint", "slug"}, as the command line would print it.
@@ -25,9 +26,10 @@ from starlette.routing import Route
 
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.questions import every
-from stepscope.report.declaration import page_declaration
+from stepscope.report.declaration import page_declaration, table_declaration
 from stepscope.report.page import page, page_policy
 from stepscope.report.page_data import reply
+from stepscope.schema.tables import TABLES
 from stepscope.serve.known_errors import known, shape
 from stepscope.serve.policy import Policy, RefusedError
 
@@ -93,6 +95,9 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
     async def list_questions(_: Request) -> Response:
         return JSONResponse([page_declaration(question) for question in every()])
 
+    async def list_tables(_: Request) -> Response:
+        return JSONResponse([table_declaration(table) for table in TABLES.values()])
+
     async def answer(request: Request) -> Response:
         name: str = request.path_params["question"]
         asked = request.query_params.multi_items()
@@ -124,6 +129,7 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
             _route("/favicon.ico", no_icon),
             _route("/api/recordings", list_recordings),
             _route("/api/questions", list_questions),
+            _route("/api/schema", list_tables),
             _route("/api/answers/{question}", answer),
             _route("/api/sql", answer_sql, method="POST"),
         ],

@@ -1,12 +1,14 @@
 /** The forms of a question: what a row is about, and its other parameters where a server can ask them. */
 import type { Declaration, DeclaredParameter } from "../source/source";
 import { useChange, usePage } from "../state/page";
+import { partsOf } from "../state/part";
 import { Choice } from "./choice";
 
 export function FormChoice({ declared }: { readonly declared: Declaration }) {
-  const { source } = usePage();
+  const { source, address } = usePage();
   const offered = declared.parameters.filter((one) => source.kind === "server" || one.form);
-  if (offered.length === 0) return null;
+  const parts = source.kind === "server" ? partsOf(declared, address.state.get("by") ?? "") : [];
+  if (offered.length + parts.length === 0) return null;
   return (
     <div class="forms">
       {offered.map((one) =>
@@ -15,6 +17,16 @@ export function FormChoice({ declared }: { readonly declared: Declaration }) {
         ) : (
           <Typed key={one.name} parameter={one} />
         ),
+      )}
+      {parts.length > 0 && (
+        <details class="parts" open={parts.some((one) => address.state.has(one.name))}>
+          <summary>Part of the recording</summary>
+          <div>
+            {parts.map((one) => (
+              <Typed key={one.name} parameter={one} />
+            ))}
+          </div>
+        </details>
       )}
     </div>
   );

@@ -1,10 +1,12 @@
-/** The table of any answer: sort, filter, choose columns, and all values of one row. */
+/** The table of any answer: sort, filter, group, choose columns, copy, a page at a time, all values of a row. */
 import { useMemo, useState } from "preact/hooks";
-import { countText, NOT_MEASURED, valueText } from "../format/units";
+import { countText, NOT_MEASURED, ratioText, valueText } from "../format/units";
 import type { Reply, Row } from "../source/source";
 import { useChange, useDeclaration, usePage } from "../state/page";
 import { type Column, columnsOf, heads, isMeasured, isNumeric, shownAtFirst } from "../table/columns";
+import { type Group, grouped, shareColumn } from "../table/groups";
 import { filtered, matcher, nextSort, parseSort, sorted, sortText } from "../table/rows";
+import { TableTools } from "./table-tools";
 import { Words } from "./words";
 
 const PAGE_ROWS = 100;
@@ -20,8 +22,8 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
   const declared = useDeclaration(answer.question);
   const { address } = usePage();
   const change = useChange();
-  const [most, setMost] = useState(PAGE_ROWS);
   const [open, setOpen] = useState<number | null>(null);
+  const [closed, setClosed] = useState<ReadonlySet<unknown>>(new Set());
   const columns = useMemo(() => columnsOf(answer, declared), [answer, declared]);
   const titles = useMemo(() => heads(columns), [columns]);
   const labels = useMemo(
@@ -40,51 +42,41 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
     const found = filtered(answer.rows, columns, matches ?? (() => true));
     return sorted(answer.rows, found, sort);
   }, [answer, columns, typed, sort?.column, sort?.descending]);
+  const by = columns.find((one) => one.name === address.state.get(`${prefix}group`));
+  const groups = useMemo(
+    () => (by === undefined ? null : grouped(answer.rows, places, by.name, shareColumn(columns))),
+    [answer, places, columns, by],
+  );
+  const lines: readonly (number | Group)[] =
+    groups === null ? places : groups.flatMap((one) => [one, ...(closed.has(one.value) ? [] : one.places)]);
+  const pages = Math.max(1, Math.ceil(lines.length / PAGE_ROWS));
+  const page = Math.min(pages, Math.max(1, Number(address.state.get(`${prefix}page`)) || 1));
   const visible = columns.flatMap((column, index) =>
     shown.has(column.name) ? [{ column, title: titles[index] ?? column.name }] : [],
   );
-
-  const choose = (name: string, on: boolean) => {
-    const names = columns.map((one) => one.name).filter((one) => (one === name ? on : shown.has(one)));
-    change({ [`${prefix}columns`]: names.join(",") });
+  const set = (entry: string, value: string | null) =>
+    change({ [`${prefix}${entry}`]: value, [`${prefix}page`]: null });
+  const turn = (group: Group) => {
+    const next = new Set(closed);
+    if (!next.delete(group.value)) next.add(group.value);
+    setClosed(next);
   };
 
   return (
     <div class="answer-table">
-      <div class="tools">
-        <label>
-          <span class="hidden">Filter rows</span>
-          <input
-            type="search"
-            placeholder="filter: words, *glob* or /regex/"
-            value={typed}
-            onInput={(event) => change({ [`${prefix}find`]: event.currentTarget.value })}
-          />
-        </label>
-        {matches === null && <span class="severe">no regular expression</span>}
-        <span class="muted" role="status">
-          {places.length === answer.rows.length
-            ? `${countText(places.length)} rows`
-            : `${countText(places.length)} of ${countText(answer.rows.length)} rows`}
-        </span>
-        <details class="menu">
-          <summary>Columns</summary>
-          <div>
-            {columns.map((column, index) => (
-              <label key={column.name} title={column.meaning}>
-                <input
-                  type="checkbox"
-                  checked={shown.has(column.name)}
-                  onChange={(event) => choose(column.name, event.currentTarget.checked)}
-                />{" "}
-                {titles[index]}
-              </label>
-            ))}
-          </div>
-        </details>
-      </div>
+      <TableTools
+        columns={columns}
+        titles={titles}
+        rows={answer.rows}
+        places={places}
+        shown={shown}
+        typed={typed}
+        isExpression={matches !== null}
+        by={by?.name ?? ""}
+        set={set}
+      />
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-      <section class="scroll" tabIndex={0} aria-label={answer.asks}>
+      <section class="scroll" tabIndex={0} aria-label={answer.asks || "Rows"}>
         <table>
           <thead>
             <tr>
@@ -102,7 +94,7 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
                     type="button"
                     onClick={() => {
                       const next = nextSort(sort, column);
-                      change({ [`${prefix}sort`]: next === null ? null : sortText(next) });
+                      set("sort", next === null ? null : sortText(next));
                     }}
                   >
                     {title}
@@ -115,24 +107,46 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
             </tr>
           </thead>
           <tbody>
-            {places.slice(0, most).map((place) => {
-              const row = answer.rows[place] as Row;
+            {lines.slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS).map((line) => {
+              if (typeof line !== "number") {
+                return (
+                  <tr key={`group ${line.value}`} class="group">
+                    <th scope="rowgroup" colSpan={visible.length}>
+                      <button
+                        type="button"
+                        class="twist"
+                        aria-expanded={!closed.has(line.value)}
+                        onClick={() => turn(line)}
+                      >
+                        <span aria-hidden="true">{closed.has(line.value) ? "▸" : "▾"}</span>{" "}
+                        {labels.get(by?.name ?? "")?.get(String(line.value)) ??
+                          valueText(line.value, by ?? { unit: "" })}{" "}
+                        <span class="plain">
+                          {countText(line.places.length)} {line.places.length === 1 ? "row" : "rows"}
+                          {line.share !== null && `, ${ratioText(line.share)}`}
+                        </span>
+                      </button>
+                    </th>
+                  </tr>
+                );
+              }
+              const row = answer.rows[line] as Row;
               return [
-                <tr key={place} class={open === place ? "open" : ""}>
+                <tr key={line} class={open === line ? "open" : ""}>
                   {visible.map(({ column }, index) => (
                     <Cell
                       key={column.name}
                       column={column}
                       row={row}
                       label={labels.get(column.name)?.get(String(row[column.name]))}
-                      depth={index === 0 && sort === null ? Number(row.depth ?? 0) : 0}
-                      onOpen={index === 0 ? () => setOpen(open === place ? null : place) : undefined}
-                      expanded={open === place}
+                      depth={index === 0 && sort === null && groups === null ? Number(row.depth ?? 0) : 0}
+                      onOpen={index === 0 ? () => setOpen(open === line ? null : line) : undefined}
+                      expanded={open === line}
                     />
                   ))}
                 </tr>,
-                open === place && (
-                  <tr key={`${place} values`} class="values">
+                open === line && (
+                  <tr key={`${line} values`} class="values">
                     <td colSpan={visible.length}>
                       <RowValues columns={columns} titles={titles} row={row} />
                     </td>
@@ -143,10 +157,24 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
           </tbody>
         </table>
       </section>
-      {places.length > most && (
-        <p class="more">
-          <button type="button" onClick={() => setMost(most + 10 * PAGE_ROWS)}>
-            Show more: {countText(places.length - most)} rows are not shown
+      {pages > 1 && (
+        <p class="pages">
+          <button
+            type="button"
+            disabled={page === 1}
+            onClick={() => change({ [`${prefix}page`]: String(page - 1) })}
+          >
+            Previous
+          </button>
+          <span role="status">
+            Page {countText(page)} of {countText(pages)}
+          </span>
+          <button
+            type="button"
+            disabled={page === pages}
+            onClick={() => change({ [`${prefix}page`]: String(page + 1) })}
+          >
+            Next
           </button>
         </p>
       )}

@@ -1,5 +1,6 @@
 /** Words of ours: what stands between backquotes is code, and names of questions lead to their view. */
 import type { ComponentChildren } from "preact";
+import { commandLink } from "../state/command";
 import { useLink, usePage } from "../state/page";
 
 export function Words({ text }: { readonly text: string }) {
@@ -11,10 +12,10 @@ export function Words({ text }: { readonly text: string }) {
       {text.split(/(`[^`]*`)/).map((part) => {
         if (!part.startsWith("`") || part.length < 2) return part;
         const code = part.slice(1, -1);
-        const asked = /^stepscope ([a-z-]+)/.exec(code)?.[1] ?? "";
-        if (known.has(asked)) {
+        const asked = commandLink(code);
+        if (asked !== null && known.has(asked.question)) {
           return (
-            <a key={part} href={link(asked, parametersIn(code))}>
+            <a key={part} href={link(asked.question, asked.state)}>
               <code>{code}</code>
             </a>
           );
@@ -23,12 +24,6 @@ export function Words({ text }: { readonly text: string }) {
       })}
     </>
   );
-}
-
-/** `--by shape` of a command, for the view that shows the same. */
-function parametersIn(code: string): Record<string, string> {
-  const by = /--by ([a-z-]+)/.exec(code)?.[1];
-  return by === undefined ? {} : { by };
 }
 
 /** Paragraphs and lists of a question's explanation, which is Markdown of the simplest kind. */

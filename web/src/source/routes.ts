@@ -3,6 +3,8 @@ import type { Parameters } from "./source";
 
 export const RECORDINGS = "api/recordings";
 export const DECLARATIONS = "api/questions";
+export const SCHEMA = "api/schema";
+export const SQL = "api/sql";
 
 /** An answer: `api/answers/kernels?recording=1&by=properties`. What is null has its default. */
 export function answerRoute(question: string, recordings: readonly string[], parameters: Parameters): string {

@@ -1,5 +1,5 @@
 /** Answers from the server that the page came from. */
-import { answerRoute, DECLARATIONS, RECORDINGS } from "./routes";
+import { answerRoute, DECLARATIONS, RECORDINGS, SCHEMA, SQL } from "./routes";
 import {
   type Declaration,
   NoAnswer,
@@ -7,7 +7,9 @@ import {
   type Recording,
   type Reply,
   type RowOf,
+  type SchemaTable,
   type Source,
+  type SqlSource,
 } from "./source";
 
 /** What the server sends where it cannot answer. */
@@ -18,6 +20,16 @@ interface ServerError {
 
 export class ServerSource implements Source {
   readonly kind = "server";
+  readonly sql: SqlSource = {
+    schema: () => get<readonly SchemaTable[]>(SCHEMA),
+    ask: (recording, sql, signal) =>
+      get<Reply>(SQL, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify({ recording, sql }),
+        signal,
+      }),
+  };
 
   recordings(): Promise<readonly Recording[]> {
     return get<readonly Recording[]>(RECORDINGS);
@@ -37,11 +49,12 @@ export class ServerSource implements Source {
   }
 }
 
-async function get<T>(route: string): Promise<T> {
+async function get<T>(route: string, more: RequestInit = {}): Promise<T> {
   let response: Response;
   try {
-    response = await fetch(route, { headers: { Accept: "application/json" } });
+    response = await fetch(route, { ...more, headers: { Accept: "application/json", ...more.headers } });
   } catch {
+    if (more.signal?.aborted) throw new NoAnswer("Stopped.");
     throw new NoAnswer("The server does not answer.", "Is `stepscope view` still running?");
   }
   if (!response.ok) {

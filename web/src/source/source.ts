@@ -96,8 +96,23 @@ export class NoAnswer extends Error {
 /** The row type of a question of ours; of a plug-in's question nothing is known. */
 export type RowOf<Q extends string> = Q extends keyof Rows ? Rows[Q] : Row;
 
+export interface SchemaTable {
+  readonly name: string;
+  readonly meaning: string;
+  readonly columns: readonly { readonly name: string; readonly type: string; readonly meaning: string }[];
+}
+
+/** Questions that people type. */
+export interface SqlSource {
+  schema(): Promise<readonly SchemaTable[]>;
+  /** Raises NoAnswer; ends the query where the signal comes. */
+  ask(recording: string, sql: string, signal: AbortSignal): Promise<Reply>;
+}
+
 export interface Source {
   readonly kind: "report" | "server";
+  /** Null where there are answers and no tables. */
+  readonly sql: SqlSource | null;
   recordings(): Promise<readonly Recording[]>;
   declarations(): Promise<readonly Declaration[]>;
   /** Raises NoAnswer. Parameters that have their defaults may be left out. */

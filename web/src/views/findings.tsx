@@ -4,13 +4,14 @@ import { numberText, ratioText, timeText, valueText } from "../format/units";
 import { Answered } from "../parts/answered";
 import { Words } from "../parts/words";
 import type { RowOf, Value } from "../source/source";
+import { commandLink } from "../state/command";
 import { useAnswer, useChange, useLink, usePage } from "../state/page";
-import { QuestionHead } from "./generic";
+import { QuestionHead, useParameters } from "./generic";
 
 type Finding = RowOf<"findings">;
 
 export function FindingsView() {
-  const asked = useAnswer("findings");
+  const asked = useAnswer("findings", useParameters("findings"));
   const { address } = usePage();
   const change = useChange();
   const wanted = address.state.get("find");
@@ -88,7 +89,15 @@ function Evidence({ finding }: { readonly finding: Finding }) {
   const link = useLink();
   const rows = evidenceRows(finding.evidence ?? "");
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-  const question = /^stepscope ([a-z-]+) SRC/.exec(finding.query ?? "")?.[1];
+  const { source } = usePage();
+  const query = finding.query ?? "";
+  const asked = commandLink(query);
+  const again =
+    asked !== null
+      ? link(asked.question, asked.question === "findings" ? { find: finding.id ?? "" } : asked.state)
+      : source.sql === null
+        ? null
+        : link("sql", { sql: query });
   return (
     <>
       <p>
@@ -121,7 +130,7 @@ function Evidence({ finding }: { readonly finding: Finding }) {
                 <tr key={JSON.stringify(row)}>
                   {names.map((name) => (
                     <td key={name} class={typeof row[name] === "number" ? "number" : ""}>
-                      {valueText(row[name], { unit: unitOf(name) })}
+                      <Led name={name} row={row} />
                     </td>
                   ))}
                 </tr>
@@ -130,20 +139,46 @@ function Evidence({ finding }: { readonly finding: Finding }) {
           </table>
         </section>
       )}
-      {finding.query && (
+      {query !== "" && asked !== null && (
         <p>
-          {question === undefined ? "The number again, by SQL: " : "The number again: "}
-          {question === undefined ? (
-            <code>{finding.query}</code>
-          ) : (
-            <a href={link(question)}>
-              <code>{finding.query}</code>
-            </a>
-          )}
+          The number again:{" "}
+          <a href={again ?? ""}>
+            <code>{query}</code>
+          </a>
         </p>
+      )}
+      {query !== "" && asked === null && (
+        <details>
+          <summary>The number again, by SQL</summary>
+          {again !== null && <a href={again}>Run it</a>}
+          <p>
+            <code>{query}</code>
+          </p>
+        </details>
       )}
     </>
   );
+}
+
+/** Views that show more of what a row of evidence names. */
+const LEADS: Readonly<Record<string, string>> = {
+  kernel: "kernels",
+  operator: "operators",
+  caller: "operators",
+  call: "api-summary",
+  module: "modules",
+  range: "annotations",
+};
+
+function Led({ name, row }: { readonly name: string; readonly row: Readonly<Record<string, Value>> }) {
+  const link = useLink();
+  const value = row[name] ?? null;
+  const values = Object.values(row);
+  const text = valueText(value, { unit: unitOf(name) });
+  const view = LEADS[name];
+  if (view === undefined || typeof value !== "string" || value === "" || values.length < 2)
+    return <>{text}</>;
+  return <a href={link(view, { find: value })}>{text}</a>;
 }
 
 function evidenceRows(text: string): readonly Record<string, Value>[] {

@@ -7,6 +7,7 @@ import { AnswerTable } from "../parts/table";
 import { Prose } from "../parts/words";
 import { NoAnswer, type Parameters } from "../source/source";
 import { useAnswer, useDeclaration, usePage } from "../state/page";
+import { partsOf } from "../state/part";
 
 interface Props {
   readonly question: string;
@@ -47,13 +48,15 @@ export function useParameters(question: string): Parameters {
   const { address } = usePage();
   const declared = useDeclaration(question);
   return useMemo(() => {
-    const given = declared?.parameters.flatMap((one): [string, string | number | boolean][] => {
+    if (declared === undefined) return {};
+    const taken = [...declared.parameters, ...partsOf(declared, address.state.get("by") ?? "")];
+    const given = taken.flatMap((one): [string, string | number | boolean][] => {
       const text = address.state.get(one.name);
       if (text === undefined) return [];
       if (one.type === "bool") return [[one.name, text === "true"]];
       return [[one.name, one.type === "text" ? text : Number(text)]];
     });
-    return Object.fromEntries(given ?? []);
+    return Object.fromEntries(given);
   }, [address, declared]);
 }
 

@@ -86,6 +86,7 @@ export const VIEWS: readonly View[] = [
     shows: "two recordings: what got slower or faster",
     questions: ["diff"],
   },
+  { id: "sql", title: "SQL", shows: "the tables themselves, with their schema", questions: [] },
 ];
 
 /** The questions of a view that this StepScope has. */

@@ -5,12 +5,12 @@ import { Answered } from "../parts/answered";
 import { TimeTree, timeOf } from "../parts/time-tree";
 import type { Reply, RowOf } from "../source/source";
 import { useAnswer, usePage } from "../state/page";
-import { QuestionHead } from "./generic";
+import { QuestionHead, useParameters } from "./generic";
 
 type Module = RowOf<"modules">;
 
 export function ModulesView() {
-  const asked = useAnswer("modules");
+  const asked = useAnswer("modules", useParameters("modules"));
   return (
     <>
       <QuestionHead question="modules" />

@@ -7,6 +7,7 @@ import { FindingsView } from "./findings";
 import { ModulesView } from "./modules";
 import { OverviewView } from "./overview";
 import { RooflineView } from "./roofline";
+import { SqlView } from "./sql";
 import { StepsView } from "./steps";
 
 export const OWN: Readonly<Record<string, FunctionComponent>> = {
@@ -18,4 +19,5 @@ export const OWN: Readonly<Record<string, FunctionComponent>> = {
   communication: CommunicationView,
   roofline: RooflineView,
   compare: CompareView,
+  sql: SqlView,
 };
