@@ -46,6 +46,7 @@ def test_an_event_inside_a_graph_that_cannot_be_marked_is_said_and_the_rest_is_m
     recorder.begin(0)  # untouched
     recorder.end(1)
     recorder.begin(2)
+    assert recorder.recapture()
     assert recorder.watch is not None
     clock.is_capturing = True
     assert recorder.watch.open("inside") is None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from stepscope.record.clock import HOST
+from stepscope.record.clock import HOST, DeviceClock
 from stepscope.record.ring import Pending, Ring, Sample
 
 from .fake_device import FakeDeviceClock
+from .streams_device import Stream, StreamsDevice
 
 
 def _pending(clock: FakeDeviceClock, iteration: int, key: int = 0) -> Pending:
@@ -59,3 +60,49 @@ def test_a_host_clock_is_read_at_once() -> None:
     ring = Ring()
     ring.push(Pending(0, HOST, 90, [(1, 100, 130)]))
     assert list(ring.read()) == [(1, Sample(iteration=0, duration_ns=30, offset_ns=10))]
+
+
+def test_work_on_a_side_stream_is_read_when_the_main_stream_is_there_too() -> None:
+    """The iteration's start is marked on the main stream, which may be far behind the side stream."""
+    device = StreamsDevice()
+    clock = DeviceClock(device, "cuda")
+    device.launch(1000)
+    origin = clock.mark()
+    with device.on(Stream(9)):
+        start = clock.mark()
+        device.launch(20)
+        stop = clock.mark()
+    ring = Ring()
+    ring.push(Pending(0, clock, origin, [(3, start, stop)]))
+    device.now_ns = 20
+    assert clock.done(stop)
+    assert list(ring.read()) == []
+    device.now_ns = 1000
+    assert list(ring.read()) == [(3, Sample(iteration=0, duration_ns=20, offset_ns=-1000))]
+
+
+def test_what_started_on_one_stream_and_ended_on_another_is_read_when_both_are_there() -> None:
+    device = StreamsDevice()
+    clock = DeviceClock(device, "cuda")
+    origin = clock.mark()
+    device.launch(500)
+    start = clock.mark()
+    with device.on(Stream(9)):
+        stop = clock.mark()
+    ring = Ring()
+    ring.push(Pending(0, clock, origin, [(3, start, stop)]))
+    assert list(ring.read()) == []
+    device.now_ns = 500
+    assert (list(ring.read()), ring.lost) == ([], {3: 1})  # it has no duration
+
+
+def test_a_ring_holds_so_many_measurements_however_few_the_iterations() -> None:
+    clock = FakeDeviceClock()
+    ring = Ring(most=4)
+    for iteration in range(3):
+        marked = [(key, clock.mark(), clock.mark()) for key in range(2)]
+        ring.push(Pending(iteration, clock, clock.mark(), marked))
+    assert (len(ring), ring.lost) == (2, {0: 1, 1: 1})
+    too_many = [(key, clock.mark(), clock.mark()) for key in range(5)]
+    ring.push(Pending(3, clock, clock.mark(), too_many))
+    assert len(ring) == 0

@@ -63,6 +63,10 @@ class Clock:
 
 HOST = Clock()
 
+_CAPTURED: list[Any] = []
+"""Every event inside a graph: the job may replay the graph until the process ends, and the replay
+records the event again. Recaptures are few, so these are too."""
+
 
 class DeviceClock(Clock):
     """Events on a device's current stream, as `torch.cuda.Event` and its siblings offer them.
@@ -89,6 +93,7 @@ class DeviceClock(Clock):
         if in_graph:
             # Only an external event becomes a node that keeps its own time at every replay.
             event = self._backend.Event(enable_timing=True, external=True)
+            _CAPTURED.append(event)
         elif self._free:
             event = self._free.pop()
         else:

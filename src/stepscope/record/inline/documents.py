@@ -201,6 +201,8 @@ def phases_document(
             "steps": phases.device_steps,
             "mean_ns": {
                 name: phases.device_ns[number] / phases.device_steps
+                if phases.device_counts[number]
+                else None
                 for number, name in enumerate(PHASES)
                 if number
             },

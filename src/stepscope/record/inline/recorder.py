@@ -26,6 +26,13 @@ from stepscope.record.targets.find import Finder, why_not_seen
 from stepscope.record.targets.watch import ArmedWatch, ObservingWatch, WatchedRegion
 from stepscope.record.trouble import Guard, warn_once
 
+_IN_GRAPH = (
+    "it runs inside a captured graph, where this torch's events keep no time; those of torch 2.8 do"
+)
+_OWN_GRAPH = (
+    "it runs inside a graph that the job captures; ask `inline.recapture()` before each replay, and "
+    "capture again where it answers True"
+)
 _DRAIN_SECONDS = 5.0
 _REPLAY_SECONDS = 1.0
 _READ_EVERY = 8
@@ -83,6 +90,7 @@ class Recorder:
         self._armed_watch = ArmedWatch({})
         self._installed = False
         self._captured_for: int | None = -1
+        self._recaptures = False
         self._began_ns: int | None = None
         self._fresh = False
         self._regions = False
@@ -218,6 +226,7 @@ class Recorder:
         Ask once per iteration, before the replay. True in the observed iteration, in the first of
         each event, and once more at the end, for a graph without marks.
         """
+        self._recaptures = True
         turn = self.schedule.turn
         if self._fresh or turn.role in ("warmup", "unarmed"):
             return False
@@ -230,10 +239,13 @@ class Recorder:
             self._armed_watch.in_graph = {}
         return changed
 
+    def _job_recaptures(self) -> bool:
+        return self._recaptures
+
     def _observe(self) -> ObservingWatch:
         self._finder = Finder(self.model, self.optimizers, self.copies)
         self._targets = self._finder.everything(self.plan)
-        return ObservingWatch(self.plan, self._finder.clock_of)
+        return ObservingWatch(self.plan, self._finder.clock_of, self._job_recaptures)
 
     def _observed(self, watch: ObservingWatch) -> None:
         finder = self._finder
@@ -253,10 +265,7 @@ class Recorder:
             if any(entry.label.matches(event.label, event.occurrence) for event in watch.events):
                 reason = "it started in the observed iteration but did not end in it"
             elif any(entry.label.matches(*event) for event in watch.in_graph):
-                reason = (
-                    "it runs inside a captured graph, where this torch's events keep no time; those "
-                    "of torch 2.8 do"
-                )
+                reason = _IN_GRAPH if self._recaptures else _OWN_GRAPH
             elif any(
                 entry.label.matches(label, entry.label.occurrence or 0) for label in watch.elsewhere
             ):
@@ -288,7 +297,7 @@ class Recorder:
             else:
                 targets[id(target)] = target
         self._targets = list(targets.values())
-        self._armed_watch = ArmedWatch(armed)
+        self._armed_watch = ArmedWatch(armed, self._job_recaptures)
         return self._armed_watch
 
     def _install(self, watch: ObservingWatch | ArmedWatch) -> None:
@@ -325,8 +334,9 @@ class Recorder:
         if watch.in_graph:
             self.in_graph = True
         if watch.in_graph and turn.counted:
-            # The next replay makes the same marks again, so they must be read before it.
+            # The next replay makes the same marks again, so they are read before it or not at all.
             self._wait_for_ring(_REPLAY_SECONDS, every=0.0002)
+            self._ring.drop()
         return bool(ran)
 
     def _read(self) -> None:

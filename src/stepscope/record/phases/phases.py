@@ -19,7 +19,7 @@ from typing import Any
 from stepscope.record.clock import Clock
 from stepscope.record.memory import MemoryReader
 from stepscope.record.phases.history import History
-from stepscope.record.ring import Marked, Pending, Ring
+from stepscope.record.ring import MOST_MEASUREMENTS, Marked, Pending, Ring
 
 PHASES = ("input_wait", "host_to_device", "forward", "backward", "optimizer")
 """The phases, in the order in which a step runs them; `residual` is what is left."""
@@ -39,7 +39,6 @@ _NUMBER = {phase: number for number, phase in enumerate(PHASES)} | {"optimizer.s
 _INPUT_WAIT = _NUMBER["input_wait"]
 _BACKWARD = _NUMBER["backward"]
 _OPTIMIZER = _NUMBER["optimizer"]
-_MOST_MARKS = 32
 
 
 class Phases:
@@ -61,6 +60,8 @@ class Phases:
         self.first_batch_ns: list[int] = []
         self.peak_bytes: int | None = None
         self.device_ns = [0] * len(PHASES)
+        self.device_counts = [0] * len(PHASES)
+        """How often the device was timed in each phase; where it never was, its time is not known."""
         self.device_steps = 0
         self.device_checked = 0
         self.device_idle = 0
@@ -154,8 +155,9 @@ class Phases:
         depth = len(self._open) - 1
         self.opened[number] += 1
         clock = self.clock
-        # Input waits are the host's, and marks of phases inside phases would count twice.
-        if clock is not None and number and depth == 1 and len(self._marks) < _MOST_MARKS:
+        # Input waits are the host's, and marks of phases inside phases would count twice. A step with
+        # one mark too many is given up by the ring: half of its phases would be a wrong number.
+        if clock is not None and number and depth == 1 and len(self._marks) <= MOST_MEASUREMENTS:
             # Marks of ours must not get into a graph that the job captures.
             self._mark_open = None if clock.capturing() else clock.mark()
         return depth
@@ -257,6 +259,7 @@ class Phases:
     def _read(self) -> None:
         for phase, sample in self._ring.read():
             self.device_ns[phase] += sample.duration_ns
+            self.device_counts[phase] += 1
             if sample.iteration != self._last_read:
                 self._last_read = sample.iteration
                 self.device_steps += 1

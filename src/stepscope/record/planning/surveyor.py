@@ -62,7 +62,8 @@ class TimedWatch(ObservingWatch):
     """Also times what it observes; nothing waits for a device meanwhile."""
 
     def __init__(self, plan: Plan, clock_of: Callable[[str], Clock]) -> None:
-        super().__init__(plan, clock_of)
+        # What a graph runs is listed; nothing is marked in it.
+        super().__init__(plan, clock_of, recaptures=lambda: True)
         self.regions: set[str] = set()
         self._timed_by = clock_of
         # With the event itself: else the id of one that was given up could be another's.

@@ -15,6 +15,7 @@ from threading import get_ident
 from typing import Any, Protocol
 
 from stepscope.record.clock import Clock
+from stepscope.record.compiling import never
 from stepscope.record.labels import parse_label
 from stepscope.record.plan import Plan
 from stepscope.record.ring import Marked, Pending
@@ -55,20 +56,27 @@ class ObservingWatch:
         plan: whose events are kept. Other labels are only counted, so that the nearest ones can
             be named for a wrong one in the plan.
         clock_of: the clock that a label is measured with.
+        recaptures: whether the job has asked when to capture its graph (see `Recorder.recapture`).
     """
 
     resting = False
 
-    def __init__(self, plan: Plan, clock_of: Callable[[str], Clock]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        clock_of: Callable[[str], Clock],
+        recaptures: Callable[[], bool] = never,
+    ) -> None:
         self.events: list[Observed] = []
         self.seen: dict[str, int] = {}
         self.in_graph: set[tuple[str, int]] = set()
-        """Planned (label, occurrence) inside a captured graph whose clock makes no marks there."""
+        """Planned (label, occurrence) inside a captured graph in which no marks can be made."""
         self.elsewhere: set[str] = set()
         """Labels of the training loop's thread that occurred in another one."""
         self._thread = get_ident()
         self._plan = plan
         self._clock_of = clock_of
+        self._recaptures = recaptures
         self._indices = itertools.count()
         self._in_graph = False
 
@@ -88,7 +96,7 @@ class ObservingWatch:
         self.seen[label] = occurrence + 1
         if not self._plan.names(label, occurrence):
             return None
-        if self._in_graph and not clock.marks_graphs():
+        if self._in_graph and not (self._recaptures() and clock.marks_graphs()):
             self.in_graph.add((label, occurrence))
             return None
         device, stream = clock.place()
@@ -120,12 +128,19 @@ class ArmedWatch:
 
     Args:
         keys: (label, occurrence) to the event's key and clock.
+        recaptures: whether the job has asked when to capture its graph. In a graph that it captures
+            for itself, marks would stay for as long as it replays the graph.
     """
 
-    def __init__(self, keys: Mapping[tuple[str, int], tuple[int, Clock]]) -> None:
+    def __init__(
+        self,
+        keys: Mapping[tuple[str, int], tuple[int, Clock]],
+        recaptures: Callable[[], bool] = never,
+    ) -> None:
         self.in_graph: dict[int, list[Marked]] = {}
         """By the clock's id, the marks in a captured graph, which every replay makes again."""
         self._keys = keys
+        self._recaptures = recaptures
         self._labels = dict.fromkeys((label for label, _ in keys), 0)
         self._loops_own = {label for label in self._labels if parse_label(label).in_loops_thread}
         self._clocks = list({id(clock): clock for _, clock in keys.values()}.values())
@@ -160,6 +175,8 @@ class ArmedWatch:
         in_graph = False
         for clock in self._clocks:
             in_graph = in_graph or clock.capturing()
+        if in_graph and not self._recaptures():
+            return None
         if in_graph and not self._capturing:
             # As in the observed iteration: what ran before was the capture's rehearsal.
             self._capturing = True
@@ -179,6 +196,9 @@ class ArmedWatch:
     def close(self, token: _Open | None) -> None:
         """Marks the end, or moves it; not that of an iteration which is over."""
         if token is None or token.iteration is not self._opened:
+            return
+        if not token.in_graph and token.clock.capturing():
+            # It started before the capture did: a mark of ours would become part of the graph.
             return
         if token.stop is None:
             token.stop = token.clock.mark(in_graph=token.in_graph)
@@ -209,7 +229,8 @@ class ArmedWatch:
                 else:
                     measured.append((one.key, one.start, one.stop))
             in_graph = self.in_graph.get(id(clock), ())
-            found.append(Pending(iteration, clock, origin, measured, in_graph))
+            end = clock.mark() if in_graph else None
+            found.append(Pending(iteration, clock, origin, measured, in_graph, end))
         return found
 
     def give_back(self) -> None:
