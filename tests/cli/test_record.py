@@ -65,10 +65,35 @@ def test_a_plan_that_a_script_is_too_short_for_is_said_to_be(fork, job):
     assert 'note: 59 iterations were too few for the plan: "backward" was not measured' in done.err
 
 
-def test_by_default_a_few_steps_are_traced_and_summed_up(spawn, job):
+def test_by_default_phases_are_timed_and_a_few_steps_traced(spawn, job):
     done = _recorded(spawn, job, "--active", "2", "--", str(job / "train.py"))
     assert done.code == 0, done.err
+    names = sorted(path.name for path in (job / "out").iterdir())
+    assert names[0] == "train-0-of-1.json.gz"
+    assert [name.split(".", 1)[1] for name in names[1:]] == ["0.phases.json"]
+    (phases,) = (job / "out").glob("*.phases.json")
+    counted = json.loads(phases.read_text())["counted_steps"]
+    for words in ("Steps      2 (ProfilerStep", f"on the host ({counted} steps", "Operators by"):
+        assert words in done.out
+    assert f"stepscope operators {job / 'out'}\n" in done.out
+
+
+def test_a_trace_alone_is_asked_for_by_name(fork, job):
+    done = _recorded(fork, job, "--trace", "--active", "2", "--", str(job / "train.py"))
+    assert done.code == 0, done.err
     assert [path.name for path in (job / "out").iterdir()] == ["train-0-of-1.json.gz"]
+    assert "Phases of" not in done.out
+
+
+def test_a_plan_and_a_trace_of_one_run(fork, job):
+    plan = str(job / "plan.toml")
+    done = _recorded(
+        fork, job, "--inline", plan, "--trace", "--active", "2", "--", str(job / "train.py")
+    )
+    assert done.code == 0, done.err
+    (profile,) = (job / "out").glob("*.prof.json")
+    assert json.loads(profile.read_text())["complete"] is True
+    assert "How long do the measured events of an iteration take" in done.out
     assert "Steps      2 (ProfilerStep" in done.out
 
 
@@ -143,9 +168,9 @@ def test_a_module_is_run_by_its_name(fork, job, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "slug"),
     [
-        (("--inline", "PLAN", "--trace", "--", "train.py"), "two-ways-to-record"),
+        (("--trace", "--on-demand", "asked", "--", "train.py"), "two-ways-to-record"),
         (("--phases", "--stack", "--", "train.py"), "two-ways-to-record"),
-        (("--phases", "--on-demand", "asked", "--", "train.py"), "two-ways-to-record"),
+        (("--nvtx", "--trace", "--", "train.py"), "two-ways-to-record"),
         (("--on-demand", "asked", "--stack", "--", "train.py"), "two-ways-to-record"),
         (("--phases",), "no-script"),
         (("--ranks", "1-", "--", "train.py"), "bad-ranks"),

@@ -116,7 +116,17 @@ def test_a_program_that_marks_its_steps_is_told_the_signal() -> None:
 
 def test_a_module_runs_under_record_too() -> None:
     assert recorded("torch", "-m", "package.train", steps=StepRange(10, 12)) == [
-        *("-m", "stepscope", "record", "--wait=8", "--warmup=1", "--active=3", "--out", "/runs"),
+        *(
+            "-m",
+            "stepscope",
+            "record",
+            "--trace",
+            "--wait=8",
+            "--warmup=1",
+            "--active=3",
+            "--out",
+            "/runs",
+        ),
         *("--", "-m", "package.train"),
     ]
 

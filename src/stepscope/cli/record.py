@@ -32,18 +32,19 @@ _TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
 
 ERRORS = {
     "two-ways-to-record": (
-        "`--inline`, `--phases`, `--trace`, `--on-demand` and `--capture` or `--nvtx` cannot be combined: a run records a "
-        "plan's events and phases, phases alone, a trace, traces when `stepscope trigger` asks for "
-        "them, or has another profiler record, with names for it. Options such as `--active` and `--stack` are for traces; with "
-        "`--on-demand` they are given to `stepscope trigger`. `--capture` needs `--steps`, and `--steps` is for it "
-        "and for `--nvtx` alone."
+        "Without an option a run records the phases of every step and a trace of a few. `--phases`, `--inline`, "
+        "which has phases too, `--trace` and `--on-demand` choose; one that measures every step goes "
+        "with one that traces. `--trace` and `--on-demand` are two schedules for the same traces. "
+        "`--capture` and `--nvtx` have another profiler record, and go with none of them. Options such as `--active` "
+        "and `--stack` are for traces; with `--on-demand` they are given to `stepscope trigger`. `--capture` needs "
+        "`--steps`, and `--steps` is for it and for `--nvtx` alone."
     ),
 }
 
 
 @click.command(
     name="record",
-    short_help="Runs a script, recorded: a trace of a few steps, phases, or single events.",
+    short_help="Runs a script, recorded: the phases of every step and a trace of a few.",
     context_settings={"allow_interspersed_args": False},
 )
 @click.argument("script", metavar="-- SCRIPT [ARGS]...", nargs=-1, type=click.UNPROCESSED)
@@ -54,8 +55,8 @@ ERRORS = {
     type=click.Path(dir_okay=False),
     help="Measure this plan's events, one per iteration, and the phases of every step.",
 )
-@click.option("--phases", is_flag=True, help="Measure only the phases of every step.")
-@click.option("--trace", is_flag=True, help="Record a trace of a few steps (default).")
+@click.option("--phases", is_flag=True, help="Measure the phases of every step, and trace nothing.")
+@click.option("--trace", is_flag=True, help="Record a trace of a few steps, and no phases.")
 @click.option(
     "--on-demand",
     metavar="DIR",
@@ -118,6 +119,9 @@ def command(
 ) -> None:
     """Runs a script as `python SCRIPT ARGS` would, recorded, and then shows what was recorded.
 
+    Without an option the phases of every step are measured, and a few steps are traced; the traced
+    ones stay out of the phases' means. --phases or --inline and --trace or --on-demand go together too.
+
     `-- -m MODULE ARGS` runs a module. Under torchrun, mpiexec or srun each process records itself
     and writes files of its own; rank 0 shows the result. Iterations are found from the optimizer's step, the
     model from the outermost module called, batches from the DataLoader. The exit code is the
@@ -127,6 +131,7 @@ def command(
     from stepscope.record import inline
     from stepscope.record.plan import read_plan
     from stepscope.record.script import run
+    from stepscope.record.together import Together
 
     given = {name: value for name, value in options.items() if value is not None}
     ways = {
@@ -136,7 +141,8 @@ def command(
         "on-demand": on_demand is not None,
         "capture" if capture or not nvtx else "nvtx": capture is not None or nvtx,
     }
-    _check_way([way for way, chosen in ways.items() if chosen], given)
+    chosen = {way for way, asked in ways.items() if asked} or {"phases", "trace"}
+    _check_ways(chosen, given)
     captures = _captures(capture, steps, given, nvtx=nvtx)
     command_line = list(script)
     module = command_line[:1] == ["-m"]
@@ -145,7 +151,7 @@ def command(
     # The script may change its directory.
     out = out.absolute()
     tracer: Tracer | OnDemand | None = None
-    if plan is None and not phases and captures is None:
+    if chosen & {"trace", "on-demand"}:
         if command_line:
             given.setdefault("name", _name(command_line[0], module=module))
         tracer = _tracer(out, on_demand, given)
@@ -154,7 +160,10 @@ def command(
     def record() -> Recording:
         if captures is not None:
             return captures()
-        return inline.begin(read, out=out) if tracer is None else tracer
+        if tracer is not None and not chosen & {"inline", "phases"}:
+            return tracer
+        session = inline.begin(read, out=out)
+        return session if tracer is None else Together(session, tracer)
 
     stay_out()
     before = _files(out)
@@ -189,32 +198,41 @@ def command(
         raise click.exceptions.Exit(code)
 
 
-def _check_way(ways: list[str], given: dict[str, Any]) -> None:
+_EVERY_STEP = ("inline", "phases")
+_SOME_STEPS = ("trace", "on-demand")
+_TAKEN_ALONE = {
+    "on-demand": {"name", "start_step"},
+    "capture": {"start_step"},
+    "nvtx": {"start_step"},
+}
+"""Options of traces that another way to record takes; a trace takes all."""
+
+
+def _check_ways(chosen: set[str], given: dict[str, Any]) -> None:
     """Refuses options that do not go together.
 
     Args:
-        ways: those that were chosen, as their options are called.
+        chosen: the ways to record, as their options are called.
         given: the options of traces that were given.
     """
-    if len(ways) > 1:
+    others = chosen.difference(_EVERY_STEP, _SOME_STEPS)
+    if chosen >= set(_SOME_STEPS) or (others and len(chosen) > 1):
+        one, other, *_ = sorted(chosen.intersection(_SOME_STEPS) if not others else chosen)
         raise UsageError(
-            f"--{ways[0]} and --{ways[1]} cannot be combined",
-            hint="choose one of them; without any of them a trace is recorded",
+            f"--{one} and --{other} cannot be combined",
+            hint="leave one of them out; without any, phases and a trace are recorded",
             slug="two-ways-to-record",
         )
-    (way,) = ways or ["trace"]
-    takes = {
-        "trace": set(given),
-        "on-demand": {"name", "start_step"},
-        "capture": {"start_step"},
-        "nvtx": {"start_step"},
-    }
-    refused = set(given) - takes.get(way, set())
+    if "trace" in chosen:
+        return
+    taken = {option for way in chosen for option in _TAKEN_ALONE.get(way, ())}
+    refused = given.keys() - taken
     if refused:
+        way = min(chosen & _TAKEN_ALONE.keys() or chosen)
         instead = {"on-demand": "give it to stepscope trigger, when you ask for a trace"}
         raise UsageError(
             f"--{min(refused).replace('_', '-')} cannot be given with --{way}",
-            hint=instead.get(way, f"leave it out, or record a trace: without --{way}"),
+            hint=instead.get(way, "leave it out, or add --trace"),
             slug="two-ways-to-record",
         )
 
@@ -309,10 +327,19 @@ def _tell(
     phases = any(path.name.endswith(".phases.json") for path in new)
     of_all = phases and wrote_phases(lambda: _files(out), before, process.world_size)
     captures = [path for path in new if _CAPTURE.search(path.name)]
+    traced = [path for path in new if _TRACE.fullmatch(path.name) and path not in captures]
+    alone = set(_files(out)) == set(new)  # nothing lies there from before
     for path in new:
-        if path.name.endswith((".json", ".json.gz")) and path not in captures:
-            source = out if of_all and path.name.endswith(".phases.json") else path
-            _summarise(path, source, captures)
+        if path.name.endswith(".phases.json"):
+            # Beside the trace, in its summary, unless other ranks have phases too.
+            if of_all or not traced:
+                _show("phases", [out if of_all else path], one_rank=of_all)
+        elif path in traced:
+            beside = [] if of_all else [one for one in new if one.name.endswith(".phases.json")]
+            sources = [path, *captures, *beside]
+            _show("summary", sources, typed=[out] if alone and len(traced) == 1 else sources)
+        elif path.name.endswith(".prof.json"):
+            _show("inline", [path])
         if path.name.endswith(".prof.json"):
             _note_unfinished(path)
     where = new[0] if len(new) == 1 and process.world_size == 1 else out
@@ -371,22 +398,33 @@ def _note_unfinished(path: Path) -> None:
     )
 
 
-def _summarise(path: Path, source: Path, captures: list[Path]) -> None:
-    """Shows what one file has, with the captures of CUDA graphs; of the entire run where `source` is its folder."""
+def _show(
+    question: str,
+    sources: list[Path],
+    *,
+    typed: list[Path] | None = None,
+    one_rank: bool = False,
+) -> None:
+    """Shows what some files have.
+
+    Args:
+        question: which one.
+        sources: the files.
+        typed: what has the same in it, for command lines; None for the files.
+        one_rank: in as few rows as of one rank, of a folder of several.
+    """
     from stepscope.api.trace import open_trace
     from stepscope.cli.output import put_answer
     from stepscope.report.text import MOST_ROWS
 
-    kind = path.name.split(".")[-2]
-    question = {"prof": "inline", "phases": "phases"}.get(kind, "summary")
     try:
-        with open_trace(source, *(captures if question == "summary" else ())) as trace:
+        with open_trace(*sources) as trace:
             put("\n")
             answer = trace.ask(question)
             put_answer(
-                answer if source == path else of_one_rank(answer),
+                of_one_rank(answer) if one_rank else answer,
                 most=MOST_ROWS,
-                source=typed_sources([str(source)]),
+                source=typed_sources([str(source) for source in typed or sources]),
             )
     except StepScopeError as error:
         # The job has done its work: that we cannot show it is no failure of the job.
@@ -395,4 +433,4 @@ def _summarise(path: Path, source: Path, captures: list[Path]) -> None:
     except Exception as error:
         if isinstance(error, BrokenPipeError):
             raise
-        say(f"stepscope: {path} cannot be shown: {type(error).__name__}: {error}")
+        say(f"stepscope: {sources[0]} cannot be shown: {type(error).__name__}: {error}")

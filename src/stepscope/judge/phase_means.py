@@ -54,6 +54,11 @@ class PhaseMeans:
         known = [value for value in known if value is not None]
         return self._mean(known) if known else None
 
+    def phase_ns(self, phase: str) -> float | None:
+        """Mean time of a phase on the host, over the ranks that measured it (ns); None where none did."""
+        known = [of[phase]["mean_ns"] for of in self.ranks.values() if phase in of]
+        return self._mean(known) if known else None
+
     def host_ns(self) -> float:
         """Mean time in forward, backward and optimizer on the host (ns)."""
         return self._of_compute("mean_ns")

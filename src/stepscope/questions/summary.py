@@ -33,8 +33,8 @@ _COLUMNS = (
     Column(
         "section",
         "text",
-        "verdict, recorded, step time, breakdown, device, findings, operators, kernels, modules or "
-        "checks",
+        "verdict, recorded, step time, phases, breakdown, device, findings, operators, kernels, "
+        "modules or checks",
     ),
     Column("item", "text", "what the row is about"),
     Column("rank", "int", "rank, where the row is about one"),
@@ -72,6 +72,9 @@ def summary(scope: Scope) -> pa.Table:
     backward and optimizer, without a device) fill less than half of it; otherwise it is said what
     fills the step. What prevents judging comes before both: nothing recorded, no host side, or checks
     that spoil the times of steps. Failing checks that bear on these stand beside any other verdict.
+
+    **Phases** are those that the job itself measured of every step (see `phases`), on the host, as
+    means over ranks. Steps that a trace was recorded in are not among them.
 
     Where no steps are found, the verdict is on the time from the device's first work to its last,
     since the device waits for nobody before a program starts or after it is done.
@@ -113,6 +116,7 @@ def summary(scope: Scope) -> pa.Table:
         ("verdict", list(_verdict(facts, found))),
         ("recorded", recorded),
         ("step time", [*_step_time(facts), *_throughput(scope)]),
+        ("phases", list(_phases(facts))),
         ("breakdown", list(_breakdown(times))),
         ("device", list(_device(times))),
         ("findings", list(_worth_changing(facts, found))),
@@ -274,6 +278,24 @@ def _step_time(facts: Facts) -> Iterator[Row]:
         by_time = sorted(times.mean_of_rank.items(), key=lambda pair: (pair[1], pair[0]))
         for item, (rank, mean) in (("fastest rank", by_time[0]), ("slowest rank", by_time[-1])):
             yield {"item": item, "rank": rank, "time_ns": round(mean)}
+
+
+def _phases(facts: Facts) -> Iterator[Row]:
+    """What the job itself measured of each counted step, over the entire run."""
+    from stepscope.analysis.phase_times import PHASES
+
+    means = facts.phases
+    if means is None:
+        return
+    count, step_ns = means.total("steps"), means.step_ns
+    for phase in ("step", *PHASES):
+        time_ns = means.phase_ns(phase)
+        yield {
+            "item": phase,
+            "time_ns": None if time_ns is None else round(time_ns),
+            "share_ratio": None if time_ns is None or not step_ns else time_ns / step_ns,
+            "count": count,
+        }
 
 
 def _breakdown(times: Times) -> Iterator[Row]:

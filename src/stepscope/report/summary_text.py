@@ -17,6 +17,8 @@ from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_tex
 from stepscope.report.advice import advice_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stepscope.answers.table import Table
 
 Row = dict[str, Any]
@@ -65,6 +67,7 @@ def summary_lines(
         ),
         Line(""),
         *_recorded(sections, width),
+        *_phases(sections, width),
         *_breakdown(sections, width),
         *_worth_changing(sections, width),
     ]
@@ -192,27 +195,46 @@ def _device_time(sections: dict[str, list[Row]]) -> str:
     return "first to last device work: " + " · ".join(parts) if parts else ""
 
 
+def _phases(sections: dict[str, list[Row]], width: int) -> list[Line]:
+    step, *rows = sections.get("phases") or [None]
+    if step is None:
+        return []
+    head = (
+        f"Phases of the mean step of the run, on the host ({count_text(step['count'])} steps, "
+        f"{time_text(step['time_ns'])})"
+    )
+    return _parts(head, rows, {row["item"]: row["item"] for row in rows}, width)
+
+
 def _breakdown(sections: dict[str, list[Row]], width: int) -> list[Line]:
-    rows = sections.get("breakdown", [])
+    rows = [row for row in sections.get("breakdown", []) if row["item"] != "total"]
     if not rows:
         return []
     of = "Mean step" if "step time" in sections else "Complete recording"
-    head = f"{of} (overlapping activities counted once, in this order)"
+    if "phases" in sections:
+        of = of.replace("Mean step", "Mean step of the trace")
+    return _parts(
+        f"{of} (overlapping activities counted once, in this order)", rows, _ACTIVITIES, width
+    )
+
+
+def _parts(head: str, rows: list[Row], names: Mapping[str, str], width: int) -> list[Line]:
+    """Parts of a step, each with its time, share and bar; those without time are named below."""
     lines = [Line(""), Line(shortened(head, width), "head")]
     none = [row["item"] for row in rows if row["time_ns"] == 0]
     unmeasured = [row["item"] for row in rows if row["time_ns"] is None]
     for row in rows:
-        if row["item"] in ("total", *none, *unmeasured):
+        if row["item"] in (*none, *unmeasured):
             continue
         time, share = time_text(row["time_ns"]), row["share_ratio"]
         bar = "█" * round(share * min(_BAR, max(0, width - 40)))
-        name = _ACTIVITIES[row["item"]]
+        name = names[row["item"]]
         lines.append(Line(f"  {name:<14}{time:>12}{ratio_text(share):>9}  {bar}".rstrip()))
     for words, items in (("no time in", none), ("not recorded", unmeasured)):
         if items:
-            names = ", ".join(_ACTIVITIES[item] for item in items if item != "total")
+            named = ", ".join(names[item] for item in items)
             lines += [
-                Line(f"  {text}", "note") for text in wrapped(f"{words}: {names}", width - 2, "  ")
+                Line(f"  {text}", "note") for text in wrapped(f"{words}: {named}", width - 2, "  ")
             ]
     return lines
 

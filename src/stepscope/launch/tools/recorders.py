@@ -10,7 +10,7 @@ _FIRST = 2
 
 def _torch(request: Request) -> list[str]:
     if request.steps is None:
-        return []
+        return ["--trace"]
     first, last = request.steps.first, request.steps.last
     if first < _FIRST:
         raise TORCH.refusal(
@@ -19,7 +19,7 @@ def _torch(request: Request) -> list[str]:
     warmup = min(first - _FIRST, 1)
     # The step that contains the start of the script comes before those that `--wait` counts.
     schedule = {"wait": first - warmup - 1, "warmup": warmup, "active": last - first + 1}
-    return [f"--{name}={steps}" for name, steps in schedule.items()]
+    return ["--trace", *(f"--{name}={steps}" for name, steps in schedule.items())]
 
 
 def _phases(request: Request) -> list[str]:

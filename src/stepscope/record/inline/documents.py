@@ -216,6 +216,7 @@ def phases_document(
         "start_epoch_ns": started_epoch_ns,
         "steps": phases.steps,
         "counted_steps": n,
+        "disturbed_steps": phases.disturbed_steps,
         "warmup": phases.warmup,
         "backwards": phases.opened[PHASES.index("backward")],
         "optimizer_steps": phases.opened[PHASES.index("optimizer")],

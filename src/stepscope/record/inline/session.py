@@ -153,6 +153,15 @@ class Session(Recording):
         if self._phases is not None:
             self._phases.not_this_one()
 
+    def disturbed(self) -> None:
+        """A profiler runs in the running iteration, or writes its file: its times are not the job's own."""
+        if not self._in_iteration:
+            return
+        if self._recorder is not None:
+            self._recorder.not_this_one()
+        if self._phases is not None:
+            self._phases.disturbed()
+
     def takes(self, name: str, number: float) -> None:
         """A number of the running iteration; several of one name add up."""
         if self._in_iteration and not self.stopped:

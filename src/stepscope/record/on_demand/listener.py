@@ -105,6 +105,11 @@ class OnDemand(EveryStep):
         """Whether the listening has ended."""
         return self.stopped or self.guard.tripped
 
+    @property
+    def disturbs(self) -> bool:
+        """Whether a tracer makes steps take longer now."""
+        return any(one is not None and one.disturbs for one in (self._tracer, self._finished))
+
     def start(self, *, lead_in: bool = False) -> None:  # noqa: ARG002 - what is recorded lies ahead
         """Starts to listen."""
         try:

@@ -55,6 +55,8 @@ class Phases:
         self.installed: set[str] = set()
         """Phases that are listened to; the others are not measured, which is not 0."""
         self.steps = 0
+        self.disturbed_steps = 0
+        """Steps that do not count because a profiler ran in them or its file was made."""
         self.opened = [0] * len(PHASES)
         """How often each phase started, in all steps."""
         self.first_batch_ns: list[int] = []
@@ -80,6 +82,7 @@ class Phases:
         self._last_ns = 0
         self._began_ns: int | None = None
         self._fresh = False
+        self._disturbed = False
         self._wait_began_ns = 0
         self._wait_ns: int | None = None
         """The last wait for a batch in the running step."""
@@ -100,6 +103,7 @@ class Phases:
         self._open = [_RESIDUAL]
         self._began_ns = self._last_ns = now_ns
         self._fresh = fresh
+        self._disturbed = False
         self._wait_ns = self._first_wait_ns = None
         self._thread = threading.get_ident()
         clock = self.clock
@@ -114,6 +118,10 @@ class Phases:
         # A validation before an epoch has waits of its own, and starts before it.
         self._first_wait_ns = self._wait_ns
 
+    def disturbed(self) -> None:
+        """A profiler makes the running step take longer: it does not count."""
+        self._disturbed = True
+
     def end(self, now_ns: int, values: Mapping[str, float] = MappingProxyType({})) -> None:
         """The step is over; `values` are its numbers by name."""
         if self._began_ns is None:
@@ -123,7 +131,8 @@ class Phases:
         time_ns = now_ns - self._began_ns
         self._began_ns = None
         self.steps += 1
-        counted = not self._fresh and self.steps > self.warmup
+        counted = not self._fresh and self.steps > self.warmup and not self._disturbed
+        self.disturbed_steps += self._disturbed
         memory, peak = self._read_memory() if self._memory_is_due(counted=counted) else (None, None)
         if self._fresh:
             if len(self.first_batch_ns) < 64 and self._first_wait_ns is not None:

@@ -122,6 +122,11 @@ class Tracer(EveryStep):
         """Whether no further step is recorded; the files may still be on their way."""
         return self._over
 
+    @property
+    def disturbs(self) -> bool:
+        """Whether steps take longer now: the profiler runs, or its file is being made."""
+        return self._profiling is not None or self._background.busy
+
     def start(self, *, lead_in: bool = False) -> None:
         """Starts with the first step; a lead-in stands for the first waiting step, never recorded."""
         try:

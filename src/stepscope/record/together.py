@@ -1,0 +1,118 @@
+"""Two recordings of one job, driven by one loop: what every step is measured for, and a trace of a few.
+
+A step in which the trace's profiler runs, or its file is made, is not like the others; it stays out
+of the statistics of what every step is measured for.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.record.recording import Recording
+from stepscope.record.trouble import Guard
+
+if TYPE_CHECKING:
+    from stepscope.record.inline.session import Session
+    from stepscope.record.on_demand.listener import OnDemand
+    from stepscope.record.traces.tracing import Tracer
+
+
+class Together(Recording):
+    """Drives a session and what traces beside it.
+
+    Args:
+        session: measures phases, or a plan's events, in every step.
+        tracer: traces some steps.
+    """
+
+    def __init__(self, session: Session, tracer: Tracer | OnDemand) -> None:
+        # Each of them has its own; the one that goes on is not held up by the other's trouble.
+        self.guard = Guard("the recording")
+        self._session = session
+        self._tracer = tracer
+
+    @property
+    def _both(self) -> tuple[Recording, Recording]:
+        return self._session, self._tracer
+
+    @property
+    def over(self) -> bool:
+        """Whether neither has anything left to record."""
+        return all(one.over for one in self._both)
+
+    @property
+    def done(self) -> bool:
+        """Whether the plan is measured and the trace recorded."""
+        return all(one.done for one in self._both)
+
+    def start(self, *, lead_in: bool = False) -> None:
+        """Starts both; without a lead-in the first iteration starts now."""
+        self._tracer.start(lead_in=lead_in)
+        self._session.start(lead_in=lead_in)
+        self._set_apart()
+
+    def begin(self, *, fresh: bool = False, number: int | None = None) -> int:
+        """An iteration starts. What it costs to start or stop a profiler lies between two of them."""
+        self._session.end()
+        self._tracer.begin(fresh=fresh, number=number)
+        iteration = self._session.begin(fresh=fresh, number=number)
+        self._set_apart()
+        return iteration
+
+    def end(self) -> None:
+        """The iteration has ended."""
+        for one in self._both:
+            one.end()
+
+    def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
+        """The iteration broke off; its number is the session's."""
+        self._session.abandon(iteration, began=began)
+
+    def not_this_one(self) -> None:
+        """The running iteration does not count."""
+        for one in self._both:
+            one.not_this_one()
+
+    def missed(self, iterations: int) -> None:
+        """This many iterations ran before the loop was found."""
+        for one in self._both:
+            one.missed(iterations)
+
+    def input_begins(self) -> tuple[Any, Any]:
+        """The wait for a batch starts."""
+        return self._session.input_begins()
+
+    def input_ends(self, token: tuple[Any, Any]) -> None:
+        """The batch is here."""
+        self._session.input_ends(token)
+
+    def takes(self, name: str, number: float) -> None:
+        """A number of the running iteration."""
+        for one in self._both:
+            one.takes(name, number)
+
+    def stops_now(self) -> bool:
+        """Whether the plan asks the loop to end before another iteration."""
+        return self._session.stops_now()
+
+    def recapture(self) -> bool:
+        """Whether the job has to capture its CUDA graph again (see `Recorder.recapture`)."""
+        return self._session.recapture()
+
+    def forget_in_child(self) -> None:
+        """This process is a forked child: neither records here."""
+        super().forget_in_child()
+        for one in self._both:
+            one.forget_in_child()
+
+    def stop(self) -> list[Path]:
+        """Ends both and writes everything; safe to call again."""
+        self.stopped = True
+        # The session first: the tracer may wait for a file that takes long to write.
+        return list(chain.from_iterable([one.stop() for one in self._both]))
+
+    def _set_apart(self) -> None:
+        if self._tracer.disturbs:
+            self._session.disturbed()
