@@ -196,9 +196,9 @@ def _device_time(sections: dict[str, list[Row]]) -> str:
 
 
 def _phases(sections: dict[str, list[Row]], width: int) -> list[Line]:
-    step, *rows = sections.get("phases") or [None]
-    if step is None:
+    if "phases" not in sections:
         return []
+    step, *rows = sections["phases"]
     head = (
         f"Phases of the mean step of the run, on the host ({count_text(step['count'])} steps, "
         f"{time_text(step['time_ns'])})"
