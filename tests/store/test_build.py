@@ -288,26 +288,23 @@ def test_ranks_in_processes_give_the_same_store(tmp_path, monkeypatch):
     assert rows(alone, query) == rows(together, query)
 
 
-@pytest.mark.parametrize(("cores", "at_once"), [(2, [[0, 1, 2]]), (4, [[0, 1], [2]])])
-def test_ranks_of_an_export_are_read_half_as_many_at_once_as_there_are_cores(
-    cores, at_once, tmp_path, monkeypatch
-):
+def test_a_process_reads_one_rank_after_the_other(tmp_path, monkeypatch):
     nsys = Nsys(tmp_path / "report.sqlite")
-    for pid in (144, 145, 146):
+    for pid in range(144, 149):
         nsys.launch(100, 5, "gemm", 150, 190, pid=pid)
-    shares = []
-    run = workers.run_jobs
+    started = []
+    start = subprocess.Popen
 
-    def noticed(jobs, most, progress):
-        shares.extend(workers._shared_out(jobs, most))
-        return run(jobs, most, progress)
+    def noticed(*args, **options):
+        started.append(args)
+        return start(*args, **options)
 
     monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(os, "cpu_count", lambda: cores)
-    monkeypatch.setattr(workers, "run_jobs", noticed)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(workers.subprocess, "Popen", noticed)
     store = import_source(tmp_path / "report.sqlite", tmp_path / "store")
-    assert shares == at_once
-    assert rows(store, "SELECT count(DISTINCT rank) AS ranks FROM device_event") == [{"ranks": 3}]
+    assert len(started) == 2
+    assert rows(store, "SELECT count(DISTINCT rank) AS ranks FROM device_event") == [{"ranks": 5}]
 
 
 def test_processes_take_no_module_from_the_working_directory(tmp_path, monkeypatch):

@@ -37,6 +37,8 @@ _TAR_BLOCK = 512
 _MOST_HEADERS = 1 << 14
 """Bytes of headers in front of one member of a tar archive. What `tarfile` does with a header takes
 time, before Python 3.12.6 and its like also memory, by the square of its length."""
+_INFLATES = 12
+"""How many times its size on disk a compressed trace has in memory, where nobody inflated it yet."""
 _KEPT_BYTES = 1 << 20
 _SKIPPED_BYTES = 1 << 18
 
@@ -138,6 +140,7 @@ class _Place:
         entry: what the directory of a zip archive says of it.
         within: the uncompressed archive, where the archive itself is compressed.
         shared: whether bytes of it are another member's too.
+        packed: whether its bytes are compressed there.
     """
 
     offset: int = 0
@@ -145,6 +148,7 @@ class _Place:
     entry: zipfile.ZipInfo | None = None
     within: _Forwards | None = None
     shared: bool = False
+    packed: bool = False
 
 
 COPIED = "stepscope-copy-"
@@ -187,6 +191,11 @@ class Member:
     def offset(self) -> int:
         """The byte of the archive at which it lies."""
         return self._place.offset
+
+    @property
+    def text_size(self) -> int:
+        """Bytes it has uncompressed, roughly."""
+        return self.size * _INFLATES if self._place.packed else self.size
 
     def open(self) -> ByteStream:
         """Opens its uncompressed bytes.
@@ -271,7 +280,7 @@ def members(path: Path) -> Iterator[Member]:
     elif _is_tar(head):
         yield from _tar_members(path, compressed=layers > 0)
     else:
-        yield Member(path, None, called(path), status.st_size)
+        yield Member(path, None, called(path), status.st_size, _Place(packed=layers > 0))
 
 
 def called(path: Path) -> str:
@@ -360,7 +369,8 @@ def _zip_members(path: Path) -> Iterator[Member]:
             continue
         name = printable(entry.filename)
         offset = _zip_data(path, entry)
-        place = _Place(offset, entry.compress_size, entry, shared=entry in shared)
+        packed = entry.compress_type != zipfile.ZIP_STORED
+        place = _Place(offset, entry.compress_size, entry, shared=entry in shared, packed=packed)
         yield Member(path, name, f"{called(path)}!{name}", entry.compress_size, place)
 
 

@@ -25,7 +25,6 @@ from stepscope.formats.nvprof import reader as nvprof_reader
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled import collapsed, perf_script, speedscope
 from stepscope.formats.sniff import advice, what_is
-from stepscope.formats.sqlite import READERS
 from stepscope.formats.tables import Facts, RankTables
 
 SNIFFED_BYTES = 1 << 16
@@ -62,7 +61,8 @@ class Format:
             those of plug-ins included.
         processes: names of the processes that a file holds, each of which is a recording of its own, in
             the order of their ranks as far as that can be guessed; None where a file holds one.
-        processors: how many processors reading one of its recordings keeps busy.
+        memory: bytes of memory that reading and linking a file takes for each byte of it, uncompressed, roughly;
+            of one with several processes, all of them together.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Format:
     end: Callable[[Member], int | None] | None = None
     perhaps: Callable[[bytes], bool] | None = None
     processes: Callable[[Member], Sequence[str]] | None = None
-    processors: int = 1
+    memory: float = 1.0
 
     def recordings(self, member: Member) -> list[Member]:
         """The recordings in a file: itself, or each process that it holds.
@@ -141,7 +141,7 @@ FORMATS: tuple[Format, ...] = (
         peek=nsys_reader.peek,
         read=nsys_reader.read,
         processes=nsys_reader.processes,
-        processors=READERS,
+        memory=2.2,
     ),
     Format(
         name="speedscope",

@@ -45,6 +45,7 @@ from stepscope.store.manifest import (
     read_store_file,
     write_store_file,
 )
+from stepscope.store.memory import import_limit
 from stepscope.store.open import Store
 from stepscope.store.place import as_store_error, make, make_store, place_for
 from stepscope.store.progress import SILENT, Progress, advancing
@@ -360,15 +361,13 @@ def _build_of(
         jobs = [replace(one, threads=1) for one in jobs]
     size = sum(recording.member.size for job in chosen for recording in job.recordings)
     progress.start(f"Reading {sources[0].name}", total=None, unit="bytes")
-    # A reader that keeps two processors busy gets two: memory grows with the ranks that are read at once.
-    each = max(recording.format.processors for job in chosen for recording in job.recordings)
-    workers = max(1, min(len(jobs), (os.cpu_count() or 1) // each))
+    workers = min(len(jobs), os.cpu_count() or 1)
     if options.cluster is not None:
         from stepscope.store.cluster import run_jobs_on_cluster
 
         outcomes = run_jobs_on_cluster(jobs, options.cluster, progress)
-    elif len(jobs) > 1 and size >= PARALLEL_BYTES and (workers > 1 or each > 1):
-        outcomes = run_jobs(jobs, workers, progress)
+    elif workers > 1 and size >= PARALLEL_BYTES:
+        outcomes = run_jobs(jobs, workers, progress, import_limit())
     else:
         listings = Listings()
         by_place = {

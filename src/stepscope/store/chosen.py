@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.floor import errors
 from stepscope.floor.known_names import check_name
+from stepscope.store.memory import needs
 
 if TYPE_CHECKING:
     from stepscope.formats import runs
@@ -105,6 +106,7 @@ def jobs_of_processes(
     by_rank: dict[int, list[runs.Recording]] = {}
     for recording in recordings:
         by_rank.setdefault(recording.rank, []).append(recording)
+    ranks = sorted(by_rank.items())
     return [
         Job(
             directory=str(directory),
@@ -118,8 +120,11 @@ def jobs_of_processes(
             strict=options.strict,
             provenance=tuple(map(str, provenance)),
             captures=tuple(_source(one) for one in captures if one.rank in (rank, -1) or rank < 0),
+            memory=memory,
         )
-        for rank, of_rank in sorted(by_rank.items())
+        for (rank, of_rank), memory in zip(
+            ranks, needs([of_rank for _, of_rank in ranks]), strict=True
+        )
     ]
 
 

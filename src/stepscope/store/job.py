@@ -68,6 +68,7 @@ class Job:
         window: the stretch to keep (ns from each recording's start); None for all.
         captures: recordings of the captures of CUDA graphs, as `sources`.
         provenance: files of Inductor's that say where its kernels come from.
+        memory: bytes that it takes while it runs, roughly.
     """
 
     directory: str
@@ -82,6 +83,7 @@ class Job:
     offset: int = 0
     captures: Sequence[tuple[str, str | None, str | None, str]] = ()
     provenance: Sequence[str] = ()
+    memory: int = 0
 
     @property
     def label(self) -> str:
@@ -280,9 +282,8 @@ def _one_row(table: str, row: dict[str, Any]) -> pa.Table:
 
 
 def main() -> int:
-    """Runs the jobs on stdin; tells progress and the outcomes on stdout, a JSON object per line."""
+    """Runs the jobs on stdin, one a line; tells progress and the outcomes on stdout, a JSON object per line."""
     leave_out_pandas()
-    jobs = [Job(**job) for job in json.load(sys.stdin)]
     # What a plug-in prints must not be read as a message.
     messages, sys.stdout = sys.stdout, sys.stderr
 
@@ -291,8 +292,11 @@ def main() -> int:
         messages.flush()
 
     listings = Listings()
+    source = ""
     try:
-        for job in jobs:
+        for line in sys.stdin:
+            job = Job(**json.loads(line))
+            source = job.sources[0][0]
             outcome = run_job(job, lambda read: tell(read=read), listings)
             if isinstance(outcome, SourceError):
                 tell(unread=_told(outcome))
@@ -302,7 +306,7 @@ def main() -> int:
         tell(error=type(error).__name__, **_told(error))
         return 1
     except MemoryError:
-        tell(error="StepScopeError", **_told(out_of_memory(jobs[0].sources[0][0])))
+        tell(error="StepScopeError", **_told(out_of_memory(source)))
         return 1
     except OSError as error:
         tell(oserror=error.errno, message=str(error))
@@ -314,6 +318,6 @@ def _told(error: StepScopeError) -> dict[str, str | None]:
     return {"message": error.message, "hint": error.hint, "slug": error.slug}
 
 
-def described(jobs: Sequence[Job]) -> str:
-    """The jobs as `main` reads them."""
-    return json.dumps([asdict(job) for job in jobs])
+def described(job: Job) -> str:
+    """A job as `main` reads it."""
+    return json.dumps(asdict(job))

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -42,12 +43,21 @@ _GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": 
 """glibc keeps freed arrays of up to 32 MB for later, and others between them; these go back at once."""
 
 
-def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[Outcome]:
+def run_jobs(
+    jobs: list[Job], workers: int, progress: Progress, memory: int | None = None
+) -> list[Outcome]:
     """Runs jobs in processes of their own, at most `workers` at a time; their outcomes in their order.
 
-    Those that read one archive share processes, one a worker: each process inflates the archive, and
-    members in the order in which they lie cost one pass together. When a job fails, or the user
-    interrupts, the others are ended.
+    A process runs one job after the other. Jobs start together while what they need fits into the memory, or
+    one alone. Those of an archive are shared out before: each process inflates the archive, and members in
+    the order in which they lie cost one pass together. When a job fails, or the user interrupts, the
+    others are ended.
+
+    Args:
+        jobs: what to run.
+        workers: how many processes.
+        progress: told how far they are.
+        memory: bytes that all jobs that run at a time may need (`Job.memory`); None for no limit.
 
     Raises:
         StepScopeError: a job's own error.
@@ -56,8 +66,11 @@ def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[Outcome]
     running: set[subprocess.Popen[str]] = set()
     guard = threading.Lock()
     stopped = threading.Event()
+    room = _Room(memory)
+    waiting = deque(_shared_out(jobs, workers))
+    outcomes: dict[int, Outcome] = {}
 
-    def run(some: list[Job]) -> list[Outcome]:
+    def start() -> subprocess.Popen[str]:
         with guard:
             if stopped.is_set():
                 raise StoreError("the import was stopped", slug="stopped")
@@ -72,86 +85,127 @@ def run_jobs(jobs: list[Job], workers: int, progress: Progress) -> list[Outcome]
                 start_new_session=True,
             )
             running.add(process)
+        return process
+
+    def work() -> None:
+        process = start()
         try:
-            return _outcome(process, some, progress, guard)
+            with process:
+                while (share := _next(waiting)) is not None:
+                    with room.taken(max(jobs[at].memory for at in share)):
+                        for at in share:
+                            outcomes[at] = _outcome(process, jobs[at], progress, guard)
         finally:
             with guard:
                 running.discard(process)
 
-    with ThreadPoolExecutor(workers) as pool, _ending(running, stopped, guard):
-        shares = _shared_out(jobs, workers)
-        futures = [pool.submit(run, [jobs[at] for at in share]) for share in shares]
+    count = min(workers, len(waiting))
+    with ThreadPoolExecutor(count) as pool, _ending(running, stopped, guard, room):
+        futures = [pool.submit(work) for _ in range(count)]
         done, _ = wait(futures, return_when=FIRST_EXCEPTION)
         for future in futures:
             if future in done and (error := future.exception()) is not None:
                 raise error
-        outcomes = {
-            at: outcome
-            for share, future in zip(shares, futures, strict=True)
-            for at, outcome in zip(share, future.result(), strict=True)
-        }
         return [outcomes[at] for at in range(len(jobs))]
 
 
+def _next(waiting: deque[list[int]]) -> list[int] | None:
+    with contextlib.suppress(IndexError):
+        return waiting.popleft()
+    return None
+
+
 def _shared_out(jobs: list[Job], workers: int) -> list[list[int]]:
-    """The indices of each process's jobs, those of an archive in the order in which they lie in it."""
+    """The indices of jobs that one process runs: of an archive in the order in which they lie in it."""
     of_file: dict[str, list[int]] = {}
     for at, job in enumerate(jobs):
         of_file.setdefault(job.sources[0][0], []).append(at)
     shares = []
     for own in of_file.values():
         in_order = sorted(own, key=lambda at: jobs[at].offset)
-        size = -(-len(own) // workers)
+        is_archive = jobs[own[0]].sources[0][1] is not None
+        size = -(-len(own) // workers) if is_archive else 1
         shares += [in_order[at : at + size] for at in range(0, len(own), size)]
     return shares
 
 
+class _Room:
+    """The memory that jobs take while they run."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._taken = 0
+        self._changed = threading.Condition()
+        self._closed = False
+
+    @contextlib.contextmanager
+    def taken(self, need: int) -> Iterator[None]:
+        """Waits until there is room, or nothing else takes any."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._fits(need))
+            self._taken += need
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= need
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Lets everybody in, to find that the import was stopped."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _fits(self, need: int) -> bool:
+        return self._most is None or not self._taken or self._taken + need <= self._most
+
+
 @contextlib.contextmanager
 def _ending(
-    running: set[subprocess.Popen[str]], stopped: threading.Event, guard: threading.Lock
+    running: set[subprocess.Popen[str]],
+    stopped: threading.Event,
+    guard: threading.Lock,
+    room: _Room,
 ) -> Iterator[None]:
     try:
         yield
     finally:
         stopped.set()
+        room.close()
         with guard:
             for process in running:
                 process.kill()
 
 
 def _outcome(
-    process: subprocess.Popen[str], jobs: list[Job], progress: Progress, guard: threading.Lock
-) -> list[Outcome]:
+    process: subprocess.Popen[str], job: Job, progress: Progress, guard: threading.Lock
+) -> Outcome:
+    """Has a process run a job."""
     advance = advancing(progress)
-    outcomes: list[Outcome] = []
-    with process:
-        assert process.stdin is not None  # noqa: S101 - PIPE was asked for
-        assert process.stdout is not None  # noqa: S101 - PIPE was asked for
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(described(jobs))
-            process.stdin.close()
-        for line in process.stdout:
-            message = json.loads(line)
-            if "read" in message:
-                with guard:
-                    advance(message["read"])
-            elif "rank" in message:
-                outcomes.append(Done(**message))
-                advance = advancing(progress)
-            elif "unread" in message:
-                outcomes.append(SourceError(**message["unread"]))
-                advance = advancing(progress)
-            elif "oserror" in message:
-                raise OSError(message["oserror"], message["message"])
-            else:
-                raise _error(message)
-    if len(outcomes) < len(jobs):
-        raise StoreError(
-            f"{jobs[0].sources[0][0]}: the process that read it was ended (exit status {process.returncode})",
-            hint="it may have run out of memory; import fewer ranks at once with --ranks",
-            slug="worker-ended",
-        )
-    return outcomes
+    assert process.stdin is not None  # noqa: S101 - PIPE was asked for
+    assert process.stdout is not None  # noqa: S101 - PIPE was asked for
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(described(job) + "\n")
+        process.stdin.flush()
+    for line in process.stdout:
+        message = json.loads(line)
+        if "read" in message:
+            with guard:
+                advance(message["read"])
+        elif "rank" in message:
+            return Done(**message)
+        elif "unread" in message:
+            return SourceError(**message["unread"])
+        elif "oserror" in message:
+            raise OSError(message["oserror"], message["message"])
+        else:
+            raise _error(message)
+    raise StoreError(
+        f"{job.sources[0][0]}: the process that read it was ended (exit status {process.wait()})",
+        hint="it may have run out of memory; import fewer ranks at once with --ranks",
+        slug="worker-ended",
+    )
 
 
 def _error(message: dict[str, str]) -> StepScopeError:

@@ -20,6 +20,7 @@ from stepscope.formats.nsys.export import (
     PAGE_FAULTS,
     WAITS,
     constant,
+    distinct_rows,
     enumeration,
     first_named,
     mapped,
@@ -60,9 +61,9 @@ def device_events(database: Database, process: int | None, report: ReadReport) -
     table = in_time(pa.concat_tables(parts, promote_options="default"), report)
     priority = _priorities(database, process)
     if priority:
-        pairs = zip(table["context"].to_pylist(), table["stream"].to_pylist(), strict=True)
-        found = pa.array([priority.get(pair) for pair in pairs], pa.int64())
-        table = table.append_column("priority", found)
+        distinct, rows = distinct_rows({name: table[name] for name in ("context", "stream")})
+        found = [priority.get((one["context"], one["stream"])) for one in distinct]
+        table = table.append_column("priority", pa.array(found, pa.int64()).take(pa.array(rows)))
     return canonical(table, "device_event")
 
 
@@ -204,9 +205,10 @@ def _per_processor(made: dict[str, Any], known: dict[int, Row]) -> dict[str, pa.
     """Blocks and warps for each multiprocessor, where the number of these is known."""
 
     def of_device(key: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        value = {number: row[key] for number, row in known.items()}
-        devices_ = made["device"].to_numpy()
-        return np.array([value.get(one) or np.nan for one in devices_.tolist()], float)
+        distinct, rows = distinct_rows({"device": made["device"]})
+        stated = [known.get(one["device"], {}).get(key) or np.nan for one in distinct]
+        values: np.ndarray[Any, np.dtype[np.float64]] = np.array(stated, float)[rows]
+        return values
 
     def product(*axes: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         volume = np.ones(len(made["device"]))
@@ -237,21 +239,13 @@ def _copies(database: Database, process: int | None) -> pa.Table:
     rows, made = _events(database, COPIES, process, "gpu_memcpy", columns)
     kinds = enumeration(database, "ENUM_CUDA_MEMCPY_OPER", _COPY_KINDS)
     memories = enumeration(database, "ENUM_CUDA_MEM_KIND", _MEMORY_KINDS, "label")
-    packed = pa.array(
-        [
-            "\0".join(
-                (
-                    _direction(kinds.get(kind, "")),
-                    memories.get(source, "Unknown"),
-                    memories.get(target, "Unknown"),
-                )
-            )
-            for kind, source, target in zip(
-                *(rows[column].to_pylist() for column in columns[1:]), strict=True
-            )
-        ],
-        pa.string(),
-    )
+
+    def text(row: dict[str, int | None]) -> str:
+        kind, *places = (row[name] for name in columns[1:])
+        between = ("Unknown" if one is None else memories.get(one, "Unknown") for one in places)
+        return "\0".join((_direction("" if kind is None else kinds.get(kind, "")), *between))
+
+    packed = mapped_rows({name: rows[name] for name in columns[1:]}, text)
     made["name"] = mapped(packed, _copy_name)
     made["bytes"] = rows["bytes"]
     made["copy_kind"] = mapped(packed, lambda one: one.partition("\0")[0])
@@ -311,11 +305,9 @@ def _waits(database: Database, process: int | None, device_of: dict[int, int]) -
     rows, made = _events(database, WAITS, process, "cuda_sync", ("syncType",))
     made["name"] = mapped(rows["syncType"].fill_null(0), lambda one: _WAITS.get(one, "Sync"))
     made["role"] = mapped(made["name"], lambda one: vocabulary.wait_role("sync", one))
-    contexts, stated = made["context"].to_pylist(), made["device"].to_pylist()
-    made["device"] = pa.array(
-        [device_of.get(one, device) for one, device in zip(contexts, stated, strict=True)],
-        pa.int32(),
-    )
+    distinct, which = distinct_rows({name: made[name] for name in ("context", "device")})
+    found = [device_of.get(one["context"], one["device"]) for one in distinct]
+    made["device"] = pa.array(found, pa.int32()).take(pa.array(which))
     return pa.table(made)
 
 

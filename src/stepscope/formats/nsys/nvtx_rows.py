@@ -58,12 +58,13 @@ def nvtx_ranges(
     texts, others = Texts(), _Others()
     found: list[_Columns] = [_Columns.empty()]
     marks: list[pa.Table] = []
+    own = of_process("globalTid", process)
     for table in NVTX:
-        payloads = Payloads(database, table)
+        payloads = Payloads(database, table, own)
         for rows in database.chunks(
             table,
             (*_COLUMNS, *payloads.columns),
-            of_process("globalTid", process),
+            own,
             text="text",
             textId="name",
             **TYPES,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from stepscope.formats.nsys.export import mapped_rows
-from stepscope.formats.sqlite import Database
+from stepscope.formats.sqlite import Database, Only
 from stepscope.formats.tables import READ
 
 _NUMBERS = ("uint64Value", "int64Value", "uint32Value", "int32Value")
@@ -52,9 +52,9 @@ class _Field(NamedTuple):
 class Payloads:
     """The payloads of a file's ranges, as JSON objects."""
 
-    def __init__(self, database: Database, table: str) -> None:
-        self.columns = tuple(database.filled(table, COLUMNS))
-        """Those that have a value in some row."""
+    def __init__(self, database: Database, table: str, only: Only | None) -> None:
+        self.columns = tuple(database.filled(table, COLUMNS, only))
+        """Those that have a value in some of these rows."""
         self._fields = _layouts(database) if "binaryData" in self.columns else {}
 
     def of(self, rows: pa.Table) -> pa.DictionaryArray | None:
