@@ -112,6 +112,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [Data-quality checks and invariants](checks.md)\n"
         "* [Rules behind the findings](findings.md)\n"
         "* [Nsight Systems](nsight-systems.md): which of its tables are read\n"
+        "* [Nsight Compute](nsight-compute.md): counters of kernels, from its reports and tables\n"
         "* [The tables of nvprof and Nsight Systems](vendor-tables.md), and which question answers each\n"
         "* [nvprof and PyProf](nvprof.md): which of their files are read, and what these do not hold\n"
         "* [`prof` beside PyProf](prof_vs_pyprof.md)\n"

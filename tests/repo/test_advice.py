@@ -51,8 +51,9 @@ OTHERS = {
     "--query-gpu", "--help", "--user", "--no-deps", "--steps-per-epoch", "--profile-from-start",
     "--type", "--trace", "--ts-shift", "--ts-normalize", "--cuda-memory-usage", "--print-gpu-trace",
     "--qos", "--nv", "--pwd", "--idle", "--gil", "--print-api-trace", "--events", "--metrics", "--gpu-metrics-devices", "--system-profiling",
+    "--import", "--page",
 }  # fmt: skip
-"""Options of torchrun, pip, nvidia-smi, nvprof, nsys, py-spy, sbatch, apptainer and of people's scripts."""
+"""Options of torchrun, pip, nvidia-smi, nvprof, nsys, ncu, py-spy, sbatch, apptainer and of people's scripts."""
 OF_THE_EXAMPLE = {"waits"}
 """The question that the example of a plug-in adds."""
 

@@ -68,7 +68,7 @@ def test_what_names_another_row_says_of_which_table():
     """Else nothing could follow from the declaration about where its number leads."""
     known = {table.name: table for table in DECLARED}
     own = {"host_event.id", "device_event.id", "captured_event.id", "capture.capture"}
-    own |= {"thread.thread", "module.module_id"}
+    own |= {"thread.thread", "module.module_id", "measured_kernel.measured"}
     own |= {"operator_input.input_id", "call_stack.stack_id", "kernel_source.kernel_source_id"}
     assert set(named(lambda _, c: c.role in (Role.EVENT, Role.ROW) and not c.of)) == own
     for table, column in COLUMNS:
@@ -94,6 +94,7 @@ def test_what_narrowing_by_step_follows_from():
     assert described == {
         "collective": {"id": "device_event", "host_id": "host_event"},
         "kernel_metric": {"id": "device_event"},
+        "measured_kernel": {"id": "device_event"},
     }
 
 

@@ -15,6 +15,7 @@ from stepscope.floor.plugins import PlugIn, load, named, of_type
 from stepscope.formats import pyprof, vtune
 from stepscope.formats.accepted import accepted
 from stepscope.formats.container import BLANK, ByteStream, Member, strip_bom
+from stepscope.formats.counters import ncu
 from stepscope.formats.inline import phases
 from stepscope.formats.inline import reader as inline
 from stepscope.formats.kineto import peek as kineto_peek
@@ -33,7 +34,7 @@ MOST_BLANK_BYTES = 64 << 20
 
 ERRORS = {
     "not-a-trace": (
-        "The file is not a trace: an execution trace, an `.ncu-rep`, a picture, or JSON without "
+        "The file is not a trace: an execution trace, a picture, or JSON without "
         "`traceEvents`. The message says what it looks like."
     ),
     "unknown-format": (
@@ -142,6 +143,15 @@ FORMATS: tuple[Format, ...] = (
         read=nsys_reader.read,
         processes=nsys_reader.processes,
         memory=2.2,
+    ),
+    Format(
+        name="ncu",
+        title="report of Nsight Compute (.ncu-rep), or its table (ncu --import FILE --csv --page raw)",
+        sniff=ncu.looks_like_ncu,
+        peek=ncu.peek,
+        read=ncu.read,
+        timed=False,
+        perhaps=ncu.may_be_ncu,
     ),
     Format(
         name="speedscope",

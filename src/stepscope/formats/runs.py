@@ -44,7 +44,7 @@ ERRORS = {
     "no-permission": "The file or folder may not be read by this user.",
     "no-recording": (
         "There is no recording in what was given. StepScope reads what `torch.profiler` exports "
-        "(`.json`, `.json.gz`), databases of nvprof, reports of Nsight Systems and their SQLite exports, "
+        "(`.json`, `.json.gz`), databases of nvprof, reports of Nsight Systems and their SQLite exports, reports and tables of Nsight Compute, "
         "what `stepscope record` writes, also in zip and tar archives, and folders of these."
     ),
     "no-such-file": "There is no file or folder of this name.",

@@ -41,9 +41,11 @@ _NOTEBOOK = re.compile(rb'"(?:nbformat|cell_type)"\s*:')
 _SECTION = re.compile(rb"\[(?!(?:null|true|false)\b)[A-Za-z][^\n\[\]{}]*\][ \t\r]*(?:\n|$)")
 """The first line of a file of settings, as in `[Unit]`; an array of JSON has events or values instead."""
 _NSIGHT_SYSTEMS = re.compile(rb"(?i)quadd|nsight systems|nsys-rep|qdrep|qdstrm")
+_NSIGHT_COMPUTE = re.compile(rb"(?m)^\s*Section: [^\n]+\n +-{8,}")
 _TEXT = bytes({7, 8, 9, 10, 12, 13, 27} | set(range(0x20, 0x100)) - {0x7F})
 
 EXPORT_A_REPORT = "nsys export --type sqlite -o report.sqlite FILE"
+PRINT_A_REPORT = "ncu --import FILE --csv --page raw > report.csv"
 _ADVICE: dict[str, str] = {
     "empty file": (
         "its writer was killed before it wrote anything, or the disk was full; record it again"
@@ -69,7 +71,8 @@ _ADVICE: dict[str, str] = {
     ),
     "Nsight Systems export": f"export the report again: {EXPORT_A_REPORT}",
     "recording of Linux perf": "let perf print it and give that: perf script -i FILE > FILE.txt",
-    "Nsight Compute report": "Nsight Compute is not read; give a trace of torch.profiler",
+    "Nsight Compute report": f"print its table and give that: {PRINT_A_REPORT}",
+    "Nsight Compute text": f"give the report itself, or print its table: {PRINT_A_REPORT}",
     "Perfetto trace": (
         "this is Perfetto's own format; export JSON instead, "
         "with torch.profiler's export_chrome_trace or Perfetto's traceconv json"
@@ -168,6 +171,8 @@ def _kind_of_json(start: bytes) -> str:
 
 
 def _kind_of_text(start: bytes) -> str:
+    if _NSIGHT_COMPUTE.search(start):
+        return "Nsight Compute text"
     first, _, rest = start.partition(b"\n")
     second, _, _ = rest.partition(b"\n")
     commas = first.count(b",")

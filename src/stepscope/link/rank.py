@@ -181,11 +181,14 @@ def _links(
         **texts,
         "module": modules.table(),
         **captured,
-        "kernel_metric": assembled(
-            "kernel_metric",
-            tables.kernel_metric,
-            {"id": pa.array(numbers(tables.kernel_metric, "device_row") + len(host), pa.int64())},
-        ),
+        **{
+            name: assembled(
+                name,
+                getattr(tables, name),
+                {"id": pc.add(getattr(tables, name).column("device_row"), len(host))},
+            )
+            for name in ("measured_kernel", "kernel_metric")
+        },
         "collective": find_collectives(host, device, launch, tables),
         "memory_event": _memory_events(host, tables.memory_event),
         "data_check": check_recording(

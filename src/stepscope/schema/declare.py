@@ -173,7 +173,9 @@ class SchemaTable:
             for name, of in self.describes.items()
         ]
         if len(kept) == 1:
-            return kept[0][1]
+            ((name, among),) = kept
+            nullable = next(one for one in self.columns if one.name == name).nullable
+            return f"({name} IS NULL OR {among})" if nullable else among
         return (
             f"CASE {' '.join(f'WHEN {name} IS NOT NULL THEN {among}' for name, among in kept)} END"
         )

@@ -78,7 +78,8 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
                 pc.if_else(table[column].is_valid(), pc.is_in(table[column], kept[of]["id"]), None)
                 for column, of in described.items()
             ]
-            kept[name] = table.filter(pc.coalesce(*there))
+            # What names no event describes the recording.
+            kept[name] = table.filter(pc.coalesce(*there, pa.scalar(True)))
     kept = {name: _without_lost_links(name, kept) for name in kept}
     kept["host_event"] = _nested_anew(kept["host_event"])
     work = kept["device_event"]

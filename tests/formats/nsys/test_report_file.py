@@ -61,7 +61,7 @@ def test_without_nsys_the_error_names_the_command(report, monkeypatch, tmp_path)
     with pytest.raises(SourceError, match="no nsys here") as error:
         stepscope.open(report, cache=False)
     assert "nsys export --type sqlite -o report.sqlite FILE" in error.value.hint
-    assert error.value.slug == "no-nsys"
+    assert error.value.slug == "no-vendor-tool"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_an_export_that_fails_says_why(report, tmp_path, monkeypatch, body, reas
     installed(tmp_path, monkeypatch, body)
     with pytest.raises(SourceError, match=reason) as error:
         stepscope.open(report, cache=False)
-    assert error.value.slug == "nsys-failed"
+    assert error.value.slug == "vendor-tool-failed"
 
 
 def test_what_nsys_writes_is_held_to_what_an_export_is(report, tmp_path, monkeypatch):

@@ -102,7 +102,7 @@ def test_events_and_metrics_are_columns_with_their_names(log):
     )  # fmt: skip
     assert rows(tables.kernel_metric, "device_row", "metric", "value", "unit") == [
         (0, "ipc", 0.46, None),
-        (0, "dram_read_throughput", 12.5, "GB/s"),
+        (0, "dram_read_throughput", 12.5 * 2**30, "byte/s"),
         (0, "tex_utilization", 2.0, None),
         (0, "rate", 93.75, "%"),
     ]

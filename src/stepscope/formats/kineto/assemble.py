@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from stepscope.formats import vocabulary
 from stepscope.formats.communication import listed_numbers
 from stepscope.formats.container import Member
+from stepscope.formats.counters.measured import Measured
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto import metadata as trace_metadata
 from stepscope.formats.kineto.pairs import pair
@@ -65,7 +66,7 @@ def assemble(
     if device is not None:
         tables.device_event = _device_table(device, origin, end_ns, rows, report)
         report.kept += tables.device_event.num_rows
-        tables.kernel_metric = _kernel_metrics(tables.device_event)
+        _add_kernel_metrics(tables)
         tables.stream = threads.streams(
             tables.device_event["device"].to_numpy(), tables.device_event["stream"].to_numpy()
         )
@@ -266,22 +267,23 @@ def _limits(column: pa.ChunkedArray) -> Any:
     return dictionary(np.array([*place, -1], dtype=np.int32)[number], distinct)
 
 
-def _kernel_metrics(events: pa.Table) -> pa.Table:
-    """What events that are made of metrics state, as rows of the table `kernel_metric`."""
+def _add_kernel_metrics(tables: RankTables) -> None:
+    """What events that are made of metrics state, as the tables of counters."""
+    events = tables.device_event
     category, spelled = codes(events.column("category"))
-    rows: list[dict[str, Any]] = []
+    measured = Measured()
     for number, tool in enumerate(vocabulary.METRIC_TOOLS.get(one) for one in spelled):
         if tool is None:
             continue
         place = np.flatnonzero(category == number)
-        measured = events.select(["name", "other_args"]).take(pa.array(place))
-        for row, event in zip(place.tolist(), measured.to_pylist(), strict=True):
-            rows += [
-                {"device_row": row, "kernel": event["name"], "metric": metric, "value": value,
-                 "tool": tool}
-                for metric, value in _series(event["other_args"])
-            ]  # fmt: skip
-    return pa.Table.from_pylist(rows, schema=READ["kernel_metric"])
+        stated = events.select(["name", "other_args"]).take(pa.array(place))
+        for row, event in zip(place.tolist(), stated.to_pylist(), strict=True):
+            launch = measured.launch(event["name"], tool, device_row=row)
+            for metric, value in _series(event["other_args"]):
+                measured.add(launch, metric, value)
+    if measured.launches:
+        for name, rows in measured.tables().items():
+            setattr(tables, name, rows)
 
 
 def _of_copy(

@@ -30,7 +30,7 @@ _LEAST = 1e-290
 
 
 def kernel_metrics(database: Database, device_rows: list[Row]) -> Iterator[Row]:
-    """Rows of table `kernel_metric`, for the kernels among the rows of devices."""
+    """What was measured of the kernels among the rows of devices, as `of_events` takes it."""
     place = {
         row["correlation"]: number
         for number, row in enumerate(device_rows)
@@ -45,10 +45,8 @@ def kernel_metrics(database: Database, device_rows: list[Row]) -> Iterator[Row]:
                 within = "" if instance is None else f" [{instance}]"
                 yield {
                     "device_row": place[correlation],
-                    "kernel": device_rows[place[correlation]]["name"],
                     "metric": f"{name}{within}",
                     "value": float(value) if isinstance(value, int) else _value(value),
-                    "tool": "nvprof",
                 }
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from stepscope.floor.errors import SourceError
 from stepscope.formats import vocabulary
 from stepscope.formats.container import Member
+from stepscope.formats.counters.measured import of_events
 from stepscope.formats.demangle import demangled
 from stepscope.formats.nvprof.device_rows import LATEST_NS, NAMELESS, copy_names, fill_names
 from stepscope.formats.nvtx.rows import role_of
@@ -43,6 +44,8 @@ _LEVEL = re.compile(r"\w+ \((\d+)\)\Z")
 _CORRELATED = re.compile(r"(.*) \[(\d+)\]\Z", re.DOTALL)
 _LAUNCHING = re.compile(r"(\w+) \((?:.* \[(\d+)\]\)\Z|.*)", re.DOTALL)
 """A call that launched, as text has it: `cudaLaunchKernel (void gemm(int) [2743])`, cut after 1000 letters."""
+_BINARY = re.compile(r"([KMG])B/s\Z")
+"""nvprof's GB/s are of 2^30 bytes."""
 _COPY = re.compile(r"\[CUDA memcpy (\w+)\]\Z")
 _FILL = "[CUDA memset]"
 _MARKS = ("[Range start] ", "[Range end] ", "[Marker] ")
@@ -224,7 +227,7 @@ class _Tables:
     device_event: list[Row] = field(default_factory=list)
     host_event: list[Row] = field(default_factory=list)
     instant: list[Row] = field(default_factory=list)
-    kernel_metric: list[Row] = field(default_factory=list)
+    measured: list[Row] = field(default_factory=list)
     devices: dict[int, str] = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
@@ -288,14 +291,12 @@ class _Tables:
         for metric, cell, unit in row["measured"]:
             value, of = _measured(cell)
             if value is not None:
-                self.kernel_metric.append(
+                self.measured.append(
                     {
                         "device_row": len(self.device_event),
-                        "kernel": made["name"],
                         "metric": metric,
                         "value": value,
-                        "unit": of or unit or None,
-                        "tool": "nvprof",
+                        "unit": _BINARY.sub(r"\1iB/s", of or unit),
                     }
                 )
         self.device_event.append(made)
@@ -316,7 +317,6 @@ class _Tables:
             "device_event": self.device_event,
             "host_event": self.host_event,
             "instant": self.instant,
-            "kernel_metric": self.kernel_metric,
             "thread": [{"thread": 0, "pid": process, "tid": "", "kind": "track"}]
             if self.host_event
             else [],
@@ -326,7 +326,8 @@ class _Tables:
                 for device, name in sorted(self.devices.items())
             ],
         }
-        return {name: pa.Table.from_pylist(rows, schema=READ[name]) for name, rows in rows.items()}
+        made = {name: pa.Table.from_pylist(rows, schema=READ[name]) for name, rows in rows.items()}
+        return made | of_events(self.measured, self.device_event)
 
 
 def _kernel(row: Row, name: str) -> Row:

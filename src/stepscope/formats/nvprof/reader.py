@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
+from stepscope.formats.counters.measured import of_events
 from stepscope.formats.nvprof.device_rows import device_events, devices
 from stepscope.formats.nvprof.host_rows import OVERHEAD, HostRows, host_rows
 from stepscope.formats.nvprof.kernel_metrics import kernel_metrics
@@ -55,7 +56,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         device_rows = device_events(database, report)
         host = host_rows(database, report, python_stack=options.python_stack)
         known = devices(database)
-        measured = list(kernel_metrics(database, device_rows))
+        measured = of_events(kernel_metrics(database, device_rows), device_rows)
         counter = _table(samples(database), "counter")
         version = database.rows("Version", ("version",))
     ranges = canonical(host.ranges.pop("host_event"), "host_event")
@@ -86,7 +87,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         stream=_streams(device_rows),
         device=_devices(known, device_rows),
         **host.ranges,
-        kernel_metric=_table(measured, "kernel_metric"),
+        **measured,
         counter=counted_from(counter, origin, "time_ns"),
         instant=_instants(host),
     )

@@ -1,0 +1,194 @@
+"""Counters of kernels as rows of `measured_kernel` and `kernel_metric`, whatever tool measured them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stepscope.formats.counters.kinds import kind_of
+from stepscope.formats.counters.units import base_unit
+from stepscope.formats.tables import READ
+
+Row = dict[str, Any]
+_LARGEST = 1 << 62
+NVPROF = "nvprof"
+
+
+class _Words:
+    """Texts as numbers."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, int] = {}
+        self.numbers = array("i")
+
+    def add(self, text: str | None) -> None:
+        self.numbers.append(-1 if text is None else self.of.setdefault(text, len(self.of)))
+
+    def column(self) -> pa.Array:
+        numbers = np.array(self.numbers, np.int32)
+        return pa.DictionaryArray.from_arrays(
+            pa.array(numbers, mask=numbers < 0), pa.array(list(self.of), pa.string())
+        )
+
+
+@dataclass(slots=True)
+class Measured:
+    """What was measured, as it is read: columns, because a report may have millions of values."""
+
+    launches: list[Row] = field(default_factory=list)
+    _of: array[int] = field(default_factory=lambda: array("i"))
+    _metrics: _Words = field(default_factory=_Words)
+    _units: _Words = field(default_factory=_Words)
+    _values: array[float] = field(default_factory=lambda: array("d"))
+    _extremes: dict[int, tuple[float, float]] = field(default_factory=dict)
+
+    def launch(self, name: str, tool: str, **known: Any) -> int:
+        """Adds a launch of a kernel: its name, what measured it, and further columns of `measured_kernel`.
+
+        Returns:
+            its number.
+        """
+        self.launches.append(
+            {"name": name, "tool": tool, "launches": 1, **known, "measured": len(self.launches)}
+        )
+        return len(self.launches) - 1
+
+    def add(
+        self,
+        launch: int,
+        metric: str,
+        value: float | None,
+        unit: str = "",
+        *,
+        extremes: tuple[float, float] | None = None,
+    ) -> None:
+        """Adds a value of a launch, in any unit; None where it was measured and has none.
+
+        Args:
+            launch: number of the launch.
+            metric: name, as the tool spells it.
+            value: of the metric.
+            unit: as the tool spells it, prefixes included.
+            extremes: of several launches the smallest and the largest value, in the same unit.
+        """
+        base, factor = base_unit(unit)
+        if extremes is not None:
+            self._extremes[len(self._values)] = extremes[0] * factor, extremes[1] * factor
+        self._of.append(launch)
+        self._metrics.add(metric)
+        self._units.add(base)
+        self._values.append(float("nan") if value is None else value * factor)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The rows, as readers hand them over. The launch's shape and duration are taken from its metrics
+        where nothing else says them."""
+        rows = len(self._values)
+        of = np.array(self._of, np.int32)
+        values = np.array(self._values, np.float64)
+        metric = self._metrics.column()
+        self._complete(of, values)
+        kinds = [kind_of(one) for one in self._metrics.of]
+        distinct = sorted({kind for kind in kinds if kind is not None})
+        place = {kind: number for number, kind in enumerate(distinct)}
+        kind_numbers = np.array(
+            [-1 if kind is None else place[kind] for kind in kinds] or [-1], np.int32
+        )[np.array(self._metrics.numbers, np.int64)]
+        names, tools = _Words(), _Words()
+        for launch in self.launches:
+            names.add(launch["name"])
+            tools.add(launch["tool"])
+        extremes = [np.full(rows, np.nan), np.full(rows, np.nan)]
+        for row, pair in self._extremes.items():
+            extremes[0][row], extremes[1][row] = pair
+        device_rows = pa.array(
+            [launch.get("device_row") for launch in self.launches], pa.int64()
+        ).take(pa.array(of))
+        columns = {
+            "measured": pa.array(of),
+            "device_row": device_rows,
+            "kernel": names.column().take(pa.array(of)),
+            "metric": metric,
+            "kind": pa.DictionaryArray.from_arrays(
+                pa.array(kind_numbers, mask=kind_numbers < 0), pa.array(distinct, pa.string())
+            ),
+            "value": _known(values),
+            "least": _known(extremes[0]),
+            "most": _known(extremes[1]),
+            "unit": self._units.column(),
+            "tool": tools.column().take(pa.array(of)),
+        }
+        return {
+            "measured_kernel": pa.Table.from_pylist(self.launches, schema=READ["measured_kernel"]),
+            "kernel_metric": pa.table([columns[one] for one in READ["kernel_metric"].names],
+                                      schema=READ["kernel_metric"]),
+        }  # fmt: skip
+
+    def _complete(self, of: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> None:
+        number = self._metrics.of
+        codes = np.array(self._metrics.numbers, np.int32)
+
+        def told(metric: str) -> dict[int, int]:
+            if metric not in number:
+                return {}
+            rows = np.flatnonzero(codes == number[metric])
+            pairs = zip(of[rows].tolist(), values[rows].tolist(), strict=True)
+            return {launch: round(value) for launch, value in pairs if 0 <= value < _LARGEST}
+
+        for column, total, name in (
+            ("grid", "blocks", "launch__grid"), ("block", "threads", "launch__block"),
+        ):  # fmt: skip
+            axes = [told(f"{name}_dim_{axis}") for axis in "xyz"]
+            size = told(f"{name}_size")
+            for launch, row in enumerate(self.launches):
+                if column not in row and all(launch in axis for axis in axes):
+                    row[column] = ",".join(str(axis[launch]) for axis in axes)
+                if row.get(column):
+                    row[total] = _product(row[column])
+                elif launch in size:
+                    row[total] = size[launch]
+        for column, metric in (
+            ("dur_ns", "gpu__time_duration.sum"), ("device", "launch__device_id"),
+            ("stream", "launch__stream_id"),
+        ):  # fmt: skip
+            for launch, value in told(metric).items():
+                self.launches[launch].setdefault(column, value)
+
+
+def _product(shape: str) -> int | None:
+    total = 1
+    for axis in shape.split(","):
+        total *= int(axis)
+    return total if total < _LARGEST else None
+
+
+def _known(values: np.ndarray[Any, Any]) -> pa.Array:
+    return pa.array(values, mask=~np.isfinite(values))
+
+
+def of_events(measured: Iterable[Row], events: Sequence[Row]) -> dict[str, pa.Table]:
+    """Tables of metrics that a recording has of its own device events.
+
+    Args:
+        measured: of each value the row of its event, `metric`, `value`, and, where they are known, `unit`.
+        events: device events of the recording by row; grid, block, device, stream and duration are taken over.
+    """
+    found: dict[int, int] = {}
+    tables = Measured()
+    for one in measured:
+        row = one["device_row"]
+        if row not in found:
+            event = events[row]
+            shape = {
+                axes: ",".join(str(event[f"{axes}_{axis}"]) for axis in "xyz")
+                for axes in ("grid", "block")
+                if all(event.get(f"{axes}_{axis}") is not None for axis in "xyz")
+            }
+            known = {key: event.get(key) for key in ("device", "stream", "dur_ns")}
+            found[row] = tables.launch(event["name"], NVPROF, device_row=row, **known, **shape)
+        tables.add(found[row], one["metric"], one["value"], one.get("unit") or "")
+    return tables.tables()

@@ -1,0 +1,343 @@
+"""Reads what Nsight Compute measured: its reports, and the tables (`--csv`) of its pages `details` and `raw`.
+
+A table starts with a line of column names, anywhere among what ncu (`==PROF== ...`) and the program print. `details`
+has a line for each metric and each rule, `raw` one for each launch of a kernel with a column for each metric and a
+line of units below the names; `--print-summary` has one for each metric of launches alike. Numbers are spelled as the
+language of whoever printed them has it, and each line scales its unit to its value. A report is NVIDIA's own format,
+and the `ncu` that is installed makes the table of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member
+from stepscope.formats.counters.kinds import metric_named
+from stepscope.formats.counters.measured import Measured
+from stepscope.formats.counters.units import decimal_mark, number_of
+from stepscope.formats.demangle import demangled
+from stepscope.formats.exporter import Exporter
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.sniff import PRINT_A_REPORT
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.text_lines import text_lines
+
+REPORT = b"NVR\x00"
+NCU = "Nsight Compute"
+_LONGEST_LINE = 1 << 22
+_LONGEST_HEAD = 1 << 16
+_SHAPE = re.compile(r"\(?\s*(\d{1,12})\s*,\s*(\d{1,12})\s*,\s*(\d{1,12})\s*\)?\Z")
+_HEAD = re.compile(
+    rb'(?m)^"?(ID|Process ID)"?([,;\t])(?=[^\n]*"?(Process ID|Host Name|Kernel Name)"?[,;\t])[^\n]*"?Kernel Name"?[,;\t]'
+)
+_BANNER = re.compile(rb"(?m)^==PROF== ")
+_FIRST_CELL = re.compile(r'"?(\d{1,18})"?[,;\t]')
+_DETAILS = ("Metric Name", "Metric Unit", "Metric Value")
+_SUMMARY = ("Metric Name", "Metric Unit", "Minimum", "Maximum", "Average")
+_KNOWN = frozenset(
+    {
+        "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream",
+        "Block Size", "Grid Size", "Device", "CC", "Section Name", "Rule Name", "Rule Type",
+        "Rule Description", "Estimated Speedup Type", "Estimated Speedup", "Invocations", "NVTX Range",
+        "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg",
+        "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg", "", *_DETAILS, *_SUMMARY,
+    }
+)  # fmt: skip
+"""Columns that are no metric."""
+
+_EXPORTER = Exporter(
+    tool="ncu",
+    title=NCU,
+    ending=".ncu-rep",
+    made=".csv",
+    arguments=lambda report, _: ["--import", str(report), "--csv", "--page", "raw"],
+    by_hand=PRINT_A_REPORT,
+    prints=True,
+)
+
+
+def looks_like_ncu(head: bytes) -> bool:
+    """Whether a file's first bytes are of a report or of a table."""
+    return head.startswith(REPORT) or _HEAD.search(head) is not None
+
+
+def may_be_ncu(head: bytes) -> bool:
+    """Whether they could be: ncu speaks, and its table may come later."""
+    return _BANNER.search(head) is not None
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of its origin, or None when it holds no kernel.
+
+    Raises:
+        SourceError: it cannot be opened or exported.
+    """
+    table = _Table(_printed(member), ReadReport())
+    named = next((row for row in table.rows() if row.cells), None)
+    if named is None:
+        return None
+    name = named.values.get("device__attribute_display_name", "")
+    return Facts(tool=NCU, devices=(name,) if name else None)
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file, or one member of an archive, as what was measured of the kernels of one rank.
+
+    Raises:
+        SourceError: it cannot be opened or exported, or holds no metric.
+    """
+    options = options or ReadOptions()
+    report = ReadReport()
+    printed = _printed(member)
+    made = _Launches(report, _mark(printed))
+    for row in _Table(printed, report).rows():
+        made.add(row)
+    if not made.measured.launches:
+        raise SourceError(
+            f"{member.label}: Nsight Compute printed no kernel's metrics here",
+            hint=f"print a report's table: {PRINT_A_REPORT}",
+            slug="no-recording",
+        )
+    if options.progress is not None:
+        options.progress(member.size)
+    tables = made.measured.tables()
+    report.kept = tables["kernel_metric"].num_rows
+    return RankTables(Facts(tool=NCU), report, **tables, device=made.devices())
+
+
+def _printed(member: Member) -> Member:
+    with member.open() as stream:
+        head = stream.read(len(REPORT))
+    return _EXPORTER.export(member) if head == REPORT else member
+
+
+@dataclass(slots=True)
+class _Row:
+    """A line of a table.
+
+    Attributes:
+        cells: those of the columns that are no metric, by name.
+        values: texts by metric, of a page `raw`.
+        units: units by metric, of a page `raw`.
+        table: number of the table in the file.
+    """
+
+    cells: dict[str, str]
+    values: dict[str, str]
+    units: dict[str, str]
+    table: int
+
+
+@dataclass(slots=True)
+class _Table:
+    """The lines of the tables in a file."""
+
+    member: Member
+    report: ReadReport
+
+    def rows(self) -> Iterator[_Row]:
+        """Each line by the names of its columns; what cannot be read is counted."""
+        names: list[str] = []
+        units: dict[str, str] = {}
+        delimiter, number, least = ",", 0, 0
+        with self.member.open() as stream:
+            pending = ""
+            for line in text_lines(stream, _LONGEST_LINE):
+                head = _HEAD.match(line[:_LONGEST_HEAD].encode())
+                if head:
+                    pending, units, number = "", {}, number + 1
+                    delimiter = head[2].decode()
+                    names = _cells(line, delimiter) or []
+                    # Lines of metrics end before the columns of rules, those of `raw` may with a comma less.
+                    last = [
+                        names.index(one) + 1 for one in ("Metric Value", "Average") if one in names
+                    ]
+                    least = last[0] if last else len(names) - 1
+                    continue
+                if not names:
+                    continue
+                if pending and not _FIRST_CELL.match(line):
+                    line = f"{pending}\n{line}"
+                elif pending:
+                    self._lose()
+                pending = ""
+                if not units and "Metric Name" not in names and _is_units(line, delimiter):
+                    units = dict(zip(names, _cells(line, delimiter) or [], strict=False))
+                    continue
+                if not _FIRST_CELL.match(line):
+                    continue
+                cells = _cells(line, delimiter)
+                if cells is None and len(line) < _LONGEST_LINE:
+                    pending = line
+                elif cells is None or not least <= len(cells) <= len(names) + 1:
+                    self._lose()
+                else:
+                    yield _row(names, cells, units, number)
+            if pending:
+                self._lose()
+                self.report.truncated = True
+            if stream.damage:
+                self.report.note(stream.damage)
+
+    def _lose(self) -> None:
+        self.report.note("unreadable")
+        self.report.dropped += 1
+
+
+def _row(names: list[str], cells: list[str], units: dict[str, str], table: int) -> _Row:
+    row = _Row({}, {}, units, table)
+    for name, cell in zip(names, cells, strict=False):
+        (row.cells if name in _KNOWN else row.values)[name] = cell
+    return row
+
+
+def _is_units(line: str, delimiter: str) -> bool:
+    return line.startswith((f'""{delimiter}', delimiter))
+
+
+def _cells(line: str, delimiter: str) -> list[str] | None:
+    """The cells of a line; None where a quotation goes on in the next line, or one is too long."""
+    if line.count('"') % 2:
+        return None
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return None
+
+
+def _mark(member: Member) -> str:
+    """What stands before the decimals in this file: `.` unless a number shows that it is `,`."""
+    for row in _Table(member, ReadReport()).rows():
+        texts = [
+            row.cells.get(name, "") for name in ("Metric Value", "Minimum", "Maximum", "Average")
+        ]
+        for text in (*texts, *row.values.values()):
+            mark = decimal_mark(text)
+            if mark is not None:
+                return mark
+    return "."
+
+
+@dataclass(slots=True)
+class _Launches:
+    """What the lines of tables make together."""
+
+    report: ReadReport
+    mark: str
+    measured: Measured = field(default_factory=Measured)
+    _numbers: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    _seen: set[tuple[int, str]] = field(default_factory=set)
+    _devices: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def add(self, row: _Row) -> None:
+        """Adds what a line has."""
+        cells = row.cells
+        if "Average" in cells:
+            self._add_summary(row)
+        elif cells.get("Metric Name"):
+            unit = cells.get("Metric Unit", "")
+            self._add(
+                row, metric_named(cells["Metric Name"], unit), cells.get("Metric Value", ""), unit
+            )
+        for metric, text in row.values.items():
+            self._add(row, metric, text, row.units.get(metric, ""))
+        self._know_device(row)
+
+    def _launch(self, row: _Row) -> int:
+        cells = row.cells
+        name = cells.get("Kernel Name", "")
+        key: tuple[Any, ...] = (row.table, cells.get("Process ID"), cells.get("ID"))
+        if "ID" not in cells:
+            key = (row.table, cells.get("Process ID"), name, cells.get("Device"), cells.get("Invocations"),
+                   cells.get("Block Size"), cells.get("Grid Size"))  # fmt: skip
+        if key not in self._numbers:
+            known: dict[str, Any] = {
+                column: _shape(cells.get(title, ""))
+                for column, title in (("grid", "Grid Size"), ("block", "Block Size"))
+            }
+            known |= {
+                column: int(cells[title])
+                for column, title in (("device", "Device"), ("stream", "Stream"))
+                if cells.get(title, "").isdigit() and len(cells[title]) < 10
+            }
+            runs = number_of(cells.get("Invocations", ""), self.mark)
+            known["launches"] = max(1, round(runs)) if runs is not None and runs < 1e15 else 1
+            known = {column: value for column, value in known.items() if value is not None}
+            self._numbers[key] = self.measured.launch(demangled(name) or name, NCU, **known)
+        return self._numbers[key]
+
+    def _add(self, row: _Row, metric: str, text: str, unit: str) -> None:
+        launch = self._launch(row)
+        value = number_of(text, self.mark)
+        if value is None and not _is_missing(text):
+            if decimal_mark(text) is not None:
+                self.report.note("unreadable")
+                self.report.dropped += 1
+            return  # texts, such as the configuration of caches
+        if (launch, metric) not in self._seen:  # a metric may be in several sections
+            self._seen.add((launch, metric))
+            self.measured.add(launch, metric, value, unit)
+
+    def _add_summary(self, row: _Row) -> None:
+        cells = row.cells
+        least, most, mean = (
+            number_of(cells.get(name, ""), self.mark) for name in ("Minimum", "Maximum", "Average")
+        )
+        if mean is not None and least is not None and most is not None:
+            unit = cells.get("Metric Unit", "")
+            metric = metric_named(cells.get("Metric Name", ""), unit)
+            self.measured.add(self._launch(row), metric, mean, unit, extremes=(least, most))
+
+    def _know_device(self, row: _Row) -> None:
+        """What a line says of the device, by index: attributes on the page `raw`, a few labels on `details`."""
+        values = row.values
+        index = values.get("device__attribute_device_index", row.cells.get("Device", ""))
+        if not index.isdigit() or len(index) > 4:
+            return
+        known = self._devices.setdefault(int(index), {})
+        capability = row.cells.get("CC", "").split(".")
+        if len(capability) == 2 and all(part.isdigit() and len(part) < 4 for part in capability):
+            known["compute_major"], known["compute_minor"] = map(int, capability)
+        if row.cells.get("Metric Name") == "# SMs":
+            count = number_of(row.cells.get("Metric Value", ""), self.mark)
+            known["sm_count"] = None if count is None else round(count)
+        for column, attribute in _ATTRIBUTES.items():
+            text = values.get(f"device__attribute_{attribute}", "")
+            if text.isdigit() and len(text) < 16:
+                known[column] = int(text)
+        name = values.get("device__attribute_display_name")
+        if name:
+            known["name"] = name
+
+    def devices(self) -> pa.Table:
+        """The devices that the kernels ran on."""
+        rows = [
+            {"device": index, "kind": "cuda", "used": True, **known}
+            for index, known in sorted(self._devices.items())
+        ]
+        return pa.Table.from_pylist(rows, schema=READ["device"])
+
+
+_ATTRIBUTES = {
+    "sm_count": "multiprocessor_count", "compute_major": "compute_capability_major",
+    "compute_minor": "compute_capability_minor", "memory_bytes": "total_memory",
+    "max_threads_per_sm": "max_threads_per_multiprocessor", "max_threads_per_block": "max_threads_per_block",
+    "registers_per_sm": "max_registers_per_multiprocessor",
+    "shared_memory_per_sm_bytes": "max_shared_memory_per_multiprocessor", "warp_size": "warp_size",
+}  # fmt: skip
+
+
+def _shape(text: str) -> str | None:
+    found = _SHAPE.match(text)
+    return None if found is None else ",".join(str(int(axis)) for axis in found.groups())
+
+
+def _is_missing(text: str) -> bool:
+    return text.strip().lower() in ("n/a", "nan", "no data", "-nan", "inf", "-inf")

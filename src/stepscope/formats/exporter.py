@@ -1,0 +1,132 @@
+"""Reports that only their vendor's tool reads: the one that is installed exports them.
+
+A process exports a report once: what came out is kept in a folder for temporary files until the process
+ends.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member, members
+
+ERRORS = {
+    "no-vendor-tool": (
+        "A report of Nsight Systems (`.nsys-rep`, `.qdrep`) is read by its own `nsys` alone, one of Nsight Compute "
+        "(`.ncu-rep`) by `ncu`, and that is not on the PATH here. Export the report where it is, with the "
+        "command that the message names, and give the file that comes out. See [Nsight "
+        "Systems](nsight-systems.md) and [Nsight Compute](nsight-compute.md)."
+    ),
+    "vendor-tool-failed": (
+        "The installed `nsys` or `ncu` could not export the report. Most often the report is of a newer version "
+        "than it: export with the version that recorded. Or the report was cut off, or the folder for "
+        "temporary files (`TMPDIR`) is full."
+    ),
+}
+
+_PIECE = 1 << 20
+_LONGEST_S = 3600
+"""No export takes longer; one that does hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    """A tool that exports reports.
+
+    Args:
+        tool: its command.
+        title: whose reports they are.
+        ending: how a report's name ends.
+        made: how the name of what it makes ends.
+        arguments: from the report and the file to make.
+        prints: whether it prints what it makes, in place of making the file.
+        by_hand: the command that a person types where the tool is.
+    """
+
+    tool: str
+    title: str
+    ending: str
+    made: str
+    arguments: Callable[[Path, Path], list[str]]
+    by_hand: str
+    prints: bool = False
+
+    def export(self, member: Member) -> Member:
+        """What the tool makes of a report.
+
+        Raises:
+            SourceError: it is not installed, or fails.
+        """
+        status = member.path.stat()
+        report = member.of_process(None)
+        key = (self.tool, report.path, report.name, status.st_size, status.st_mtime_ns)
+        if key not in _made:
+            _made[key] = self._export(report, len(_made))
+        (made,) = members(_made[key])
+        return made
+
+    def _export(self, member: Member, number: int) -> Path:
+        tool = shutil.which(self.tool)
+        if tool is None:
+            raise SourceError(
+                f"{member.label}: a report of {self.title}, and there is no {self.tool} here to export it",
+                hint=f"where {self.tool} is, {self.by_hand}; then give report{self.made}",
+                slug="no-vendor-tool",
+            )
+        report = Path(_folder().name) / f"{number}{self.ending}"
+        target = report.with_suffix(self.made)
+        try:
+            with member.open() as stream, report.open("wb") as copy:
+                shutil.copyfileobj(stream, copy, _PIECE)
+            printed = target if self.prints else target.with_suffix(".out")
+            with printed.open("wb") as output:
+                done = subprocess.run(  # noqa: S603 - the user's own tool, on a copy whose name is ours
+                    [tool, *self.arguments(report, target)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.PIPE,
+                    check=False,
+                    timeout=_LONGEST_S,
+                    env=os.environ | {"LC_ALL": "C"},
+                )
+            said = done.stderr + _start_of(printed)
+        except subprocess.TimeoutExpired:
+            raise self._failed(member, "it did not end within an hour") from None
+        except OSError as error:
+            raise self._failed(member, str(error)) from None
+        finally:
+            report.unlink(missing_ok=True)
+        if done.returncode or not target.is_file() or said.startswith(b"==ERROR=="):
+            words = said.decode("utf-8", "replace").replace(str(report), member.label)
+            lines = words.removeprefix("==ERROR== ").strip().splitlines()
+            raise self._failed(member, lines[-1][:200] if lines else f"exit code {done.returncode}")
+        return target
+
+    def _failed(self, member: Member, reason: str) -> SourceError:
+        return SourceError(
+            f"{member.label}: {self.tool} could not export this report of {self.title} ({reason})",
+            hint=f"with the {self.tool} that recorded it, {self.by_hand}; then give report{self.made}",
+            slug="vendor-tool-failed",
+        )
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Removed when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="stepscope-export-")
+
+
+_made: dict[tuple[object, ...], Path] = {}
+
+
+def _start_of(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(1000)
