@@ -255,3 +255,9 @@ def test_shared_traces_are_told_apart_as_they_were_recorded(tmp_path, shared_tra
     assert [rank for _, rank, _, _ in files] == list(range(8))
     (files,) = jobs(kineto / "resnet50_v100").values()
     assert [(rank, span) for _, rank, span, _ in files] == [(0, 0), (0, 1)]
+
+
+def test_ranks_that_seem_recorded_hours_apart_show_when(tmp_path):
+    write(tmp_path / "a.json", rank=0, world=2)
+    write(tmp_path / "b.json", rank=1, world=2, minute=120)
+    assert about(tmp_path) == {"a": "2023-11-14 22:13:20 UTC", "b": "2023-11-15 00:13:20 UTC"}

@@ -174,14 +174,25 @@ def test_copies_of_one_file_are_no_further_ranks(tmp_path):
         shutil.copy(tmp_path / "a.json", tmp_path / name)
     copied = str(tmp_path / "a.json")
     assert [(name, rank) for name, rank, *_ in ranks(tmp_path)] == [("a.json", 0), ("b.json", 1)]
-    assert find_run(tmp_path).copies == [
-        (str(tmp_path / "copy of a.json"), copied),
-        (str(tmp_path / "z.json"), copied),
-    ]
+    assert find_run(tmp_path).copies == {
+        str(tmp_path / "copy of a.json"): copied,
+        str(tmp_path / "z.json"): copied,
+    }
 
 
 def test_copies_whose_names_say_a_rank_are_what_they_say(tmp_path):
     write(tmp_path / "rank0.json")
     shutil.copy(tmp_path / "rank0.json", tmp_path / "rank1.json")
     assert [rank for _, rank, *_ in ranks(tmp_path)] == [0, 1]
-    assert find_run(tmp_path).copies == []
+    assert find_run(tmp_path).copies == {}
+
+
+def test_copies_that_say_their_rank_are_no_further_jobs(tmp_path):
+    write(tmp_path / "run" / "a.json", rank=1, world=2, base=10**18)
+    write(tmp_path / "run" / "b.json", rank=0, world=2, base=10**18)
+    (tmp_path / "backup").mkdir()
+    shutil.copy(tmp_path / "run" / "a.json", tmp_path / "backup" / "a.json")
+    run = find_run(tmp_path)
+    assert len(run.jobs) == 1
+    assert [one.rank for one in run.recordings] == [0, 1]
+    assert list(run.copies) == [str(tmp_path / "run" / "a.json")]

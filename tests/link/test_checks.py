@@ -301,7 +301,9 @@ def test_copies_of_a_recording_are_said():
     assert identical_files.row([])["severity"] == "ok"
     found = identical_files.row([("runs/b.json", "runs/a.json"), ("old/a.json", "runs/a.json")])
     assert (found["severity"], found["affects"], found["count"]) == ("note", "run", 2)
-    assert "(b.json is a copy of a.json, a.json is a copy of a.json)" in found["explanation"]
+    assert (
+        "(b.json is a copy of a.json, old/a.json is a copy of runs/a.json)" in found["explanation"]
+    )
 
 
 def test_collectives_without_a_counterpart_are_counted():

@@ -66,7 +66,7 @@ def test_kinds_add_up_and_name_what_is_largest(diff: Any) -> None:
         "critical-path",
         ONE_STREAM,
         """
-        kind,class,pieces,path_ns,step_ns,largest,largest_ns
+        kind,class,pieces,path_ns,step_ns,largest,largest_part_ns
         computation,GEMM,1,100000,100000.0,gemm,100000
         computation,element-wise,1,69000,69000.0,relu_kernel,69000
         operator,,1,20000,20000.0,aten::mm,20000

@@ -73,8 +73,20 @@ def test_steady_noise_and_single_slow_ones_are_no_drift(diff: Any) -> None:
 
 def test_few_steps_say_nothing(answer: Any) -> None:
     table = answer("drift", job(steps=9, slowdown=50))
-    assert set(table["trend"]) == {None}
+    assert not len(table)
     assert table.note == "Too little was recorded to tell a trend: that takes 10 steps."
+
+
+def test_what_ran_in_few_steps_has_no_row_and_is_counted(diff: Any, answer: Any) -> None:
+    rows = job()
+    rows["device_event"] += [
+        {"step": 3, "name": name, "start_ns": 35_000, "dur_ns": 90} for name in ("a", "b")
+    ]
+    diff("drift", rows, "name,trend\nall kernels,steady\ngemm,steady\nrelu,steady")
+    assert (
+        answer("drift", rows).note
+        == "2 more kernels ran in fewer than 10 steps, too few to tell a trend."
+    )
 
 
 def test_communication_that_waits_longer_is_not_a_slower_device(diff: Any) -> None:

@@ -192,3 +192,17 @@ def test_in_words_all_rows_show_and_below_them_what_stops(run):
     )
     alone = [line.text for line in scaling_lines(scaling([one]), width=100)]
     assert not any("scaling (" in line for line in alone)
+
+
+def test_one_run_has_nothing_to_be_compared_with(run):
+    table = scaling([run({"iteration": [[100], [100]]})])
+    assert _of(table, "efficiency_ratio", "over_ideal_ns") == [(None, None)]
+    assert table.note.startswith("One run, on 2 ranks: there is nothing to compare it with.")
+
+
+def test_runs_of_one_size_are_told_from_scaling_and_others_have_a_base(run):
+    one, other, two = (run({"iteration": [[100]] * ranks}) for ranks in (1, 1, 2))
+    alike = scaling([one, other])
+    assert _of(alike, "efficiency_ratio") == [(None,), (None,)]
+    assert "All runs are on 1 rank" in alike.note
+    assert "Efficiencies are against a, on 1 rank." in scaling([two, one], names=["b", "a"]).note

@@ -62,8 +62,8 @@ def test_the_serial_part_of_the_computation_is_what_was_not_shared(runs):
     for ranks in SIZES[1:]:
         assert of(table, "computation", ranks)["serial_ratio"] == pytest.approx(serial, rel=1e-3)
     assert 0.005 < serial < 0.05
-    assert of(table, "exposed communication", 4)["average_ns"] > 0
-    assert of(table, "exposed communication", 4)["efficiency_ratio"] is None
+    assert of(table, "exposed transfer", 4)["average_ns"] > 0
+    assert of(table, "exposed transfer", 4)["efficiency_ratio"] is None
 
 
 def test_the_next_doubling_is_where_the_simulated_job_lands(runs):
@@ -176,4 +176,10 @@ def test_exports_of_nsight_systems_are_runs(shared_traces):
     nsys = [shared_traces / "nsys" / f"h100_2gpu_{name}.sqlite.gz" for name in ("before", "after")]
     table = scaling(nsys)
     labels = {row["label"] for row in table.rows()}
-    assert {"iteration", "computation", "exposed communication", "imbalance", "host"} <= labels
+    assert {
+        "iteration",
+        "computation",
+        "exposed transfer",
+        "imbalance",
+        "host",
+    } <= labels

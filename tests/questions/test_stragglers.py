@@ -161,7 +161,7 @@ def test_without_matches_there_is_no_answer_and_a_cure(answer: Any) -> None:
     rows = {"collective": [{"start_ns": 0, "end_ns": 5, "wait_ns": None}], "step": [{"end_ns": 9}]}
     table = answer("stragglers", rows)
     assert len(table) == 0
-    assert "Record every rank of the job" in table.note
+    assert "record every rank of the job" in table.note
 
 
 def test_ranks_steps_and_windows_are_chosen_and_compared_with_all(diff: Any, answer: Any) -> None:
@@ -261,3 +261,28 @@ def test_damage_to_what_it_rests_on_marks_it() -> None:
     assert rests_on == {
         "host-times", "devices", "device-work", "device-times", "clocks", "steps", "across-ranks",
     }  # fmt: skip
+
+
+def test_each_collective_has_who_was_waited_for_how_long_and_why(diff: Any) -> None:
+    job = together()
+    for rank, end in ((0, 150), (1, 160), (2, 200)):
+        job.compute(rank, 100, end)
+    job.meet({0: 150, 1: 160, 2: 200}, 210)
+    job.meet({0: 230, 1: 215, 2: 215}, 240, operation="barrier")
+    diff(
+        "stragglers",
+        job.rows(),
+        """
+        rank,start_ns,operation,waited_by_others_ns,longest_ns,longest_rank,cause
+        2,200000000,all_reduce,90000000,50000000,0,computation
+        0,230000000,barrier,30000000,15000000,1,not recorded
+        """,
+        by="collective",
+    )
+
+
+def test_what_lacks_is_told_by_what_is_there(answer: Any) -> None:
+    alone = answer("stragglers", {"rank": [{"rank": 3, "world_size": 4}]})
+    assert alone.note.startswith("One rank of 4 is in this recording, rank 3, and")
+    several = answer("stragglers", {"rank": [{"rank": 0}, {"rank": 1}]})
+    assert several.note.startswith("No collective is matched over the 2 recorded ranks")

@@ -111,11 +111,27 @@ def test_alone_a_rank_does_not_tell_what_was_transfer(diff: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("asked", [{"faster": "GEMM"}, {"faster": "GEMM=0"}, {"faster": "softmax=2"},
-                                   {"without": "stragglers"}])  # fmt: skip
-def test_what_cannot_be_changed_is_said(asked: dict[str, str], answer: Any) -> None:
-    with pytest.raises(UsageError):
+def test_classes_are_known_however_they_are_spelled(answer: Any) -> None:
+    table = answer("what-if", ONE_STREAM, faster="gemm=2")
+    assert table["change"] == ["as recorded", "GEMM 2 × as fast"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"faster": "GEMM"}, "no class or pattern of names with a number after ="),
+        ({"faster": "GEMM=0"}, "0 is not from 0.01 to 1000"),
+        ({"faster": "GEMM=1e300"}, "1e300 is not from 0.01 to 1000"),
+        ({"faster": "GEMM=inf"}, "inf is not from 0.01 to 1000"),
+        ({"faster": "GEMM=fast"}, "fast is not from 0.01 to 1000"),
+        ({"faster": "softmax=2"}, "no kernel of the recording"),
+        ({"without": "stragglers"}, "no change 'stragglers'"),
+    ],
+)
+def test_what_cannot_be_changed_is_said(asked: dict[str, str], says: str, answer: Any) -> None:
+    with pytest.raises(UsageError) as refused:
         answer("what-if", ONE_STREAM, **asked)
+    assert says in refused.value.message
 
 
 def test_damage_to_what_it_rests_on_marks_the_answer() -> None:

@@ -183,6 +183,23 @@ def test_package_that_is_missing(monkeypatch, tmp_path):
     assert refused.value.hint == "pip install gcsfs"
 
 
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("ftp://host/run", "ftp://host/run is not read"),
+        ("S3://bucket/run", "S3://bucket/run is not read"),
+        ("https://", "https:// names no place"),
+        ("absent.json", "absent.json: no such file or folder"),
+    ],
+)
+def test_what_is_no_source_is_called_what_it_is(source, says, tmp_path):
+    for give in (lambda: stepscope.open(source), lambda: import_source(source, tmp_path / "store")):
+        with pytest.raises(SourceError) as refused:
+            give()
+        assert refused.value.message == says
+        assert refused.value.slug == "no-such-file"
+
+
 def test_path_here_is_no_url():
     assert not remote.is_remote(Path("runs/s3/x"))
     assert not remote.is_remote(Path("ftp://host/x"))

@@ -555,7 +555,7 @@ export type Rows = {
     /** what has the most time in it */
     readonly largest?: string | null;
     /** and how much of it (ns) */
-    readonly largest_ns?: number | null;
+    readonly largest_part_ns?: number | null;
     /** time on the path: operator, between operators, runtime call, profiler (ns) */
     readonly host_ns?: number | null;
     /** time on the path: input wait (ns) */
@@ -708,6 +708,14 @@ export type Rows = {
     readonly step?: number | null;
     /** what it did longer than those that waited for it */
     readonly cause?: string | null;
+    /** when the late rank arrived, since the run's start (ns) */
+    readonly start_ns?: number | null;
+    /** all_reduce, all_gather, reduce_scatter, all_to_all, ... */
+    readonly operation?: string | null;
+    /** name of the process group */
+    readonly group?: string | null;
+    /** size of its message, as nccl-tests counts it (bytes) */
+    readonly message_bytes?: number | null;
     /** collectives at which it arrived last (count) */
     readonly last?: number | null;
     /** the part of those it took part in whose last rank is known (ratio) */
@@ -722,6 +730,10 @@ export type Rows = {
     readonly step_ratio?: number | null;
     /** the part of what is charged to the rank (ratio) */
     readonly share_ratio?: number | null;
+    /** what the rank waited that waited longest (ns) */
+    readonly longest_ns?: number | null;
+    /** which rank that was */
+    readonly longest_rank?: number | null;
     /** what it waited itself, for all others (ns) */
     readonly waited_ns?: number | null;
     /** what it did longer than those that waited for it */
@@ -757,7 +769,7 @@ export type Rows = {
     readonly from_ns?: number | null;
     /** and below (ns) */
     readonly to_ns?: number | null;
-    /** slower, faster, or steady; empty where too little was recorded */
+    /** slower, faster, or steady */
     readonly trend?: string | null;
     /** how much longer at the end than at the start (ratio) */
     readonly change_ratio?: number | null;

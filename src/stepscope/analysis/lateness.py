@@ -84,6 +84,7 @@ class Lateness:
     """Waits of ranks for others in the asked steps, one a row.
 
     Args:
+        match: the number of the collective (`collective.match_id`).
         waiter, late: the rank that waited, and the one that arrived last.
         step: step in which it waited; -1 outside of steps.
         wait_ns: how long (ns).
@@ -103,6 +104,7 @@ class Lateness:
         ranks: ranks with matched collectives.
     """
 
+    match: Array
     waiter: Array
     late: Array
     step: Array
@@ -381,7 +383,7 @@ class _Waits:
         last = np.unique(matched[matched >= 0], return_counts=True)
         ranks = np.unique(rows["rank"]).tolist()
         return Lateness(
-            rows["rank"][self.wait], rows["rank"][self.late], self.step[self.wait], wait_ns, self.exposed[self.wait], asked,
+            rows["match_id"][self.wait], rows["rank"][self.wait], rows["rank"][self.late], self.step[self.wait], wait_ns, self.exposed[self.wait], asked,
             weight, causes, self.start[0], self.end[0], rows["span"][self.late], self.start[1],
             self.end[1], rows["span"][self.wait], len(one), int((matched < 0).sum()),
             dict(zip(*(column.tolist() for column in attended), strict=True)),

@@ -163,8 +163,12 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
     A number stays with its unit, and a command between backquotes on one line.
     """
-    held = _HELD.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), one_line(text))
-    lines = textwrap.wrap(held, max(width, 20), subsequent_indent=indent, break_on_hyphens=False)
+    return _lines(one_line(text), max(width, 20), indent)
+
+
+def _lines(text: str, width: int, indent: str = "") -> list[str]:
+    held = _HELD.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+    lines = textwrap.wrap(held, width, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
@@ -348,8 +352,7 @@ def _broken(texts: list[str], columns: list[Column], widths: list[int]) -> list[
             part
             for line in cell.split("\n")
             # Lists of names come without spaces.
-            for part in textwrap.wrap(_LISTED.sub(", ", line), width, break_on_hyphens=False)
-            or [""]
+            for part in _lines(_LISTED.sub(", ", line), width) or [""]
         ]
         if column.type == "text"
         else [cell]

@@ -294,7 +294,7 @@ class QuestionMethods(ABC):
                 a piece of the path.
 
         Columns: span, step, rank, start_ns, kind, class, name, operator, module, pieces,
-        path_ns, step_ns, share_ratio, largest, largest_ns, host_ns, input_ns, launch_ns,
+        path_ns, step_ns, share_ratio, largest, largest_part_ns, host_ns, input_ns, launch_ns,
         computation_ns, transfer_ns, waiting_ns, copy_ns, synchronization_ns, idle_ns, total_ns.
         """
         return self.ask("critical-path", by=by, **asked)
@@ -377,18 +377,18 @@ class QuestionMethods(ABC):
     def stragglers(
         self,
         *,
-        by: Literal["rank", "step", "cause"] = "rank",
+        by: Literal["rank", "step", "cause", "collective"] = "rank",
         **asked: Unpack[Asked],
     ) -> Table:
         """Which ranks do the others wait for in collectives, and why are these late?
 
         Args:
-            by: a row a rank; a rank and step; or a rank and cause.
+            by: a row a rank; a rank and step; a rank and cause; or a collective.
 
-        Columns: rank, step, cause, last, last_ratio, waited_by_others_ns, charged_ns, late_ns,
-        step_ratio, share_ratio, waited_ns, why, input_ns, computation_ns, copies_ns,
-        communication_ns, garbage_collection_ns, compilation_ns, host_ns, profiler_ns,
-        not_recorded_ns, before_ns.
+        Columns: rank, step, cause, start_ns, operation, group, message_bytes, last, last_ratio,
+        waited_by_others_ns, charged_ns, late_ns, step_ratio, share_ratio, longest_ns,
+        longest_rank, waited_ns, why, input_ns, computation_ns, copies_ns, communication_ns,
+        garbage_collection_ns, compilation_ns, host_ns, profiler_ns, not_recorded_ns, before_ns.
         """
         return self.ask("stragglers", by=by, **asked)
 

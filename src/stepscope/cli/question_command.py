@@ -77,9 +77,15 @@ def question_command(question: Question) -> click.Command:
 
             conditions = [parse_gate(text) for text in gates]
         parameters = {p.name: asked.pop(p.name) for p in question.parameters}
+        most = MOST_ROWS if top is None else None
+        whole = columns is not None or (top is not None and question.drawing in OF_ALL_ROWS)
+        read_by_people = not any(form[name] for name in form if name != "as_markdown")
         shown: dict[str, Any] = {"top": top, "columns": column_names(columns), "sort": sort}
         checked = shown | {"columns": without_job(shown["columns"])}
         complete = check_asked(question, **checked, **parameters)
+        if question.drawing == "comparison" and read_by_people and not (columns or sort):
+            # The sentence names what all rows explain, and a tree has a row for what is left out.
+            shown["top"], most = None, top or most
         filters = {name: asked[name] for name in get_args(Filter)}
         part(**filters).check_allowed(question, complete.get("by"))
         with _opened(question, asked, capture=capture, cache=not no_cache, strict=strict) as ask:
@@ -96,8 +102,8 @@ def question_command(question: Question) -> click.Command:
             answer,
             **form,
             width=width,
-            most=MOST_ROWS if top is None else None,
-            whole=columns is not None or (top is not None and question.drawing in OF_ALL_ROWS),
+            most=most,
+            whole=whole,
             source=typed_sources(asked["sources"], asked["job"], capture) if "job" in asked else "",
         )
         if picture is not None:

@@ -3,6 +3,7 @@
 Of a device: computation, exposed communication and exposed copies as `device-time` has them, and its idle
 time by what the host did meanwhile. Where every rank of the job was recorded, what a rank's exposed
 communication has beyond the least of any rank in that step is *imbalance*: the rank that comes last waits for nobody.
+The rest is *exposed transfer*.
 Without a device it is what the host did, as `steps` has it. Either way parts add up to the step.
 """
 
@@ -20,7 +21,9 @@ from stepscope.answers.scope import Scope
 from stepscope.floor.statistics import student_t
 
 COMMUNICATION = "exposed communication"
+TRANSFER = "exposed transfer"
 IMBALANCE = "imbalance"
+"""`TRANSFER` and this are the parts of exposed communication where all ranks were recorded."""
 _ON_DEVICE = {
     "computation": "computation",
     "exposed_communication": COMMUNICATION,
@@ -72,8 +75,11 @@ def split_waiting(steps: Steps) -> None:
     for of_rank in steps.values():
         for key, parts in of_rank.items():
             if COMMUNICATION in parts:
-                parts[IMBALANCE] = parts[COMMUNICATION] - least[key]
-                parts[COMMUNICATION] = least[key]
+                known = dict(parts)
+                parts.clear()
+                for name, ns in known.items():
+                    parts[TRANSFER if name == COMMUNICATION else name] = ns
+                parts |= {TRANSFER: least[key], IMBALANCE: known[COMMUNICATION] - least[key]}
 
 
 def as_rows(steps: Steps) -> list[dict[str, Any]]:

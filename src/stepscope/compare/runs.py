@@ -124,7 +124,7 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
                 "slowest_rank": max(here.means, key=lambda rank: here.means[rank]),
                 "inside": here.inside,
             }
-            if there is not None:
+            if there is not None and ordered[-1].ranks > base.ranks:
                 weak = _ratio(there.average, here.average)
                 strong = None if weak is None else weak * shared
                 row["weak_efficiency_ratio"], row["strong_efficiency_ratio"] = weak, strong

@@ -263,8 +263,15 @@ def _describe(jobs: list[Job]) -> None:
             ),
             len(varying),
         )
+        ranks = Counter(rank for job in jobs for rank in {one.rank for one in job.files})
+        if len(set(zip(*told[:_OF_THE_SAME], strict=True))) == 1 and max(ranks.values()) == 1:
+            enough = len(varying)  # They may be one job to whoever knows better than their clocks.
         for number, job in enumerate(jobs):
             job.about = ", ".join(filter(None, (words[number] for words in varying[:enough])))
+
+
+_OF_THE_SAME = 3
+"""So many of these are the same for recordings that may be of one job: device, world size, versions."""
 
 
 def _words(job: Job) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, called, members
@@ -86,8 +87,8 @@ class Run:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     """Of these, those that were recordings once, or have the name of one."""
-    copies: list[tuple[str, str]] = field(default_factory=list)
-    """Further copies of a recording, which are left out, each with the one that is read."""
+    copies: dict[str, str] = field(default_factory=dict)
+    """Labels of further copies of a recording, which are left out, each with that of the one that is read."""
 
     captures: list[Recording] = field(default_factory=list)
     """Recordings of the captures of CUDA graphs, which are of no job by themselves; rank -1 where none
@@ -171,7 +172,9 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
     if len(captures) < len(peeked):
         peeked = [one for one in peeked if not one.facts.graph_capture]
         run.captures = [_capture(one) for one in captures]
-    jobs = jobs_of(peeked)
+    # Of one rank twice at once is of two jobs, and a copy is of none.
+    run.copies = _copies([one for one in peeked if one.rank is not None])
+    jobs = jobs_of([one for one in peeked if one.member.label not in run.copies])
     run.jobs = [Job(job.name, job.about, _with_ranks(job.files, run)) for job in jobs]
     return run
 
@@ -323,7 +326,7 @@ def _with_ranks(job: list[Candidate], run: Run) -> list[Recording]:
         ranked += [(rank, rule, one) for (rank, rule), one in found]
     copies = _copies([one for _, rule, one in ranked if rule == "order"])
     if copies:
-        run.copies += copies.items()
+        run.copies |= copies
         return _with_ranks([one for one in job if one.member.label not in copies], run)
     ranked.sort(
         key=lambda found: (
@@ -344,13 +347,14 @@ def _with_ranks(job: list[Candidate], run: Run) -> list[Recording]:
 
 def _copies(files: list[Candidate]) -> dict[str, str]:
     """Labels of the files that hold the same bytes as an earlier one, each with that one's."""
-    of_size: dict[tuple[int, str | None], list[Member]] = {}
-    for member in sorted((one.member for one in files), key=lambda one: natural(one.label)):
-        of_size.setdefault((member.size, member.process), []).append(member)
+    of_size: dict[tuple[Any, ...], list[Member]] = {}
+    for one in sorted(files, key=lambda one: natural(one.member.label)):
+        alike = one.member.size, one.member.process, one.rank, one.start_ns
+        of_size.setdefault(alike, []).append(one.member)
     copies: dict[str, str] = {}
-    for alike in of_size.values():
+    for members_alike in of_size.values():
         first: dict[bytes, str] = {}
-        for member in alike if len(alike) > 1 else ():
+        for member in members_alike if len(members_alike) > 1 else ():
             original = first.setdefault(member.digest(), member.label)
             if original != member.label:
                 copies[member.label] = original

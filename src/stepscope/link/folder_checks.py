@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from stepscope.floor.path_names import path_names
 from stepscope.floor.units import ratio_text
 from stepscope.link.checks import CHECKS, NOTE, OK, WARNING, Found, check
 
@@ -99,10 +100,11 @@ def ranks_guessed(files: Sequence[tuple[str, int]]) -> Found:
 
 @check("identical_files", "run", fine="no file is a copy of another.", looks_at="folder")
 def identical_files(files: Sequence[tuple[str, str]]) -> Found:
-    """Files that do not say their rank hold the same bytes: they are copies of one recording and no
-    further ranks, so one of them is read. It has a row only where there are such files.
+    """Files of one rank, or that do not say their rank, hold the same bytes: they are copies of one recording and
+    neither further ranks nor further jobs, so one of them is read. It has a row only where there are such files.
     """
-    copies = [f"{Path(label).name} is a copy of {Path(first).name}" for label, first in files]
+    named = (path_names([Path(label), Path(first)]) for label, first in files)
+    copies = [f"{copy} is a copy of {original}" for copy, original in named]
     return Found(
         NOTE if files else OK,
         len(files),

@@ -39,7 +39,7 @@ _COLUMNS = (
     Column("step_ns", "float", "the same in a step", "ns"),
     Column("share_ratio", "float", "the part of the steps' time", "ratio", sums=True),
     Column("largest", "text", "what has the most time in it", kernels=True),
-    Column("largest_ns", "int", "and how much of it", "ns"),
+    Column("largest_part_ns", "int", "and how much of it", "ns"),
     *(
         Column(name, "int", f"time on the path: {', '.join(kinds)}", "ns")
         for name, kinds in _OF_STEPS.items()
@@ -48,11 +48,11 @@ _COLUMNS = (
 )
 _FIGURES = ("pieces", "path_ns", "step_ns", "share_ratio")
 _FORMS = {
-    "kind": ("span", "kind", "class", *_FIGURES, "largest", "largest_ns"),
+    "kind": ("span", "kind", "class", *_FIGURES, "largest", "largest_part_ns"),
     "name": ("span", "kind", "class", "name", "operator", *_FIGURES),
-    "operator": ("span", "operator", *_FIGURES, "largest", "largest_ns"),
-    "module": ("span", "module", *_FIGURES, "largest", "largest_ns"),
-    "rank": ("span", "rank", *_FIGURES, "largest", "largest_ns"),
+    "operator": ("span", "operator", *_FIGURES, "largest", "largest_part_ns"),
+    "module": ("span", "module", *_FIGURES, "largest", "largest_part_ns"),
+    "rank": ("span", "rank", *_FIGURES, "largest", "largest_part_ns"),
     "step": ("span", "step", "start_ns", *_OF_STEPS, "total_ns"),
     "piece": ("span", "step", "rank", "start_ns", "kind", "class", "name", "operator", "module", "path_ns"),
 }  # fmt: skip

@@ -26,9 +26,7 @@ _COLUMNS = (
     ),
     Column("from_ns", "int", "durations from here on", "ns"),
     Column("to_ns", "int", "and below", "ns"),
-    Column(
-        "trend", "text", "slower, faster, or steady; empty where too little was recorded", sums=True
-    ),
+    Column("trend", "text", "slower, faster, or steady", sums=True),
     Column(
         "change_ratio", "float", "how much longer at the end than at the start", "ratio", sums=True
     ),
@@ -144,7 +142,7 @@ def drift(scope: Scope, by: str = "trend", of: str = "kernel") -> pa.Table:
     step is the mean of these ratios, weighted by time. Through the
     values in order goes the slope of Theil and Sen, the median of the slopes between all pairs, with Sen's
     95 % interval. `change_ratio` is that slope from the first value to the last. It is `slower` or `faster`
-    where the interval leaves 0 out and the change is at least 2 %; below 10 steps nothing is said.
+    where the interval leaves 0 out and the change is at least 2 %. What was recorded in fewer than 10 steps has no row.
 
     An interval of 95 % leaves 0 out once in twenty rows by chance alone: of many names on many ranks, trust
     those with a wide margin, or that agree.
@@ -165,8 +163,8 @@ def drift(scope: Scope, by: str = "trend", of: str = "kernel") -> pa.Table:
         )
     rows = list(_rows(scope, asked))
     rows.sort(key=_importance)
-    answer = answer_rows(_COLUMNS, _OF_TREND, ([row[name] for name in _OF_TREND] for row in rows))
-    return noted(answer, _note(rows))
+    told = [[row[name] for name in _OF_TREND] for row in rows if row["trend"] is not None]
+    return noted(answer_rows(_COLUMNS, _OF_TREND, told), _note(rows, of))
 
 
 def _importance(row: Row) -> tuple[bool, float, int, str]:
@@ -233,10 +231,12 @@ def _in_words(trend: Trend | None, median_ns: float | None) -> Row:
     }
 
 
-def _note(rows: list[Row]) -> str:
+def _note(rows: list[Row], of: str) -> str:
     from stepscope.analysis.trend import ENOUGH
-    from stepscope.floor.units import ratio_text
+    from stepscope.floor.units import count_text, ratio_text
 
+    short = {row["name"] for row in rows if row["trend"] is None}
+    short -= {row["name"] for row in rows if row["trend"] is not None}
     if rows and all(row["trend"] is None for row in rows):
         return f"Too little was recorded to tell a trend: that takes {ENOUGH} steps."
     lines = []
@@ -248,4 +248,9 @@ def _note(rows: list[Row]) -> str:
                 f"{ratio_text(abs(row['change_ratio']))} over the recording (95 %: {low} to {high}): the cause "
                 "is common to them, such as its device's clocks."
             )
-    return "\n".join(lines[:3])
+    lines = lines[:3]
+    if short:
+        lines.append(
+            f"{count_text(len(short))} more {of}{'' if len(short) == 1 else 's'} ran in fewer than {ENOUGH} steps, too few to tell a trend."
+        )
+    return "\n".join(lines)

@@ -82,6 +82,7 @@ _MOST_NAMED = 4
     _COLUMNS,
     rests_on=("devices", "device-work", "device-times", "clocks", "steps", "across-ranks"),
     about="time",
+    drawing="text",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on every rank.",
 )
 def rank_overview(scope: Scope) -> pa.Table:

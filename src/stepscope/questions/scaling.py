@@ -17,7 +17,7 @@ from stepscope.compare.run_parts import (
     split_waiting,
     step_parts,
 )
-from stepscope.compare.runs import BELOW, MODES, as_event, compare, run_of
+from stepscope.compare.runs import BELOW, MODES, Run, as_event, compare, run_of
 from stepscope.floor.errors import SourceError, UsageError
 from stepscope.floor.statistics import student_t
 from stepscope.floor.units import count_text, ratio_text
@@ -133,8 +133,8 @@ def scaling(
     **By class**, runs are traces or exports of Nsight Systems, and a step consists of computation, exposed
     communication and exposed copies, as `device-time` has them, and the device's idle time: `input` while
     the host waited for a batch, `host` while it was busy, else `idle`. Where all ranks of every run
-    were recorded, *imbalance* is what a rank's exposed communication has beyond the least of any rank in that
-    step: the rank that comes last waits for nobody. These parts add up to the iteration, and so does
+    were recorded, exposed communication is divided: *imbalance* is what a rank's has beyond the least of any rank in that
+    step, because the rank that comes last waits for nobody; the rest is *exposed transfer*. These parts add up to the iteration, and so does
     what each takes beyond ideal scaling (`over_ideal_ns`).
 
     **The serial part** is what would explain the efficiency: for strong scaling the experimentally determined
@@ -174,13 +174,25 @@ def scaling(
     table = answer_rows(
         _COLUMNS, names, [[{**row, "mode": chosen}.get(name) for name in names] for row in rows]
     )
-    lines = [words, _linear(batches)]
-    if kind == "class" and not any(row["label"] == IMBALANCE for row in rows):
+    lines = [words, _base(read), _linear(batches)]
+    if kind == "class" and not any(row["label"] == IMBALANCE for row in rows) and len(runs) > 1:
         lines.append(
             "Not every rank of each run was recorded: exposed communication has the waiting for late ranks "
             "in it."
         )
     return noted(table, "\n".join(filter(None, lines)))
+
+
+def _base(runs: Sequence[Run]) -> str:
+    """What the runs are compared with, or that there is nothing to compare."""
+    sizes = sorted({run.ranks for run in runs})
+    of = f"{sizes[0]} rank{'' if sizes[0] == 1 else 's'}"
+    if len(runs) == 1:
+        return f"One run, on {of}: there is nothing to compare it with. Give runs on other numbers of ranks, too."
+    if len(sizes) == 1:
+        return f"All runs are on {of}: they show how runs differ, and nothing of scaling. `stepscope diff` compares two."
+    base = min(runs, key=lambda run: run.ranks)
+    return f"Efficiencies are against {base.name}, on {of}."
 
 
 def _kind(runs: Sequence[Recording], by: str | None) -> str:

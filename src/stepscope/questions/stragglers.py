@@ -33,6 +33,12 @@ _COLUMNS = (
     Column("rank", "int", "rank that was late"),
     Column("step", "int", "number of the step, as the program counts"),
     Column("cause", "text", "what it did longer than those that waited for it"),
+    Column(
+        "start_ns", "int", "when the late rank arrived, since the run's start", "ns", moment=True
+    ),
+    Column("operation", "text", "all_reduce, all_gather, reduce_scatter, all_to_all, ..."),
+    Column("group", "text", "name of the process group"),
+    Column("message_bytes", "int", "size of its message, as nccl-tests counts it", "bytes"),
     Column("last", "int", "collectives at which it arrived last", "count"),
     Column(
         "last_ratio", "float", "the part of those it took part in whose last rank is known", "ratio"
@@ -51,6 +57,8 @@ _COLUMNS = (
     ),
     Column("step_ratio", "float", "the part of the mean step that this is", "ratio"),
     Column("share_ratio", "float", "the part of what is charged to the rank", "ratio"),
+    Column("longest_ns", "int", "what the rank waited that waited longest", "ns"),
+    Column("longest_rank", "int", "which rank that was"),
     Column("waited_ns", "int", "what it waited itself, for all others", "ns"),
     Column("why", "text", "what it did longer than those that waited for it", sums=True),
     *(
@@ -66,6 +74,10 @@ _FORMS = {
     ),
     "step": ("rank", "step", "charged_ns", *_CAUSES),
     "cause": ("rank", "cause", "charged_ns", "late_ns", "step_ratio", "share_ratio", "why"),
+    "collective": (
+        "rank", "step", "start_ns", "operation", "group", "message_bytes", "waited_by_others_ns", "longest_ns",
+        "longest_rank", "cause",
+    ),
 }  # fmt: skip
 _LITTLE = 0.01
 """By cause, ranks charged with less than this part of all waits have no row, nor causes below this part of
@@ -80,7 +92,8 @@ what is charged to their rank."""
         "host-times", "devices", "device-work", "device-times", "clocks", "steps", "across-ranks",
     ),
     about="time",
-    parameters=(by_form("a row a rank; a rank and step; or a rank and cause", *_FORMS),),
+    drawing="text",
+    parameters=(by_form("a row a rank; a rank and step; a rank and cause; or a collective", *_FORMS),),
     fills="Record every rank of the job: `stepscope record --trace -- train.py`.",
 )  # fmt: skip
 def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
@@ -115,8 +128,8 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     lateness = find_lateness(scope)
     names = _FORMS[by]
     if lateness is None or not lateness.collectives:
-        return answer_rows(_COLUMNS, names, ())
-    forms = {"rank": _by_rank, "step": _by_step, "cause": _by_cause}
+        return noted(answer_rows(_COLUMNS, names, ()), _nothing(scope))
+    forms = {"rank": _by_rank, "step": _by_step, "cause": _by_cause, "collective": _by_collective}
     rows = [row for row in forms[by](scope, lateness) if row["rank"] in scope.ranks]
     answer = answer_rows(_COLUMNS, names, ([row[name] for name in names] for row in rows))
     return noted(answer, _note(lateness))
@@ -193,6 +206,61 @@ def _by_cause(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
                 "share_ratio": ns / whole,
                 "why": ", ".join(what_took_longer(scope, lateness, rank, CAUSES[place])) or None,
             }
+
+
+_COLLECTIVES = """
+    SELECT match_id, any_value(operation) AS operation, any_value(group_name) AS "group",
+        any_value(bytes) AS message_bytes
+    FROM collective WHERE match_id IN (SELECT unnest($match::BIGINT[])) GROUP BY match_id
+"""
+
+
+def _by_collective(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
+    """Each collective that a rank waited in, the longest waits first."""
+    import numpy as np
+
+    from stepscope.analysis.lateness import CAUSES
+    from stepscope.answers.scope import Scope as Whole
+
+    asked = np.flatnonzero(lateness.asked)
+    matches, of = np.unique(lateness.match[asked], return_inverse=True)
+    with Whole(scope.store, all_times=True) as whole:
+        found = whole.sql(_COLLECTIVES, {"match": matches.tolist()}).to_pylist()
+    facts = {row["match_id"]: row for row in found}
+    waited = np.bincount(of, lateness.wait_ns[asked], minlength=len(matches))
+    for number in np.lexsort((matches, -waited)).tolist():
+        rows = asked[of == number]
+        longest = rows[lateness.wait_ns[rows].argmax()]
+        step = int(lateness.step[longest])
+        yield {
+            "rank": int(lateness.late[longest]),
+            "step": None if step < 0 else step,
+            "start_ns": int(lateness.late_end[longest]),
+            **{
+                name: facts[int(matches[number])][name]
+                for name in ("operation", "group", "message_bytes")
+            },
+            "waited_by_others_ns": int(waited[number]),
+            "longest_ns": int(lateness.wait_ns[longest]),
+            "longest_rank": int(lateness.waiter[longest]),
+            "cause": CAUSES[int(lateness.causes_ns[rows].sum(axis=0).argmax())],
+        }
+
+
+def _nothing(scope: Scope) -> str:
+    """Why nothing is known of waits, and what would tell."""
+    ranks, size = scope.store.ranks, scope.value("SELECT max(world_size) FROM rank")
+    if len(ranks) > 1:
+        return (
+            f"No collective is matched over the {len(ranks)} recorded ranks, so that nothing tells who waited for whom: "
+            "`stepscope checks SRC`."
+        )
+    of = f" of {size}" if size and size > 1 else ""
+    return (
+        f"One rank{of} is in this recording, rank {ranks[0]}, and who waits for whom takes several: record every rank "
+        "of the job (`stepscope record --trace -- train.py`). Those recorded more than ten minutes apart, by their own "
+        "clocks, are taken for jobs of their own."
+    )
 
 
 def _note(lateness: Lateness) -> str:

@@ -24,7 +24,9 @@ _COLUMNS = (
     Column("at_least_ns", "float", "what it saves a step at least", "ns"),
     Column("at_most_ns", "float", "what it saves a step at most", "ns"),
 )
-_FASTER = re.compile(r"\s*(.+?)\s*=\s*(\d+(?:\.\d+)?)\s*(?:,|$)")
+_FASTER = re.compile(r"\s*(.+?)\s*=\s*([^,=\s]+)\s*(?:,|$)")
+_LEAST, _MOST = 0.01, 1000.0
+_HOW = f"write a class or a pattern of names and a factor from {_LEAST:g} to {_MOST:g}"
 _RECORDED = "as recorded"
 _TOGETHER = "all of these"
 _WORTH_RATIO = 0.01
@@ -40,7 +42,7 @@ ERRORS = {
     "unknown-change": (
         "What `what-if` was asked to change is not in the recording, or not written as it takes it: `--faster` "
         "takes classes of kernels, as the question `classes` names them, or patterns of kernel names with `*`, "
-        "each with a factor: `--faster GEMM=2,*softmax*=1.5`; `--without` takes communication, input, launch and "
+        "each with a factor from 0.01 to 1000: `--faster GEMM=2,*softmax*=1.5`; `--without` takes communication, input, launch and "
         "straggler, separated by commas."
     ),
 }
@@ -148,15 +150,37 @@ def _faster(text: str) -> list[Change]:
     found, at = [], 0
     while at < len(text):
         match = _FASTER.match(text, at)
-        if match is None or not float(match[2]):
+        if match is None:
             raise UsageError(
-                f"--faster {text!r} says not how many times as fast",
-                hint="write a class or a pattern of names and a factor: --faster GEMM=2",
+                f"--faster {text!r}: no class or pattern of names with a number after =",
+                hint=f"{_HOW}: --faster GEMM=2",
                 slug="unknown-change",
             )
-        found.append(Change(faster=((match[1], float(match[2])),)))
+        factor = _factor(match[2])
+        if not _LEAST <= factor <= _MOST:
+            raise UsageError(
+                f"--faster {match[1]}={match[2]}: {match[2]} is not from {_LEAST:g} to {_MOST:g}",
+                hint=f"{_HOW}, how many times as fast: --faster GEMM=2",
+                slug="unknown-change",
+            )
+        found.append(Change(faster=((_as_named(match[1]), factor),)))
         at = match.end()
     return found
+
+
+def _factor(text: str) -> float:
+    """NaN, which is in no range, for what is no number."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def _as_named(which: str) -> str:
+    """A class by its own spelling; else a pattern of names as it is."""
+    from stepscope.costs import CLASSES
+
+    return {name.casefold(): name for name in CLASSES}.get(which.casefold(), which)
 
 
 def _without(text: str) -> list[Change]:

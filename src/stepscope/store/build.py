@@ -49,7 +49,7 @@ from stepscope.store.memory import import_limit
 from stepscope.store.open import Store
 from stepscope.store.place import as_store_error, make, make_store, place_for
 from stepscope.store.progress import SILENT, Progress, advancing
-from stepscope.store.remote import is_remote, remote_version
+from stepscope.store.remote import is_remote, missing, remote_version
 from stepscope.store.standard_input import is_standard_input
 
 if TYPE_CHECKING:
@@ -285,9 +285,7 @@ def _place_in_cache(paths: list[Path], options: ImportOptions) -> Path | None:
         if is_remote(path):
             remote[str(path)] = remote_version(path)
         elif not path.exists():
-            raise SourceError(
-                f"{path}: no such file or folder", hint="check the path", slug="no-such-file"
-            )
+            raise missing(path)
     if None in remote.values():
         return None
     if remote:
@@ -450,7 +448,7 @@ def _finish(
     link_ranks(directory, ranks)
     guessed = [(one.member.label, one.rank) for one in job.recordings if one.rule == "order"]
     read = {one.member.label for one in job.recordings}
-    copies = [(label, original) for label, original in run.copies if original in read]
+    copies = [(label, original) for label, original in run.copies.items() if original in read]
     checked = ((left_out, run.unreadable), (ranks_guessed, guessed), (identical_files, copies))
     for check, files in checked:
         if files:

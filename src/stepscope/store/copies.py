@@ -15,7 +15,7 @@ def as_files(paths: Sequence[Path], progress: Progress) -> Iterator[list[Path]]:
     """The paths with copies in the place of what is no file here, for as long as these are needed.
 
     Raises:
-        SourceError: standard input or a URL cannot be read.
+        SourceError: standard input or a URL cannot be read, or there is no such file.
         UsageError: a URL needs a package that is missing.
         OSError: a copy cannot be written.
     """
@@ -26,6 +26,8 @@ def as_files(paths: Sequence[Path], progress: Progress) -> Iterator[list[Path]]:
                 return copies.enter_context(standard_input.copied(progress))
             if remote.is_remote(path):
                 return copies.enter_context(remote.copied(path, progress))
+            if not path.exists():
+                raise remote.missing(path)
             return path
 
         yield [file(path) for path in paths]

@@ -70,6 +70,23 @@ def is_remote(path: Path | str) -> bool:
     return _URL.fullmatch(os.fspath(path)) is not None
 
 
+def missing(path: Path) -> SourceError:
+    """Why a source that is no file, no folder and no URL that is read cannot be read."""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/*", os.fspath(path))
+    if scheme is None:
+        return SourceError(
+            f"{path}: no such file or folder", hint="check the path", slug="no-such-file"
+        )
+    read = ", ".join(f"{name}://" for name in PACKAGES)
+    place = os.fspath(path)[scheme.end() :]
+    wrong = "is not read" if place else "names no place"
+    return SourceError(
+        f"{scheme[1]}://{place} {wrong}",
+        hint=f"give a file, a folder, or a file or folder of {read}, in small letters",
+        slug="no-such-file",
+    )
+
+
 def without_credentials(path: Path | str) -> str:
     """How a URL is called: without what a signed one, or one with a password, carries.
 
