@@ -1238,6 +1238,49 @@ export type Rows = {
     /** node around it: what called it or, bottom-up, what it called */
     readonly parent?: number | null;
   };
+  /** Which primitives of oneDNN took how long, in which implementation, and how fast were they? */
+  "onednn": {
+    /** convolution, matmul, reorder, ... */
+    readonly primitive?: string | null;
+    /** forward_training, backward_data, ...; empty where it has none */
+    readonly propagation?: string | null;
+    /** code that ran: jit:avx512_core, brgemm, ref:any, ... */
+    readonly implementation?: string | null;
+    /** cpu or gpu, where the log says so */
+    readonly engine?: string | null;
+    /** element types of its tensors */
+    readonly types?: string | null;
+    /** attributes: post-operations, scales, ... */
+    readonly attributes?: string | null;
+    /** algorithm and the like */
+    readonly auxiliary?: string | null;
+    /** the problem in benchdnn's words, or the sizes of its tensors */
+    readonly shape?: string | null;
+    /** how often it ran (count) */
+    readonly executions?: number | null;
+    /** time of all executions (ns) */
+    readonly total_ns?: number | null;
+    /** part of the time of all executions (ratio) */
+    readonly share_ratio?: number | null;
+    /** mean time of an execution (ns) */
+    readonly mean_ns?: number | null;
+    /** shortest execution (ns) */
+    readonly min_ns?: number | null;
+    /** longest execution (ns) */
+    readonly max_ns?: number | null;
+    /** operations of all executions (a multiply-add is 2), where a formula is known (flop) */
+    readonly flops?: number | null;
+    /** operations a second of their time (flop/s) */
+    readonly flop_per_s?: number | null;
+    /** the processor's peak for the type (flop/s) */
+    readonly peak_flop_per_s?: number | null;
+    /** part of that peak that was reached (ratio) */
+    readonly peak_ratio?: number | null;
+    /** how often it was created, where the log says so (count) */
+    readonly creations?: number | null;
+    /** time of all creations (ns) */
+    readonly created_ns?: number | null;
+  };
   /** How busy were multiprocessors, tensor cores, memory and links in samples of the hardware? */
   "device-metrics": {
     /** rank of the process */

@@ -634,6 +634,30 @@ class QuestionMethods(ABC):
         """
         return self.ask("hotspots", by=by, least_ratio=least_ratio, **asked)
 
+    def onednn(
+        self,
+        *,
+        by: Literal["primitive", "implementation", "shape"] = "primitive",
+        limits: Literal["datasheet", "measured"] = "datasheet",
+        processor: str | None = None,
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """Which primitives of oneDNN took how long, in which implementation, and how fast were they?
+
+        Args:
+            by: what a row is: a `primitive` and direction, its `implementation`, or each
+                `shape` that ran.
+            limits: peaks to compare with: data sheets (and your own file), or what `stepscope
+                calibrate` measured.
+            processor: name of the processor, whose peak is compared with; the log does not say
+                it.
+
+        Columns: primitive, propagation, implementation, engine, types, attributes, auxiliary,
+        shape, executions, total_ns, share_ratio, mean_ns, min_ns, max_ns, flops, flop_per_s,
+        peak_flop_per_s, peak_ratio, creations, created_ns.
+        """
+        return self.ask("onednn", by=by, limits=limits, processor=processor, **asked)
+
     def device_metrics(
         self,
         *,

@@ -123,7 +123,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
     help="How long the profiler may take to write its files after COMMAND has ended.",
 )
 @click.option(
-    "--stats", is_flag=True, help="Show what took the device's time, on the lowest of these ranks."
+    "--stats", is_flag=True, help="Show what took the time, on the lowest of these ranks."
 )
 @click.option("--dry-run", is_flag=True, help="Print what this process would run, and run nothing.")
 @click.option(
@@ -258,12 +258,15 @@ def _report(asked: Asked, launched: Launched, *, stats: bool) -> None:
     if not asked.tool.reads:
         return
     if stats:
-        show(launched.files)
-    say(f"To read what all ranks wrote: {typed_name()} summary {shlex.quote(str(asked.folder))}")
+        show(launched.files, asked.tool.question)
+    say(
+        f"To read what all ranks wrote: {typed_name()} {asked.tool.question} "
+        f"{shlex.quote(str(asked.folder))}"
+    )
 
 
-def show(files: Sequence[Path]) -> None:
-    """The table of device work of this rank's own files."""
+def show(files: Sequence[Path], question: str) -> None:
+    """The first answer from this rank's own files; in place of a summary the table of device work."""
     from stepscope.api.trace import open_trace
     from stepscope.cli.output import put_answer
     from stepscope.report.text import MOST_ROWS
@@ -271,7 +274,11 @@ def show(files: Sequence[Path]) -> None:
     sources = [str(path) for path in files]
     try:
         with open_trace(*files) as trace:
-            put_answer(trace.ask("gpu-summary"), most=MOST_ROWS, source=typed_sources(sources))
+            put_answer(
+                trace.ask("gpu-summary" if question == "summary" else question),
+                most=MOST_ROWS,
+                source=typed_sources(sources),
+            )
     except StepScopeError as error:
         say(f"stepscope: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
 

@@ -12,7 +12,7 @@ from functools import cache
 
 from stepscope.floor.errors import SourceError
 from stepscope.floor.plugins import PlugIn, load, named, of_type
-from stepscope.formats import pyprof, vtune
+from stepscope.formats import onednn, pyprof, vtune
 from stepscope.formats.accepted import accepted
 from stepscope.formats.container import BLANK, ByteStream, Member, strip_bom
 from stepscope.formats.counters import ncu
@@ -167,6 +167,14 @@ FORMATS: tuple[Format, ...] = (
         sniff=vtune.looks_like_vtune,
         peek=vtune.peek,
         read=vtune.read,
+        timed=False,
+    ),
+    Format(
+        name="onednn",
+        title="verbose log of oneDNN, DNNL or MKL-DNN (ONEDNN_VERBOSE=1)",
+        sniff=onednn.looks_like_onednn,
+        peek=onednn.peek,
+        read=onednn.read,
         timed=False,
     ),
     Format(

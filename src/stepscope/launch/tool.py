@@ -156,6 +156,7 @@ class Tool:
         prefixes: for `inside`, with what a line of its output starts; such lines go into `{stem}.NAME.txt`.
         nothing: why a run that went well may leave no file, in words.
         reads: the name of the format by which StepScope reads it; empty where it reads none of it.
+        question: what to ask of it first.
     """
 
     name: str
@@ -179,6 +180,7 @@ class Tool:
     prefixes: tuple[bytes, ...] = ()
     nothing: str = ""
     reads: str = ""
+    question: str = "summary"
 
     def check(self, request: Request) -> None:
         """Refuses what the tool cannot do, before anything runs.

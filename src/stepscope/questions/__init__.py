@@ -52,6 +52,7 @@ ALL = (
     "prof",
     "annotations",
     "hotspots",
+    "onednn",
     "device_metrics",
     "counters",
     "inline",

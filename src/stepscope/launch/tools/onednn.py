@@ -25,4 +25,6 @@ ONEDNN = Tool(
     written=(Written(("{stem}.onednn.txt",), _lacks),),
     sets=("1", "2"),
     prefixes=(b"onednn_verbose,", b"dnnl_verbose,", b"mkldnn_verbose,"),
+    reads="onednn",
+    question="onednn",
 )

@@ -52,4 +52,6 @@ PY_SPY = Tool(
     delays=("--duration",),
     needs=frozenset({"ptrace"}),
     oldest=(0, 3),
+    reads="speedscope",
+    question="hotspots",
 )

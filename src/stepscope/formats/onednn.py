@@ -1,0 +1,256 @@
+"""Reads oneDNN's verbose log: a line for each primitive that was executed or created, with its time.
+
+oneDNN was MKL-DNN until 1.0 and DNNL until 2.0, and its lines differ by version:
+
+    mkldnn_verbose,exec,PRIMITIVE,IMPLEMENTATION,PROPAGATION,TENSORS,AUXILIARY,PROBLEM,MS
+    dnnl_verbose,exec,ENGINE,PRIMITIVE,IMPLEMENTATION,PROPAGATION,TENSORS,ATTRIBUTES,AUXILIARY,PROBLEM,MS
+    onednn_verbose[,v1][,TIMESTAMP][,COMPONENT],exec,ENGINE,... as before
+
+DNNL 1.0 and 1.1 have no ATTRIBUTES. Around them may stand whatever the program printed. Lines are read as columns
+and added up block by block, so that a log of any length takes the memory of its distinct primitives. Source: oneDNN's
+developer guide, "Verbose Mode", of versions 0.21 to 3.6.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import ByteStream, Member, strip_bom
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+
+_MARKED = re.compile(rb"(?m)^[^\n,]{0,64}?\b(?:onednn|dnnl|mkldnn)_verbose,")
+_MARKS = ("onednn_verbose,", "dnnl_verbose,", "mkldnn_verbose,")
+_MARK = r"\b(?:onednn|dnnl|mkldnn)_verbose,"
+_BEFORE = rf"^.*?({_MARK})"
+_TIMESTAMP = r"^(\w+_verbose(?:,v\d+)?),\d{6,}(?:\.\d+)?,"
+_TIME = r"^[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?$"
+_VERSION = re.compile(r"(oneDNN|DNNL|Intel MKL-DNN) v(\d[\w.-]*)")
+_TYPE = re.compile(
+    r"(?:^|\s)(?:\w+?)[_:](f64|f32|f16|bf16|s32|s8|u8|s4|u4|f8_e5m2|f8_e4m3|f4_e2m1)\b"
+)
+_COMPONENTS = frozenset({"primitive", "graph", "ukernel", "common", "gpu", "cpu", "sycl", "ocl"})
+_BLOCK = 1 << 23
+_LONGEST_LINE = 1 << 20
+_MOST_ROWS = 1 << 17
+_MOST_TEXT = 1 << 30
+_LONGEST_MS = 1e10
+_NS_PER_MS = 1e6
+
+ERRORS = {
+    "too-many-primitives": (
+        "A log of oneDNN holds more than a gigabyte of primitives that differ from one another: it is damaged, or of a "
+        "job whose shapes never repeat. Give a part of it."
+    ),
+}
+
+
+def looks_like_onednn(head: bytes) -> bool:
+    """Whether a line of a file's first bytes is one of oneDNN's verbose mode."""
+    return b"\0" not in head and _MARKED.search(head) is not None
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of its origin: which version wrote it. None when it holds no line of oneDNN.
+
+    Raises:
+        SourceError: it cannot be opened.
+    """
+    with member.open() as stream:
+        text = stream.read(_LONGEST_LINE).decode("utf-8", "replace")
+    found = _VERSION.search(text)
+    return Facts(tool=found[1] if found else "oneDNN", tool_version=found[2] if found else None)
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file, or one member of an archive, as the recording of one rank.
+
+    Raises:
+        SourceError: it cannot be opened, no primitive ran, or too many differ.
+    """
+    options = options or ReadOptions()
+    log = _Log(member.label)
+    done = 0
+    with member.open() as stream:
+        for text in _blocks(stream):
+            log.add(text)
+            done += len(text)
+            if options.progress is not None:
+                options.progress(min(done, member.size))
+        if stream.damage:
+            log.report.note(stream.damage)
+    rows = log.rows()
+    if not rows:
+        raise SourceError(
+            f"{member.label}: no primitive of oneDNN ran, by this log",
+            hint="record it with stepscope launch --tool onednn -- python train.py",
+            slug="no-recording",
+        )
+    facts = peek(member) or Facts()
+    facts.metadata = {"oneDNN": log.info} if log.info else {}
+    return RankTables(
+        facts, log.report, primitive=pa.Table.from_pylist(rows, schema=READ["primitive"])
+    )
+
+
+def _blocks(stream: ByteStream) -> Iterator[str]:
+    """Complete lines, some thousand at a time; a line without end is cut."""
+    rest, first = b"", True
+    while block := stream.read(_BLOCK):
+        if first:
+            block, first = strip_bom(block), False
+        complete, newline, rest_of = (rest + block).rpartition(b"\n")
+        rest = rest_of
+        if newline:
+            yield complete.decode("utf-8", "replace")
+        elif len(rest) > _LONGEST_LINE:
+            rest = rest[:_LONGEST_LINE]
+    if rest:
+        yield rest.decode("utf-8", "replace")
+
+
+@dataclass(slots=True)
+class _Log:
+    """What a log holds: the executions and creations of each distinct primitive, added up.
+
+    Attributes:
+        info: what the library says of itself: version, runtime, instruction set.
+    """
+
+    label: str
+    report: ReadReport = field(default_factory=ReadReport)
+    info: list[str] = field(default_factory=list)
+    _sums: list[pa.Table] = field(default_factory=list)
+
+    def add(self, text: str) -> None:
+        """Adds the lines of a block."""
+        lines = pc.split_pattern(pa.array([text], pa.large_string()), "\n").flatten()
+        lines = lines.filter(pc.match_substring(lines, "_verbose,"))
+        first = pc.or_kleene(pc.starts_with(lines, _MARKS[0]), pc.starts_with(lines, _MARKS[1]))
+        first = pc.or_kleene(first, pc.starts_with(lines, _MARKS[2]))
+        if not pc.all(first).as_py():
+            # A launcher may put the rank in front of a line.
+            others = lines.filter(pc.invert(first))
+            others = others.filter(pc.match_substring_regex(others, _MARK))
+            others = pc.replace_substring_regex(others, _BEFORE, r"\1")
+            lines = pa.concat_arrays([lines.filter(first), others])
+        if not len(lines):
+            return
+        if pc.any(pc.match_substring_regex(lines[:100], _TIMESTAMP)).as_py():
+            lines = pc.replace_substring_regex(lines, _TIMESTAMP, r"\1,")
+        parts = pc.split_pattern(pc.ascii_rtrim_whitespace(lines), ",", max_splits=1, reverse=True)
+        last = pc.list_element(parts, 1)
+        timed = pc.match_substring_regex(last, _TIME)
+        for one in pc.value_counts(lines.filter(pc.invert(timed))).to_pylist():
+            self._add_other(one["values"], one["counts"])
+        ms = last.filter(timed).cast(pa.float64())
+        key = pc.list_element(parts, 0).filter(timed)
+        sane = pc.less(ms, _LONGEST_MS)
+        lost = len(ms) - (pc.sum(sane).as_py() or 0)
+        if lost:
+            self.report.note("impossible_duration", count=lost)
+            self.report.dropped += lost
+        ns = pc.round(pc.multiply(ms.filter(sane), _NS_PER_MS)).cast(pa.int64())
+        found = pa.table({"key": key.filter(sane), "ns": ns}).group_by("key")
+        sums = found.aggregate([("ns", "count"), ("ns", "sum"), ("ns", "min"), ("ns", "max")])
+        self._sums.append(sums.select(_SUMMED))
+        if sum(one.num_rows for one in self._sums) > _MOST_ROWS:
+            self._sums = [self._together()]
+
+    def _together(self) -> pa.Table:
+        found = pa.concat_tables(self._sums).group_by("key").aggregate(
+            [("ns_count", "sum"), ("ns_sum", "sum"), ("ns_min", "min"), ("ns_max", "max")]
+        )  # fmt: skip
+        if found.nbytes > _MOST_TEXT:
+            raise SourceError(
+                f"{self.label}: more than {_MOST_TEXT >> 30} GiB of primitives that differ",
+                hint="give a part of the log: head -n 10000000 FILE > FILE.txt",
+                slug="too-many-primitives",
+            )
+        columns = ["key", "ns_count_sum", "ns_sum_sum", "ns_min_min", "ns_max_max"]
+        return found.select(columns).rename_columns(_SUMMED)
+
+    def _add_other(self, line: str, count: int) -> None:
+        """A line without a time: what the library says of itself, or one that breaks off."""
+        words = _words(line)
+        if words and words[0] == "info":
+            text = ",".join(words[1:])
+            if text not in self.info and len(self.info) < 64:
+                self.info.append(text[:512])
+        elif words and words[0] in ("exec", "create", "create:cache_miss", "create:cache_hit"):
+            self.report.note("unreadable", count=count)
+            self.report.dropped += count
+        else:
+            self._unknown(words, count)
+
+    def _unknown(self, words: list[str], count: int) -> None:
+        name = words[0] if words else ""
+        kinds = self.report.unknown_categories
+        kinds[name[:64]] = kinds.get(name[:64], 0) + count
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of table `primitive`, in order of their time."""
+        made: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for one in self._together().to_pylist() if self._sums else ():
+            words = _words(one["key"])
+            operation = words[0] if words else ""
+            stated = (
+                _stated(words[1:]) if operation.partition(":")[0] in ("exec", "create") else None
+            )
+            if stated is None:
+                self._unknown(words, one["ns_count"])
+                continue
+            self.report.kept += one["ns_count"]
+            row = made.setdefault(tuple(stated.values()), stated | _NOTHING)
+            if operation == "exec":
+                row["executions"] += one["ns_count"]
+                row["total_ns"] += one["ns_sum"]
+                row["min_ns"] = min(one["ns_min"], row["min_ns"] or one["ns_min"])
+                row["max_ns"] = max(one["ns_max"], row["max_ns"] or 0)
+            else:
+                row["creations"] += one["ns_count"]
+                row["created_ns"] += one["ns_sum"]
+        return sorted(made.values(), key=lambda row: (-row["total_ns"], str(row["shape"])))
+
+
+_SUMMED = ["key", "ns_count", "ns_sum", "ns_min", "ns_max"]
+_NOTHING = {
+    "executions": 0, "total_ns": 0, "min_ns": None, "max_ns": None, "creations": 0, "created_ns": 0,
+}  # fmt: skip
+
+
+def _words(line: str) -> list[str]:
+    """The fields of a line from its operation on; what a component other than primitives says keeps its name."""
+    words = line.split(",")[1:]
+    if words and re.fullmatch(r"v\d+", words[0]):
+        del words[0]
+    if words and words[0] in _COMPONENTS:
+        return words[1:] if words[0] == "primitive" else [words[0]]
+    return words
+
+
+def _stated(fields: list[str]) -> dict[str, Any] | None:
+    """What the fields behind the operation say; None where there are too few."""
+    if len(fields) < 6:
+        return None
+    engine = None if len(fields) == 6 else fields.pop(0)
+    primitive, implementation, propagation, tensors, *middle, problem = fields
+    attributes = middle.pop(0) if len(middle) > 1 else ""
+    return {
+        "engine": engine,
+        "primitive": primitive,
+        "implementation": implementation,
+        "propagation": propagation if propagation != "undef" else None,
+        "types": ",".join(dict.fromkeys(_TYPE.findall(tensors))) or None,
+        "tensors": tensors.strip() or None,
+        "attributes": attributes.strip() or None,
+        "auxiliary": ",".join(middle).strip() or None,
+        "shape": problem.strip() or None,
+    }

@@ -1,0 +1,166 @@
+"""`onednn`: which primitives of oneDNN took how long, in which implementation and shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.analysis.attainable import LIMITS
+from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.costs import known_devices
+from stepscope.costs.primitive import DTYPES, primitive_flops
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+
+Row = dict[str, Any]
+
+_KEYS = {
+    "primitive": ("primitive", "propagation"),
+    "implementation": ("primitive", "implementation"),
+    "shape": (
+        "primitive", "propagation", "implementation", "engine", "types", "attributes", "auxiliary", "shape",
+    ),
+}  # fmt: skip
+_ROWS = """
+    SELECT primitive, propagation, implementation, engine, types, attributes, auxiliary, shape,
+        sum(executions)::BIGINT AS executions, sum(total_ns)::BIGINT AS total_ns, min(min_ns) AS min_ns,
+        max(max_ns) AS max_ns, sum(creations)::BIGINT AS creations, sum(created_ns)::BIGINT AS created_ns
+    FROM primitive GROUP BY ALL ORDER BY ALL
+"""
+
+
+@question(
+    "onednn",
+    "Which primitives of oneDNN took how long, in which implementation, and how fast were they?",
+    (
+        Column("primitive", "text", "convolution, matmul, reorder, ..."),
+        Column("propagation", "text", "forward_training, backward_data, ...; empty where it has none"),
+        Column("implementation", "text", "code that ran: jit:avx512_core, brgemm, ref:any, ..."),
+        Column("engine", "text", "cpu or gpu, where the log says so", shown="varying"),
+        Column("types", "text", "element types of its tensors"),
+        Column("attributes", "text", "attributes: post-operations, scales, ...", shown=False),
+        Column("auxiliary", "text", "algorithm and the like", shown=False),
+        Column("shape", "text", "the problem in benchdnn's words, or the sizes of its tensors"),
+        Column("executions", "int", "how often it ran", "count"),
+        Column("total_ns", "int", "time of all executions", "ns", sums=True),
+        Column("share_ratio", "float", "part of the time of all executions", "ratio"),
+        Column("mean_ns", "float", "mean time of an execution", "ns"),
+        Column("min_ns", "int", "shortest execution", "ns", shown=False),
+        Column("max_ns", "int", "longest execution", "ns", shown=False),
+        Column("flops", "int", "operations of all executions (a multiply-add is 2), where a formula is known", "flop"),
+        Column("flop_per_s", "float", "operations a second of their time", "flop/s"),
+        Column("peak_flop_per_s", "float", "the processor's peak for the type", "flop/s", shown="varying"),
+        Column("peak_ratio", "float", "part of that peak that was reached", "ratio", shown="varying"),
+        Column("creations", "int", "how often it was created, where the log says so", "count", shown="varying"),
+        Column("created_ns", "int", "time of all creations", "ns", shown="varying"),
+    ),
+    rests_on=(),
+    parameters=(
+        by_form(
+            "what a row is: a `primitive` and direction, its `implementation`, or each `shape` that ran",
+            *_KEYS,
+        ),
+        LIMITS,
+        Parameter(
+            "processor",
+            "text",
+            "name of the processor, whose peak is compared with; the log does not say it",
+        ),
+    ),
+    fills="Record it: stepscope launch --tool onednn -- python train.py (ONEDNN_VERBOSE=1).",
+)  # fmt: skip
+def onednn(
+    scope: Scope, by: str = "primitive", limits: str = "datasheet", processor: str | None = None
+) -> pa.Table:
+    """What the verbose log of oneDNN, DNNL or MKL-DNN says, of all asked ranks and files together, the longest first. Times
+    are the library's own, of each execution; `total_ns` is their plain sum. With `ONEDNN_VERBOSE=2` the log has
+    creations, too (`creations`, `created_ns`), which are no part of it.
+
+    A time is that of the complete primitive on all threads, so a job that runs primitives one after the other, as PyTorch
+    does, spends it on the clock. What runs in no primitive (Python, operators of torch's own) is in no log of oneDNN. Printing a line costs
+    some microseconds, so primitives that are shorter than that look cheaper than the job that was logged. What
+    `graph` partitions print as a whole is left out, because the primitives within them print themselves.
+
+    `flops` counts convolutions, deconvolutions, inner products and matmuls, from the problem alone: padding counts, and
+    Winograd runs fewer. `flop_per_s` is of those of a row's executions that are counted. A peak is shown where the processor
+    is known: `--processor NAME` with the name under which `stepscope calibrate --device cpu` or your hardware file
+    has it, or the processor that a recording of StepScope beside the log was made on. Primitives of several types, and those whose arithmetic an attribute changes (`attr-fpmath`), have no peak.
+
+    `ref:` implementations are plain loops, for which oneDNN has nothing faster in this type, shape or layout.
+    """
+    import pyarrow as pa
+
+    found = scope.sql(_ROWS).to_pylist()
+    peak = _peaks(scope, limits, processor) if found else {}
+    everything = sum(row["total_ns"] for row in found)
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in found:
+        groups.setdefault(tuple(row[key] for key in _KEYS[by]), []).append(row)
+    rows = [
+        dict(zip(_KEYS[by], key, strict=True)) | _summed(members, peak, everything)
+        for key, members in groups.items()
+    ]
+    rows.sort(key=lambda row: (-row["total_ns"], *(str(row[key]) for key in _KEYS[by])))
+    kinds = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+    left_out = set(_KEYS["shape"]) - set(_KEYS[by])
+    return pa.table(
+        {
+            column.name: pa.array([row.get(column.name) for row in rows], kinds[column.type])
+            for column in onednn.columns
+            if column.name not in left_out
+        }
+    )
+
+
+def _summed(members: list[Row], peak: dict[str, int], everything: int) -> Row:
+    total_ns = sum(row["total_ns"] for row in members)
+    executions = sum(row["executions"] for row in members)
+    ran = [row for row in members if row["executions"]]
+    row: Row = {
+        "executions": executions,
+        "total_ns": total_ns,
+        "share_ratio": total_ns / everything if everything else None,
+        "mean_ns": total_ns / executions if executions else None,
+        "min_ns": min((one["min_ns"] for one in ran), default=None),
+        "max_ns": max((one["max_ns"] for one in ran), default=None),
+    }
+    if created := sum(one["creations"] for one in members):
+        row |= {"creations": created, "created_ns": sum(one["created_ns"] for one in members)}
+    counted = [
+        (flops * one["executions"], one)
+        for one in ran
+        if (flops := primitive_flops(one["primitive"], one["shape"])) is not None
+    ]
+    counted_ns = sum(one["total_ns"] for _, one in counted)
+    if counted and counted_ns:
+        flops = sum(one for one, _ in counted)
+        row |= {"flops": min(flops, (1 << 63) - 1), "flop_per_s": flops / counted_ns * 1e9}
+        of = {_peak(one, peak) for _, one in counted}
+        known = of.pop() if len(of) == 1 else None
+        if known:
+            row |= {"peak_flop_per_s": float(known), "peak_ratio": row["flop_per_s"] / known}
+    return row
+
+
+def _peak(row: Row, peak: dict[str, int]) -> int | None:
+    if row["engine"] not in (None, "cpu") or "fpmath" in (row["attributes"] or ""):
+        return None
+    return peak.get(DTYPES.get(row["types"] or "", ""))
+
+
+def _peaks(scope: Scope, limits: str, processor: str | None) -> dict[str, int]:
+    """The processor's peaks by type; none where it is not known which one it was."""
+    if processor is None:
+        named = scope.sql(
+            "SELECT DISTINCT text FROM host_metric WHERE kind = 'processor'"
+        ).to_pylist()
+        if len(named) != 1:
+            return {}
+        processor = named[0]["text"]
+    device = known_devices(limits).find(processor)
+    if device is None:
+        return {}
+    types = {one: device.peak(one, "matrix") for one in DTYPES.values()}
+    return {name: found for name, found in types.items() if found is not None}
