@@ -126,8 +126,8 @@ def _summed(members: list[Row], peak: dict[str, int], everything: int) -> Row:
         "min_ns": min((one["min_ns"] for one in ran), default=None),
         "max_ns": max((one["max_ns"] for one in ran), default=None),
     }
-    if created := sum(one["creations"] for one in members):
-        row |= {"creations": created, "created_ns": sum(one["created_ns"] for one in members)}
+    if times := sum(one["creations"] for one in members):
+        row |= {"creations": times, "created_ns": sum(one["created_ns"] for one in members)}
     counted = [
         (flops * one["executions"], one)
         for one in ran
