@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from tests.browser.recordings import HOSTILE, LONG, MADE, training
+from tests.serve.conftest import opened
 
 from stepscope.floor.units import count_text, time_text
 from stepscope.questions import OURS
+from stepscope.serve import growing
 
 VIEWS = ("overview", "findings", "steps", "operators", "kernels", "modules", "call-tree", "communication", "memory",
          "roofline", "compare", "sql")  # fmt: skip
@@ -250,6 +252,33 @@ def test_a_part_of_the_recording_is_asked_for(show: Any) -> None:
     count = page.locator("thead th").all_inner_texts().index("count")
     cells = page.locator(f".answer-table tbody tr td:nth-child({count + 1})")
     assert set(cells.all_inner_texts()) == {"1"}
+
+
+def test_a_view_follows_a_job_and_keeps_its_place(
+    browser: Any, served: Any, tmp_path: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(growing, "LEAST_SECONDS", 0)
+    file = tmp_path / "run"
+    file.write_text("")
+    server = served(
+        opened(training()), follows=([file], lambda _: opened(training(len(file.read_text()))))
+    )
+    page = browser.new_page(viewport={"width": 1000, "height": 200})
+    page.goto(server.policy.link)
+    page.goto(f"{page.url}#/gpu-trace?find=quoted")
+    rows = page.locator(".answer-table tbody tr")
+    page.wait_for_selector("text=5 of 12 rows")
+    page.locator("main").evaluate("main => { main.scrollTop = 60; }")
+    assert page.locator("main").evaluate("main => main.scrollTop") == 60
+    page.evaluate("window.stays = true")
+    file.write_text("two")
+    page.wait_for_selector("text=15 of 36 rows", timeout=15_000)
+    assert rows.count() == 15
+    assert "find=quoted" in page.url
+    assert page.locator("main").evaluate("main => main.scrollTop") == 60
+    assert page.evaluate("window.stays")
+    assert "last change" in page.locator(".following").inner_text()
+    page.close()
 
 
 @AS_REPORT

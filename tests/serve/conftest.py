@@ -87,7 +87,13 @@ def served() -> Iterator[Callable[..., Server]]:
     """Starts servers; they end with the session."""
     running: list[tuple[Callable[[], object], threading.Thread]] = []
 
-    def start(shown: Sequence[Shown], *, limit_s: float = 20, behind: str | None = None) -> Server:
+    def start(
+        shown: Sequence[Shown],
+        *,
+        limit_s: float = 20,
+        behind: str | None = None,
+        follows: Sequence[Any] = (),
+    ) -> Server:
         bound = listen(0)
         place = None if behind is None else place_behind(behind)
         server = Server(Policy(bound.getsockname()[1], place))
@@ -100,7 +106,7 @@ def served() -> Iterator[Callable[..., Server]]:
 
         thread = threading.Thread(
             target=serve,
-            args=[Recordings(shown), server.policy, bound],
+            args=[Recordings(shown, *follows), server.policy, bound],
             kwargs={"limit_s": limit_s, "ready": ready},
         )
         thread.start()

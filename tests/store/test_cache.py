@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import stepscope
-from stepscope.store.cache import ROOMS
+from stepscope.api.trace import open_trace
+from stepscope.store.cache import IN_USE_SECONDS, ROOMS, kept_used, trim
 
 TRACE = {
     "traceEvents": [
@@ -83,3 +85,18 @@ def test_the_rooms_are_all_that_an_import_runs(trace, tmp_path):
         name.split(".")[1] for name in python(code, Path(stepscope.__file__).parents[1]).split()
     }
     assert used - {"progress", "without_pandas"} == set(ROOMS)
+
+
+def test_a_store_that_a_view_shows_stays_however_long_that_is(trace, tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
+    with open_trace(trace) as opened:
+        store = opened.store.directory
+    long_ago = time.time() - 2 * IN_USE_SECONDS
+    os.utime(store, (long_ago, long_ago))
+    monkeypatch.setenv("STEPSCOPE_CACHE_SIZE", "0")
+    with kept_used([store, store.parent.parent / "elsewhere"]):
+        trim(store.parent, keep=store.parent / "another")
+        assert store.exists()
+    os.utime(store, (long_ago, long_ago))
+    trim(store.parent, keep=store.parent / "another")
+    assert not store.exists()

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Declaration, Recording, Source } from "./source/source";
 import { NoAnswer } from "./source/source";
 import { addressText } from "./state/address";
+import { useLive } from "./state/live";
 import { PageContext, useAddress, useChange, useLink, usePage } from "./state/page";
 import { QuestionView } from "./views/generic";
 import { GroupView } from "./views/group";
@@ -17,17 +18,18 @@ interface Opened {
 
 export function App({ source }: { readonly source: Source }) {
   const address = useAddress();
+  const live = useLive(source);
   const [opened, setOpened] = useState<Opened | NoAnswer | null>(null);
   useEffect(() => {
     Promise.all([source.recordings(), source.declarations()]).then(
       ([recordings, declarations]) => setOpened({ recordings, declarations }),
       (reason: unknown) => setOpened(reason instanceof NoAnswer ? reason : new NoAnswer(String(reason))),
     );
-  }, [source]);
+  }, [source, live.version]);
   if (opened === null) return <p class="waiting">Reading …</p>;
   if (opened instanceof NoAnswer) return <Problem error={opened} />;
   return (
-    <PageContext.Provider value={{ source, address, ...opened }}>
+    <PageContext.Provider value={{ source, address, live, ...opened }}>
       <Frame />
     </PageContext.Provider>
   );
@@ -80,6 +82,7 @@ function Side() {
     <div class="side">
       <p class="brand">StepScope</p>
       <RecordingChoice />
+      <Following />
       <nav aria-label="Views">
         <ul>
           {VIEWS.map((one) => (
@@ -105,6 +108,14 @@ function Side() {
       </nav>
     </div>
   );
+}
+
+/** Whether what is shown follows the job, and since when it is so. */
+function Following() {
+  const { live } = usePage();
+  if (live.problem !== "") return <p class="following severe">Not up to date: {live.problem}</p>;
+  if (live.since === null) return null;
+  return <p class="following muted">Follows the recording; last change {live.since.toLocaleTimeString()}</p>;
 }
 
 function RecordingChoice() {

@@ -33,21 +33,32 @@ def opened_recordings(
     sources: tuple[str, ...],
     job: str | None,
     compare: tuple[str, ...],
+    *,
+    silent: bool = False,
     **reading: Any,
 ) -> list[Shown]:
-    """Each job of the recordings by itself, named as the paths tell them apart."""
+    """Each job of the recordings by itself, named as the paths tell them apart.
+
+    The stores stay in the cache until the stack is closed. A bar shows how far reading is, unless that is
+    `silent`.
+    """
+    from stepscope.api.trace import open_trace
     from stepscope.cli.progress import open_watched
     from stepscope.floor.path_names import path_names
     from stepscope.report.page_data import Shown
+    from stepscope.store.cache import kept_used
 
     groups = [sources, *((one,) for one in compare)]
     names = path_names([Path(group[0]).absolute() for group in groups])
     shown = []
     for name, group, wanted in zip(names, groups, [job, *(None for _ in compare)], strict=True):
-        trace = stack.enter_context(open_watched(*group, job=wanted, **reading))
+        opening = open_trace if silent else open_watched
+        trace = stack.enter_context(opening(*group, job=wanted, **reading))
         jobs = trace.jobs
         shown += [
             Shown(name if len(jobs) == 1 else f"{name}: {of_job}", one)
             for of_job, one in jobs.items()
         ]
+    stores = [one.trace.store.directory for one in shown]
+    stack.enter_context(kept_used([store for store in stores if store is not None]))
     return shown

@@ -71,15 +71,24 @@ def command(
     with ExitStack() as stack:
         bound = stack.enter_context(listen(port))
         policy = Policy(bound.getsockname()[1], place)
-        reading: dict[str, Any] = {"capture": capture, "cache": not no_cache, "strict": strict}
-        shown = opened_recordings(stack, sources, job, compare, **reading)
+        reading: dict[str, Any] = {"capture": capture, "strict": strict}
+        shown = opened_recordings(stack, sources, job, compare, cache=not no_cache, **reading)
+        # What the files were for a moment is not kept: a job would fill the cache with it.
+        recordings = Recordings(
+            shown,
+            [Path(source) for source in (*sources, *compare)],
+            lambda again: opened_recordings(
+                again, sources, job, compare, silent=True, cache=False, **reading
+            ),
+        )
+        stack.callback(recordings.close)
 
         def ready(_: Callable[[], object]) -> None:
             _tell(policy)
             if not no_browser and _has_browser():
                 _open(policy.link, stack)
 
-        serve(Recordings(shown), policy, bound, limit_s=time_limit, ready=ready)
+        serve(recordings, policy, bound, limit_s=time_limit, ready=ready)
     say("stepscope view: ended")
 
 

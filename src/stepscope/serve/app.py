@@ -4,6 +4,7 @@
     GET  /api/recordings          ids and names
     GET  /api/questions           the declarations
     GET  /api/answers/QUESTION    an answer (`reply`), of `recording=1`, with the question's parameters
+    GET  /api/state               how often the recordings were opened again, because their files grew
     GET  /api/schema              the tables that SQL finds, and their columns
     POST /api/sql                 the answer to {"recording": "1", "sql": "SELECT ..."}
 
@@ -95,6 +96,9 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
     async def list_questions(_: Request) -> Response:
         return JSONResponse([page_declaration(question) for question in every()])
 
+    async def tell_state(_: Request) -> Response:
+        return JSONResponse(recordings.state())
+
     async def list_tables(_: Request) -> Response:
         return JSONResponse([table_declaration(table) for table in TABLES.values()])
 
@@ -129,6 +133,7 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
             _route("/favicon.ico", no_icon),
             _route("/api/recordings", list_recordings),
             _route("/api/questions", list_questions),
+            _route("/api/state", tell_state),
             _route("/api/schema", list_tables),
             _route("/api/answers/{question}", answer),
             _route("/api/sql", answer_sql, method="POST"),

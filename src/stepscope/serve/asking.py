@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Parameter, Question
@@ -12,6 +13,7 @@ from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import check_name
 from stepscope.questions import find
 from stepscope.report.page_data import Shown
+from stepscope.serve.growing import Growing, Reopen
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
@@ -30,12 +32,24 @@ _FLAGS = {"true": True, "false": False}
 class Recordings:
     """Open recordings, by the ids under which requests name them: 1, 2, ..."""
 
-    def __init__(self, shown: Sequence[Shown]) -> None:
-        self._shown = {str(number): one for number, one in enumerate(shown, 1)}
+    def __init__(
+        self, shown: Sequence[Shown], sources: Sequence[Path] = (), reopen: Reopen | None = None
+    ) -> None:
+        """Takes them as they are now; with `reopen`, they follow their `sources` (`Growing`)."""
+        self._growing = Growing(shown, sources, reopen)
 
     def listed(self) -> list[dict[str, str]]:
         """Their ids and names."""
-        return [{"id": number, "name": one.name} for number, one in self._shown.items()]
+        with self._growing.now() as all_shown:
+            return [{"id": number, "name": one.name} for number, one in all_shown.items()]
+
+    def state(self) -> dict[str, Any]:
+        """How often they were opened again because their files changed, and what went wrong with that."""
+        return self._growing.look()
+
+    def close(self) -> None:
+        """Closes what was opened since."""
+        self._growing.close()
 
     def ask(self, name: str, ids: Sequence[str], asked: Sequence[tuple[str, str]]) -> Table:
         """The answer to a question.
@@ -50,15 +64,11 @@ class Recordings:
             UsageError: something of it does not exist.
             StepScopeError: the recordings do not have what is asked for.
         """
-        question = find(name)
-        shown = self._chosen(question, ids)
-        read = _read(question, asked)
-        if question.recordings == "one":
-            return shown[0].trace.ask(question.name, **read)
-        if refused := [option for option in ("rank", "step") if option in read]:
-            check_name(refused[0], [one.name for one in question.parameters], "parameter", of=name)
-        traces, names = [one.trace for one in shown], [one.name for one in shown]
-        return ask_of_several(question.name, traces, names=names, **read)
+        with self._growing.now() as all_shown:
+            question = find(name)
+            shown = _chosen(question, ids, all_shown)
+            read = _read(question, asked)
+            return _asked(question, shown, read)
 
     def sql(self, number: str, text: str, *, most: int) -> Table:
         """The answer to one SQL statement that only reads, of so many rows at most.
@@ -66,22 +76,35 @@ class Recordings:
         Raises:
             UsageError: the recording does not exist, or the text is no such statement.
         """
-        return self._one(number).trace.sql(text, top=most)
+        with self._growing.now() as all_shown:
+            return _one(number, all_shown).trace.sql(text, top=most)
 
-    def _one(self, number: str) -> Shown:
-        return self._shown[check_name(number, self._shown, "recording")]
 
-    def _chosen(self, question: Question, ids: Sequence[str]) -> list[Shown]:
-        wanted = {"one": 1, "two": 2, "several": None}[question.recordings]
-        chosen = [self._one(number) for number in ids or list(self._shown)[:wanted]]
-        if wanted is not None and len(chosen) != wanted:
-            raise UsageError(
-                f"{question.name} is asked of {wanted} recording{'' if wanted == 1 else 's'}, not "
-                f"{len(chosen)}",
-                hint="name them as in recording=1&recording=2",
-                slug="unknown-recording",
-            )
-        return chosen
+def _one(number: str, shown: Mapping[str, Shown]) -> Shown:
+    return shown[check_name(number, shown, "recording")]
+
+
+def _chosen(question: Question, ids: Sequence[str], shown: Mapping[str, Shown]) -> list[Shown]:
+    wanted = {"one": 1, "two": 2, "several": None}[question.recordings]
+    chosen = [_one(number, shown) for number in ids or list(shown)[:wanted]]
+    if wanted is not None and len(chosen) != wanted:
+        raise UsageError(
+            f"{question.name} is asked of {wanted} recording{'' if wanted == 1 else 's'}, not "
+            f"{len(chosen)}",
+            hint="name them as in recording=1&recording=2",
+            slug="unknown-recording",
+        )
+    return chosen
+
+
+def _asked(question: Question, shown: Sequence[Shown], read: dict[str, Any]) -> Table:
+    if question.recordings == "one":
+        return shown[0].trace.ask(question.name, **read)
+    if refused := [option for option in ("rank", "step") if option in read]:
+        known = [one.name for one in question.parameters]
+        check_name(refused[0], known, "parameter", of=question.name)
+    traces, names = [one.trace for one in shown], [one.name for one in shown]
+    return ask_of_several(question.name, traces, names=names, **read)
 
 
 def _read(question: Question, asked: Sequence[tuple[str, str]]) -> dict[str, Any]:

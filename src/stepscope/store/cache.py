@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -178,6 +179,35 @@ def mark_used(store: Path) -> None:
     """Notes that a store was used now."""
     with contextlib.suppress(OSError):
         os.utime(store)
+
+
+@contextlib.contextmanager
+def kept_used(stores: Sequence[Path]) -> Iterator[None]:
+    """Keeps those of the stores that are in the cache from being deleted meanwhile, however long that is."""
+    cached = cache_directory().resolve()
+    inside = [store.resolve() for store in stores]
+    kept = [
+        cached / store.relative_to(cached).parts[0]
+        for store in inside
+        if store != cached and store.is_relative_to(cached)
+    ]
+    over = threading.Event()
+
+    def mark() -> None:
+        for store in kept:
+            mark_used(store)
+
+    def go_on() -> None:
+        while not over.wait(IN_USE_SECONDS / 6):
+            mark()
+
+    mark()
+    if kept:
+        threading.Thread(target=go_on, name="stepscope-cache", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def trim(directory: Path, keep: Path) -> None:

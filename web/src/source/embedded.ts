@@ -33,6 +33,7 @@ export interface Block {
 export class EmbeddedSource implements Source {
   readonly kind = "report";
   readonly sql = null;
+  readonly state = null;
   readonly #block: Block;
   readonly #left: ReadonlyMap<string, string>;
   readonly #asked = new Map<string, Promise<unknown>>();

@@ -5,6 +5,7 @@ export const RECORDINGS = "api/recordings";
 export const DECLARATIONS = "api/questions";
 export const SCHEMA = "api/schema";
 export const SQL = "api/sql";
+export const STATE = "api/state";
 
 /** An answer: `api/answers/kernels?recording=1&by=properties`. What is null has its default. */
 export function answerRoute(question: string, recordings: readonly string[], parameters: Parameters): string {

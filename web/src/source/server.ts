@@ -1,5 +1,5 @@
 /** Answers from the server that the page came from. */
-import { answerRoute, DECLARATIONS, RECORDINGS, SCHEMA, SQL } from "./routes";
+import { answerRoute, DECLARATIONS, RECORDINGS, SCHEMA, SQL, STATE } from "./routes";
 import {
   type Declaration,
   NoAnswer,
@@ -9,6 +9,7 @@ import {
   type RowOf,
   type SchemaTable,
   type Source,
+  type SourceState,
   type SqlSource,
 } from "./source";
 
@@ -30,6 +31,8 @@ export class ServerSource implements Source {
         signal,
       }),
   };
+
+  readonly state = () => get<SourceState>(STATE);
 
   recordings(): Promise<readonly Recording[]> {
     return get<readonly Recording[]>(RECORDINGS);

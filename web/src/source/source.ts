@@ -109,10 +109,18 @@ export interface SqlSource {
   ask(recording: string, sql: string, signal: AbortSignal): Promise<Reply>;
 }
 
+/** How often the recordings were opened again because their files grew, and what went wrong with that. */
+export interface SourceState {
+  readonly version: number;
+  readonly problem: string | null;
+}
+
 export interface Source {
   readonly kind: "report" | "server";
   /** Null where there are answers and no tables. */
   readonly sql: SqlSource | null;
+  /** Null where nothing changes. */
+  readonly state: (() => Promise<SourceState>) | null;
   recordings(): Promise<readonly Recording[]>;
   declarations(): Promise<readonly Declaration[]>;
   /** Raises NoAnswer. Parameters that have their defaults may be left out. */

@@ -4,12 +4,14 @@ import { useContext, useEffect, useState } from "preact/hooks";
 import type { Declaration, Parameters, Recording, Reply, RowOf, Source } from "../source/source";
 import { NoAnswer } from "../source/source";
 import { type Address, addressText, changed, parseAddress, toView } from "./address";
+import type { Live } from "./live";
 
 export interface Page {
   readonly source: Source;
   readonly recordings: readonly Recording[];
   readonly declarations: readonly Declaration[];
   readonly address: Address;
+  readonly live: Live;
 }
 
 export const PageContext = createContext<Page | null>(null);
@@ -64,13 +66,16 @@ export type Asked<R> =
   | { readonly state: "failed"; readonly error: NoAnswer }
   | { readonly state: "answered"; readonly value: R };
 
-/** The answer to a question about the chosen recording, or about those that are given. */
+/**
+ * The answer to a question about the chosen recording, or about those that are given. When recordings have
+ * grown it is asked again, and the one before stays in sight until then.
+ */
 export function useAnswer<Q extends string>(
   question: Q,
   parameters: Parameters = {},
   recordings?: readonly string[],
 ): Asked<Reply<RowOf<Q>>> {
-  const { source } = usePage();
+  const { source, live } = usePage();
   const recording = useRecording().id;
   const about = recordings ?? recording;
   const [asked, setAsked] = useState<{ key: string; value: Asked<Reply<RowOf<Q>>> } | null>(null);
@@ -87,7 +92,7 @@ export function useAnswer<Q extends string>(
     return () => {
       current = false;
     };
-  }, [key, source]);
+  }, [key, source, live.version]);
   return asked?.key === key ? asked.value : { state: "waiting" };
 }
 

@@ -1,0 +1,50 @@
+/** Follows recordings that grow: asks their server from time to time, while the page is looked at. */
+import { useEffect, useState } from "preact/hooks";
+import { NoAnswer, type Source } from "../source/source";
+
+export interface Live {
+  /** Goes up whenever there is more to see. */
+  readonly version: number;
+  /** When that was last so; null where nothing has changed since the page was opened. */
+  readonly since: Date | null;
+  /** Why what is shown may be behind, in words; empty where it is not. */
+  readonly problem: string;
+}
+
+const EVERY_MS = 2500;
+
+export function useLive(source: Source): Live {
+  const [live, setLive] = useState<Live>({ version: 0, since: null, problem: "" });
+  useEffect(() => {
+    const { state } = source;
+    if (state === null) return undefined;
+    let first: number | null = null; // what the page shows is of this version or a later one
+    const look = () => {
+      if (document.visibilityState !== "visible") return;
+      state().then(
+        ({ version, problem }) => {
+          first ??= version;
+          const later = version - first;
+          setLive((known) => next(known, later, problem ?? ""));
+        },
+        (reason: unknown) =>
+          setLive((known) =>
+            next(known, known.version, reason instanceof NoAnswer ? reason.message : String(reason)),
+          ),
+      );
+    };
+    look();
+    const again = setInterval(look, EVERY_MS);
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      clearInterval(again);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, [source]);
+  return live;
+}
+
+function next(known: Live, version: number, problem: string): Live {
+  if (known.version === version && known.problem === problem) return known;
+  return { version, problem, since: known.version === version ? known.since : new Date() };
+}
