@@ -9,11 +9,11 @@ import { type Chart, chartOf } from "../table/chart";
 import { columnsOf, heads } from "../table/columns";
 import { Bars } from "./bars";
 import { HeatMap } from "./heat-map";
-import { Plot } from "./plot";
+import { hasOwnChart, OwnChart } from "./own-charts";
+import { axis, LINE_COLOURS, Plot } from "./plot";
 
 const MOST_BARS = 10;
 const MOST_SPANS = 4;
-const LINE_COLOURS = ["--kernel", "--communication", "--dataloader", "--runtime", "--memcpy", "--cpu-exec"];
 
 export function AnswerChart({ reply }: { readonly reply: Reply }) {
   const { answer } = reply;
@@ -23,6 +23,7 @@ export function AnswerChart({ reply }: { readonly reply: Reply }) {
     () => chartOf(columns, answer.rows, declared?.drawing ?? "table"),
     [columns, answer, declared],
   );
+  if (hasOwnChart(reply)) return <OwnChart reply={reply} />;
   if (chart.kind === "map") return <HeatMap reply={reply} />;
   if (chart.kind === "bars") return <LargestRows chart={chart} reply={reply} />;
   if (chart.kind === "lines") {
@@ -116,16 +117,6 @@ function OverTime({ chart, rows, title }: OverTimeProps) {
       <Plot options={options} data={lines.data} height={220} label={`${lines.names.join(", ")} over time`} />
     </section>
   );
-}
-
-function axis(text: (value: number) => string): uPlot.Axis {
-  return {
-    stroke: colourOf("--muted"),
-    grid: { stroke: colourOf("--line"), width: 1 },
-    ticks: { stroke: colourOf("--line"), width: 1 },
-    values: (_, splits) => splits.map(text),
-    size: 70,
-  };
 }
 
 /** A line for each value and each of what tells rows of the same time apart. */

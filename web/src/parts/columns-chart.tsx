@@ -14,24 +14,31 @@ interface Props {
   readonly height: number;
   /** A line across all columns. */
   readonly mean?: number | undefined;
+  /** The largest value that has room, where several charts share a scale; as needed without it. */
+  readonly reach?: number | undefined;
 }
 
 const WIDTH = 1000;
-const MOST_NAMES = 24;
+/** Of a letter in a name, and between two names, of the chart's width. */
+const LETTER = 7;
+const SPACE = 12;
+/** Percent of the width that one column takes at most. */
+const WIDEST = 14;
 
-export function ColumnsChart({ columns, label, height, mean }: Props) {
+export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
   const sums = columns.map((one) => one.parts.reduce((sum, part) => sum + part.value, 0));
-  const top = Math.max(...sums, mean ?? 0) || 1;
+  const top = reach ?? (Math.max(...sums, mean ?? 0) || 1);
   const slot = WIDTH / columns.length;
   const gap = Math.min(6, slot * 0.15);
-  const every = Math.ceil(columns.length / MOST_NAMES);
+  const longest = Math.max(...columns.map((one) => one.name.length), 1);
+  const every = Math.ceil(columns.length / Math.max(1, Math.floor(WIDTH / (longest * LETTER + SPACE))));
   return (
     <figure class="columns-chart">
       <div class="axis" style={{ height: `${height}px` }} aria-hidden="true">
         <span>{timeText(top)}</span>
         <span>0</span>
       </div>
-      <div class="plot">
+      <div class="plot" style={{ maxWidth: `${Math.min(100, WIDEST * columns.length)}%` }}>
         <svg
           viewBox={`0 0 ${WIDTH} ${height}`}
           preserveAspectRatio="none"
@@ -71,7 +78,7 @@ export function ColumnsChart({ columns, label, height, mean }: Props) {
             />
           )}
         </svg>
-        <div class="names" aria-hidden="true">
+        <div class={every > 1 ? "names some" : "names"} aria-hidden="true">
           {columns.map((one, index) => (
             <span key={one.name}>{index % every === 0 ? one.name : ""}</span>
           ))}

@@ -1,6 +1,7 @@
 /** A uPlot chart that fits its place and follows the system's theme. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
+import { colourOf } from "../format/parts";
 import "uplot/dist/uPlot.min.css";
 
 interface Props {
@@ -39,4 +40,24 @@ export function useDark(): boolean {
     return () => asked.removeEventListener("change", follow);
   }, [asked]);
   return dark;
+}
+
+/** Of several lines in a plot, in order. */
+export const LINE_COLOURS = [
+  "--kernel",
+  "--communication",
+  "--dataloader",
+  "--runtime",
+  "--memcpy",
+  "--cpu-exec",
+];
+
+export function axis(text: (value: number) => string): uPlot.Axis {
+  return {
+    stroke: colourOf("--muted"),
+    grid: { stroke: colourOf("--line"), width: 1 },
+    ticks: { stroke: colourOf("--line"), width: 1 },
+    values: (_, splits) => splits.map(text),
+    size: 70,
+  };
 }

@@ -1,16 +1,22 @@
 /** Two recordings: each part before and after, what it changes, and how sure that is. */
 
+import { PARTS } from "../format/parts";
 import { NOT_MEASURED, ratioText, timeText } from "../format/units";
 import { Answered } from "../parts/answered";
+import { ColumnsChart } from "../parts/columns-chart";
 import { Cut } from "../parts/cut";
+import { IntervalChart } from "../parts/interval-chart";
+import { stepColumns } from "../parts/step-columns";
 import { AnswerTable } from "../parts/table";
 import type { Recording, RowOf } from "../source/source";
 import { useAnswer, useChange, usePage } from "../state/page";
+import { intervals } from "../table/intervals";
 import { QuestionHead, useParameters } from "./generic";
 
 type Change = RowOf<"diff">;
 
 const MOST = 14;
+const MOST_STEPS = 100;
 
 export function CompareView() {
   const { recordings } = usePage();
@@ -65,6 +71,8 @@ function Comparison({ recordings }: { readonly recordings: readonly Recording[] 
         {(reply) => (
           <>
             <Changes rows={reply.answer.rows} />
+            <ChangeIntervals rows={reply.answer.rows} />
+            {before !== undefined && after !== undefined && <BothSteps before={before} after={after} />}
             <AnswerTable key={reply.answer.columns.length} reply={reply} />
           </>
         )}
@@ -108,6 +116,68 @@ function Changes({ rows }: { readonly rows: readonly Change[] }) {
         <span class="swatch before" /> before <span class="swatch after" /> after. “unclear” where the 95 %
         interval of the change contains 0, “untested” where there is none.
       </p>
+    </section>
+  );
+}
+
+/** How sure each change is. */
+function ChangeIntervals({ rows }: { readonly rows: readonly Change[] }) {
+  const columns = { value: "change_ns", low: "ci95_low_ns", high: "ci95_high_ns" };
+  const known = rows.filter((row) => (row.depth ?? 0) <= 1 && typeof row.ci95_low_ns === "number");
+  const shown = intervals(
+    known.slice(0, MOST),
+    columns,
+    (row) => String(row.name),
+    (row) => String(row.verdict ?? ""),
+  );
+  if (shown.length === 0) return null;
+  return (
+    <section class="card">
+      <h2>
+        Change of each part <span class="plain">with its 95 % interval; one that contains 0 is unclear</span>
+      </h2>
+      <IntervalChart rows={shown} unit="ns" label="Change of each part with its 95 % interval" />
+    </section>
+  );
+}
+
+/** The steps of both on one scale. */
+function BothSteps({ before, after }: { readonly before: Recording; readonly after: Recording }) {
+  const sides = [
+    { name: "before", recording: before, asked: useAnswer("steps", {}, [before.id]) },
+    { name: "after", recording: after, asked: useAnswer("steps", {}, [after.id]) },
+  ].map((side) => ({
+    ...side,
+    rows: side.asked.state === "answered" ? side.asked.value.answer.rows.slice(0, MOST_STEPS) : [],
+  }));
+  if (sides.some((side) => side.rows.length === 0)) return null;
+  const reach = Math.max(...sides.flatMap((side) => side.rows.map((row) => row.total_ns ?? 0)), 1);
+  return (
+    <section class="card">
+      <h2>Steps of both on one scale</h2>
+      <div class="sides">
+        {sides.map((side) => (
+          <div key={side.name}>
+            <p class="small">
+              {side.name} <span class="muted">{side.recording.name}</span>
+            </p>
+            <ColumnsChart
+              columns={stepColumns(side.rows)}
+              label={`Steps ${side.name}`}
+              height={130}
+              reach={reach}
+            />
+          </div>
+        ))}
+      </div>
+      <ul class="legend">
+        {PARTS.map((part) => (
+          <li key={part.id} title={part.meaning}>
+            <span class="swatch" style={{ background: `var(${part.colour})` }} />
+            {part.title}
+          </li>
+        ))}
+      </ul>
     </section>
   );
 }

@@ -81,6 +81,13 @@ export const VIEWS: readonly View[] = [
     questions: ["roofline"],
   },
   {
+    id: "measured",
+    title: "Inline and phases",
+    shows: "what the job measured of itself: events, phases, throughput, scaling",
+    questions: ["inline", "phases", "throughput", "scaling"],
+    fills: "Record with `stepscope record --phases` or `stepscope record --inline PLAN`.",
+  },
+  {
     id: "compare",
     title: "Compare",
     shows: "two recordings: what got slower or faster",

@@ -1,7 +1,6 @@
 /** The views that are more than a table and a chart, by their id in `list.ts`. */
 import type { FunctionComponent } from "preact";
 import { CallTreeView } from "./call-tree";
-import { CommunicationView } from "./communication";
 import { CompareView } from "./compare";
 import { FindingsView } from "./findings";
 import { ModulesView } from "./modules";
@@ -16,7 +15,6 @@ export const OWN: Readonly<Record<string, FunctionComponent>> = {
   steps: StepsView,
   modules: ModulesView,
   "call-tree": CallTreeView,
-  communication: CommunicationView,
   roofline: RooflineView,
   compare: CompareView,
   sql: SqlView,

@@ -1,0 +1,41 @@
+/** Values as bars from 0, with whiskers where an interval is known. */
+import { numberText } from "../format/units";
+import { type Interval, reach } from "../table/intervals";
+import { Cut } from "./cut";
+
+interface Props {
+  readonly rows: readonly Interval[];
+  readonly unit: string;
+  readonly label: string;
+}
+
+export function IntervalChart({ rows, unit, label }: Props) {
+  const { low, high } = reach(rows);
+  const at = (value: number) => (100 * (value - low)) / (high - low);
+  return (
+    <ol class="intervals" aria-label={label}>
+      {rows.map((row, place) => {
+        const [from, to] = [row.low ?? row.value, row.high ?? row.value];
+        const words = `${row.name}: ${numberText(row.value, unit)}, ${numberText(from, unit)} to ${numberText(to, unit)}`;
+        return (
+          <li key={place} title={[words, row.beside].filter(Boolean).join("; ")}>
+            <span class="bar-name">
+              <Cut text={row.name} />
+            </span>
+            <span class="interval" aria-hidden="true">
+              <span
+                class="interval-bar"
+                style={{ left: `${at(Math.min(0, row.value))}%`, width: `${at(low + Math.abs(row.value))}%` }}
+              />
+              {(row.low !== null || row.high !== null) && (
+                <span class="whisker" style={{ left: `${at(from)}%`, width: `${at(to) - at(from)}%` }} />
+              )}
+            </span>
+            <span class="bar-value">{numberText(row.value, unit)}</span>
+            <span class="muted small">{row.beside}</span>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}

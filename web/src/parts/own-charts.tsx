@@ -1,0 +1,273 @@
+/** Charts of questions whose columns say more together than one by one: what adds up, what has an interval. */
+import { useCallback } from "preact/hooks";
+import type uPlot from "uplot";
+import { colourOf } from "../format/parts";
+import { countText, numberText, ratioText } from "../format/units";
+import type { Reply, Row } from "../source/source";
+import { type Columns, intervals } from "../table/intervals";
+import { ColumnsChart } from "./columns-chart";
+import { IntervalChart } from "./interval-chart";
+import { axis, LINE_COLOURS, Plot } from "./plot";
+
+/** Columns of a row that add up: what a column chart stacks. */
+interface Stack {
+  /** A column without which the answer has another form. */
+  readonly needs: string;
+  readonly title: string;
+  /** Columns of numbers that say which column of the chart a row is, or of texts. */
+  readonly by: readonly string[];
+  readonly parts: readonly (readonly [column: string, title: string, colour: string])[];
+  /** The column that says over how many its row is summed, where the chart shows one of them. */
+  readonly over?: string;
+}
+
+const MOST_COLUMNS = 200;
+const MOST_INTERVALS = 40;
+
+/** What rows differ in, or else what they all are. */
+function namer(rows: readonly Row[], by: readonly string[]): (row: Row) => string {
+  const there = by.filter((one) => rows.some((row) => row[one] !== null && row[one] !== undefined));
+  const varying = there.filter((one) => new Set(rows.map((row) => row[one])).size > 1);
+  const named = varying.length > 0 ? varying : there.slice(-1);
+  return (row) =>
+    named
+      .map((one) => (typeof row[one] === "number" ? `${one} ${row[one]}` : String(row[one] ?? "–")))
+      .join(", ");
+}
+
+function texts(...columns: readonly string[]): (row: Row) => string {
+  return (row) => columns.flatMap((one) => (row[one] ? [String(row[one])] : [])).join(", ");
+}
+
+const STACKS: Readonly<Record<string, Stack>> = {
+  "rank-overview": {
+    needs: "computation_ns",
+    title: "Device time of each rank, per step; one that communicates long may wait for the others",
+    by: ["rank"],
+    over: "steps",
+    parts: [
+      ["computation_ns", "computation", "--kernel"],
+      ["exposed_communication_ns", "exposed communication", "--communication"],
+      ["exposed_copy_ns", "exposed copies", "--memcpy"],
+      ["idle_ns", "idle", "--other"],
+    ],
+  },
+  overlap: {
+    needs: "hidden_ns",
+    title: "Communication: what computation hides, and what it does not",
+    by: ["rank", "device", "step"],
+    parts: [
+      ["hidden_ns", "hidden under computation", "--memcpy"],
+      ["exposed_ns", "exposed", "--communication"],
+    ],
+  },
+  communication: {
+    needs: "wait_ns",
+    title: "Where it was measured: waiting for the last rank, and transfer, summed over ranks",
+    by: ["operation", "module", "parallelism", "group", "dtype", "rank", "step"],
+    parts: [
+      ["transfer_ns", "transfer", "--kernel"],
+      ["wait_ns", "wait for the last rank", "--communication"],
+    ],
+  },
+  stragglers: {
+    needs: "input_ns",
+    title: "What the others waited, by the rank that was late and what it did longer",
+    by: ["rank", "step"],
+    parts: [
+      ["input_ns", "DataLoader", "--dataloader"],
+      ["computation_ns", "computation", "--kernel"],
+      ["copies_ns", "copies", "--memcpy"],
+      ["communication_ns", "other collectives", "--communication"],
+      ["garbage_collection_ns", "garbage collection", "--memset"],
+      ["compilation_ns", "compilation", "--accent"],
+      ["host_ns", "host", "--cpu-exec"],
+      ["profiler_ns", "profiler", "--runtime"],
+      ["not_recorded_ns", "nothing recorded", "--other"],
+      ["before_ns", "before its recording", "--muted"],
+    ],
+  },
+  phases: {
+    needs: "residual_ns",
+    title: "Phases of the kept steps",
+    by: ["rank", "step"],
+    parts: [
+      ["input_wait_ns", "waiting for the batch", "--dataloader"],
+      ["host_to_device_ns", "copy to the device", "--memcpy"],
+      ["forward_ns", "forward", "--kernel"],
+      ["backward_ns", "backward", "--communication"],
+      ["optimizer_ns", "optimizer", "--cpu-exec"],
+      ["residual_ns", "none of the phases", "--other"],
+    ],
+  },
+};
+
+/** Values with intervals: the first of a question's that its answer has columns for. */
+interface Spread {
+  readonly columns: Columns;
+  readonly unit: string;
+  readonly title: string;
+  readonly name: (row: Row) => string;
+  readonly beside: (row: Row) => string;
+}
+
+const counted = (column: string, what: string) => (row: Row) =>
+  typeof row[column] === "number" ? `${countText(Number(row[column]))} ${what}` : "";
+
+const SPREADS: Readonly<Record<string, readonly Spread[]>> = {
+  inline: [
+    {
+      columns: { value: "mean_ns", low: "ci95_low_ns", high: "ci95_high_ns" },
+      unit: "ns",
+      title: "Mean times with their 95 % intervals",
+      name: (row) => `${texts("label", "clock")(row)}, rank ${row.rank ?? "–"}`,
+      beside: counted("n", "measurements"),
+    },
+    {
+      columns: { value: "average_ns", high: "max_ns" },
+      unit: "ns",
+      title: "Average over ranks, and up to the slowest rank",
+      name: texts("label", "clock"),
+      beside: counted("ranks", "ranks"),
+    },
+  ],
+  phases: [
+    {
+      columns: { value: "mean_ns", high: "p95_ns" },
+      unit: "ns",
+      title: "Mean of each phase on the host, and up to the 95th percentile of the kept steps",
+      name: (row) => `${texts("phase")(row)}, rank ${row.rank ?? "–"}`,
+      beside: counted("steps", "steps"),
+    },
+  ],
+  throughput: [
+    {
+      columns: { value: "per_second", low: "ci95_low_per_second", high: "ci95_high_per_second" },
+      unit: "count",
+      title: "A second, with 95 % intervals",
+      name: (row) =>
+        [row.name, row.rank === null || row.rank === undefined ? "" : `rank ${row.rank}`]
+          .filter(Boolean)
+          .join(", "),
+      beside: counted("steps", "steps"),
+    },
+  ],
+};
+
+/** The chart of a question that has one of its own; null where the generic one does. */
+export function OwnChart({ reply }: { readonly reply: Reply }) {
+  const { question, columns, rows } = reply.answer;
+  const has = (column: string) => columns.some((one) => one.name === column);
+  const stack = STACKS[question];
+  if (stack !== undefined && has(stack.needs)) return <StackedRows stack={stack} rows={rows} />;
+  const spread = SPREADS[question]?.find((one) => has(one.columns.value) && has(one.columns.high));
+  if (spread !== undefined) {
+    const shown = intervals(rows, spread.columns, spread.name, spread.beside);
+    return (
+      <section class="card">
+        <h2>{spread.title}</h2>
+        <IntervalChart rows={shown.slice(0, MOST_INTERVALS)} unit={spread.unit} label={spread.title} />
+        {shown.length > MOST_INTERVALS && (
+          <p class="muted small">The first {MOST_INTERVALS}; the table has all.</p>
+        )}
+      </section>
+    );
+  }
+  return question === "scaling" ? <Scaling rows={rows} /> : null;
+}
+
+export function hasOwnChart({ answer }: Reply): boolean {
+  const has = (column: string) => answer.columns.some((one) => one.name === column);
+  const stack = STACKS[answer.question];
+  const spreads = SPREADS[answer.question] ?? [];
+  return (
+    (stack !== undefined && has(stack.needs)) ||
+    spreads.some((one) => has(one.columns.value) && has(one.columns.high)) ||
+    answer.question === "scaling"
+  );
+}
+
+function StackedRows({ stack, rows }: { readonly stack: Stack; readonly rows: readonly Row[] }) {
+  const summed = (row: Row, column: string) => {
+    const over = stack.over === undefined ? 1 : Number(row[stack.over]) || 1;
+    return Number(row[column] ?? 0) / over;
+  };
+  const measured = rows.filter((row) => stack.parts.some(([column]) => typeof row[column] === "number"));
+  const used = stack.parts.filter(([column]) => measured.some((row) => summed(row, column) > 0));
+  if (used.length === 0) return null;
+  const nameOf = namer(measured, stack.by);
+  const columns = measured.slice(0, MOST_COLUMNS).map((row) => ({
+    name: nameOf(row),
+    parts: used.map(([column, title, colour]) => ({
+      title,
+      colour,
+      value: Math.max(0, summed(row, column)),
+    })),
+  }));
+  return (
+    <section class="card">
+      <h2>{stack.title}</h2>
+      <ColumnsChart columns={columns} label={stack.title} height={160} />
+      <ul class="legend">
+        {used.map(([column, title, colour]) => (
+          <li key={column}>
+            <span class="swatch" style={{ background: `var(${colour})` }} />
+            {title}
+          </li>
+        ))}
+      </ul>
+      {measured.some((row) => used.some(([column]) => summed(row, column) < 0)) && (
+        <p class="muted small">What a row has less of than others, a value below 0, is not drawn.</p>
+      )}
+      {measured.length > MOST_COLUMNS && (
+        <p class="muted small">The first {MOST_COLUMNS}; the table has all.</p>
+      )}
+    </section>
+  );
+}
+
+/** Efficiency over the number of ranks, a line a label. */
+function Scaling({ rows }: { readonly rows: readonly Row[] }) {
+  const ranks = [...new Set(rows.map((row) => Number(row.ranks)))].sort((a, b) => a - b);
+  const labels = [...new Set(rows.map((row) => String(row.label)))].slice(0, LINE_COLOURS.length);
+  const mode = String(rows[0]?.mode ?? "");
+  const data = [
+    ranks,
+    ...labels.map((label) =>
+      ranks.map((count) => {
+        const found = rows.find((row) => row.label === label && Number(row.ranks) === count);
+        return typeof found?.efficiency_ratio === "number" ? found.efficiency_ratio : null;
+      }),
+    ),
+  ] as uPlot.AlignedData;
+  const options = useCallback(
+    (): Omit<uPlot.Options, "width" | "height"> => ({
+      scales: {
+        x: { time: false, distr: 3, log: 2 },
+        y: { range: (_, __, high) => [0, Math.max(1.05, high)] },
+      },
+      axes: [axis((count) => `${count} ranks`), axis((ratio) => ratioText(ratio))],
+      series: [
+        { label: "ranks" },
+        ...labels.map((label, index) => ({
+          label,
+          stroke: colourOf(LINE_COLOURS[index] ?? "--kernel"),
+          width: 1.5,
+          points: { show: true, size: 7 },
+          value: (_: uPlot, value: number | null) => (value === null ? "–" : numberText(value, "ratio")),
+        })),
+      ],
+    }),
+    [labels.join("\n")],
+  );
+  if (ranks.length < 2) return null;
+  return (
+    <section class="card">
+      <h2>
+        {mode === "" ? "Scaling efficiency" : `Efficiency of ${mode} scaling`}{" "}
+        <span class="plain">1 is ideal; the table has the 95 % intervals</span>
+      </h2>
+      <Plot options={options} data={data} height={240} label="Scaling efficiency over ranks" />
+    </section>
+  );
+}

@@ -1,0 +1,43 @@
+/** Values with what is known of how far they reach, and the scale that they share. */
+import type { Row } from "../source/source";
+
+export interface Interval {
+  readonly name: string;
+  readonly value: number;
+  readonly low: number | null;
+  readonly high: number | null;
+  /** What else is to be said of it, as in `13 measurements`. */
+  readonly beside: string;
+}
+
+export interface Columns {
+  readonly value: string;
+  readonly low?: string;
+  readonly high: string;
+}
+
+export function intervals(
+  rows: readonly Row[],
+  columns: Columns,
+  name: (row: Row) => string,
+  beside: (row: Row) => string,
+): Interval[] {
+  const at = (row: Row, column: string | undefined) => {
+    const value = column === undefined ? null : row[column];
+    return typeof value === "number" ? value : null;
+  };
+  return rows.flatMap((row) => {
+    const value = at(row, columns.value);
+    if (value === null) return [];
+    const [low, high] = [at(row, columns.low), at(row, columns.high)];
+    return [{ name: name(row), value, low, high, beside: beside(row) }];
+  });
+}
+
+/** From 0, or from below where a value is negative, to what reaches farthest. */
+export function reach(all: readonly Interval[]): { low: number; high: number } {
+  const values = all.flatMap((one) => [one.value, one.low ?? one.value, one.high ?? one.value]);
+  const low = Math.min(0, ...values);
+  const high = Math.max(0, ...values);
+  return { low, high: high > low ? high : low + 1 };
+}
