@@ -682,6 +682,25 @@ class QuestionMethods(ABC):
         """
         return self.ask("counters", **asked)
 
+    def metrics(
+        self,
+        *,
+        by: Literal["kernel", "metric"] = "kernel",
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """What do hardware counters say of each kernel, and what limits it?
+
+        Args:
+            by: what a row is: a kernel with what limits it, or one metric of a kernel.
+
+        Columns: kernel, grid, block, operator, count, device_ns, share_ratio, measured,
+        limiter, limiter_ratio, verdict, compute_ratio, memory_ratio, l1_ratio, l2_ratio,
+        dram_ratio, occupancy_ratio, theoretical_ratio, occupancy_limit, ipc, tensor_ratio,
+        load_ratio, store_ratio, stall, joined_by, metric, value, unit, meaning, measured_as,
+        ncu, nvprof.
+        """
+        return self.ask("metrics", by=by, **asked)
+
     def inline(self, *, by: Literal["rank", "label"] = "rank", **asked: Unpack[Asked]) -> Table:
         """How long do the measured events of an iteration take, and how sure is that?
 

@@ -322,8 +322,12 @@ def _with_ranks(job: list[Candidate], run: Run) -> list[Recording]:
     ranked: list[tuple[int, str, Candidate]] = []
     for timed in (True, False):
         chosen = [one for one in job if one.format.timed is timed]
-        found = zip(_ranks(chosen), chosen, strict=True)
-        ranked += [(rank, rule, one) for (rank, rule), one in found]
+        found = _ranks(chosen)
+        known = {rank for rank, *_ in ranked}
+        if len(known) == 1 and not timed and len(chosen) == 1 and found[0][1] == "single":
+            # What was measured beside a recording of one process is of that process.
+            found = [(known.pop(), "single")]
+        ranked += [(rank, rule, one) for (rank, rule), one in zip(found, chosen, strict=True)]
     copies = _copies([one for _, rule, one in ranked if rule == "order"])
     if copies:
         run.copies |= copies
@@ -374,8 +378,10 @@ def _ranks(job: list[Candidate]) -> list[tuple[int, str]]:
     if silent and all(number is not None for number in by_name.values()):
         for at, number in by_name.items():
             ranks[at] = (number or 0, "file name")
-    elif any(one.facts.world_size == 1 for one in job) or (
-        len(silent) == len(job) and _follow_one_another(job)
+    elif (
+        len(job) == 1
+        or any(one.facts.world_size == 1 for one in job)
+        or (len(silent) == len(job) and _follow_one_another(job))
     ):
         for at in silent:
             ranks[at] = (0, "single")

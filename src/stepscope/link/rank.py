@@ -42,7 +42,9 @@ _LINKS = {
 """Kinds of link, and the column of a device event that has it."""
 
 
-_MEASURED = ("inline_timing", "phase", "stack_sample", "primitive", "host_metric")
+_MEASURED = (
+    "measured_kernel", "inline_timing", "phase", "stack_sample", "primitive", "host_metric",
+)  # fmt: skip
 """What recordings hold that are none of events."""
 
 _BY_CAPTURE = ("operator", "module", "direction")

@@ -55,6 +55,7 @@ ALL = (
     "onednn",
     "device_metrics",
     "counters",
+    "metrics",
     "inline",
     "phases",
     "throughput",

@@ -25,7 +25,7 @@ def nothing_recorded(facts: Facts) -> Iterator[Finding]:
         unit="count",
         confidence="high",
         advice="`stepscope sources` for what was read; `stepscope inline` for single events that a "
-        "job measured of itself.",
+        "job measured of itself; `stepscope metrics` for counters of kernels.",
         query="stepscope sources SRC",
         role="obstacle",
     )

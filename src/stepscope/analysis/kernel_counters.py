@@ -1,0 +1,272 @@
+"""What hardware counters say of launches of kernels: figures by kind, whatever tool measured them.
+
+A launch that was measured has values by kind (`formats/counters/kinds.py`). Where a tool counted the parts of a
+figure, the figure is computed of them here: bytes from sectors of 32, operations from additions, multiplications and
+multiply-adds, which count twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from stepscope.answers.scope import Scope
+from stepscope.formats.counters.kinds import KINDS
+
+SECTOR_BYTES = 32
+_SCHEDULERS = 4
+"""Of a multiprocessor, on all devices that Nsight Compute measures."""
+WELL_USED, LATENCY, BALANCED = 80.0, 60.0, 10.0
+"""Nsight Compute's rule SOLBottleneck (2022.3): of the peak, in per cent; from the first on a kernel uses the device
+well, below the second in compute and memory it waits for latency, and within the third both hold it alike."""
+LIMITS = {
+    "blocks": "the number of blocks that a multiprocessor takes",
+    "registers": "registers",
+    "shared_memory": "shared memory",
+    "warps": "warps of a block",
+    "barriers": "barriers",
+}
+"""What limits how many blocks a multiprocessor holds, by the kind's ending."""
+
+
+@dataclass(slots=True)
+class Measurement:
+    """A launch that was measured, or the mean of several alike.
+
+    Args:
+        rank: rank it was measured on.
+        span: recording it was measured in.
+        number: which of the recording's measurements it is.
+        event: the device event that it is; None where the file has counters and no events.
+        name: name of the kernel, as the tool spells it.
+        blocks, grid: of the grid, all together and as x,y,z; None where not known.
+        threads, block: likewise of a block.
+        dur_ns: duration while it was measured; None where not known.
+        launches: that its values are the mean of.
+        tool: what measured it.
+        values: by kind, each in the kind's unit.
+        named: names of the metrics by kind, as the tool has them.
+    """
+
+    rank: int
+    span: int
+    number: int
+    event: int | None
+    name: str
+    blocks: int | None
+    grid: str | None
+    threads: int | None
+    block: str | None
+    dur_ns: int | None
+    launches: int
+    tool: str
+    values: dict[str, float] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
+
+
+def measurements_of(scope: Scope) -> tuple[Measurement, ...]:
+    """The launches of the scope that were measured, in order; a scope asked again remembers."""
+    return scope.once(__name__, lambda: _measurements(scope))
+
+
+def _measurements(scope: Scope) -> tuple[Measurement, ...]:
+    launches = scope.sql(
+        """
+        SELECT rank, span, measured, id, name, blocks, grid, threads, block, dur_ns, launches, tool
+        FROM measured_kernel ORDER BY rank, span, measured
+        """
+    )
+    found = [
+        Measurement(*row)
+        for row in zip(
+            *(launches.column(n).to_pylist() for n in launches.column_names), strict=True
+        )
+    ]
+    if not found:
+        return ()
+    place = {(one.rank, one.span, one.number): one for one in found}
+    rows = scope.sql(
+        """
+        SELECT rank, span, measured, kind, metric, value, unit
+        FROM kernel_metric WHERE kind IS NOT NULL AND value IS NOT NULL
+        """
+    )
+    read: dict[tuple[int, int, int], dict[str, dict[str, float]]] = {}
+    columns = (rows.column(name).to_pylist() for name in rows.column_names)
+    for rank, span, measured, kind, metric, value, unit in zip(*columns, strict=True):
+        told = KINDS.get(kind)
+        if told is not None:
+            scaled = value * told.level if unit is None else value
+            read.setdefault((rank, span, measured), {}).setdefault(kind, {})[metric] = scaled
+    for key, kinds in read.items():
+        one = place[key]
+        for kind, metrics in kinds.items():
+            if KINDS[kind].parts:
+                one.values[kind], one.named[kind] = sum(metrics.values()), ", ".join(metrics)
+            else:
+                order = (*KINDS[kind].ncu, *KINDS[kind].nvprof)
+                preferred = [metric for metric in order if metric in metrics]
+                metric = (preferred or list(metrics))[0]
+                one.values[kind], one.named[kind] = metrics[metric], metric
+    for one in found:
+        one.values.update(derived(one.values, one.dur_ns))
+    return tuple(found)
+
+
+def derived(values: Mapping[str, float], dur_ns: int | None = None) -> dict[str, float]:
+    """The figures that follow from what was measured and are not among it.
+
+    Args:
+        values: by kind.
+        dur_ns: duration while it was measured, where no counter says it.
+
+    Returns:
+        `dram_bytes`, `l2_bytes` and `l1_bytes`; `fp16_operations`, `fp32_operations`, `fp64_operations` and their
+        sum `flops`; `ipc`, `global_hit_rate`, `local_hit_rate`, `shared_conflict_ratio`, `excess_sector_ratio`,
+        each where its parts were measured. A kernel that used tensor cores has no `flops`: what their
+        instructions did is not counted by any of these.
+    """
+    told = dict(values)
+    made: dict[str, float] = {}
+    seconds = told.get("duration", dur_ns)
+    seconds = seconds / 1e9 if seconds else None
+
+    def add(name: str, value: float | None) -> None:
+        if value is not None and name not in told:
+            made[name] = told[name] = value
+
+    def of(*names: str) -> list[float] | None:
+        found = [told[name] for name in names if name in told]
+        return found if len(found) == len(names) else None
+
+    def rate(name: str) -> float | None:
+        return told[name] * seconds if name in told and seconds else None
+
+    for level in ("dram", "l2", "l1"):
+        both = of(f"{level}_read_bytes", f"{level}_write_bytes")
+        sectors = of(f"{level}_sectors") or of(
+            f"{level}_read_transactions", f"{level}_write_transactions"
+        )
+        flows = of(f"{level}_read_throughput", f"{level}_write_throughput")
+        add(
+            f"{level}_bytes",
+            sum(both) if both
+            else sum(sectors) * SECTOR_BYTES if sectors
+            else rate(f"{level}_bytes_per_s") or (sum(flows) * seconds if flows and seconds else None),
+        )  # fmt: skip
+    clock = told.get("scheduler_hz")
+    cycles = clock * seconds if clock and seconds else None
+    for bits in (16, 32, 64):
+        names = [f"fp{bits}_{one}" for one in ("add", "mul", "fma")]
+        parts = of(*names)
+        per_cycle = of(*(f"{name}_per_cycle" for name in names))
+        if parts is None and per_cycle and cycles:
+            parts = [one * cycles for one in per_cycle]
+        if parts:
+            add(f"fp{bits}_operations", parts[0] + parts[1] + 2 * parts[2])
+    counted = [told[name] for name in _OPERATIONS if name in told]
+    if "fp32_operations" in told and not uses_tensor_cores(told):
+        add("flops", sum(counted))
+    if "scheduler_ipc" in told:
+        add("ipc", told["scheduler_ipc"] * _SCHEDULERS)
+    hits = of("global_hits", "gld_transactions", "gst_transactions")
+    if hits:
+        touched = hits[1] + hits[2] + told.get("global_sectors", 0)
+        add("global_hit_rate", 100 * hits[0] / touched if touched else None)
+    local = of("local_hits", "local_sectors")
+    if local:
+        add("local_hit_rate", 100 * local[0] / local[1] if local[1] else None)
+    add("shared_conflict_ratio", _conflicts(told))
+    ideal = of("global_l2_sectors", "global_l2_sectors_ideal")
+    if ideal and ideal[0]:
+        add("excess_sector_ratio", max(0.0, 1 - ideal[1] / ideal[0]))
+    return made
+
+
+DERIVED = {
+    "flops": ("flop", "operations of float16, float32 and float64 outside tensor cores"),
+    "shared_conflict_ratio": (
+        "ratio",
+        "passes over shared memory that conflicts of banks made necessary, of all",
+    ),
+    "excess_sector_ratio": (
+        "ratio",
+        "sectors of L2 that coalesced accesses would not need, of all",
+    ),
+}
+"""Figures that are only computed: unit and meaning. The others have those of their kind."""
+_OPERATIONS = tuple(f"fp{bits}_operations" for bits in (16, 32, 64))
+
+
+def uses_tensor_cores(values: Mapping[str, float]) -> bool:
+    """Whether counters show instructions of the tensor pipe."""
+    return bool(values.get("tensor_active") or values.get("tensor_instructions"))
+
+
+def _conflicts(values: Mapping[str, float]) -> float | None:
+    """Passes over shared memory that conflicts of banks made necessary, as a part of all."""
+    counted, ideal = values.get("shared_wavefronts"), values.get("shared_wavefronts_ideal")
+    if counted and ideal is not None:
+        return max(0.0, 1 - ideal / counted)
+    passes = values.get("shared_load_transactions", 0) + values.get("shared_store_transactions", 0)
+    told = [
+        values[f"shared_{one}_conflicts"]
+        for one in ("load", "store")
+        if f"shared_{one}_conflicts" in values
+    ]
+    return min(1.0, sum(told) / passes) if told and passes else None
+
+
+def occupancy_limit(values: Mapping[str, float]) -> str | None:
+    """What limits the blocks of a multiprocessor, in the words of `LIMITS`; None where nothing is measured or
+    the theoretical occupancy is 100 %."""
+    limits = {
+        name: values[f"occupancy_limit_{name}"]
+        for name in LIMITS
+        if f"occupancy_limit_{name}" in values
+    }
+    if not limits or values.get("theoretical_occupancy", 0) >= 100:
+        return None
+    least = min(limits.values())
+    return ", ".join(LIMITS[name] for name, value in limits.items() if value == least)
+
+
+def verdict(values: Mapping[str, float]) -> str | None:
+    """What the speed of light says: the rule SOLBottleneck of Nsight Compute; None where it was not measured."""
+    if "compute_throughput" not in values or "memory_throughput" not in values:
+        return None
+    compute, memory = values["compute_throughput"], values["memory_throughput"]
+    more = "compute" if compute > memory else "memory"
+    if max(compute, memory) >= WELL_USED:
+        return f"{more} well used: shift work to another unit, or do less of it"
+    if max(compute, memory) < LATENCY:
+        return "small grid: less than a wave of blocks" if values.get("waves", 1) < 1 else "latency"
+    return "balanced" if abs(compute - memory) < BALANCED else more
+
+
+SOL = {
+    "compute": "compute_throughput",
+    "L1": "l1_throughput",
+    "L2": "l2_throughput",
+    "DRAM": "dram_throughput",
+}
+"""The parts of a device whose use is measured against their peak, and the kinds that say it."""
+
+
+def limiter(values: Mapping[str, float]) -> tuple[str, float] | None:
+    """The part of the device that is closest to its peak, and how close (%)."""
+    known = {name: values[kind] for name, kind in SOL.items() if kind in values}
+    if not known.keys() - {"compute"} and "memory_throughput" in values:
+        known["memory"] = values["memory_throughput"]
+    return max(known.items(), key=lambda one: one[1]) if known else None
+
+
+def mean_values(measured: Iterable[tuple[Measurement, float]]) -> dict[str, float]:
+    """Means of the values by kind over measurements, each with a weight."""
+    sums: dict[str, list[float]] = {}
+    for one, weight in measured:
+        for kind, value in one.values.items():
+            total = sums.setdefault(kind, [0.0, 0.0])
+            total[0] += weight * value
+            total[1] += weight
+    return {kind: total / weight for kind, (total, weight) in sums.items() if weight}

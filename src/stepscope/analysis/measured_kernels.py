@@ -1,0 +1,369 @@
+"""Which kernels of a recording are those whose counters another run measured.
+
+A profiler that counts runs each kernel alone and several times, in another run of the program, and often only some
+of them. A launch that it measured is the kernel of the recording that has the same name, however the tools spell it,
+and the same grid and block. Of launches alike in these, order tells: where as many were measured as ran, the first
+one measured is the first one that ran; where the steps of the recording each have as many as were measured, or a
+whole part of that, its place in the step counts; and else any of them may be any, and all have their mean.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepscope.analysis.kernel_counters import Measurement, mean_values, measurements_of
+from stepscope.analysis.recording import Array
+from stepscope.answers.scope import Scope
+from stepscope.floor.kernel_spelling import kernel_key
+from stepscope.floor.units import count_text, ratio_text
+
+ORDER, PLACE, SHAPE = "order", "place in the step", "name and shape"
+"""How a launch was told among those of its name and shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredKernel:
+    """Launches of one name and shape that were measured.
+
+    Args:
+        name: of the kernel, as the recording spells it, or, where it did not run there, as the tool does.
+        grid, block: x,y,z; where only a number was measured, that; None where nothing.
+        measured: the measurements, in order.
+        values: figures by kind; means over the kernels of the recording, or else over the measurements.
+        count: kernels of the recording that these were joined to.
+        device_ns: summed duration of these kernels, or, where there are none, as it was measured; None where
+            neither is known.
+        operator: operator of the recording that spent most time in them.
+        rule: how launches were told: ORDER, PLACE or SHAPE; None where no kernel of the recording is it.
+    """
+
+    name: str
+    grid: str | None
+    block: str | None
+    measured: tuple[Measurement, ...]
+    values: dict[str, float]
+    count: int
+    device_ns: int | None
+    operator: str | None
+    rule: str | None
+
+    @property
+    def launches(self) -> int:
+        """How many launches were measured."""
+        return sum(one.launches for one in self.measured)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What was measured, joined to the kernels of the recording.
+
+    Args:
+        kernels: by name and shape, those with the most time first.
+        rank, id: of each kernel of the recording that was joined.
+        measurement: of each, the measurement whose values it has; -1 where it has the mean of its kernel's.
+        kernel: of each, its place in `kernels`.
+        measurements: all that was measured.
+        ran: computing kernels of the recording.
+        ran_ns: their summed duration.
+    """
+
+    kernels: tuple[MeasuredKernel, ...]
+    rank: Array
+    id: Array
+    measurement: Array
+    kernel: Array
+    measurements: tuple[Measurement, ...]
+    ran: int
+    ran_ns: int
+
+    @property
+    def missing(self) -> tuple[MeasuredKernel, ...]:
+        """What was measured and did not run in the recording."""
+        return tuple(one for one in self.kernels if one.rule is None)
+
+    def figure(self, kind: str) -> Array:
+        """A figure of each kernel of the recording that was joined; NaN where it was not measured."""
+        nan = float("nan")
+        of_kernel = np.array([one.values.get(kind, nan) for one in self.kernels] or [nan])
+        of_launch = np.array([one.values.get(kind, nan) for one in self.measurements] or [nan])
+        return np.where(self.measurement >= 0, of_launch[self.measurement], of_kernel[self.kernel])
+
+    def describe(self) -> str:
+        """What was joined and what was not, for people; empty where nothing was measured."""
+        if not self.kernels:
+            return ""
+        launches = sum(one.launches for one in self.kernels)
+        tools = Counter(m.tool for one in self.kernels for m in one.measured)
+        said = f"{count_text(launches)} launches of {len(self.kernels)} kernels measured by {', '.join(sorted(tools))}"
+        if not self.ran:
+            return f"{said}; the recording has no kernels to join them to."
+        rules = Counter(one.rule for one in self.kernels if one.rule)
+        how = ", ".join(f"{count} by {rule}" for rule, count in rules.most_common())
+        joined_ns = sum(one.device_ns or 0 for one in self.kernels if one.rule)
+        lines = [
+            f"{said}. Joined to {count_text(len(self.id))} of {count_text(self.ran)} kernels of the recording "
+            f"({ratio_text(joined_ns / self.ran_ns if self.ran_ns else 0)} of their time)"
+            + (f": {how}." if how else ".")
+        ]
+        if self.missing:
+            names = ", ".join(sorted({one.name for one in self.missing})[:3])
+            more = len(self.missing) - 3
+            lines.append(
+                f"Measured and not in the recording: {count_text(sum(one.launches for one in self.missing))} launches "
+                f"({names}{f', and {more} more' if more > 0 else ''})."
+            )
+        return " ".join(lines)
+
+
+def joined_kernels(scope: Scope) -> Joined:
+    """What was measured in the scope, joined to its kernels; a scope asked again remembers."""
+    return scope.once(__name__, lambda: _join(scope, measurements_of(scope)))
+
+
+@dataclass(slots=True)
+class _Class:
+    """Kernels of a rank of the recording that are alike in name, grid and block."""
+
+    rank: int
+    name: str
+    key: tuple[str, tuple[str, ...]]
+    grid: str
+    block: str
+    blocks: int
+    threads: int
+
+    def fits(self, one: Measurement) -> bool:
+        """Whether a measured launch has this shape, as far as it was measured."""
+        return (
+            one.grid in (None, self.grid)
+            and one.block in (None, self.block)
+            and one.blocks in (None, self.blocks)
+            and one.threads in (None, self.threads)
+        )
+
+
+_SHAPES = """
+    coalesce(grid_x, 0) || ',' || coalesce(grid_y, 1) || ',' || coalesce(grid_z, 1) AS grid,
+    coalesce(block_x, 0) || ',' || coalesce(block_y, 1) || ',' || coalesce(block_z, 1) AS block
+"""
+
+
+def _join(scope: Scope, measurements: tuple[Measurement, ...]) -> Joined:
+    totals = scope.sql(
+        "SELECT count(*) AS n, coalesce(sum(dur_ns), 0)::BIGINT AS ns FROM device_event WHERE kind = 'computation'"
+    ).to_pylist()[0]
+    none = np.zeros(0, np.int64)
+    if not measurements:
+        return Joined((), none, none, none, none, (), totals["n"], totals["ns"])
+    events = {
+        (one.rank, one.event): at for at, one in enumerate(measurements) if one.event is not None
+    }
+    classes = _classes(scope)
+    found = _assigned(measurements, classes)
+    rows = _launched(scope, [classes[number] for number in sorted(set(found.values()))])
+    groups: dict[Any, list[int]] = {}
+    for at, one in enumerate(measurements):
+        number = found.get(at)
+        of = (
+            ("ran", number)
+            if number is not None
+            else ("measured", one.rank, one.name, one.grid, one.blocks, one.block, one.threads)
+        )
+        groups.setdefault(of, []).append(at)
+    kernels: list[MeasuredKernel] = []
+    parts: list[tuple[Array, Array, Array]] = []
+    for of, own in groups.items():
+        measured = tuple(measurements[at] for at in own)
+        if of[0] == "measured":
+            kernels.append(_alone(measured))
+            parts.append((none, none, none))
+            continue
+        one = classes[of[1]]
+        table = rows[one.rank, one.name, one.grid, one.block]
+        chosen, rule = _told(table, np.array(own), measurements, events)
+        kernels.append(_of_recording(one, measured, table, chosen, rule, measurements))
+        parts.append((np.full(len(chosen), one.rank, np.int64), table["id"], chosen))
+    order = sorted(
+        range(len(kernels)),
+        key=lambda at: (kernels[at].rule is None, -(kernels[at].device_ns or 0), kernels[at].name),
+    )
+    rank, ids, chosen = (np.concatenate([parts[at][column] for at in order]) for column in range(3))
+    return Joined(
+        tuple(kernels[at] for at in order),
+        rank,
+        ids,
+        chosen,
+        np.repeat(np.arange(len(order)), [len(parts[at][1]) for at in order]),
+        measurements,
+        totals["n"],
+        totals["ns"],
+    )
+
+
+def _classes(scope: Scope) -> list[_Class]:
+    rows = scope.sql(
+        f"""
+        SELECT DISTINCT rank, name, {_SHAPES} FROM device_event WHERE kind = 'computation' ORDER BY ALL
+        """
+    ).to_pylist()
+    keys = {name: kernel_key(name) for name in {row["name"] for row in rows}}
+    return [
+        _Class(
+            row["rank"], row["name"], keys[row["name"]], row["grid"], row["block"],
+            int(np.prod([int(axis) for axis in row["grid"].split(",")], dtype=object)),
+            int(np.prod([int(axis) for axis in row["block"].split(",")], dtype=object)),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def _assigned(measurements: Sequence[Measurement], classes: Sequence[_Class]) -> dict[int, int]:
+    """The class of each measured launch, by place, where exactly one is it.
+
+    Names are compared by ever less of them: all that tools agree on, the names among the template arguments
+    without numbers, and, where the tool gives no template arguments at all, the function's own name.
+    """
+    by_level: list[dict[Any, list[int]]] = [{} for _ in range(_LEVELS)]
+    for number, known in enumerate(classes):
+        for table, level in zip(by_level, _levels(known.key), strict=True):
+            table.setdefault(level, []).append(number)
+    with_kernels = {one.rank for one in classes}
+    keys = {name: kernel_key(name) for name in {one.name for one in measurements}}
+    found: dict[int, int] = {}
+    for at, one in enumerate(measurements):
+        key = keys[one.name]
+        for depth, (table, level) in enumerate(zip(by_level, _levels(key), strict=True)):
+            if depth == _LEVELS - 1 and key[1]:
+                break
+            fitting = [
+                number
+                for number in table.get(level, ())
+                # What a rank without kernels measured may be of any other.
+                if (classes[number].rank == one.rank or one.rank not in with_kernels)
+                and classes[number].fits(one)
+            ]
+            if fitting:
+                first = min(classes[number].rank for number in fitting)
+                own = [number for number in fitting if classes[number].rank == first]
+                if len(own) == 1:
+                    found[at] = own[0]
+                break
+    return found
+
+
+_LEVELS = 3
+
+
+def _levels(key: tuple[str, tuple[str, ...]]) -> tuple[Any, ...]:
+    """What is compared of a name, all of it first."""
+    own, arguments = key
+    return key, (own, tuple(one for one in arguments if not one.isdigit())), own
+
+
+def _launched(
+    scope: Scope, classes: Sequence[_Class]
+) -> dict[tuple[int, str, str, str], dict[str, Any]]:
+    """The kernels of classes, in the order in which they started."""
+    if not classes:
+        return {}
+    import pyarrow as pa
+
+    asked = pa.table(
+        {
+            "rank": pa.array([one.rank for one in classes], pa.int32()),
+            "name": [one.name for one in classes],
+            "grid": [one.grid for one in classes],
+            "block": [one.block for one in classes],
+        }
+    )
+    rows = scope.sql(
+        f"""
+        SELECT rank, name, {_SHAPES}, list(id ORDER BY start_ns, id) AS id,
+            list(coalesce(step, -1) ORDER BY start_ns, id) AS step,
+            list(dur_ns ORDER BY start_ns, id) AS dur_ns,
+            arg_max(operator_name, operator_ns) AS operator
+        FROM (
+            SELECT *, sum(dur_ns) OVER (PARTITION BY rank, name, operator_name) AS operator_ns
+            FROM device_event WHERE kind = 'computation'
+        )
+        GROUP BY ALL
+        """
+    )
+    wanted = set(zip(*(asked.column(n).to_pylist() for n in asked.column_names), strict=True))
+    found = {}
+    for row in rows.to_pylist():
+        key = (row["rank"], row["name"], row["grid"], row["block"])
+        if key in wanted:
+            found[key] = {
+                column: np.array(row[column], np.int64) for column in ("id", "step", "dur_ns")
+            } | {"operator": row["operator"]}
+    return found
+
+
+def _told(
+    table: dict[str, Any],
+    own: Array,
+    measurements: Sequence[Measurement],
+    events: dict[tuple[int, int], int],
+) -> tuple[Array, str]:
+    """Which measurement each kernel has, -1 for the mean, and how that was told."""
+    count = len(table["id"])
+    if all(measurements[at].event is not None for at in own):
+        rank = measurements[own[0]].rank
+        number = [events.get((rank, event), -1) for event in table["id"].tolist()]
+        if any(at >= 0 for at in number):
+            return np.array(number), ORDER
+    if any(measurements[at].launches > 1 for at in own):
+        return np.full(count, -1), SHAPE
+    if len(own) == count:
+        return own, ORDER
+    steps, sizes = np.unique(table["step"], return_counts=True)
+    each = int(sizes[0])
+    if steps[0] >= 0 and (sizes == each).all() and len(own) % each == 0 and len(steps) > 1:
+        start = np.searchsorted(np.sort(table["step"]), steps)
+        order = np.argsort(table["step"], kind="stable")
+        place = np.empty(count, np.int64)
+        place[order] = np.arange(count) - np.repeat(start, sizes)
+        return own[place], PLACE
+    return np.full(count, -1), SHAPE
+
+
+def _of_recording(
+    one: _Class,
+    measured: tuple[Measurement, ...],
+    table: dict[str, Any],
+    chosen: Array,
+    rule: str,
+    measurements: Sequence[Measurement],
+) -> MeasuredKernel:
+    weights = Counter(at for at in chosen.tolist() if at >= 0)
+    weighted = (
+        [(measurements[at], float(weight)) for at, weight in weights.items()]
+        if weights
+        else [(one, float(one.launches)) for one in measured]
+    )
+    return MeasuredKernel(
+        one.name, one.grid, one.block, measured, mean_values(weighted), len(chosen),
+        int(table["dur_ns"].sum()), table["operator"], rule,
+    )  # fmt: skip
+
+
+def _alone(measured: tuple[Measurement, ...]) -> MeasuredKernel:
+    first = measured[0]
+    known = [one.dur_ns * one.launches for one in measured if one.dur_ns is not None]
+    return MeasuredKernel(
+        first.name,
+        first.grid or (None if first.blocks is None else str(first.blocks)),
+        first.block or (None if first.threads is None else str(first.threads)),
+        measured,
+        mean_values((one, float(one.launches)) for one in measured),
+        0,
+        sum(known) if known else None,
+        None,
+        None,
+    )

@@ -1,0 +1,191 @@
+"""`metrics`: what hardware counters say of each kernel, under one name each, and what limits it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.rows import answer_rows, noted
+from stepscope.formats.evidence import DEVICE_WORK
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.analysis.measured_kernels import Joined, MeasuredKernel
+    from stepscope.answers.scope import Scope
+
+FILLS = (
+    "Measure them: stepscope launch --tool ncu, or nvprof --metrics, and give that file together with the "
+    "recording; or record CUPTI metrics with Kineto (experimental_config with profiler_metrics)."
+)
+
+_KERNEL = (
+    Column("kernel", "text", "name of the kernel", kernels=True),
+    Column("grid", "text", "blocks of the grid, x,y,z", shown=False),
+    Column("block", "text", "threads of a block, x,y,z", shown=False),
+    Column("operator", "text", "operator of the recording that spends most time in it", shown=False),
+    Column("count", "int", "kernels of the recording that it was joined to; 0 without any", "count"),
+    Column(
+        "device_ns", "int",
+        "summed duration of these; where there are none, of the measured launches, which ran alone "
+        "with the tool's clocks", "ns", sums=True,
+    ),
+    Column("share_ratio", "float", "part of the time of all computing kernels of the recording", "ratio"),
+    Column("measured", "int", "launches that were measured", "count"),
+)  # fmt: skip
+_SOL = (
+    Column("limiter", "text", "part of the device that is closest to its peak: compute, L1, L2 or DRAM"),
+    Column("limiter_ratio", "float", "how close, of its peak", "ratio"),
+    Column(
+        "verdict", "text",
+        "by Nsight Compute's rule: above 80 % of compute or memory well used, below 60 % of both latency "
+        "(or a small grid), else what is used more, or balanced",
+    ),
+    Column("compute_ratio", "float", "speed of light of compute: of the peak of the busiest pipe", "ratio"),
+    Column("memory_ratio", "float", "speed of light of memory: of the peak of the busiest level", "ratio"),
+    Column("l1_ratio", "float", "of the peak of the L1 and texture cache", "ratio", shown=False),
+    Column("l2_ratio", "float", "of the peak of the L2 cache", "ratio", shown=False),
+    Column("dram_ratio", "float", "of the peak of device memory", "ratio", shown=False),
+    Column("occupancy_ratio", "float", "achieved occupancy", "ratio"),
+    Column("theoretical_ratio", "float", "occupancy that the launch allows", "ratio", shown=False),
+    Column("occupancy_limit", "text", "what limits that", shown=False),
+    Column("ipc", "float", "instructions a cycle of an active multiprocessor"),
+    Column("tensor_ratio", "float", "cycles in which the tensor pipe was busy", "ratio"),
+    Column("load_ratio", "float", "bytes that global loads asked for, of those moved", "ratio", shown=False),
+    Column("store_ratio", "float", "bytes that global stores wrote, of those moved", "ratio", shown=False),
+    Column("stall", "text", "what its warps wait for longest, of the stalls that were measured", shown=False),
+    Column("joined_by", "text", "how its launches were told among the recording's: order, place in the step, or name and shape", shown=False),
+)  # fmt: skip
+_KINDS = (
+    Column("metric", "text", "what was measured, under one name for all tools"),
+    Column("value", "float", "mean over the kernels of the recording, or over the measured launches"),
+    Column("unit", "text", "unit of the value"),
+    Column("meaning", "text", "what it means", shown=False),
+    Column("measured_as", "text", "name of the metric in the tool that measured it; what follows from others has none"),
+    Column("ncu", "text", "Nsight Compute's names for it", shown=False),
+    Column("nvprof", "text", "nvprof's names for it", shown=False),
+)  # fmt: skip
+
+
+@question(
+    "metrics",
+    "What do hardware counters say of each kernel, and what limits it?",
+    (*_KERNEL, *_SOL, *_KINDS),
+    rests_on=(),
+    about="recording",
+    parameters=(
+        by_form("what a row is: a kernel with what limits it, or one metric of a kernel", "kernel", "metric"),
+    ),
+    fills=FILLS,
+)  # fmt: skip
+def metrics(scope: Scope, by: str = "kernel") -> pa.Table:
+    """Counters of kernels that Nsight Compute, nvprof or CUPTI's range profiler measured, by name, grid and
+    block, those with the most time first: a metric far from its peak matters as much as its kernel takes
+    time. `counters` lists every counter under the tool's own name.
+
+    **Joined.** A report beside a trace of the same program (`stepscope metrics trace.json report.ncu-rep`,
+    or a folder with both) is joined to the trace's kernels by name, as far as tools agree in its spelling,
+    grid and block, and among launches alike in these by their order, or by their place in the step where each
+    step has as many as were measured; else all have the mean. Times are then those of the trace. The
+    note says how many were joined, and what was measured and did not run in the trace. A rank without kernels, as that of
+    a report alone, is joined to those of the lowest rank that has such kernels.
+
+    **Speed of light** is what Nsight Compute calls its percentages of the peak: the busiest pipe of compute,
+    the busiest level of memory. `verdict` is its rule SOLBottleneck: from 80 % of either on a kernel
+    uses the device well, and work has to go or move elsewhere; below 60 % of both it waits for latency,
+    or its grid is less than a wave; between them the larger one limits it, or both where they are
+    within 10 %. `limiter` is the part of the device with the largest percentage.
+
+    With `--by metric` a row is one metric of a kernel, in the unit without prefix, with the name that
+    its tool has for it and those of the others: `dram`, `sysmem`, `l2`, `shared`, `gld` and `gst` throughputs and
+    transactions, hit rates, occupancy, IPC, the tensor pipe, operations, bytes of L1, L2 and
+    DRAM, stalls. What follows from others (operations, bytes of a level from its sectors, hit rates, `ipc` from that
+    of a scheduler) is computed; a level (0 to 10) or ratio of nvprof becomes a percentage.
+
+    A profiler that counts runs a kernel several times, alone, with fixed clocks and, unless it is told
+    otherwise, empty caches: hit rates, throughputs and durations are those of that, not of the job.
+    """
+    from stepscope.analysis.measured_kernels import joined_kernels
+
+    joined = joined_kernels(scope)
+    own = _SOL if by == "kernel" else _KINDS
+    made = _rows_of_kernels(joined) if by == "kernel" else _rows_of_kinds(joined)
+    rows = answer_rows((*_KERNEL, *own), [c.name for c in (*_KERNEL, *own)], made)
+    return noted(rows, joined.describe(), rests_on=DEVICE_WORK if joined.ran else ())
+
+
+def _head(one: MeasuredKernel, joined: Joined) -> list[Any]:
+    share = one.device_ns / joined.ran_ns if one.rule and one.device_ns and joined.ran_ns else None
+    return [
+        one.name, one.grid, one.block, one.operator, one.count, one.device_ns, share, one.launches,
+    ]  # fmt: skip
+
+
+def _rows_of_kernels(joined: Joined) -> list[list[Any]]:
+    from stepscope.analysis.kernel_counters import limiter, occupancy_limit, verdict
+
+    rows = []
+    for one in joined.kernels:
+        values = one.values
+        closest = limiter(values)
+
+        def part(kind: str, values: dict[str, float] = values) -> float | None:
+            return values[kind] / 100 if kind in values else None
+
+        rows.append(
+            [
+                *_head(one, joined),
+                None if closest is None else closest[0],
+                None if closest is None else closest[1] / 100,
+                verdict(values),
+                *(part(kind) for kind in _RATIOS[:6]),
+                part("theoretical_occupancy"),
+                occupancy_limit(values),
+                values.get("ipc"),
+                *(part(kind) for kind in _RATIOS[6:]),
+                _stall(values),
+                one.rule,
+            ]
+        )
+    return rows
+
+
+_RATIOS = (
+    "compute_throughput", "memory_throughput", "l1_throughput", "l2_throughput", "dram_throughput",
+    "achieved_occupancy", "tensor_active", "gld_efficiency", "gst_efficiency",
+)  # fmt: skip
+
+
+def _stall(values: dict[str, float]) -> str | None:
+    from stepscope.formats.counters.kinds import STALLS
+
+    told = {name: values[f"stall_{name}"] for name in STALLS if f"stall_{name}" in values}
+    waited = {name: value for name, value in told.items() if name != "not_selected"}
+    longest = max(waited, key=lambda name: waited[name], default=None)
+    return None if longest is None else f"{STALLS[longest]} ({longest})"
+
+
+def _rows_of_kinds(joined: Joined) -> list[list[Any]]:
+    from stepscope.analysis.kernel_counters import DERIVED
+    from stepscope.formats.counters.kinds import KINDS
+
+    rows = []
+    for one in joined.kernels:
+        named = {kind: name for measured in one.measured for kind, name in measured.named.items()}
+        for kind in (*KINDS, *DERIVED):
+            if kind in one.values:
+                told = KINDS.get(kind)
+                unit, meaning = DERIVED[kind] if told is None else (told.unit, told.meaning)
+                rows.append(
+                    [
+                        *_head(one, joined),
+                        kind,
+                        one.values[kind],
+                        unit or None,
+                        meaning,
+                        named.get(kind),
+                        ", ".join(told.ncu) or None if told else None,
+                        ", ".join(told.nvprof) or None if told else None,
+                    ]
+                )
+    return rows
