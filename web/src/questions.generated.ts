@@ -1015,6 +1015,20 @@ export type Rows = {
     readonly counted_ratio?: number | null;
     /** device that it ran on */
     readonly device_name?: string | null;
+    /** operations that hardware counters counted in its kernels, outside tensor cores (flop) */
+    readonly counted_flops?: number | null;
+    /** bytes of device memory that they counted (bytes) */
+    readonly counted_dram_bytes?: number | null;
+    /** bytes of L2 that they counted (bytes) */
+    readonly counted_l2_bytes?: number | null;
+    /** bytes of L1 that they counted (bytes) */
+    readonly counted_l1_bytes?: number | null;
+    /** part of its time whose kernels were measured; the figures are of that part (ratio) */
+    readonly measured_ratio?: number | null;
+    /** counted operations over those of the formula, where all its time was measured */
+    readonly flops_of_model?: number | null;
+    /** counted bytes of device memory over the formula's least, likewise */
+    readonly bytes_of_model?: number | null;
     /** what to know about these numbers */
     readonly note?: string | null;
   };
@@ -1110,7 +1124,7 @@ export type Rows = {
     readonly device_ns?: number | null;
     /** part of all device work (ratio) */
     readonly share_ratio?: number | null;
-    /** estimated achieved occupancy, by duration (ratio) */
+    /** achieved occupancy, by duration: as counters measured it, else as the recorder estimates it (ratio) */
     readonly occupancy_ratio?: number | null;
     /** attainable time as a part of its time (ratio) */
     readonly attainable_ratio?: number | null;
@@ -1118,7 +1132,11 @@ export type Rows = {
     readonly bound?: string | null;
     /** time that would go if it ran at the limit (ns) */
     readonly saving_ns?: number | null;
-    /** what the priority is judged by: limit, occupancy or only time */
+    /** part of the device that counters show closest to its peak */
+    readonly limiter?: string | null;
+    /** how close, of its peak (ratio) */
+    readonly limiter_ratio?: number | null;
+    /** what the priority is judged by: limit, counters, occupancy or only time */
     readonly basis?: string | null;
   };
   /** What launched each kernel, with what shapes, and how much work did it do? */

@@ -261,11 +261,11 @@ def limiter(values: Mapping[str, float]) -> tuple[str, float] | None:
     return max(known.items(), key=lambda one: one[1]) if known else None
 
 
-def mean_values(measured: Iterable[tuple[Measurement, float]]) -> dict[str, float]:
-    """Means of the values by kind over measurements, each with a weight."""
+def weighted_means(weighted: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, float]:
+    """Means of figures by kind, each set of them with a weight."""
     sums: dict[str, list[float]] = {}
-    for one, weight in measured:
-        for kind, value in one.values.items():
+    for values, weight in weighted:
+        for kind, value in values.items():
             total = sums.setdefault(kind, [0.0, 0.0])
             total[0] += weight * value
             total[1] += weight

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.kernel_counters import Measurement, mean_values, measurements_of
-from stepscope.analysis.recording import Array
+from stepscope.analysis.kernel_counters import Measurement, measurements_of, weighted_means
+from stepscope.analysis.recording import Array, every_step
 from stepscope.answers.scope import Scope
 from stepscope.floor.kernel_spelling import kernel_key
 from stepscope.floor.units import count_text, ratio_text
@@ -123,6 +123,12 @@ class Joined:
 def joined_kernels(scope: Scope) -> Joined:
     """What was measured in the scope, joined to its kernels; a scope asked again remembers."""
     return scope.once(__name__, lambda: _join(scope, measurements_of(scope)))
+
+
+def joined_note(scope: Scope) -> str:
+    """What was joined of all the steps of a scope, for people; empty where nothing was measured."""
+    with every_step(scope) as whole:
+        return joined_kernels(whole).describe()
 
 
 @dataclass(slots=True)
@@ -343,12 +349,12 @@ def _of_recording(
 ) -> MeasuredKernel:
     weights = Counter(at for at in chosen.tolist() if at >= 0)
     weighted = (
-        [(measurements[at], float(weight)) for at, weight in weights.items()]
+        [(measurements[at].values, float(weight)) for at, weight in weights.items()]
         if weights
-        else [(one, float(one.launches)) for one in measured]
+        else [(one.values, float(one.launches)) for one in measured]
     )
     return MeasuredKernel(
-        one.name, one.grid, one.block, measured, mean_values(weighted), len(chosen),
+        one.name, one.grid, one.block, measured, weighted_means(weighted), len(chosen),
         int(table["dur_ns"].sum()), table["operator"], rule,
     )  # fmt: skip
 
@@ -361,7 +367,7 @@ def _alone(measured: tuple[Measurement, ...]) -> MeasuredKernel:
         first.grid or (None if first.blocks is None else str(first.blocks)),
         first.block or (None if first.threads is None else str(first.threads)),
         measured,
-        mean_values((one, float(one.launches)) for one in measured),
+        weighted_means((one.values, float(one.launches)) for one in measured),
         0,
         sum(known) if known else None,
         None,

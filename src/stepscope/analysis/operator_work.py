@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stepscope.analysis.charging import Charges, KeptWork, charges_of, kept_work
+from stepscope.analysis.measured_kernels import Joined, joined_kernels
 from stepscope.analysis.operator_calls import Codes, coded, distinct_rows
-from stepscope.analysis.recording import Array
+from stepscope.analysis.recording import Array, every_step
 from stepscope.answers.scope import Scope
-from stepscope.costs import CLASSES, PRODUCTS, Conventions, Work, class_of
+from stepscope.costs import CLASSES, PRODUCTS, Conventions, Work, class_of, tensor_core_use
 from stepscope.formats.vocabulary import unknown_model
+from stepscope.link.columns import places
 
 NO_STEP = -(1 << 62)
 DIRECTIONS = ("", "forward", "backward", "optimizer")
@@ -72,7 +74,8 @@ class DeviceWork:
     into `modules`, -1 for none), `direction` (index into DIRECTIONS), `variant` and `kernel` (indices);
     `events`, `device_ns`; `weight`, how many calls' work the group stands for (see `charging`: weights
     of a variant add up to its calls); `shared_ns`, the duration of those that shared; `occupancy_ns` and `occupied_ns`, the
-    integral of occupancy and the duration of the kernels that tell it; `work`, whether it is a kernel
+    integral of occupancy and the duration of the kernels that tell it; `counted_...` and `counted_..._ns`, what
+    hardware counters counted of kernels, and the duration of those that they did; `work`, whether it is a kernel
     (0), a communication kernel (1) or a copy or fill (2).
     """
 
@@ -127,9 +130,22 @@ class Part(NamedTuple):
     weight: float
     occupancy_ns: float
     occupied_ns: float
+    counted_flops: float = 0.0
+    counted_flops_ns: float = 0.0
+    counted_dram_bytes: float = 0.0
+    counted_dram_bytes_ns: float = 0.0
+    counted_l2_bytes: float = 0.0
+    counted_l2_bytes_ns: float = 0.0
+    counted_l1_bytes: float = 0.0
+    counted_l1_bytes_ns: float = 0.0
 
 
-_SUMMED = ("events", "device_ns", "shared_ns", "weight", "occupancy_ns", "occupied_ns")
+COUNTED = ("flops", "dram_bytes", "l2_bytes", "l1_bytes")
+"""What hardware counters may have counted of kernels: operations outside tensor cores, bytes of each memory."""
+_SUMMED = (
+    *("events", "device_ns", "shared_ns", "weight", "occupancy_ns", "occupied_ns"),
+    *(name for one in COUNTED for name in (f"counted_{one}", f"counted_{one}_ns")),
+)
 _KEYS = ("rank", "span", "device", "step", "module", "direction", "variant", "kernel", "work")
 
 
@@ -141,13 +157,17 @@ def device_work_of(scope: Scope, conventions: Conventions | None = None) -> Devi
 
 def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:
     variants, kernels, modules = Codes(), Codes(), Codes()
+    with every_step(scope) as whole:
+        joined = joined_kernels(whole)
     parts = []
     for rank, steps in _steps_of_ranks(scope).items():
         # A scope of its own reads this rank's files alone: with all ranks' it would be quadratic.
         with Scope(scope.store, [rank], steps) as own:
             found = charges_of(own, rank, conventions, _COLUMNS)
             parts.append(
-                _of_rank(own, rank, found, kept_work(scope, rank), variants, kernels, modules)
+                _of_rank(
+                    own, rank, found, kept_work(scope, rank), variants, kernels, modules, joined
+                )
             )
     names = (*_KEYS, *_SUMMED)
     rows = {
@@ -194,6 +214,7 @@ def _of_rank(
     variants: Codes,
     kernels: Codes,
     modules: Codes,
+    joined: Joined,
 ) -> dict[str, Array]:
     events, kernel, call, duration = found.events, found.kernel, found.call, found.duration
     count = events.num_rows
@@ -248,19 +269,46 @@ def _of_rank(
         "weight": found.share,
         "occupancy_ns": np.where(occupied, occupancy * duration, 0.0),
         "occupied_ns": np.where(occupied, duration, 0),
+        **_counted(joined, rank, events.column("id").to_numpy(), duration, found, kernel),
     }
     if kept is not None:
         rows, ns = kept.of(events.column("id").to_numpy())
         whole_ns = np.maximum(duration[rows], 1)
         columns = {name: values[rows] for name, values in columns.items()}
         columns["device_ns"] = ns
-        for name in ("shared_ns", "occupied_ns"):
+        counted = [name for name in columns if name.startswith("counted_")]
+        spans = [name for name in counted if name.endswith("_ns")]
+        for name in ("shared_ns", "occupied_ns", *spans):
             columns[name] = np.where(columns[name] > 0, ns, 0)
-        for name in ("weight", "occupancy_ns"):
+        for name in ("weight", "occupancy_ns", *(name for name in counted if name not in spans)):
             columns[name] = np.where(
                 ns == duration[rows], columns[name], columns[name] * ns / whole_ns
             )
     return _grouped(columns)
+
+
+def _counted(
+    joined: Joined, rank: int, ids: Array, duration: Array, found: Charges, kernel: Array
+) -> dict[str, Array]:
+    """What counters counted of each piece of work; 0, of 0 ns, where they did not."""
+    own = np.flatnonzero(joined.rank == rank)
+    own = own[np.argsort(joined.id[own])]
+    at = places(joined.id[own], ids)
+    on_tensor_cores = np.array(
+        [tensor_core_use(name, None).used for name in found.kernels] if len(own) else [], bool
+    )
+    columns = {}
+    for one in COUNTED:
+        values = np.full(len(ids), np.nan)
+        if len(own):
+            values = np.where(at >= 0, joined.figure(one)[own][at], np.nan)
+            if one == "flops":
+                # Their operations are in none of the counters that are added up.
+                values = np.where(on_tensor_cores[kernel], np.nan, values)
+        known = np.isfinite(values)
+        columns[f"counted_{one}"] = np.where(known, values, 0.0)
+        columns[f"counted_{one}_ns"] = np.where(known, duration, 0)
+    return columns
 
 
 def _devices(scope: Scope, rank: int, events: Any) -> tuple[Array, list[Device]]:

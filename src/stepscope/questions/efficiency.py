@@ -77,7 +77,9 @@ def efficiency(
     **attainable_ratio** is the roofline's: the time that all counted work takes at the limits of
     arithmetic or memory, over its device time. **FLOP coverage** is the part of the device time
     whose work is counted; below 100 % the true MFU is higher, and `uncounted` lists the operators
-    with the most time that are not.
+    with the most time that are not. Where hardware counters of a kernel without a formula lie beside the recording, its
+    operations are those that they counted, and its time is covered; the note says how much. They take no part in
+    the MFU, which is of products by their formulas.
 
     A utilisation above 100 % is no number but an error: it is not shown and `finding` says by how
     much. Either the limits are not this device's, or device work is missing from the recording.
@@ -102,7 +104,26 @@ def efficiency(
         paths = scope.sql("SELECT DISTINCT path FROM module").column("path").to_pylist()
         rows = _of_modules(found, roofs, parts, frozenset(paths))
     names = [c.name for c in _COLUMNS if c.name != ("module" if by == "step" else "step")]
-    return noted(answer_rows(_COLUMNS, names, rows), roofs.note)
+    note = f"{roofs.note} {_counted_note(found, roofs)}".strip()
+    return noted(answer_rows(_COLUMNS, names, rows), note)
+
+
+def _counted_note(found: DeviceWork, roofs: Roofs) -> str:
+    import numpy as np
+
+    parts = found.parts(np.zeros(len(found.rows["variant"]), np.int64))
+    ns = sum(part.device_ns for part in parts if _is_counted(part, roofs))
+    if not ns:
+        return ""
+    return (
+        f"Operations of {ratio_text(ns / found.device_ns)} of the device time are those that hardware counters "
+        "counted, where no formula has them."
+    )
+
+
+def _is_counted(part: Part, roofs: Roofs) -> bool:
+    """Whether counters say what no formula does of a part."""
+    return not roofs.counted[part.variant] and 0 < part.device_ns <= part.counted_flops_ns
 
 
 def _of_steps(
@@ -183,15 +204,19 @@ def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -
     by_type: dict[tuple[str | None, int | None], float] = {}
     matrix_flops = 0.0
     uncounted: dict[str, int] = {}
+    measured = [part.counted_flops for part in parts if _is_counted(part, roofs)]
+    flops = None if total.flops is None and not measured else (total.flops or 0.0) + sum(measured)
     for part in parts:
+        if _is_counted(part, roofs):
+            continue
         if not roofs.counted[part.variant]:
             name = found.variants[part.variant].name
             uncounted[name] = uncounted.get(name, 0) + part.device_ns
         elif roofs.matrix_flops[part.variant] > 0:
             roof = roofs.of[part.variant]
-            flops = part.weight * float(roofs.matrix_flops[part.variant])
-            matrix_flops += flops
-            by_type[roof.dtype, roof.peak] = by_type.get((roof.dtype, roof.peak), 0.0) + flops
+            of_products = part.weight * float(roofs.matrix_flops[part.variant])
+            matrix_flops += of_products
+            by_type[roof.dtype, roof.peak] = by_type.get((roof.dtype, roof.peak), 0.0) + of_products
     dtype, peak = max(by_type, key=lambda key: by_type[key]) if by_type else (None, None)
     counted = device_ns - sum(uncounted.values())
     most = sorted(uncounted.items(), key=lambda item: (-item[1], item[0]))[:3]
@@ -202,9 +227,9 @@ def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -
         total.attained if (total.attained or 0) <= 1 else None,
         counted / device_ns if device_ns else None,
         used.finding,
-        None if total.flops is None else float(round(total.flops)),
+        None if flops is None else float(round(flops)),
         float(round(matrix_flops)),
-        None if total.flops is None or not time_ns else total.flops / time_ns * 1e9,
+        None if flops is None or not time_ns else flops / time_ns * 1e9,
         dtype,
         peak,
         found.variants[parts[0].variant].device.name,

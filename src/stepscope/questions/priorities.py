@@ -26,11 +26,25 @@ _COLUMNS = (
     Column("count", "int", "how often it ran", "count"),
     Column("device_ns", "int", "summed duration", "ns", sums=True),
     Column("share_ratio", "float", "part of all device work", "ratio"),
-    Column("occupancy_ratio", "float", "estimated achieved occupancy, by duration", "ratio"),
+    Column(
+        "occupancy_ratio",
+        "float",
+        "achieved occupancy, by duration: as counters measured it, else as the recorder estimates it",
+        "ratio",
+    ),
     Column("attainable_ratio", "float", "attainable time as a part of its time", "ratio"),
     Column("bound", "text", "what limits it: compute, memory, link or host link"),
     Column("saving_ns", "int", "time that would go if it ran at the limit", "ns", sums=True),
-    Column("basis", "text", "what the priority is judged by: limit, occupancy or only time"),
+    Column(
+        "limiter",
+        "text",
+        "part of the device that counters show closest to its peak",
+        shown="varying",
+    ),
+    Column("limiter_ratio", "float", "how close, of its peak", "ratio", shown="varying"),
+    Column(
+        "basis", "text", "what the priority is judged by: limit, counters, occupancy or only time"
+    ),
 )
 
 
@@ -53,9 +67,14 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
 
     * where its work is counted and the device's limits are known (`limit`), all above the
       roofline's attainable time;
+    * else, where hardware counters of it lie beside the recording (`counters`), what is left to the peak of the
+      part of the device that is closest to its peak, `limiter` (`metrics` has them);
     * else, where its occupancy is known (`occupancy`), 1 less the occupancy: a full device may
       still be slow, so this ranks and promises nothing;
     * else (`time`), three tenths, TraceLens' estimate for operators of unknown efficiency.
+
+    A kernel may be at the peak of a memory and still move more than it must: counters do not see that, so a limit
+    comes before them. Occupancy is the measured one where counters have it.
 
     `priority` is the importance in per cent of the largest. `saving_ns` is given for the first
     kind alone: the time that would go at 100 % of the limit, which no kernel reaches, so it is an
@@ -65,6 +84,8 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
     """
     import numpy as np
 
+    from stepscope.analysis.kernel_counters import limiter
+    from stepscope.analysis.measured_kernels import joined_note
     from stepscope.analysis.operator_work import classes_of, device_work_of
     from stepscope.costs import CLASSES
     from stepscope.questions.roofline import totals
@@ -72,6 +93,7 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
     asked = conventions(causal)
     found = device_work_of(scope, asked)
     roofs = roofs_of(found.variants, limits, asked)
+    measured = _measured(scope)
     rows = found.rows
     computing = rows["work"] == 0
     group = np.where(computing, rows["kernel"], len(found.kernels))
@@ -93,7 +115,13 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
         occupied = sum(part.occupied_ns for part in own)
         occupancy = sum(part.occupancy_ns for part in own) / occupied if occupied else None
         attained = saving = bound = None
+        told = measured.get(found.kernels[kernel], {})
+        if "achieved_occupancy" in told:
+            occupancy = told["achieved_occupancy"] / 100
+        closest = limiter(told)
         gap, basis = (UNKNOWN_GAP, "time") if occupancy is None else (1 - occupancy, "occupancy")
+        if closest is not None:
+            gap, basis = 1 - closest[1] / 100, "counters"
         if total.attainable_ns is not None and total.bounded_ns:
             attained = min(1.0, total.attainable_ns / total.bounded_ns)
             bound = roofs.of[own[0].variant].bound or None
@@ -113,6 +141,8 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
                     attained,
                     bound,
                     saving,
+                    None if closest is None else closest[0],
+                    None if closest is None else closest[1] / 100,
                     basis,
                 ],
             )
@@ -124,4 +154,22 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
         [column.name for column in _COLUMNS],
         ([100 * importance / most, *row] for importance, row in judged),
     )
-    return noted(answered, roofs.note)
+    joined = joined_note(scope)
+    return noted(answered, f"{roofs.note} {joined}".strip())
+
+
+def _measured(scope: Scope) -> dict[str, dict[str, float]]:
+    """What counters say of each kernel by name, over its grids and blocks by time."""
+    from stepscope.analysis.kernel_counters import weighted_means
+    from stepscope.analysis.measured_kernels import joined_kernels
+    from stepscope.analysis.recording import every_step
+
+    with every_step(scope) as whole:
+        kernels = [one for one in joined_kernels(whole).kernels if one.rule is not None]
+    names = dict.fromkeys(one.name for one in kernels)
+    return {
+        name: weighted_means(
+            (one.values, float(one.device_ns or 0)) for one in kernels if one.name == name
+        )
+        for name in names
+    }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.analysis.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
 from stepscope.analysis.attribution import NO_MODULE
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 from stepscope.formats.evidence import LAUNCHED_WORK
 
@@ -49,8 +49,43 @@ _COLUMNS = (
     ),
     Column("counted_ratio", "float", "part of its time whose work is counted", "ratio", False),
     Column("device_name", "text", "device that it ran on", shown=False),
+    Column(
+        "counted_flops",
+        "float",
+        "operations that hardware counters counted in its kernels, outside tensor cores",
+        "flop",
+    ),
+    Column("counted_dram_bytes", "float", "bytes of device memory that they counted", "bytes"),
+    Column("counted_l2_bytes", "float", "bytes of L2 that they counted", "bytes"),
+    Column("counted_l1_bytes", "float", "bytes of L1 that they counted", "bytes"),
+    Column(
+        "measured_ratio",
+        "float",
+        "part of its time whose kernels were measured; the figures are of that part",
+        "ratio",
+    ),
+    Column(
+        "flops_of_model",
+        "float",
+        "counted operations over those of the formula, where all its time was measured",
+    ),
+    Column(
+        "bytes_of_model",
+        "float",
+        "counted bytes of device memory over the formula's least, likewise",
+    ),
     Column("note", "text", "what to know about these numbers"),
 )
+_MEASURED = frozenset(
+    {"counted_flops", "counted_dram_bytes", "counted_l2_bytes", "counted_l1_bytes", "measured_ratio",
+     "flops_of_model", "bytes_of_model"}
+)  # fmt: skip
+_ALL = 0.99
+"""Part of a row's time from which on counters are compared with its formula."""
+MORE_FLOPS, FEWER_FLOPS = 1.25, 0.8
+"""Counted operations over the formula's beyond which the difference is explained."""
+MORE_BYTES, FEWER_BYTES = 1.5, 0.67
+"""Likewise of device memory."""
 
 
 @question(
@@ -68,16 +103,26 @@ _COLUMNS = (
         ),
         LIMITS,
         CAUSAL,
+        Parameter(
+            "measured",
+            "bool",
+            "add what hardware counters counted: operations, and bytes of L1, L2 and device memory",
+            False,
+        ),
     ),
     needs="device",
     drawing="roofline",
     fills="Record with record_shapes=True: without shapes no work can be counted.",
 )
 def roofline(
-    scope: Scope, by: str = "operator", limits: str = "datasheet", causal: str = "masked"
+    scope: Scope,
+    by: str = "operator",
+    limits: str = "datasheet",
+    causal: str = "masked",
+    measured: bool = False,
 ) -> pa.Table:
     """Operations and bytes of each call come from its name and its recorded inputs, by the formulas
-    of `stepscope.costs`; nothing is measured by counters and nothing is guessed. Conventions: a
+    of `stepscope.costs`; nothing is guessed, and counters are asked with `--measured` alone. Conventions: a
     multiply-add is 2 operations; causal attention counts the pairs that the mask allows
     (`--causal full` counts all, as torch's FlopCounterMode does); bytes are the least that must
     move, every input read once and every result written once.
@@ -98,6 +143,14 @@ def roofline(
     where there are several; a kernel that only helps (a change of layout) has none. With `--by
     module` a row is a module without the modules below it.
 
+    **Measured.** Where a report of Nsight Compute or nvprof lies beside the trace, `--measured` adds what counters
+    counted in the same kernels (`metrics` says how they are joined): operations of float16, float32 and
+    float64, a multiply-add as 2, and bytes that device memory, L2 and L1 moved. What tensor cores did is in none of
+    the counters that are added up, so a kernel that used them has bytes alone. `flops_of_model` and
+    `bytes_of_model` set them beside the formula; the note explains them where they are far apart: more bytes
+    are read again or left unused in their sectors, fewer stayed in a cache. The picture draws a kernel's intensities at the three memories.
+    A kernel was measured alone, with empty caches unless the profiler was told otherwise.
+
     TraceLens, for the same trace, adds one operation for each element of a biased product, leaves
     out the logarithms that attention stores for backward, counts 8 operations for each element of
     a normalisation where the formula here has its own, and has no formula for many operators
@@ -112,16 +165,26 @@ def roofline(
     roofs = roofs_of(found.variants, limits, asked)
     rows = sorted(
         (
-            _row(group, parts, found, roofs, by)
+            _row(group, parts, found, roofs, by, measured=measured)
             for group, parts in _groups(found, roofs, by).items()
         ),
         key=lambda row: (-row[_PLACE["device_ns"]], row[0]),
     )
-    names = [c.name for c in _COLUMNS if by == "operator" or not c.name.startswith("input_")]
+    names = [
+        c.name
+        for c in _COLUMNS
+        if (by == "operator" or not c.name.startswith("input_"))
+        and (measured or c.name not in _MEASURED)
+    ]
     kept = [_PLACE[name] for name in names]
-    return noted(
-        answer_rows(_COLUMNS, names, ([row[place] for place in kept] for row in rows)), roofs.note
-    )
+    answered = answer_rows(_COLUMNS, names, ([row[place] for place in kept] for row in rows))
+    return noted(answered, f"{roofs.note} {_measured_note(scope)}" if measured else roofs.note)
+
+
+def _measured_note(scope: Scope) -> str:
+    from stepscope.analysis.measured_kernels import joined_note
+
+    return joined_note(scope) or NOT_MEASURED
 
 
 _PLACE = {column.name: place for place, column in enumerate(_COLUMNS)}
@@ -191,7 +254,65 @@ def totals(parts: list[Part], roofs: Roofs) -> Totals:
     )
 
 
-def _row(group: _Group, parts: list[Part], found: DeviceWork, roofs: Roofs, by: str) -> list[Any]:
+class Counted(NamedTuple):
+    """What hardware counters counted of parts; None where they did not.
+
+    `part` is the part of the parts' time whose kernels were measured, by the figure of which most is known.
+    """
+
+    flops: float | None
+    dram_bytes: float | None
+    l2_bytes: float | None
+    l1_bytes: float | None
+    part: float | None
+    flops_of_model: float | None
+    bytes_of_model: float | None
+    notes: tuple[str, ...]
+
+
+def counted(parts: list[Part], total: Totals) -> Counted:
+    """What counters counted of parts, beside what the formulas say of them."""
+    device_ns = sum(part.device_ns for part in parts)
+    sums: list[float | None] = []
+    covered: list[float] = []
+    for one in ("flops", "dram_bytes", "l2_bytes", "l1_bytes"):
+        ns = sum(getattr(part, f"counted_{one}_ns") for part in parts)
+        covered.append(ns / device_ns if device_ns else 0.0)
+        sums.append(sum(getattr(part, f"counted_{one}") for part in parts) if ns else None)
+    flops, dram, l2, l1 = sums
+    of_flops = (
+        flops / total.flops if flops is not None and total.flops and covered[0] >= _ALL else None
+    )
+    of_bytes = (
+        dram / total.moved if dram is not None and total.moved and covered[1] >= _ALL else None
+    )
+    notes = []
+    if of_flops is not None and of_flops > MORE_FLOPS:
+        notes.append(f"{of_flops:.1f} times the formula's operations: padding, or work done again")
+    elif of_flops is not None and of_flops < FEWER_FLOPS:
+        notes.append(
+            f"{of_flops:.2f} times the formula's operations: fewer by its algorithm, or in integers or tensor cores"
+        )
+    if of_bytes is not None and of_bytes > MORE_BYTES:
+        again = " and of L2 little more" if l2 and dram and l2 < 1.5 * dram else ""
+        notes.append(
+            f"{of_bytes:.1f} times the least bytes of device memory{again}: read again, spilled, or sectors in "
+            "part unused"
+        )
+    elif of_bytes is not None and of_bytes < FEWER_BYTES:
+        notes.append(
+            f"{of_bytes:.2f} times the least bytes of device memory: the rest stayed in L2"
+        )
+    known = max(covered) if any(value is not None for value in sums) else None
+    return Counted(flops, dram, l2, l1, known, of_flops, of_bytes, tuple(notes))
+
+
+NOT_MEASURED = "No hardware counters of its kernels lie beside the recording: stepscope launch --tool ncu measures some."
+
+
+def _row(
+    group: _Group, parts: list[Part], found: DeviceWork, roofs: Roofs, by: str, *, measured: bool
+) -> list[Any]:
     device_ns = sum(part.device_ns for part in parts)
     total = totals(parts, roofs)
     count = sum(part.events for part in parts)
@@ -214,11 +335,13 @@ def _row(group: _Group, parts: list[Part], found: DeviceWork, roofs: Roofs, by: 
     helps = total.flops is None and any(roofs.counted[part.variant] for part in parts)
     if helps:
         bound, notes = None, [HELPER, *notes]
+    told = counted(parts, total)
+    notes = [*told.notes, *notes] if measured else notes
     first = roofs.of[parts[0].variant]
     if bound is None and first.note.startswith(NO_PEAK):
         bound = NO_PEAK
     whole = found.device_ns
-    counted = sum(part.device_ns for part in parts if roofs.counted[part.variant])
+    counted_ns = sum(part.device_ns for part in parts if roofs.counted[part.variant])
     return [
         group.name,
         group.dims,
@@ -237,8 +360,9 @@ def _row(group: _Group, parts: list[Part], found: DeviceWork, roofs: Roofs, by: 
         _over(total.moved, total.moved_ns, 1e9),
         first.peak,
         first.bandwidth,
-        counted / device_ns if device_ns else None,
+        counted_ns / device_ns if device_ns else None,
         group.device,
+        *told[:7],
         "; ".join(dict.fromkeys(note for note in notes if note)) or None,
     ]
 

@@ -1,16 +1,17 @@
 """Draws the answer to `roofline`: achieved operations a second over operations a byte, log-log.
 
+Where the answer has what counters counted, a row has a hollow circle for each memory, at the operations over its bytes.
 SVG is written by hand and needs nothing; PNG needs matplotlib (`pip install matplotlib`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError, UsageError
@@ -39,7 +40,8 @@ ERRORS = {
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A row of the answer that has operations and bytes."""
+    """A row of the answer that has operations and bytes; `measured` is the memory whose bytes were counted, empty
+    where they are the formula's."""
 
     name: str
     detail: str
@@ -47,6 +49,7 @@ class Point:
     rate: float
     share: float
     dtype: str
+    measured: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ def picture_of(table: Table) -> Picture:
     ceilings: dict[Ceiling, None] = {}
     devices: dict[str, None] = {}
     for row in table.rows():
+        points += _counted(row)
         if not row["flop_per_s"] or not row["intensity"]:
             continue
         dtype = row["dtype"] or "several types"
@@ -113,6 +117,28 @@ def picture_of(table: Table) -> Picture:
 
 
 _BOUNDS = ("compute", "memory")
+_MEMORIES = {"counted_dram_bytes": "DRAM", "counted_l2_bytes": "L2", "counted_l1_bytes": "L1"}
+_ALL = 0.99
+"""Part of a row's time that has to be measured, so that its formula's operations go with counted bytes."""
+
+
+def _counted(row: Mapping[str, Any]) -> Iterator[Point]:
+    """The points of a row at the bytes that counters counted of each memory."""
+    part = row.get("measured_ratio") or 0.0
+    flops = row.get("counted_flops") or (row["flops"] if part >= _ALL else None)
+    for column, memory in _MEMORIES.items():
+        moved = row.get(column)
+        if flops and moved and row["device_ns"]:
+            rate = flops / (row["device_ns"] * part) * 1e9
+            yield Point(
+                one_line(" ".join(filter(None, (row["name"], row.get("input_dims"))))),
+                f"{time_text(row['device_ns'])}, {flops_text(rate, per_second=True)}, {memory} as counters have it",
+                flops / moved,
+                rate,
+                (row["share_ratio"] or 0.0) * part,
+                row["dtype"] or "several types",
+                memory,
+            )
 
 
 def write_plot(table: Table, path: Path) -> None:
@@ -180,11 +206,21 @@ def _svg(picture: Picture, frame: _Frame) -> Iterator[str]:
     for point in reversed(picture.points):  # the longest on top
         x, y = frame.place(point.intensity, point.rate)
         radius = 3 + 14 * math.sqrt(min(1.0, point.share))
+        colour = colours[point.dtype]
+        drawn = (
+            f'fill="none" stroke="{colour}" stroke-width="1.5"'
+            if point.measured
+            else f'fill="{colour}" fill-opacity="0.6" stroke="#fff"'
+        )
         yield (
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{colours[point.dtype]}" '
-            f'fill-opacity="0.6" stroke="#fff"><title>{escape(point.name)}\n'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" {drawn}><title>{escape(point.name)}\n'
             f"{escape(point.detail)}, {ratio_text(point.share)} of device work</title></circle>"
         )
+        if point.measured:
+            yield (
+                f'<text x="{x:.1f}" y="{y - radius - 3:.1f}" text-anchor="middle" font-size="10" '
+                f'fill="{colour}">{point.measured}</text>'
+            )
     for number, (dtype, colour) in enumerate(colours.items()):
         y = _HEIGHT - _BOTTOM - 14 - 17 * number
         x = _WIDTH - _RIGHT - 110
@@ -268,15 +304,19 @@ def _write_png(picture: Picture, path: Path) -> None:
     )
     axes.grid(visible=True, color="#e3e3e3")
     for dtype, colour in colours.items():
-        own = [point for point in picture.points if point.dtype == dtype]
-        axes.scatter(
-            [point.intensity for point in own],
-            [point.rate for point in own],
-            s=[12 + 600 * point.share for point in own],
-            color=colour,
-            alpha=0.6,
-            label=dtype,
-        )
+        for measured in (False, True):
+            own = [p for p in picture.points if p.dtype == dtype and bool(p.measured) is measured]
+            axes.scatter(
+                [point.intensity for point in own],
+                [point.rate for point in own],
+                s=[12 + 600 * point.share for point in own],
+                facecolors="none" if measured else colour,
+                edgecolors=colour,
+                alpha=1 if measured else 0.6,
+                label=None if measured else dtype,
+            )
+            for point in own if measured else ():
+                axes.annotate(point.measured, (point.intensity, point.rate), fontsize=7)
     for ceiling in picture.ceilings:
         ridge = ceiling.peak / ceiling.bandwidth
         low, high = 10.0 ** frame.x[0], 10.0 ** frame.x[1]

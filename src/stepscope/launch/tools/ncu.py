@@ -68,4 +68,5 @@ NCU = Tool(
     nothing="no kernel ran that the filter lets through",
     query_metrics=("--query-metrics",),
     takes=frozenset({"kernels", "metrics"}),
+    question="metrics",
 )
