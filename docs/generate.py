@@ -185,7 +185,8 @@ def schema_page() -> str:
         'bytes, NULL means “not measured”. `stepscope sql SRC "SELECT ..."` queries them, and '
         "the answer to every [question](index.md) as `answer.NAME` (`answer.kernels`, "
         "`answer.device_time`), with the question's default parameters.\n",
-        "A store has a folder for each rank and in it a Parquet file for each table and span. Its `store.json` lists "
+        "A store has a folder for each rank and in it a Parquet file for each table and span; of more than eight ranks, those with "
+        "little recorded are together in the folder of the first of them (`joined` in `store.json`). Its `store.json` lists "
         "them with sizes and CRC-32s, and has a CRC-32 of itself; a file that it does not list is not read.\n",
     ]
     for found in TABLES.values():

@@ -32,7 +32,7 @@ from stepscope.link.folder_checks import (
 from stepscope.schema.declare import Role
 from stepscope.schema.tables import TABLES
 from stepscope.store.ranks import add_check
-from stepscope.store.write import rank_folder, write_stored
+from stepscope.store.write import placed, rank_folder, write_stored
 
 _WRITERS = 2
 _EVENTS = ("host_event", "device_event")
@@ -49,9 +49,9 @@ def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
         return
     rows = {rank: _row(_one(directory, rank, "rank")) for rank in chosen}
     files = [
-        (rank, span, file)
+        (rank, placed(file)[0], file)
         for rank in chosen
-        for span, _, file in sorted(map(_placed, rank_folder(directory, rank).glob("collective.*")))
+        for file in sorted(rank_folder(directory, rank).glob("collective.*"), key=placed)
     ]
     known = _of_one_time([_known(directory, rows[rank]) for rank in chosen])
     found = gather(
@@ -96,12 +96,6 @@ def _incomplete(
     return len(lack), len(matches), sorted(absent)
 
 
-def _placed(file: Path) -> tuple[int, int, Path]:
-    """Span and part of a file of a table, and the file."""
-    numbers = [int(one) for one in file.name.split(".")[1:-1]]
-    return numbers[0], numbers[1] if len(numbers) > 1 else 0, file
-
-
 def _one(directory: Path, rank: int, table: str, span: int = 0) -> Path:
     return rank_folder(directory, rank) / f"{table}.{span}.parquet"
 
@@ -115,7 +109,7 @@ def _known(directory: Path, row: Mapping[str, Any]) -> Known:
     spans: dict[int, tuple[int, int]] = {}
     for table in _EVENTS:
         for file in rank_folder(directory, row["rank"]).glob(f"{table}.*.parquet"):
-            span = _placed(file)[0]
+            span = placed(file)[0]
             metadata = pq.ParquetFile(file).metadata
             column = metadata.schema.names.index("start_ns")
             for group in range(metadata.num_row_groups):

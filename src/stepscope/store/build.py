@@ -429,6 +429,7 @@ def _finish(
     """
     from stepscope.link.folder_checks import identical_files, left_out, ranks_guessed
     from stepscope.store.across_ranks import link_ranks
+    from stepscope.store.joined import join_small_ranks
     from stepscope.store.ranks import add_check, merge_spans
 
     if not done:
@@ -453,7 +454,9 @@ def _finish(
     for check, files in checked:
         if files:
             add_check(directory, min(ranks), check.row(files))
-    write_store_file(directory, {"job": job.name, "ranks": sorted(ranks), **facts})
+    facts = {"job": job.name, "ranks": sorted(ranks), **facts}
+    joined = join_small_ranks(directory, ranks)
+    write_store_file(directory, facts | ({"joined": joined} if joined else {}))
     return True
 
 

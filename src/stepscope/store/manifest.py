@@ -1,6 +1,7 @@
 """What a store's files were when it was made, so that damage is noticed before it is an answer.
 
 `store.json` is written last. It lists each file with its size and CRC-32, and has a CRC-32 of itself.
+The folder of a rank may have the rows of several ranks, which `store.json` then names (`joined.py`).
 Sizes are compared when a store is opened. Contents are compared when a process first uses a file, which
 takes 1.5 ms per MiB, so that of large files only `stepscope check` compares them.
 """
@@ -95,6 +96,7 @@ class StoredFile:
         place: the span, and the number of the file among those of the table and span.
         size: bytes.
         crc32: of its bytes, as in zlib.
+        ranks: all whose rows it has; `rank` is the first of them.
     """
 
     path: Path
@@ -103,6 +105,7 @@ class StoredFile:
     place: tuple[int, int]
     size: int
     crc32: int
+    ranks: tuple[int, ...]
 
 
 def write_store_file(directory: Path, facts: Mapping[str, Any]) -> None:
@@ -162,17 +165,34 @@ def listed_files(directory: Path, facts: Mapping[str, Any]) -> list[StoredFile]:
         StoreError: one is missing or has another size.
     """
     files = []
+    joined = _joined(directory, facts)
     for name, said in facts["files"].items():
         found = _FILE.fullmatch(name)
         if found is None or not (isinstance(said, list) and [*map(type, said)] == [int, int]):
             raise damaged_store(directory, f"{STORE_FILE} lists {name!r}")
         rank, table, span, part = found.groups()
         file = StoredFile(
-            directory / name, int(rank), table, (int(span), int(part or 0)), said[0], said[1]
+            directory / name,
+            int(rank),
+            table,
+            (int(span), int(part or 0)),
+            said[0],
+            said[1],
+            joined.get(int(rank), (int(rank),)),
         )
         _check_size(directory, file)
         files.append(file)
     return sorted(files, key=lambda file: (file.rank, file.place))
+
+
+def _joined(directory: Path, facts: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
+    """The ranks whose rows are together in the folder of the first of them."""
+    said = facts.get("joined", [])
+    if not isinstance(said, list) or not all(
+        isinstance(group, list) and group and {*map(type, group)} == {int} for group in said
+    ):
+        raise damaged_store(directory, f"{STORE_FILE} joins {said!r}"[:200])
+    return {group[0]: tuple(group) for group in said}
 
 
 def _check_size(directory: Path, file: StoredFile) -> os.stat_result:

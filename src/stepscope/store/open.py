@@ -183,8 +183,8 @@ class Store:
         chosen = self.ranks if ranks is None else tuple(ranks)
         named = {name.lower() for name in _TABLE_NAMES.findall(text)}
         new = {(name, rank) for name in named for rank in chosen} - self._compared
-        files = [file for name, rank in new for file in self._files.get(name, {}).get(rank, ())]
-        self._compare(self.directory, files, LARGE_BYTES)
+        files = (file for name, rank in new for file in self._files.get(name, {}).get(rank, ()))
+        self._compare(self.directory, list(dict.fromkeys(files)), LARGE_BYTES)
         self._compared |= new
 
     def check_all_files(self, ranks: Iterable[int] | None = None) -> None:
@@ -195,7 +195,11 @@ class Store:
         """
         if self.directory is not None:
             chosen = self.ranks if ranks is None else tuple(ranks)
-            files = [file for file in _by_path(self._files).values() if file.rank in chosen]
+            files = [
+                file
+                for file in _by_path(self._files).values()
+                if set(chosen).intersection(file.ranks)
+            ]
             self._compare(self.directory, files, None)
 
     def check_rows(self) -> None:
@@ -209,7 +213,7 @@ class Store:
         from stepscope.store.soundness import unsound  # imported here: it is rare
 
         paths: dict[str, Iterable[str]] = {
-            name: [str(file.path) for of_rank in by_rank.values() for file in of_rank]
+            name: _paths(file for of_rank in by_rank.values() for file in of_rank)
             for name, by_rank in self._files.items()
         }
         try:
@@ -271,11 +275,14 @@ class Store:
             listed = ", ".join(map(str, chosen)) or "NULL"
             return f"SELECT * FROM memory.main.{table.name} WHERE rank IN ({listed})"
         by_rank = self._files.get(table.name, {})
-        files = [str(file.path) for rank in chosen for file in by_rank.get(rank, ())]
+        files = dict.fromkeys(file for rank in chosen for file in by_rank.get(rank, ()))
         if not files:
             empty = ", ".join(f"NULL::{c.sql_type} AS {c.quoted}" for c in table.columns)
             return f"SELECT {empty} WHERE false"
-        source = f"read_parquet([{', '.join(map(sql_literal, files))}], hive_partitioning=false)"
+        source = _read_parquet(files)
+        if any(set(file.ranks).difference(chosen) for file in files):
+            listed = ", ".join(map(str, chosen))
+            source = f"(SELECT * FROM {source} WHERE rank IN ({listed}))"
         shifts = {rank: self._shifts[rank] for rank in chosen}
         moved = [c for c in table.columns if c.role is Role.MOMENT]
         drifts = {place: ns for place, ns in self._drifts.items() if place[0] in shifts}
@@ -340,13 +347,10 @@ class Store:
 
     def _read_early(self, table: str, columns: str) -> list[tuple[Any, ...]]:
         """Rows of a table, before there is a view of it."""
-        files = [str(one.path) for found in self._files.get(table, {}).values() for one in found]
+        files = [one for found in self._files.get(table, {}).values() for one in found]
         if not files:
             raise damaged_store(self.directory, f"it has no {table}")
-        listed = ", ".join(map(sql_literal, files))
-        found = self._connection.execute(
-            f"SELECT {columns} FROM read_parquet([{listed}], hive_partitioning=false)"
-        )
+        found = self._connection.execute(f"SELECT {columns} FROM {_read_parquet(files)}")
         rows: list[tuple[Any, ...]] = found.fetchall()
         return rows
 
@@ -407,8 +411,19 @@ def _by_table(files: Iterable[StoredFile]) -> dict[str, dict[int, list[StoredFil
     """Table → rank → its files, one or two per span, in order of span."""
     found: dict[str, dict[int, list[StoredFile]]] = {}
     for file in files:
-        found.setdefault(file.table, {}).setdefault(file.rank, []).append(file)
+        for rank in file.ranks:
+            found.setdefault(file.table, {}).setdefault(rank, []).append(file)
     return found
+
+
+def _read_parquet(files: Iterable[StoredFile]) -> str:
+    listed = ", ".join(map(sql_literal, _paths(files)))
+    return f"read_parquet([{listed}], hive_partitioning=false)"
+
+
+def _paths(files: Iterable[StoredFile]) -> list[str]:
+    """The paths of files, each once."""
+    return list(dict.fromkeys(str(one.path) for one in files))
 
 
 def _by_path(files: Mapping[str, Mapping[int, Sequence[StoredFile]]]) -> dict[Path, StoredFile]:

@@ -28,6 +28,7 @@ from stepscope.link.folder_checks import (
 from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import TABLES
 from stepscope.store.chosen import check_ranks, check_steps
+from stepscope.store.joined import join_small_ranks, separated
 from stepscope.store.manifest import StoredFile, damaged_store, listed_files, write_store_file
 from stepscope.store.narrow import Tables, narrowed
 from stepscope.store.open import Store
@@ -48,6 +49,10 @@ _OF_THE_FOLDER = {
     )
 }
 """Checks that a store has once, with its first rank."""
+
+
+_OF_FILES = ("files", "crc32", "joined")
+"""What `store.json` says of the files of a store, and so of those of no part of it."""
 
 
 def write_part(
@@ -89,39 +94,40 @@ def write_part(
     chosen = store.ranks if wanted is None else tuple(sorted(set(wanted)))
     store.check_all_files(chosen)
     kept = store.kept_steps if steps is None else tuple(sorted(set(steps)))
-    facts = {name: value for name, value in store.facts.items() if name not in ("files", "crc32")}
+    facts = {name: value for name, value in store.facts.items() if name not in _OF_FILES}
     facts["ranks"] = list(chosen)
     files: dict[tuple[int, int], dict[str, list[StoredFile]]] = {}
-    for file in listed_files(origin, store.facts):
-        if file.rank in chosen:
+    with separated(listed_files(origin, store.facts), chosen) as own:
+        for file in own:
             of_span = files.setdefault((file.rank, file.place[0]), {})
             of_span.setdefault(file.table, []).append(file)
-    if kept is not None:
-        there = _steps_of(origin, files)
-        if steps is not None:
-            check_steps(kept, there)
-        facts["steps"] = sorted(there.intersection(kept))
-    progress = progress or SILENT
+        if kept is not None:
+            there = _steps_of(origin, files)
+            if steps is not None:
+                check_steps(kept, there)
+            facts["steps"] = sorted(there.intersection(kept))
+        progress = progress or SILENT
 
-    def build(directory: Path) -> None:
-        progress.start(f"Writing {target.name}", len(files))
-        for (rank, span), by_table in files.items():
-            if steps is None or kept is None:
-                folder = rank_folder(directory, rank)
-                folder.mkdir(parents=True, exist_ok=True)
-                for file in (one for some in by_table.values() for one in some):
-                    shutil.copyfile(file.path, folder / file.path.name)
-            else:
-                tables = _narrowed(origin, by_table, span, kept)
-                write_tables(directory, tables, rank=rank, span=span)
-            progress.advance()
-        if chosen[0] != store.ranks[0]:
-            for check in _checks_of_the_folder(store):
-                add_check(directory, chosen[0], check)
-        write_store_file(directory, facts)
-        progress.finish()
+        def build(directory: Path) -> None:
+            progress.start(f"Writing {target.name}", len(files))
+            for (rank, span), by_table in files.items():
+                if steps is None or kept is None:
+                    folder = rank_folder(directory, rank)
+                    folder.mkdir(parents=True, exist_ok=True)
+                    for file in (one for some in by_table.values() for one in some):
+                        shutil.copyfile(file.path, folder / file.path.name)
+                else:
+                    tables = _narrowed(origin, by_table, span, kept)
+                    write_tables(directory, tables, rank=rank, span=span)
+                progress.advance()
+            if chosen[0] != store.ranks[0]:
+                for check in _checks_of_the_folder(store):
+                    add_check(directory, chosen[0], check)
+            joined = join_small_ranks(directory, chosen)
+            write_store_file(directory, facts | ({"joined": joined} if joined else {}))
+            progress.finish()
 
-    make_store(target, build)
+        make_store(target, build)
     return chosen
 
 

@@ -6,7 +6,7 @@ over. Ids are made unique within the rank here: those of span n begin at n Ã— 2â
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,12 @@ _RISING = {Role.EVENT, Role.MOMENT}
 def rank_folder(directory: Path, rank: int) -> Path:
     """Where the files of a rank lie."""
     return directory / f"rank={rank:05d}"
+
+
+def placed(file: Path) -> tuple[int, int]:
+    """Span of a file of a table, and its number among those of the table and span."""
+    numbers = [int(one) for one in file.name.split(".")[1:-1]]
+    return numbers[0], numbers[1] if len(numbers) > 1 else 0
 
 
 def write_tables(
@@ -95,7 +101,7 @@ def _write(
         ]
         return pa.Table.from_arrays(columns, schema=schema)
 
-    _write_parts(path, declared, schema, table, stored)
+    _write_parts(path, declared, schema, map(stored, _groups(table)))
 
 
 def write_stored(path: Path, declared: SchemaTable, table: pa.Table) -> None:
@@ -105,15 +111,38 @@ def write_stored(path: Path, declared: SchemaTable, table: pa.Table) -> None:
         OSError: the file cannot be written.
     """
     schema = _stored_schema(declared, table)
-    _write_parts(path, declared, schema, table, lambda part: part.select(schema.names).cast(schema))
+    parts = (part.select(schema.names).cast(schema) for part in _groups(table))
+    _write_parts(path, declared, schema, parts)
+
+
+def join_stored(path: Path, declared: SchemaTable, files: Iterable[Path]) -> None:
+    """Writes the rows of some files of a table as one file, in their order.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
+    schema = declared.arrow()
+
+    def parts() -> Iterator[pa.Table]:
+        waiting = schema.empty_table()
+        for file in files:
+            rows = pq.ParquetFile(file).read().select(schema.names).cast(schema)
+            waiting = pa.concat_tables([waiting, rows])
+            if waiting.num_rows >= ROW_GROUP:
+                yield from _groups(waiting.slice(0, waiting.num_rows // ROW_GROUP * ROW_GROUP))
+                waiting = waiting.slice(waiting.num_rows // ROW_GROUP * ROW_GROUP)
+        yield waiting
+
+    _write_parts(path, declared, schema, parts())
+
+
+def _groups(table: pa.Table) -> Iterator[pa.Table]:
+    for begin in range(0, table.num_rows, ROW_GROUP):
+        yield table.slice(begin, ROW_GROUP)
 
 
 def _write_parts(
-    path: Path,
-    declared: SchemaTable,
-    schema: pa.Schema,
-    table: pa.Table,
-    stored: Callable[[pa.Table], pa.Table],
+    path: Path, declared: SchemaTable, schema: pa.Schema, parts: Iterable[pa.Table]
 ) -> None:
     with pq.ParquetWriter(
         path,
@@ -133,8 +162,8 @@ def _write_parts(
         write_statistics=[field.name for field in schema if not _is_text(field.type)],
         store_schema=False,
     ) as writer:
-        for begin in range(0, table.num_rows, ROW_GROUP):
-            writer.write_table(stored(table.slice(begin, ROW_GROUP)))
+        for part in parts:
+            writer.write_table(part)
 
 
 def _is_text(kind: pa.DataType) -> bool:
