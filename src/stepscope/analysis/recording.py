@@ -136,15 +136,12 @@ def recordings(columns: Columns) -> Recordings:
 def steps_of(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
     """The scope's steps in order of time: `step`, `start_ns`, `end_ns`, `complete`, `slow_first`, and
     `counted`, whether means are made of it (see `counted`)."""
-    return recordings(
-        scope.numpy(
-            f"""
-            SELECT rank, span, step, start_ns, end_ns, complete, slow_first,
-                (rank, span, step) IN (SELECT (rank, span, step) FROM ({COUNTED_STEPS})) AS counted
-            FROM step WHERE {ranks} ORDER BY rank, span, start_ns, step
-            """
-        )
-    )
+    text = f"""
+        SELECT rank, span, step, start_ns, end_ns, complete, slow_first,
+            (rank, span, step) IN (SELECT (rank, span, step) FROM ({COUNTED_STEPS})) AS counted
+        FROM step WHERE {ranks} ORDER BY rank, span, start_ns, step
+    """
+    return scope.once(text, lambda: recordings(scope.numpy(text)))
 
 
 def marks_steps(scope: Scope) -> bool:

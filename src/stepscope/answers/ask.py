@@ -218,7 +218,7 @@ def _part(table: Table, top: int | None, columns: Sequence[str] | None, sort: st
 
 
 def _sources(scope: Scope) -> tuple[str, ...]:
-    return tuple(scope.sql(SOURCES).column("path").to_pylist())
+    return scope.once(SOURCES, lambda: tuple(scope.sql(SOURCES).column("path").to_pylist()))
 
 
 def _rests_on(told: pa.Table, question: Question) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ def rows_by_default(question: Question, scope: Scope) -> pa.Table:
 def failed_checks(scope: Scope, rests_on: Iterable[str]) -> tuple[dict[str, Any], ...]:
     """Data-quality checks that found something and bear on what rests on this evidence."""
     known = tuple(rests_on)
-    checks = scope.sql(_FAILED_CHECKS).to_pylist()
+    checks = scope.once(_FAILED_CHECKS, lambda: scope.sql(_FAILED_CHECKS).to_pylist())
     return tuple(check for check in checks if bears_on(check["affects"], known))
 
 

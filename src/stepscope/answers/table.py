@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -207,7 +206,7 @@ class Table:
                 {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning}
                 for c in self.columns
             ],
-            "rows": [{name: _plain(value) for name, value in row.items()} for row in self.rows()],
+            "rows": _finite(self.arrow).to_pylist(),
             "checks": [dict(check) for check in self.checks],
         }
         if self.note:
@@ -229,8 +228,8 @@ class Table:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.arrow.column_names)
-        for row in self.rows():
-            writer.writerow(["" if (p := _plain(v)) is None else p for v in row.values()])
+        for row in _finite(self.arrow).to_pylist():
+            writer.writerow(["" if value is None else value for value in row.values()])
         return text.getvalue()
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
@@ -346,11 +345,16 @@ def sort_key(text: str) -> tuple[str, str]:
     return name, direction
 
 
-def _plain(value: Any) -> Any:
-    """JSON has no NaN and no infinity: neither was measured."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def _finite(rows: pa.Table) -> pa.Table:
+    """The rows with NULL for NaN and infinity, which JSON does not have: neither was measured."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, name in enumerate(rows.column_names):
+        values = rows.column(place)
+        if pa.types.is_floating(values.type) and pc.all(pc.is_finite(values)).as_py() is False:
+            rows = rows.set_column(place, name, pc.if_else(pc.is_finite(values), values, None))
+    return rows
 
 
 def _no_frames(library: str) -> StepScopeError:

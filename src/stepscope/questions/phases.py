@@ -121,7 +121,7 @@ def _found(scope: Scope) -> list[Found]:
     from stepscope.judge.facts import Facts
     from stepscope.judge.rules import quick
 
-    facts = Facts(scope)
+    facts = scope.once(Facts, lambda: Facts(scope))
     found = [] if facts.phases is None else judge(facts, quick())
     return found if found and found[0].limits else []
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 _PATH = re.compile(
@@ -20,6 +21,7 @@ _PATH = re.compile(
     re.VERBOSE,
 )
 _INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
+_NUMBERS = frozenset({int, float, bool, type(None)})
 _SHORTEST_HOST = 3
 """A host of a shorter name would be found in words that mean something else."""
 
@@ -43,6 +45,7 @@ def without_places(hosts: Sequence[str], folders: Iterable[str] = ()) -> Callabl
 
     lead = sorted({f"{folder.rstrip('/')}/" for folder in folders} - {"/", "./"}, key=len)[::-1]
 
+    @cache  # the same kernels and operators are in most answers
     def of_text(text: str) -> str:
         for folder in lead:
             text = text.replace(folder, "")
@@ -53,10 +56,10 @@ def without_places(hosts: Sequence[str], folders: Iterable[str] = ()) -> Callabl
     def of(value: Any) -> Any:
         if isinstance(value, str):
             return of_text(value)
-        if isinstance(value, dict):
-            return {key: of(one) for key, one in value.items()}  # the keys are ours
+        if isinstance(value, dict):  # its keys are ours
+            return {key: one if type(one) in _NUMBERS else of(one) for key, one in value.items()}
         if isinstance(value, list):
-            return [of(one) for one in value]
+            return [one if type(one) in _NUMBERS else of(one) for one in value]
         return value
 
     return of
