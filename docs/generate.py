@@ -95,6 +95,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [Launch another profiler](launch.md) on some ranks: [the tools](tools.md), and complete "
         "[job scripts](jobscripts.md)\n"
         "* [See into CUDA graphs and compiled code](cuda-graphs.md)\n"
+        "* [See what is in memory, and why it ran out](memory.md)\n"
         "* [Run a recorded operator alone](replay.md): a script for `ncu`, a colleague or another GPU\n"
         "* [Compare two recordings](diff.md): what got slower or faster, gates for CI\n"
         "* [Look at all answers in a browser, and pass them on](report.md): one file\n"

@@ -22,7 +22,6 @@ from stepscope.formats.sniff import advice, what_is
         (b"RIFF\x00\x01\x00\x00WEBPVP8 ", "picture"),
         (b"%PDF-1.7", "PDF document"),
         (b"PAR1\x15\x04", "Parquet file"),
-        (b"\x80\x04\x95\x19\x00}\x94(\x8c\x08segments\x94", "CUDA memory snapshot"),
         (b"\x80\x04\x95\x19\x00}\x94(\x8c\x05state\x94", "pickle"),
         (b"<!DOCTYPE html><html>", "HTML or XML page"),
         (b"  <html lang=en>", "HTML or XML page"),

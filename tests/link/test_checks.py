@@ -31,6 +31,7 @@ NAMES = [
     "clock_skew",
     "unlinked_kernel_fraction",
     "no_gpu_events",
+    "memory_totals",
     "truncated",
     "repaired",
 ]
@@ -66,6 +67,21 @@ def findings(recording):
 
 def test_healthy_recording_passes_every_check(recording):
     assert findings(healthy(recording)) == {}
+
+
+def memory(time, size, total, device=0):
+    return {
+        "time_ns": time, "device_kind": "cuda", "device": device, "bytes": size,
+        "total_allocated_bytes": total,
+    }  # fmt: skip
+
+
+def test_a_total_that_the_recorded_allocations_do_not_lead_to_is_counted(recording):
+    healthy(recording)
+    recording.memory_rows += [memory(1, 5, 105), memory(2, 3, 108), memory(2, 7, 7, device=1)]
+    assert "memory_totals" not in findings(recording)
+    recording.memory_rows += [memory(3, -5, 113)]  # 10 bytes more were taken between them
+    assert findings(recording)["memory_totals"] == ("warning", 1)
 
 
 def test_launches_without_kernels_are_counted(recording):

@@ -1015,20 +1015,6 @@ export type Rows = {
     readonly counted_ratio?: number | null;
     /** device that it ran on */
     readonly device_name?: string | null;
-    /** operations that hardware counters counted in its kernels, outside tensor cores (flop) */
-    readonly counted_flops?: number | null;
-    /** bytes of device memory that they counted (bytes) */
-    readonly counted_dram_bytes?: number | null;
-    /** bytes of L2 that they counted (bytes) */
-    readonly counted_l2_bytes?: number | null;
-    /** bytes of L1 that they counted (bytes) */
-    readonly counted_l1_bytes?: number | null;
-    /** part of its time whose kernels were measured; the figures are of that part (ratio) */
-    readonly measured_ratio?: number | null;
-    /** counted operations over those of the formula, where all its time was measured */
-    readonly flops_of_model?: number | null;
-    /** counted bytes of device memory over the formula's least, likewise */
-    readonly bytes_of_model?: number | null;
     /** what to know about these numbers */
     readonly note?: string | null;
   };
@@ -1124,7 +1110,7 @@ export type Rows = {
     readonly device_ns?: number | null;
     /** part of all device work (ratio) */
     readonly share_ratio?: number | null;
-    /** achieved occupancy, by duration: as counters measured it, else as the recorder estimates it (ratio) */
+    /** estimated achieved occupancy, by duration (ratio) */
     readonly occupancy_ratio?: number | null;
     /** attainable time as a part of its time (ratio) */
     readonly attainable_ratio?: number | null;
@@ -1132,11 +1118,7 @@ export type Rows = {
     readonly bound?: string | null;
     /** time that would go if it ran at the limit (ns) */
     readonly saving_ns?: number | null;
-    /** part of the device that counters show closest to its peak */
-    readonly limiter?: string | null;
-    /** how close, of its peak (ratio) */
-    readonly limiter_ratio?: number | null;
-    /** what the priority is judged by: limit, counters, occupancy or only time */
+    /** what the priority is judged by: limit, occupancy or only time */
     readonly basis?: string | null;
   };
   /** What launched each kernel, with what shapes, and how much work did it do? */
@@ -1345,72 +1327,148 @@ export type Rows = {
     /** largest value */
     readonly max?: number | null;
   };
-  /** What do hardware counters say of each kernel, and what limits it? */
-  "metrics": {
-    /** name of the kernel */
-    readonly kernel?: string | null;
-    /** blocks of the grid, x,y,z */
-    readonly grid?: string | null;
-    /** threads of a block, x,y,z */
-    readonly block?: string | null;
-    /** operator of the recording that spends most time in it */
+  /** How much memory was allocated, when was that most, and what was it for? */
+  "memory": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** which of the rank's recordings, from 0 */
+    readonly span?: number | null;
+    /** cuda, rocm, ...; cpu for memory of the host */
+    readonly kind?: string | null;
+    /** index of the device in its process; empty for the host */
+    readonly device?: number | null;
+    /** format of the file that tells it */
+    readonly source?: string | null;
+    /** the moment: of the peak, or the one asked for (ns) */
+    readonly at_ns?: number | null;
+    /** training step */
+    readonly step?: number | null;
+    /** parameters, gradients, optimizer state, activations, temporaries, or unknown */
+    readonly category?: string | null;
+    /** operator that allocated it */
     readonly operator?: string | null;
-    /** kernels of the recording that it was joined to; 0 without any (count) */
-    readonly count?: number | null;
-    /** summed duration of these; where there are none, of the measured launches, which ran alone with the tool's clocks (ns) */
-    readonly device_ns?: number | null;
-    /** part of the time of all computing kernels of the recording (ratio) */
+    /** module in which it was allocated */
+    readonly module?: string | null;
+    /** call stack that allocated it, innermost frame first */
+    readonly stack?: string | null;
+    /** small (blocks below 1 MiB) or large */
+    readonly pool?: string | null;
+    /** pool of CUDA graphs; empty for the common one */
+    readonly private_pool?: string | null;
+    /** stream that the segments are for */
+    readonly stream?: number | null;
+    /** pieces of device memory that the allocator holds (count) */
+    readonly segments?: number | null;
+    /** what the allocation that failed asked for (bytes) */
+    readonly requested_bytes?: number | null;
+    /** what the device had free (bytes) */
+    readonly device_free_bytes?: number | null;
+    /** most that was allocated at once (bytes) */
+    readonly peak_bytes?: number | null;
+    /** bytes alive at the moment (bytes) */
+    readonly bytes?: number | null;
+    /** its part of all that is alive (ratio) */
     readonly share_ratio?: number | null;
-    /** launches that were measured (count) */
-    readonly measured?: number | null;
-    /** part of the device that is closest to its peak: compute, L1, L2 or DRAM */
-    readonly limiter?: string | null;
-    /** how close, of its peak (ratio) */
-    readonly limiter_ratio?: number | null;
-    /** by Nsight Compute's rule: above 80 % of compute or memory well used, below 60 % of both latency (or a small grid), else what is used more, or balanced */
-    readonly verdict?: string | null;
-    /** speed of light of compute: of the peak of the busiest pipe (ratio) */
-    readonly compute_ratio?: number | null;
-    /** speed of light of memory: of the peak of the busiest level (ratio) */
-    readonly memory_ratio?: number | null;
-    /** of the peak of the L1 and texture cache (ratio) */
-    readonly l1_ratio?: number | null;
-    /** of the peak of the L2 cache (ratio) */
-    readonly l2_ratio?: number | null;
-    /** of the peak of device memory (ratio) */
-    readonly dram_ratio?: number | null;
-    /** achieved occupancy (ratio) */
-    readonly occupancy_ratio?: number | null;
-    /** occupancy that the launch allows (ratio) */
-    readonly theoretical_ratio?: number | null;
-    /** what limits that */
-    readonly occupancy_limit?: string | null;
-    /** instructions a cycle of an active multiprocessor */
-    readonly ipc?: number | null;
-    /** cycles in which the tensor pipe was busy (ratio) */
-    readonly tensor_ratio?: number | null;
-    /** bytes that global loads asked for, of those moved (ratio) */
-    readonly load_ratio?: number | null;
-    /** bytes that global stores wrote, of those moved (ratio) */
-    readonly store_ratio?: number | null;
-    /** what its warps wait for longest, of the stalls that were measured */
-    readonly stall?: string | null;
-    /** how its launches were told among the recording's: order, place in the step, or name and shape */
-    readonly joined_by?: string | null;
-    /** what was measured, under one name for all tools */
-    readonly metric?: string | null;
-    /** mean over the kernels of the recording, or over the measured launches */
-    readonly value?: number | null;
-    /** unit of the value */
-    readonly unit?: string | null;
-    /** what it means */
-    readonly meaning?: string | null;
-    /** name of the metric in the tool that measured it; what follows from others has none */
-    readonly measured_as?: string | null;
-    /** Nsight Compute's names for it */
-    readonly ncu?: string | null;
-    /** nvprof's names for it */
-    readonly nvprof?: string | null;
+    /** allocations that are alive at the moment (count) */
+    readonly allocations?: number | null;
+    /** bytes in use (bytes) */
+    readonly allocated_bytes?: number | null;
+    /** given back, and another stream may still use it (bytes) */
+    readonly pending_bytes?: number | null;
+    /** bytes that the allocator holds of the device (bytes) */
+    readonly reserved_bytes?: number | null;
+    /** memory of the device (bytes) */
+    readonly device_bytes?: number | null;
+    /** bytes that it holds and nobody uses (bytes) */
+    readonly free_bytes?: number | null;
+    /** largest of these in one piece (bytes) */
+    readonly largest_free_bytes?: number | null;
+    /** bytes of used blocks beyond what was asked for (bytes) */
+    readonly rounding_bytes?: number | null;
+    /** free_bytes of reserved_bytes (ratio) */
+    readonly unused_ratio?: number | null;
+    /** allocated when it starts (bytes) */
+    readonly start_bytes?: number | null;
+    /** allocated when it ends (bytes) */
+    readonly end_bytes?: number | null;
+    /** end_bytes less those of the step before (bytes) */
+    readonly growth_bytes?: number | null;
+    /** allocations that were made (count) */
+    readonly made?: number | null;
+    /** their bytes (bytes) */
+    readonly made_bytes?: number | null;
+    /** bytes of these that are alive at its end (bytes) */
+    readonly kept_bytes?: number | null;
+    /** most that was reserved (bytes) */
+    readonly peak_reserved_bytes?: number | null;
+    /** times that the device had too little (count) */
+    readonly out_of_memory?: number | null;
+  };
+  /** How did allocated and reserved memory change over time? */
+  "memory-curve": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** which of the rank's recordings, from 0 */
+    readonly span?: number | null;
+    /** cuda, rocm, ...; cpu for memory of the host */
+    readonly kind?: string | null;
+    /** index of the device in its process; empty for the host */
+    readonly device?: number | null;
+    /** when, since the run's start (ns) */
+    readonly time_ns?: number | null;
+    /** training step */
+    readonly step?: number | null;
+    /** bytes in use from then on (bytes) */
+    readonly allocated_bytes?: number | null;
+    /** bytes that the allocator holds from then on (bytes) */
+    readonly reserved_bytes?: number | null;
+    /** parameters in allocated_bytes (bytes) */
+    readonly parameters_bytes?: number | null;
+    /** gradients in allocated_bytes (bytes) */
+    readonly gradients_bytes?: number | null;
+    /** optimizer state in allocated_bytes (bytes) */
+    readonly optimizer_state_bytes?: number | null;
+    /** activations in allocated_bytes (bytes) */
+    readonly activations_bytes?: number | null;
+    /** temporaries in allocated_bytes (bytes) */
+    readonly temporaries_bytes?: number | null;
+    /** rest of allocated_bytes (bytes) */
+    readonly unknown_bytes?: number | null;
+    /** allocations and releases that the row stands for (count) */
+    readonly events?: number | null;
+  };
+  /** Which allocations were made, for what, and how long did each live? */
+  "allocations": {
+    /** rank of the process */
+    readonly rank?: number | null;
+    /** which of the rank's recordings, from 0 */
+    readonly span?: number | null;
+    /** cuda, rocm, ...; cpu for memory of the host */
+    readonly kind?: string | null;
+    /** index of the device in its process; empty for the host */
+    readonly device?: number | null;
+    /** size (bytes) */
+    readonly bytes?: number | null;
+    /** when it was made; empty for before the recording (ns) */
+    readonly made_ns?: number | null;
+    /** when it was given back; empty for never (ns) */
+    readonly released_ns?: number | null;
+    /** time between the two (ns) */
+    readonly lifetime_ns?: number | null;
+    /** what it is for */
+    readonly category?: string | null;
+    /** operator that made it */
+    readonly operator?: string | null;
+    /** module in which it was made */
+    readonly module?: string | null;
+    /** training step in which it was made */
+    readonly made_step?: number | null;
+    /** training step in which it was given back */
+    readonly released_step?: number | null;
+    /** call stack that made it, innermost frame first */
+    readonly stack?: string | null;
+    /** address */
+    readonly address?: number | null;
   };
   /** How long do the measured events of an iteration take, and how sure is that? */
   "inline": {

@@ -507,7 +507,6 @@ class QuestionMethods(ABC):
         by: Literal["operator", "kernel", "module"] = "operator",
         limits: Literal["datasheet", "measured"] = "datasheet",
         causal: Literal["masked", "full"] = "masked",
-        measured: bool = False,
         **asked: Unpack[Asked],
     ) -> Table:
         """How close did each operator and kernel run to what the device can do?
@@ -518,16 +517,12 @@ class QuestionMethods(ABC):
                 calibrate` measured.
             causal: pairs that causal attention is counted for: those that its mask allows, or
                 all of them.
-            measured: add what hardware counters counted: operations, and bytes of L1, L2 and
-                device memory.
 
         Columns: name, input_dims, input_types, dtype, count, device_ns, share_ratio, bound,
         attainable_ratio, attainable_ns, flops, moved_bytes, intensity, flop_per_s, bytes_per_s,
-        peak_flop_per_s, peak_bytes_per_s, counted_ratio, device_name, counted_flops,
-        counted_dram_bytes, counted_l2_bytes, counted_l1_bytes, measured_ratio, flops_of_model,
-        bytes_of_model, note.
+        peak_flop_per_s, peak_bytes_per_s, counted_ratio, device_name, note.
         """
-        return self.ask("roofline", by=by, limits=limits, causal=causal, measured=measured, **asked)
+        return self.ask("roofline", by=by, limits=limits, causal=causal, **asked)
 
     def efficiency(
         self,
@@ -586,7 +581,7 @@ class QuestionMethods(ABC):
                 all of them.
 
         Columns: priority, kernel, class, operator, count, device_ns, share_ratio,
-        occupancy_ratio, attainable_ratio, bound, saving_ns, limiter, limiter_ratio, basis.
+        occupancy_ratio, attainable_ratio, bound, saving_ns, basis.
         """
         return self.ask("priorities", limits=limits, causal=causal, **asked)
 
@@ -687,24 +682,81 @@ class QuestionMethods(ABC):
         """
         return self.ask("counters", **asked)
 
-    def metrics(
+    def memory(
         self,
         *,
-        by: Literal["kernel", "metric"] = "kernel",
+        by: Literal[
+            "device",
+            "category",
+            "operator",
+            "module",
+            "stack",
+            "step",
+            "pool",
+            "oom",
+        ] = "device",
+        at_ns: int | None = None,
         **asked: Unpack[Asked],
     ) -> Table:
-        """What do hardware counters say of each kernel, and what limits it?
+        """How much memory was allocated, when was that most, and what was it for?
 
         Args:
-            by: what a row is: a kernel with what limits it, or one metric of a kernel.
+            by: what a row is about: a device; a part of what is alive at the moment, by what it
+                is for, or by what allocated it; a step; a pool of the allocator; or a time that
+                the device had too little.
+            at_ns: the moment whose memory is shared out (ns since the run's start); by default
+                that of the peak.
 
-        Columns: kernel, grid, block, operator, count, device_ns, share_ratio, measured,
-        limiter, limiter_ratio, verdict, compute_ratio, memory_ratio, l1_ratio, l2_ratio,
-        dram_ratio, occupancy_ratio, theoretical_ratio, occupancy_limit, ipc, tensor_ratio,
-        load_ratio, store_ratio, stall, joined_by, metric, value, unit, meaning, measured_as,
-        ncu, nvprof.
+        Columns: rank, span, kind, device, source, at_ns, step, category, operator, module,
+        stack, pool, private_pool, stream, segments, requested_bytes, device_free_bytes,
+        peak_bytes, bytes, share_ratio, allocations, allocated_bytes, pending_bytes,
+        reserved_bytes, device_bytes, free_bytes, largest_free_bytes, rounding_bytes,
+        unused_ratio, start_bytes, end_bytes, growth_bytes, made, made_bytes, kept_bytes,
+        peak_reserved_bytes, out_of_memory.
         """
-        return self.ask("metrics", by=by, **asked)
+        return self.ask("memory", by=by, at_ns=at_ns, **asked)
+
+    def memory_curve(self, *, points: int = 400, **asked: Unpack[Asked]) -> Table:
+        """How did allocated and reserved memory change over time?
+
+        Args:
+            points: rows of a device at most; 0 for a row an event.
+
+        Columns: rank, span, kind, device, time_ns, step, allocated_bytes, reserved_bytes,
+        parameters_bytes, gradients_bytes, optimizer_state_bytes, activations_bytes,
+        temporaries_bytes, unknown_bytes, events.
+        """
+        return self.ask("memory-curve", points=points, **asked)
+
+    def allocations(
+        self,
+        *,
+        at_ns: int | None = None,
+        at_peak: bool = False,
+        operator: str | None = None,
+        category: str | None = None,
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """Which allocations were made, for what, and how long did each live?
+
+        Args:
+            at_ns: only what is alive at this moment (ns since the run's start); by default all
+                that is alive at some moment of what is asked for.
+            at_peak: only what is alive when most is allocated.
+            operator: only those that this operator made.
+            category: only those that are for this.
+
+        Columns: rank, span, kind, device, bytes, made_ns, released_ns, lifetime_ns, category,
+        operator, module, made_step, released_step, stack, address.
+        """
+        return self.ask(
+            "allocations",
+            at_ns=at_ns,
+            at_peak=at_peak,
+            operator=operator,
+            category=category,
+            **asked,
+        )
 
     def inline(self, *, by: Literal["rank", "label"] = "rank", **asked: Unpack[Asked]) -> Table:
         """How long do the measured events of an iteration take, and how sure is that?

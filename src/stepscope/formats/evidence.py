@@ -24,6 +24,7 @@ Evidence = Literal[
     "clocks",
     "steps",
     "across-ranks",
+    "memory",
 ]
 
 MEANINGS: dict[Evidence, str] = {
@@ -41,6 +42,7 @@ MEANINGS: dict[Evidence, str] = {
     "clocks": "times of host and device are on one clock",
     "steps": "where training steps start and end",
     "across-ranks": "which collectives of several ranks are one, and how the ranks' clocks relate",
+    "memory": "every allocation and release of memory was recorded",
 }
 
 _OF_ALL: tuple[Evidence, ...] = ("file", "run")

@@ -16,6 +16,7 @@ from stepscope.formats import onednn, pyprof, vtune
 from stepscope.formats.accepted import accepted
 from stepscope.formats.container import BLANK, ByteStream, Member, strip_bom
 from stepscope.formats.counters import ncu
+from stepscope.formats.cuda_snapshot import reader as cuda_snapshot
 from stepscope.formats.inline import phases
 from stepscope.formats.inline import reader as inline
 from stepscope.formats.kineto import peek as kineto_peek
@@ -191,6 +192,14 @@ FORMATS: tuple[Format, ...] = (
         sniff=collapsed.looks_like_collapsed,
         peek=collapsed.peek,
         read=collapsed.read,
+        timed=False,
+    ),
+    Format(
+        name="memory-snapshot",
+        title="memory snapshot of torch (torch.cuda.memory._dump_snapshot)",
+        sniff=cuda_snapshot.looks_like_snapshot,
+        peek=cuda_snapshot.peek,
+        read=cuda_snapshot.read,
         timed=False,
     ),
 )

@@ -36,7 +36,6 @@ _HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)?<(?:!doctype html|html|head|body|\?xm
 _EXECUTION_TRACE = re.compile(
     rb'"schema"\s*:\s*"[^"]*(?:Execution|ET|PyTorch|\d\.)|"nodes"\s*:\s*\['
 )
-_MEMORY_SNAPSHOT = re.compile(rb"(?:segments|device_traces|allocator_settings)")
 _NOTEBOOK = re.compile(rb'"(?:nbformat|cell_type)"\s*:')
 _SECTION = re.compile(rb"\[(?!(?:null|true|false)\b)[A-Za-z][^\n\[\]{}]*\][ \t\r]*(?:\n|$)")
 """The first line of a file of settings, as in `[Unit]`; an array of JSON has events or values instead."""
@@ -56,10 +55,9 @@ _ADVICE: dict[str, str] = {
         "this is a graph of operators without times; "
         "give the trace that torch.profiler exported (export_chrome_trace or tensorboard_trace_handler)"
     ),
-    "CUDA memory snapshot": (
-        "pytorch.org/memory_viz shows it; give a trace of steps, as torch.profiler exports it"
+    "pickle": (
+        "of pickles only memory snapshots are read (torch.cuda.memory._dump_snapshot); others can run code"
     ),
-    "pickle": "pickles can run code and are not opened; give the trace that torch.profiler exported",
     "Nsight Systems report": f"convert it and give what comes out: {EXPORT_A_REPORT}",
     "unfinished Nsight Systems recording": (
         "Nsight Systems could not finish it; let QdstrmImporter of its version do that, then convert the "
@@ -132,7 +130,7 @@ def what_is(head: bytes, name: str = "") -> str:
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "picture"
     if _PICKLE.match(head):
-        return "CUDA memory snapshot" if _MEMORY_SNAPSHOT.search(head[:4096]) else "pickle"
+        return "pickle"
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n\x00")
     if start[:1] in (b"{", b"[") and not _SECTION.match(start):
         return _kind_of_json(start)

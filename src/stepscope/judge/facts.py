@@ -130,6 +130,15 @@ class Facts:
         return "high" if self.phases_alone is None else "medium"
 
     @cached_property
+    def memory_recorded(self) -> bool:
+        """Whether allocations, or what an allocator held, are recorded."""
+        return bool(
+            self.scope.value(
+                "SELECT EXISTS (SELECT 1 FROM memory_event) OR EXISTS (SELECT 1 FROM memory_block)"
+            )
+        )
+
+    @cached_property
     def busiest_operator(self) -> tuple[str, float] | None:
         """The operator with the largest self time on the host, with its share of all operators'."""
         return busiest_operator(self.scope)

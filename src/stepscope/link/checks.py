@@ -24,7 +24,7 @@ from stepscope.floor.units import ratio_text
 from stepscope.formats.damage import CLASSES, is_harmless, line
 from stepscope.formats.evidence import Evidence
 from stepscope.formats.tables import ReadReport
-from stepscope.link.columns import run_starts
+from stepscope.link.columns import numbers, run_starts
 from stepscope.link.device import COMMUNICATION, COMPUTATION, Device
 from stepscope.link.host import GRAPH_LAUNCH, LAUNCH, Host
 from stepscope.link.replays import Replays
@@ -50,6 +50,7 @@ class Recording:
     step_of_host: Int32s
     overruns: int
     report: ReadReport
+    memory: pa.Table
     resolution_ns: int
 
 
@@ -434,6 +435,28 @@ def no_gpu_events(recording: Recording) -> Found:
         1,
         f"{len(calls)} kernels were launched and none is in the recording: device activity was lost, "
         "so device times are not 0 but unknown.",
+    )
+
+
+@check("memory_totals", "memory", fine="allocations add up to the recorded totals.")
+def memory_totals(recording: Recording) -> Found:
+    """Allocations and releases after which the allocator's own total is not the one before plus what was
+    taken or given back: events between them are missing, or are in another order than they happened. What is
+    alive at a moment is then known in part.
+    """
+    memory = recording.memory
+    total = numbers(memory, "total_allocated_bytes", missing=-1)
+    size = numbers(memory, "bytes")
+    device = numbers(memory, "device", missing=-1)
+    order = np.lexsort((numbers(memory, "time_ns"), device))
+    order = order[total[order] >= 0]
+    same = device[order][1:] == device[order][:-1]
+    count = int((same & (total[order][1:] - total[order][:-1] != size[order][1:])).sum())
+    return Found(
+        WARNING if count else OK,
+        count,
+        f"After {count} of {len(order)} allocations and releases the recorded total is not what they "
+        "lead to: others are missing, or their order is lost.",
     )
 
 

@@ -44,6 +44,7 @@ _LINKS = {
 
 _MEASURED = (
     "measured_kernel", "inline_timing", "phase", "stack_sample", "primitive", "host_metric",
+    "memory_block",
 )  # fmt: skip
 """What recordings hold that are none of events."""
 
@@ -204,6 +205,7 @@ def _links(
                 step_of_host=step_of_host,
                 overruns=int((raw_dur >= 0).sum()),
                 report=tables.report,
+                memory=tables.memory_event,
                 resolution_ns=resolution_ns,
             ),
             events=_has_events(tables),
@@ -284,12 +286,17 @@ def _step_numbers(numbers: NDArray[np.int64], index: Int32s) -> pa.Array:
 
 
 def _memory_events(host: Host, memory_event: pa.Table) -> pa.Table:
-    """Adds the operator that asked for memory or gave it back: the innermost of the thread then."""
+    """Adds the operator that asked for memory or gave it back, the innermost of the thread then, and the
+    order of the events."""
     position = host.innermost(
         numbers(memory_event, "thread", missing=-1), numbers(memory_event, "time_ns")
     )
     operators = integers(host.rows(host.operators_at(position)), type=pa.int64())
-    return memory_event.append_column("operator_id", operators)
+    return assembled(
+        "memory_event",
+        memory_event,
+        {"sequence": pa.array(range(memory_event.num_rows), pa.int64()), "operator_id": operators},
+    )
 
 
 def attributed(device_event: pa.Table) -> pa.Table:

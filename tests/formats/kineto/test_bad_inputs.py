@@ -31,7 +31,7 @@ WRONG_FILES = {
     "T08_empty.json": "empty file",
     "T08_picture.json": "picture",
     "T08_database.json": "SQLite database",
-    "T08_snapshot.pickle": "CUDA memory snapshot",
+    "T08_pickle.pickle": "pickle",
     "T08_report.nsys-rep": "Nsight Systems report",
 }
 ARCHIVES = ("B01_two_ranks.zip", "B01_two_ranks.tar", "B01_two_ranks.tgz")

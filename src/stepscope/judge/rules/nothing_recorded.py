@@ -18,6 +18,19 @@ def nothing_recorded(facts: Facts) -> Iterator[Finding]:
     shown = facts.has_device or facts.has_host or facts.phases_alone or facts.times.device
     if facts.step_ns and shown:
         return
+    if facts.memory_recorded:
+        yield Finding(
+            title="Only memory was recorded: there is no operator, device event or phase to judge time by",
+            metric="operators, device events and phases",
+            value=_EVENTS.value,
+            unit="count",
+            confidence="high",
+            advice="`stepscope memory` for the peak and what it was for; for times record a trace of the "
+            "same job.",
+            query="stepscope sources SRC",
+            role="obstacle",
+        )
+        return
     yield Finding(
         title="Nothing recorded: there is no operator, device event or phase to judge by",
         metric="operators, device events and phases",

@@ -76,7 +76,7 @@ def main() -> None:
 
     write("T08_picture.json", b"\x89PNG\r\n\x1a\n" + bytes(16))
     write("T08_database.json", b"SQLite format 3\x00" + bytes(84))
-    write("T08_snapshot.pickle", b"\x80\x04}\x94(\x8c\x08segments\x94]\x94u.")
+    write("T08_pickle.pickle", b"\x80\x04}\x94(\x8c\x05state\x94]\x94u.")
     write("T08_report.nsys-rep", b"\x01\x02\x00\x9c quadd \x00\x01\xf0" + bytes(range(1, 64)))
 
 

@@ -1,0 +1,78 @@
+"""What an allocation is for, as far as the evidence carries: parameters, gradients, optimizer state,
+activations, temporaries, or unknown.
+
+The evidence is what was going on when it was made (its call stack, the direction of its operator, the
+thread that runs the backward pass) and how long it lived:
+
+* made in the forward pass and alive when the next backward pass starts: an *activation*;
+* made in the backward pass and alive when what comes after it starts: a *gradient*;
+* made in the optimizer's step and alive when the next forward or backward pass starts, or when the step has
+  ended: *optimizer state*;
+* made while a module is built or moved, and alive in the next forward pass: *parameters* (and buffers);
+* made in any of these and given back before: *temporary*;
+* everything else, and what the recording ends too early for: *unknown*.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.analysis.memory.lifetimes import Int64s, first_after
+
+ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE, PARAMETERS, TEMPORARIES, UNKNOWN = CATEGORIES = (
+    "activations", "gradients", "optimizer state", "parameters", "temporaries", "unknown",
+)  # fmt: skip
+
+FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD, MODULES = ROLES = (
+    "forward", "backward", "optimizer", "zero_grad", "parameters",
+)  # fmt: skip
+"""What was going on, as `memory_event.role` and `host_event.direction` spell it."""
+
+NO_ROLE = -1
+_KEPT_AS = {
+    FORWARD: (ACTIVATIONS, (BACKWARD,)),
+    BACKWARD: (GRADIENTS, (FORWARD, OPTIMIZER, ZERO_GRAD)),
+    OPTIMIZER: (OPTIMIZER_STATE, (FORWARD, BACKWARD)),
+    MODULES: (PARAMETERS, (FORWARD,)),
+}
+"""What is kept of a pass until another one starts."""
+
+
+def categories(
+    start: Int64s,
+    end: Int64s,
+    role: NDArray[np.int8],
+    role_of_event: NDArray[np.int8],
+    step_ends: Int64s,
+) -> NDArray[np.int8]:
+    """The category of each allocation, as a place in `CATEGORIES`.
+
+    Args:
+        start, end: its states.
+        role: what was going on when it was made, as a place in `ROLES`; NO_ROLE where that is not known.
+        role_of_event: likewise, of each event.
+        step_ends: states in which an optimizer's step has ended, where the recording says so.
+    """
+    states = len(role_of_event) + 1
+    found = np.full(len(start), CATEGORIES.index(UNKNOWN), dtype=np.int8)
+    trains = bool((role_of_event == ROLES.index(BACKWARD)).any())
+    for name, (kept, passes) in _KEPT_AS.items():
+        mine = np.flatnonzero(role == ROLES.index(name))
+        if not len(mine):
+            continue
+        later = np.flatnonzero(np.isin(role_of_event, [ROLES.index(one) for one in passes]))
+        if name == OPTIMIZER:
+            later = np.union1d(later, step_ends)
+        # Event k leads to state k + 1: what is alive in state k is there when it happens.
+        next_pass = first_after(later, start[mine], states)
+        released = end[mine] <= states - 1
+        stays = (end[mine] > next_pass) & (next_pass < states)
+        gone = released & ~stays
+        if name == MODULES and not len(later):
+            stays = ~released
+        if name == FORWARD and not trains:
+            stays[:] = False
+        found[mine[stays]] = CATEGORIES.index(kept)
+        found[mine[gone]] = CATEGORIES.index(TEMPORARIES)
+    return found

@@ -1,0 +1,91 @@
+"""When each allocation was made and given back: events of one device paired by address.
+
+A *state* is what was in memory between two events: state 0 before the first one, state k after the k-th. An
+allocation is alive in the states from `start` to before `end`. One that was there before the recording
+starts at 0; one that is never given back ends after the last state.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+NO_EVENT = -1
+
+
+class Lifetimes(NamedTuple):
+    """The allocations of a device that events show."""
+
+    start: Int64s
+    """First state in which it is alive."""
+    end: Int64s
+    """First state in which it is not; one more than there are states where it is never given back."""
+    bytes: Int64s
+    taken: Int64s
+    """The event that made it, NO_EVENT for one from before."""
+    given: Int64s
+    """The event that gave it back, NO_EVENT where none did."""
+
+
+def lifetimes(address: Int64s, size: Int64s) -> Lifetimes:
+    """The allocations that the events of a device show, in the order of their events.
+
+    Args:
+        address: of each event, in order of time.
+        size: bytes taken, below 0 where they are given back.
+
+    Where an event was lost, an allocation ends at the latest when its address is taken again, and starts
+    at the earliest when its address was given back before.
+
+    >>> found = lifetimes(np.array([7, 7, 9, 8]), np.array([5, -5, -3, 2]))
+    >>> found.start.tolist(), found.end.tolist(), found.bytes.tolist()
+    ([1, 0, 4], [2, 3, 5], [5, 3, 2])
+    """
+    events = len(address)
+    order = np.argsort(address, kind="stable")
+    takes = size[order] > 0
+    same_as_next = np.zeros(events, dtype=bool)
+    same_as_next[:-1] = address[order][1:] == address[order][:-1]
+    same_as_last = np.roll(same_as_next, 1)
+    following = np.append(order[1:], 0)
+    before = np.roll(order, 1)
+    # Each event that takes memory is an allocation, and each that gives back what none took.
+    last_took = np.roll(takes, 1) & same_as_last
+    alone = ~takes & ~last_took
+    next_gives = same_as_next & ~np.append(takes[1:], False)
+    end = np.where(same_as_next, following + 1, events + 1)
+    start = np.where(same_as_last, before + 1, 0)
+    taken = order[takes]
+    lone = order[alone]
+    first = np.concatenate([taken + 1, start[alone]])
+    last = np.concatenate([end[takes], lone + 1])
+    given = np.concatenate([np.where(next_gives, following, NO_EVENT)[takes], lone])
+    made = np.concatenate([taken, np.full(len(lone), NO_EVENT)])
+    known = np.concatenate([taken, lone])
+    by_event = np.argsort(known, kind="stable")
+    return Lifetimes(
+        first[by_event],
+        last[by_event],
+        np.abs(size[known])[by_event],
+        made[by_event],
+        given[by_event],
+    )
+
+
+def alive_bytes(start: Int64s, end: Int64s, size: Int64s, states: int) -> Int64s:
+    """Bytes of the allocations that are alive in each state."""
+    change = np.zeros(states + 1, dtype=np.int64)
+    np.add.at(change, start, size)
+    np.add.at(change, np.minimum(end, states), -size)
+    alive: Int64s = np.cumsum(change)[:states]
+    return alive
+
+
+def first_after(marks: Int64s, states: Any, otherwise: int) -> Int64s:
+    """The first of some marks, in order, that is at or after each state; `otherwise` where none is."""
+    place = np.searchsorted(marks, states, side="left")
+    found: Int64s = np.append(marks, otherwise)[place]
+    return found

@@ -1,0 +1,388 @@
+"""The memory of each device of a recording, replayed: what was allocated and reserved after each event,
+and every allocation with what is known of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stepscope.analysis.memory.categories import NO_ROLE, ROLES, categories
+from stepscope.analysis.memory.lifetimes import NO_EVENT, Int64s, alive_bytes, lifetimes
+from stepscope.answers.scope import Scope
+
+BEFORE, NO_ADDRESSES, NOT_EXPLAINED = (
+    "(before the recording)",
+    "(addresses were not recorded)",
+    "(not explained by the recorded events)",
+)
+"""What stands in the place of a name for bytes that no recorded allocation explains."""
+
+_ALLOCATE = (
+    "('aten::empty', 'aten::empty_like', 'aten::empty_strided', 'aten::new_empty', "
+    "'aten::new_empty_strided', 'aten::resize_')"
+)
+"""Operators that only allocate: what called them says more."""
+
+_OPERATOR = f"""
+    SELECT own.rank, own.id, own.direction, own.span, own.module_id, own.stack_id,
+        CASE WHEN own.name NOT IN {_ALLOCATE} THEN own.name
+            WHEN one.kind = 'operator' AND one.name NOT IN {_ALLOCATE} THEN one.name
+            WHEN two.kind = 'operator' AND two.name NOT IN {_ALLOCATE} THEN two.name
+            WHEN one.kind = 'operator' AND two.kind = 'operator' AND three.kind = 'operator' THEN three.name
+            ELSE own.name END AS operator
+    FROM host_event AS own
+    LEFT JOIN host_event AS one ON (one.rank, one.id) = (own.rank, own.parent_id)
+    LEFT JOIN host_event AS two ON (two.rank, two.id) = (one.rank, one.parent_id)
+    LEFT JOIN host_event AS three ON (three.rank, three.id) = (two.rank, two.parent_id)
+    WHERE (own.rank, own.id) IN (SELECT (rank, operator_id) FROM memory_event)
+"""
+_EVENTS = f"""
+    WITH operator AS ({_OPERATOR})
+    SELECT m.rank, m.span, m.device_kind, coalesce(m.device, -1) AS device, m.time_ns,
+        coalesce(m.address, -1) AS address, m.bytes,
+        m.total_allocated_bytes AS allocated, m.total_reserved_bytes AS reserved,
+        coalesce(m.role, operator.direction) AS role,
+        coalesce(m.operator_name, operator.operator) AS operator,
+        module.path AS module, coalesce(own.frames, theirs.frames) AS stack
+    FROM memory_event AS m
+    LEFT JOIN operator ON (operator.rank, operator.id) = (m.rank, m.operator_id)
+    LEFT JOIN module ON (module.rank, module.span, module.module_id)
+        = (operator.rank, operator.span, operator.module_id)
+    LEFT JOIN call_stack AS own ON (own.rank, own.span, own.stack_id) = (m.rank, m.span, m.stack_id)
+    LEFT JOIN call_stack AS theirs ON (theirs.rank, theirs.span, theirs.stack_id)
+        = (operator.rank, operator.span, operator.stack_id)
+    ORDER BY m.rank, m.span, m.device_kind, device, m.time_ns, m.sequence
+"""
+_BLOCKS = """
+    SELECT rank, span, device_kind, device, coalesce(address, -1) AS address,
+        coalesce(requested_bytes, bytes) AS bytes, role, operator_name AS operator, NULL::VARCHAR AS module,
+        frames AS stack
+    FROM memory_block LEFT JOIN call_stack USING (rank, span, stack_id)
+    WHERE state = 'allocated' ORDER BY rank, span, device, address
+"""
+_MARKS = """
+    SELECT rank, span, name, time_ns, coalesce(json_extract_string(args, '$.stage'), '') AS stage
+    FROM instant WHERE category = 'memory annotation' ORDER BY rank, span, time_ns
+"""
+_SOURCES = "SELECT rank, span, format FROM source"
+_STEPS = """
+    SELECT rank, span, step, host_start_ns AS start_ns, host_end_ns AS end_ns FROM step
+    WHERE rule <> 'whole recording' AND complete ORDER BY rank, start_ns
+"""
+_PROFILER_STEP = re.compile(r"ProfilerStep#(\d{1,18})$")
+_OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
+_TEXTS = ("operator", "module", "stack")
+
+
+class Step(NamedTuple):
+    """A training step, by the clock of the memory events."""
+
+    number: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A text of each allocation: its number, -1 for none, and the texts by number."""
+
+    number: NDArray[np.int32]
+    words: list[str]
+
+    def at(self, row: int) -> str | None:
+        """The text of an allocation."""
+        number = int(self.number[row])
+        return None if number < 0 else self.words[number]
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """The memory of one device, or of the host, in one recording of a rank.
+
+    Args:
+        rank, span: the recording.
+        kind: `cpu`, `cuda`, ...
+        device: index of the device; None for the host.
+        source: format of the file that tells it.
+        time_ns: when each event happened.
+        allocated, reserved: bytes in each state, one more than there are events (`lifetimes`); no
+            `reserved` where it was not recorded.
+        start, end, bytes, address, taken, given: the allocations, as in `Lifetimes`; last those of which only
+            the snapshot's blocks tell.
+        role: what was going on when each was made, as a place in `ROLES`.
+        category: of each allocation, as a place in `CATEGORIES`.
+        operator, module, stack: what made each.
+        steps: the steps whose memory this is, in order.
+        addressed: whether the events say at which addresses.
+    """
+
+    rank: int
+    span: int
+    kind: str
+    device: int | None
+    source: str
+    time_ns: Int64s
+    allocated: Int64s
+    reserved: Int64s | None
+    start: Int64s
+    end: Int64s
+    bytes: Int64s
+    address: Int64s
+    taken: Int64s
+    given: Int64s
+    role: NDArray[np.int8]
+    category: NDArray[np.int8]
+    operator: Texts
+    module: Texts
+    stack: Texts
+    steps: list[Step]
+    addressed: bool
+
+    @cached_property
+    def rest(self) -> Int64s:
+        """Bytes in each state that no allocation explains."""
+        known = alive_bytes(self.start, self.end, self.bytes, len(self.allocated))
+        rest: Int64s = self.allocated - known
+        return rest
+
+    def rest_name(self, state: int) -> str:
+        """What the bytes are called that no allocation explains in a state."""
+        if not self.addressed:
+            return NO_ADDRESSES
+        return BEFORE if self.rest[state] == self.rest[0] else NOT_EXPLAINED
+
+    @property
+    def at_ns(self) -> Int64s:
+        """When each state started; the first one with the first event."""
+        at: Int64s = np.concatenate([self.time_ns[:1], self.time_ns])
+        return at
+
+    def state_at(self, time_ns: int) -> int:
+        """The state at a time: what the last event at or before it led to."""
+        return int(np.searchsorted(self.time_ns, time_ns, side="right"))
+
+    def states_in(self, windows: list[tuple[int, int]] | None) -> Int64s:
+        """The states of some stretches of time, the one that each starts with among them; all for None."""
+        if windows is None:
+            return np.arange(len(self.allocated))
+        found = [
+            np.arange(self.state_at(start - 1), np.searchsorted(self.time_ns, end) + 1)
+            for start, end in windows
+            if len(self.time_ns) and end > self.time_ns[0] and start <= self.time_ns[-1]
+        ]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+    def peak(self, states: Int64s) -> int:
+        """The first of some states in which most is allocated."""
+        return int(states[int(self.allocated[states].argmax())])
+
+    def alive(self, state: int) -> Int64s:
+        """The allocations that are alive in a state."""
+        rows: Int64s = np.flatnonzero((self.start <= state) & (self.end > state))
+        return rows
+
+    def step_of(self, time_ns: int) -> int | None:
+        """The step at a time."""
+        for step in self.steps:
+            if step.start_ns <= time_ns < step.end_ns:
+                return step.number
+        return None
+
+
+def memories(scope: Scope) -> list[Memory]:
+    """The memory of every device and host of a scope's ranks, in the order of rank, span, kind and index.
+
+    Args:
+        scope: all steps and events of the ranks (`recording.every_step`).
+    """
+    return scope.once((__name__, "memories"), lambda: list(_memories(scope)))
+
+
+def _memories(scope: Scope) -> Iterator[Memory]:
+    events = scope.sql(_EVENTS).combine_chunks()
+    blocks = scope.sql(_BLOCKS)
+    marks = scope.sql(_MARKS).to_pylist()
+    source = {(one["rank"], one["span"]): one["format"] for one in scope.sql(_SOURCES).to_pylist()}
+    steps = scope.sql(_STEPS).to_pylist()
+    keys = ("rank", "span", "device_kind", "device")
+    of_blocks = set(zip(*(blocks[key].to_pylist() for key in keys), strict=True))
+    groups = _groups(events, keys)
+    empty = events.slice(0, 0)
+    for key in sorted({*groups, *of_blocks}):
+        rank, span, kind, device = key
+        own = [one for one in marks if (one["rank"], one["span"]) == (rank, span)]
+        alive = blocks.filter(
+            pc.and_(
+                pc.and_(pc.equal(blocks["rank"], rank), pc.equal(blocks["span"], span)),
+                pc.and_(pc.equal(blocks["device"], device), pc.equal(blocks["device_kind"], kind)),
+            )
+        )
+        rows = groups.get(key, empty)
+        of_rank = [one for one in steps if one["rank"] == rank]
+        yield _memory(key, source.get((rank, span), ""), rows, alive, own, of_rank)
+
+
+def _groups(events: pa.Table, keys: tuple[str, ...]) -> dict[tuple[Any, ...], pa.Table]:
+    """The events of each device, which lie together."""
+    counted = events.group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
+    found, at = {}, 0
+    for *key, count in zip(
+        *(counted[name].to_pylist() for name in (*keys, "count_all")), strict=True
+    ):
+        found[tuple(key)] = events.slice(at, count)
+        at += count
+    return found
+
+
+def _memory(
+    key: tuple[Any, ...],
+    source: str,
+    events: pa.Table,
+    blocks: pa.Table,
+    marks: list[dict[str, Any]],
+    steps: list[dict[str, Any]],
+) -> Memory:
+    rank, span, kind, device = key
+    address, size = _numbers(events, "address"), _numbers(events, "bytes")
+    time_ns = _numbers(events, "time_ns")
+    known = np.flatnonzero(address >= 0)
+    paired = lifetimes(address[known], size[known])
+    place = np.append(known + 1, [len(size) + 1])
+    start = np.where(paired.start == 0, 0, place[paired.start - 1])
+    end = place[paired.end - 1]
+    taken, given = (
+        np.where(one == NO_EVENT, NO_EVENT, np.append(known, 0)[one]) for one in paired[3:]
+    )
+    further = _further(blocks, address)
+    count = len(further)
+    event = np.where(paired.taken == NO_EVENT, paired.given, paired.taken)
+    place_of = np.concatenate([address[known][event], _numbers(further, "address")])
+    start = np.concatenate([start, np.zeros(count, np.int64)])
+    end = np.concatenate([end, np.full(count, len(size) + 1)])
+    bytes_ = np.concatenate([paired.bytes, _numbers(further, "bytes")])
+    nothing = np.full(count, NO_EVENT)
+    taken, given = np.concatenate([taken, nothing]), np.concatenate([given, nothing])
+    role_of_event = _roles(events)
+    role = np.concatenate([_of_events(role_of_event, taken[: len(taken) - count]), _roles(further)])
+    texts = {
+        name: _texts(events[name], taken[: len(taken) - count], further[name]) for name in _TEXTS
+    }
+    ends = [
+        one["time_ns"]
+        for one in marks
+        if one["stage"] == "END" and _OPTIMIZER_STEP.match(one["name"])
+    ]
+    return Memory(
+        rank, span, kind, None if device < 0 else device, source,
+        time_ns,
+        _states(_totals(events, "allocated", size, bytes_[start == 0]), size),
+        _reserved(events),
+        start, end, bytes_, place_of, taken, given,
+        role,
+        categories(start, end, role, role_of_event, np.searchsorted(time_ns, ends, side="right")),
+        **texts,
+        steps=_steps(steps, marks, time_ns),
+        addressed=bool(len(known)) or not len(address),
+    )  # fmt: skip
+
+
+def _further(blocks: pa.Table, address: Int64s) -> pa.Table:
+    """The blocks of a snapshot whose allocation no event shows."""
+    return blocks.filter(pa.array(~np.isin(_numbers(blocks, "address"), address)))
+
+
+def _numbers(table: pa.Table, name: str) -> Int64s:
+    found: Int64s = table[name].cast(pa.int64()).to_numpy()
+    return found
+
+
+def _roles(table: pa.Table) -> NDArray[np.int8]:
+    place = pc.index_in(table["role"].cast(pa.string()), value_set=pa.array(ROLES))
+    found: NDArray[np.int8] = place.fill_null(NO_ROLE).to_numpy().astype(np.int8)
+    return found
+
+
+def _of_events(values: NDArray[Any], events: Int64s, missing: int = NO_ROLE) -> NDArray[Any]:
+    """The values of some events, `missing` for NO_EVENT."""
+    found: NDArray[Any] = np.append(values, np.array([missing], values.dtype))[events]
+    return found
+
+
+def _texts(of_event: pa.ChunkedArray, taken: Int64s, of_block: pa.ChunkedArray) -> Texts:
+    both = pa.chunked_array(
+        [*of_event.cast(pa.string()).chunks, *of_block.cast(pa.string()).chunks], pa.string()
+    )
+    encoded = both.combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    number = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    events = len(of_event)
+    return Texts(
+        np.concatenate([_of_events(number[:events], taken, -1), number[events:]]),
+        encoded.dictionary.to_pylist(),
+    )
+
+
+def _totals(events: pa.Table, name: str, size: Int64s, before: Int64s) -> Int64s:
+    """What is allocated after each event: as recorded, else counted from what was there before."""
+    column = events[name]
+    if len(column) and not column.null_count and int(pc.max(column).as_py()) > 0:
+        return _numbers(events, name)
+    counted: Int64s = int(before.sum()) + np.cumsum(size)
+    return counted
+
+
+def _states(after: Int64s, size: Int64s) -> Int64s:
+    """What is allocated in each state, the one before the first event among them."""
+    if not len(after):
+        return np.zeros(1, np.int64)
+    states: Int64s = np.concatenate([after[:1] - size[:1], after])
+    return states
+
+
+def _reserved(events: pa.Table) -> Int64s | None:
+    column = events["reserved"]
+    if not len(column) or column.null_count or int(pc.max(column).as_py()) <= 0:
+        return None
+    after = _numbers(events, "reserved")
+    states: Int64s = np.concatenate([after[:1], after])
+    return states
+
+
+def _steps(
+    recorded: list[dict[str, Any]], marks: list[dict[str, Any]], time_ns: Int64s
+) -> list[Step]:
+    """The steps whose memory events these are: those that the rank's traces have, else by annotations."""
+    if not len(time_ns):
+        return []
+    first, last = int(time_ns[0]), int(time_ns[-1])
+    steps = [Step(one["step"], one["start_ns"], one["end_ns"]) for one in recorded]
+    inside = [one for one in steps if one.end_ns > first and one.start_ns <= last]
+    if inside:
+        return inside
+    opened: dict[str, int] = {}
+    named: list[Step] = []
+    ends: list[int] = []
+    for mark in marks:
+        if mark["stage"] == "START":
+            opened[mark["name"]] = mark["time_ns"]
+        elif mark["stage"] == "END" and mark["name"] in opened:
+            found = _PROFILER_STEP.match(mark["name"])
+            if found is not None:
+                named.append(Step(int(found[1]), opened.pop(mark["name"]), mark["time_ns"]))
+            elif _OPTIMIZER_STEP.match(mark["name"]):
+                ends.append(mark["time_ns"])
+    if named:
+        return named
+    edges = [first, *(end + 1 for end in ends)]
+    return [Step(n, *edge) for n, edge in enumerate(pairwise(edges))]

@@ -1,0 +1,158 @@
+"""The events of one device's allocator as columns, in the order in which they happened, and what the
+allocator held after each.
+
+A snapshot holds what was in memory when it was taken, and what happened before, back to where the
+recording started or the oldest events were dropped. Counting back from the end gives every state between.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+
+ALLOCATED, RELEASED, COMPLETED = "alloc", "free_requested", "free_completed"
+RESERVES = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+OUT_OF_MEMORY = "oom"
+_SPELLED = {"free": RELEASED}
+NOT_KNOWN = -1
+
+
+class Events:
+    """The events of all devices as they are read: the devices' numbers follow when all are."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, int] = {}
+        self.annotations: dict[str, int] = {}
+        self.kind, self.stack, self.annotation = array("i"), array("i"), array("i")
+        self.time_us, self.address, self.size, self.stream, self.free = (
+            array("q"), array("q"), array("q"), array("q"), array("q"),
+        )  # fmt: skip
+        self.untimed = 0
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def add(self, event: dict[Any, Any], stack: int) -> None:
+        """Takes an event.
+
+        Raises:
+            TypeError, OverflowError: a value is of no type that it can have.
+        """
+        get = event.get
+        action = get("action")
+        if type(action) is not str:
+            raise TypeError
+        kinds = self.kinds
+        self.kind.append(kinds.setdefault(_SPELLED.get(action, action), len(kinds)))
+        self.stack.append(stack)
+        time_us = get("time_us")
+        if time_us is None:
+            self.untimed += 1
+            time_us = 0
+        self.time_us.append(time_us)
+        self.address.append(get("addr", NOT_KNOWN))
+        self.size.append(get("size", 0))
+        self.stream.append(get("stream", NOT_KNOWN))
+        self.free.append(get("device_free", NOT_KNOWN))
+        note = get("user_metadata") or get("compile_context")
+        if not note or note == "N/A" or type(note) is not str:
+            self.annotation.append(NOT_KNOWN)
+        else:
+            self.annotation.append(self.annotations.setdefault(note, len(self.annotations)))
+
+
+class Columns(NamedTuple):
+    """The events of one device."""
+
+    kind: Int64s
+    time_us: Int64s
+    address: Int64s
+    size: Int64s
+    stream: Int64s
+    free: Int64s
+    stack: Int64s
+    annotation: Int64s
+
+
+class Held(NamedTuple):
+    """What the allocator held after each event of a device (bytes)."""
+
+    allocated: Int64s
+    pending: Int64s
+    reserved: Int64s
+
+
+def columns_of(events: Events, first: int, last: int) -> Columns:
+    """The events from one row to before another."""
+
+    def numbers(values: array[int], kind: type) -> NDArray[Any]:
+        return np.frombuffer(values, dtype=kind)[first:last]
+
+    time_us = numbers(events.time_us, np.int64)
+    if events.untimed:
+        time_us = np.arange(last - first, dtype=np.int64)
+    return Columns(
+        numbers(events.kind, np.int32),
+        # Stamps are made before the lock on the order is taken: a few may go back by a little.
+        np.maximum.accumulate(time_us) if len(time_us) else time_us,
+        numbers(events.address, np.int64),
+        numbers(events.size, np.int64),
+        numbers(events.stream, np.int64),
+        numbers(events.free, np.int64),
+        numbers(events.stack, np.int32),
+        numbers(events.annotation, np.int32),
+    )
+
+
+def held_after(
+    columns: Columns, kinds: dict[str, int], blocks: tuple[Int64s, Int64s], reserved_at_end: int
+) -> Held:
+    """What was allocated, pending and reserved after each event.
+
+    Args:
+        columns: the events of a device.
+        kinds: the number of each kind.
+        blocks: address and requested size of each block that is allocated when the snapshot is taken.
+        reserved_at_end: bytes of all segments then.
+    """
+    taken = columns.kind == kinds.get(ALLOCATED, NOT_KNOWN)
+    given = columns.kind == kinds.get(RELEASED, NOT_KNOWN)
+    completed = columns.kind == kinds.get(COMPLETED, NOT_KNOWN)
+    step = np.where(taken, columns.size, 0) - np.where(given, columns.size, 0)
+    before = _before(columns, taken, given, blocks)
+    pending = np.where(given, columns.size, 0) - np.where(completed, columns.size, 0)
+    waiting = np.cumsum(pending)
+    reserve = np.zeros(len(columns.kind), dtype=np.int64)
+    for kind, sign in RESERVES.items():
+        reserve += np.where(columns.kind == kinds.get(kind, NOT_KNOWN), sign * columns.size, 0)
+    reserved = reserved_at_end - int(reserve.sum()) + np.cumsum(reserve)
+    return Held(
+        before + np.cumsum(step),
+        # What was pending before the first event is known where it completes.
+        waiting - min(int(waiting.min(initial=0)), 0),
+        reserved,
+    )
+
+
+def _before(
+    columns: Columns,
+    taken: NDArray[np.bool_],
+    given: NDArray[np.bool_],
+    blocks: tuple[Int64s, Int64s],
+) -> int:
+    """Bytes that were allocated before the first event: what is given back without having been taken, and
+    the blocks at the end that were not taken either."""
+    rows = np.flatnonzero(taken | given)
+    order = rows[np.argsort(columns.address[rows], kind="stable")]
+    address = columns.address[order]
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = address[1:] != address[:-1]
+    given_first = order[first & given[order]]
+    ends, sizes = blocks
+    seen = np.isin(ends, address)
+    return int(columns.size[given_first].sum()) + int(sizes[~seen].sum())

@@ -1,0 +1,177 @@
+"""What the call stacks of a memory snapshot say: where in the program memory was asked for, by which
+operator, and in which part of a training step.
+
+A stack is a list of frames, innermost first, of Python and, where torch was asked for them, of C++. The
+frames of C++ name the operator (`at::_ops::add_Tensor::call`) and the engine that runs the backward pass,
+whose threads have no Python frames at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from stepscope.formats.vocabulary import is_program_frame
+
+FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD, PARAMETERS = (
+    "forward", "backward", "optimizer", "zero_grad", "parameters",
+)  # fmt: skip
+
+_MOST_FRAMES = 32
+_OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\(")
+_OVERLOAD = re.compile(r"(?<=[a-z0-9_])_(?=[A-Z]).*$")
+_LOWER_OVERLOADS = re.compile(
+    r"_(?:memory_format|out|grad_input|int|int_out|dim|dims|dtype|dtype_layout|correction|start|start_step"
+    r"|names|names_out|generator|size|sizes|value|self|input|other|vec|default|p|indices|list|src|result)$"
+)
+_ALLOCATES = frozenset(
+    {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_"}
+)
+"""Operators that do nothing but allocate: what called them says more."""
+_BACKWARD_CPP = re.compile(
+    r"torch::autograd::(?:Engine::|generated::\w+|CppNode|PyNode::|python::PythonEngine::)"
+)
+_OF_MODULES = re.compile(r"(?:^|/)torch/nn/modules/[^/]+$")
+_OF_OPTIMIZERS = re.compile(
+    r"(?:^|/)torch/optim/|(?i:optim|adam|sgd|lamb|lion|muon)[^/]*(?:/[^/]*)?\.py$"
+)
+_PLUMBING = re.compile(
+    r"torch::(?:unwind|CapturedTraceback|cuda)::|c10::|at::(?:detail|meta|wrapper|structured|create_out|Tensor)"
+    r"|.*::redispatch$|.* |_?_?Py|__|pthread|std::|_start$|at::TensorIterator|[^:]*$"
+)
+"""Frames of C++ that every allocation has: the allocator, the dispatcher, threads."""
+_BUILDS_MODULE = frozenset({"__init__", "reset_parameters", "_apply", "convert"})
+_MODULE_CALL = frozenset({"_call_impl", "_wrapped_call_impl"})
+_BACKWARD_PYTHON = frozenset({"_engine_run_backward", "run_backward", "backward", "unpack_hook"})
+
+
+class _Known:
+    """Stands for the frames of a stack that is known: a file cannot hold one."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Stacks:
+    """The frames and stacks of a snapshot, each kept once."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        """Each distinct text of a stack, as `call_stack.frames` has it."""
+        self.text: list[int] = []
+        """Of each stack: the number of its text, -1 where nothing is left of it."""
+        self.roles: list[str | None] = []
+        """Of each stack: what was going on, one of the words above; None where it does not show."""
+        self.operators: list[str | None] = []
+        """Of each stack: the operator that it names."""
+        self.bare: list[bool] = []
+        """Of each stack: whether it has no frame at all."""
+        self._frames: dict[tuple[Any, Any, Any], int] = {}
+        self._python: list[bool] = []
+        self._program: list[bool] = []
+        self._telling: list[bool] = []
+        self._name: list[str] = []
+        self._role: list[str | None] = []
+        self._operator: list[str | None] = []
+        self._stacks: dict[tuple[int, ...], int] = {}
+        self._numbers: dict[str, int] = {}
+        self._known: list[_Known] = []
+
+    def frame(self, found: dict[Any, Any]) -> int:
+        """The number of a frame: a dictionary of `name`, `filename` and `line`."""
+        name, file, line = found.get("name"), found.get("filename"), found.get("line")
+        if type(name) is not str or type(file) is not str or type(line) is not int:
+            raise TypeError
+        key = (name, file, line)
+        number = self._frames.get(key)
+        if number is None:
+            number = self._frames[key] = len(self._name)
+            python = file.endswith(".py") or (file.startswith("<") and "::" not in name)
+            text = f"{file}({line}): {name}" if python else _short(name)
+            self._python.append(python)
+            self._program.append(python and is_program_frame(text))
+            self._telling.append(not _PLUMBING.match(text))
+            self._name.append(text.replace(";", ","))
+            self._role.append(_role_of_python(name, file) if python else _role_of_cpp(name))
+            operator = None if python else _OPERATOR.search(name[:200])
+            self._operator.append(None if operator is None else _operator_name(operator[1]))
+        return number
+
+    def stack(self, frames: Any) -> int:
+        """The number of a stack, whose list of frames is replaced by that number; -1 for no stack.
+
+        A list that the file refers to again then takes no memory.
+        """
+        if type(frames) is not list:
+            return -1
+        if len(frames) == 1 and type(frames[0]) is _Known:
+            return frames[0].number
+        key = tuple(frames)
+        number = self._stacks.get(key)
+        if number is None:
+            number = self._stacks[key] = len(self.text)
+            self._describe(key)
+            self._known.append(_Known(number))
+        frames[:] = (self._known[number],)
+        return number
+
+    def _describe(self, frames: Sequence[int]) -> None:
+        for frame in frames:
+            if type(frame) is not int or frame < 0:
+                raise TypeError
+        own = [one for one in frames if self._program[one]]
+        kept: Sequence[int] = own or [one for one in frames if self._python[one]]
+        kept = kept or [one for one in frames if self._telling[one]] or frames
+        text = ";".join(self._name[one] for one in kept[:_MOST_FRAMES])
+        number = self._numbers.setdefault(text, len(self.texts)) if text else -1
+        if number == len(self.texts):
+            self.texts.append(text)
+        self.text.append(number)
+        self.bare.append(not frames)
+        roles = [role for one in frames if (role := self._role[one])]
+        # What checkpointing computes again runs in the backward pass, within frames of the forward.
+        self.roles.append(BACKWARD if BACKWARD in roles else next(iter(roles), None))
+        named = [operator for one in frames if (operator := self._operator[one])]
+        telling = (one for one in named if one not in _ALLOCATES)
+        operator = next(telling, named[0] if named else None)
+        self.operators.append(None if operator is None else f"aten::{operator}")
+
+
+def _operator_name(text: str) -> str:
+    """The operator in the name of a struct: its overload is written after it.
+
+    >>> _operator_name("add_Tensor"), _operator_name("_softmax"), _operator_name("sum_dim_IntList")
+    ('add', '_softmax', 'sum')
+    """
+    return _LOWER_OVERLOADS.sub("", _OVERLOAD.sub("", text)) or text
+
+
+def _short(name: str) -> str:
+    """The name of a C++ function without arguments and parameters of templates.
+
+    >>> _short("at::(anonymous namespace)::wrapper_CUDA_div(at::Tensor const&)")
+    'at::wrapper_CUDA_div'
+    """
+    return re.split(r"[(<]", name.replace("(anonymous namespace)::", ""), maxsplit=1)[0] or name
+
+
+def _role_of_cpp(name: str) -> str | None:
+    return BACKWARD if _BACKWARD_CPP.match(name) else None
+
+
+def _role_of_python(name: str, file: str) -> str | None:
+    file = file.replace("\\", "/")
+    if name in _BACKWARD_PYTHON:
+        return BACKWARD
+    if name == "zero_grad":
+        return ZERO_GRAD
+    if _OF_MODULES.search(file):
+        if name in _MODULE_CALL:
+            return FORWARD
+        return PARAMETERS if name in _BUILDS_MODULE else None
+    if _OF_OPTIMIZERS.search(file) and name in ("step", "wrapper", "_step", "_init_group"):
+        return OPTIMIZER
+    return None

@@ -1,0 +1,353 @@
+"""Reads memory snapshots of torch: pickles of `torch.cuda.memory._dump_snapshot`, torch 2.0 and newer.
+
+A snapshot is a dictionary: `segments` with their `blocks`, as they are when it is taken; `device_traces`,
+a list of events for each device; since torch 2.4 `external_annotations` (ranges of the program), and
+the allocator's settings. It is taken apart while it is read (`formats/plain_pickle.py`): events, blocks
+and frames become columns, and no event stays a dictionary.
+
+Sizes are what the program asked for, as in torch's own viewer. The allocator rounds them up: its own
+count, `torch.cuda.memory_allocated`, is larger, and so are the blocks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member
+from stepscope.formats.cuda_snapshot.events import (
+    ALLOCATED,
+    COMPLETED,
+    NOT_KNOWN,
+    RELEASED,
+    Columns,
+    Events,
+    Held,
+    columns_of,
+    held_after,
+)
+from stepscope.formats.cuda_snapshot.frames import BACKWARD, Stacks
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.plain_pickle import TAKEN, load
+from stepscope.formats.tables import EPOCH_NS, READ, Facts, RankTables, ReadReport, canonical
+
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_MARKS = (b"segments", b"device_traces", b"total_size")
+_STATES = {
+    "active_allocated": "allocated",
+    "active_pending_free": "pending",
+    "active_awaiting_free": "pending",
+    "inactive": "free",
+}
+_KIND = "cuda"
+_ANNOTATION = "memory annotation"
+
+
+def looks_like_snapshot(head: bytes) -> bool:
+    """Whether a file's first bytes could be a memory snapshot's."""
+    return _PICKLE.match(head) is not None and any(mark in head[:4096] for mark in _MARKS)
+
+
+def peek(member: Member) -> Facts | None:
+    """What is known without reading it: nothing but the tool."""
+    del member
+    return _facts()
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one snapshot as a recording of one rank.
+
+    Raises:
+        SourceError: it cannot be opened, is no plain data, is damaged, or holds neither segments nor events.
+    """
+    options = options or ReadOptions()
+    snapshot = _Snapshot()
+    with member.open() as stream:
+        top = load(stream, member.label, snapshot.take)
+    if options.progress is not None:
+        options.progress(member.size)
+    try:
+        return snapshot.tables(top if isinstance(top, dict) else {}, member.label, options)
+    except (TypeError, OverflowError, ValueError) as error:
+        raise _no_snapshot(member.label, "values are of types that it cannot have") from error
+
+
+def _facts() -> Facts:
+    return Facts(resolution_ns=1000, tool="torch.cuda.memory")
+
+
+def _no_snapshot(label: str, why: str) -> SourceError:
+    return SourceError(
+        f"{label}: no memory snapshot: {why}",
+        hint="dump it with torch.cuda.memory._dump_snapshot(FILE), after "
+        "torch.cuda.memory._record_memory_history()",
+        slug="no-recording",
+    )
+
+
+class _Blocks:
+    """Blocks and the segments around them, as columns."""
+
+    def __init__(self) -> None:
+        self.address, self.size, self.requested = array("q"), array("q"), array("q")
+        self.stack = array("i")
+        self.state: list[str] = []
+        self.segments: list[tuple[dict[str, Any], int]] = []
+        """What each segment says of itself, and its number of blocks."""
+
+
+class _Snapshot:
+    """What has been read of a snapshot."""
+
+    def __init__(self) -> None:
+        self.stacks = Stacks()
+        self.events = Events()
+        self.blocks = _Blocks()
+        self.report = ReadReport()
+
+    def take(self, found: dict[Any, Any]) -> Any:
+        """Takes a dictionary that is complete, as `plain_pickle.load` hands it over."""
+        if "action" in found:
+            self.events.add(found, self.stacks.stack(found.get("frames")))
+            return TAKEN
+        if "filename" in found and "line" in found:
+            return self.stacks.frame(found)
+        if "state" in found and "size" in found:
+            self._take_block(found)
+            return TAKEN
+        if "blocks" in found and "total_size" in found:
+            blocks = found.pop("blocks")
+            self.blocks.segments.append((dict(found), len(blocks)))
+            return TAKEN
+        return found
+
+    def _take_block(self, found: dict[Any, Any]) -> None:
+        blocks = self.blocks
+        frames, size = found.get("frames"), found["size"]
+        requested = found.get("requested_size", NOT_KNOWN)
+        history = found.get("history")
+        if history:
+            # Up to torch 2.0 a block lists what it was used for, the latest first.
+            frames, requested = history[0].get("frames"), history[0].get("real_size", NOT_KNOWN)
+        blocks.address.append(found.get("address", NOT_KNOWN))
+        blocks.size.append(size)
+        blocks.requested.append(requested)
+        blocks.stack.append(self.stacks.stack(frames))
+        blocks.state.append(_STATES.get(found["state"], str(found["state"])))
+
+    def tables(self, top: dict[Any, Any], label: str, options: ReadOptions) -> RankTables:
+        """The rows of everything that was read."""
+        if not (len(self.events) or self.blocks.segments):
+            raise _no_snapshot(label, "it holds neither segments nor events")
+        lists = [one for one in top.get("device_traces") or () if isinstance(one, list)]
+        if sum(map(len, lists)) != len(self.events) and len(self.events):
+            raise _no_snapshot(label, "its events are not in lists of devices")
+        block = self._block_table()
+        parts: list[tuple[int, Columns, Held]] = []
+        first = 0
+        for device, rows in enumerate(lists):
+            columns = columns_of(self.events, first, first + len(rows))
+            parts.append((device, columns, self._held(device, columns, block)))
+            first += len(rows)
+        marks = [one for one in top.get("external_annotations") or () if isinstance(one, dict)]
+        marked = [(one, one["time_us"]) for one in marks if isinstance(one.get("time_us"), int)]
+        times = [int(one.time_us[0]) for _, one, _ in parts if len(one.time_us)]
+        origin = min([*times, *(time for _, time in marked)], default=0)
+        facts = _facts()
+        if self.events.untimed:
+            self.report.note("no_moments", count=self.events.untimed)
+        elif origin * 1000 >= EPOCH_NS:
+            facts.start_epoch_ns = origin * 1000
+        facts.metadata = {
+            name: top[name] for name in ("allocator_settings",) if isinstance(top.get(name), dict)
+        }
+        self.report.kept = len(self.events) + block.num_rows
+        stacks = self.stacks
+        return RankTables(
+            facts,
+            self.report,
+            memory_event=_joined(
+                "memory_event", [self._memory_rows(*part, origin) for part in parts]
+            ),
+            allocator_event=_joined(
+                "allocator_event", [self._allocator_rows(*part, origin) for part in parts]
+            ),
+            memory_block=canonical(block, "memory_block"),
+            instant=_annotations(marked, origin),
+            device=_devices({device for device, one, _ in parts if len(one.kind)}, block),
+            call_stack=canonical(
+                pa.table({"stack_id": range(len(stacks.texts)), "frames": stacks.texts}),
+                "call_stack",
+            )
+            if stacks.texts and options.python_stack
+            else READ["call_stack"].empty_table(),
+        )
+
+    def _held(self, device: int, columns: Columns, block: pa.Table) -> Held:
+        here = block.filter(pc.equal(block["device"], device))
+        used = here.filter(pc.equal(here["state"].cast(pa.string()), "allocated"))
+        size = pc.coalesce(used["requested_bytes"], used["bytes"])
+        alive = used["address"].to_numpy(), size.to_numpy()
+        reserved = int(pc.sum(here["bytes"]).as_py() or 0)
+        return held_after(columns, self.events.kinds, alive, reserved)
+
+    def _memory_rows(self, device: int, columns: Columns, held: Held, origin: int) -> pa.Table:
+        kinds = self.events.kinds
+        taken = columns.kind == kinds.get(ALLOCATED, NOT_KNOWN)
+        rows = np.flatnonzero(taken | (columns.kind == kinds.get(RELEASED, NOT_KNOWN)))
+        size = columns.size[rows]
+        stack = columns.stack[rows]
+        return pa.table(
+            {
+                "time_ns": (columns.time_us[rows] - origin) * 1000,
+                "device_kind": pa.array([_KIND]).take(pa.array(np.zeros(len(rows), np.int8))),
+                "device": pa.array(np.full(len(rows), device, np.int32)),
+                "address": columns.address[rows],
+                "bytes": np.where(taken[rows], size, -size),
+                "total_allocated_bytes": held.allocated[rows],
+                "total_reserved_bytes": held.reserved[rows],
+                "stream": _nullable(columns.stream[rows]),
+                "annotation": _words(columns.annotation[rows], list(self.events.annotations)),
+                **self._of_stacks(stack, taken[rows]),
+            }
+        )
+
+    def _allocator_rows(self, device: int, columns: Columns, held: Held, origin: int) -> pa.Table:
+        names = list(self.events.kinds)
+        counted = {self.events.kinds.get(one) for one in (ALLOCATED, RELEASED, COMPLETED)}
+        rows = np.flatnonzero(~np.isin(columns.kind, [one for one in counted if one is not None]))
+        of_stacks = self._of_stacks(columns.stack[rows], np.ones(len(rows), bool))
+        return pa.table(
+            {
+                "time_ns": (columns.time_us[rows] - origin) * 1000,
+                "kind": _words(columns.kind[rows], names),
+                "device_kind": pa.array([_KIND]).take(pa.array(np.zeros(len(rows), np.int8))),
+                "device": pa.array(np.full(len(rows), device, np.int32)),
+                "address": _nullable(columns.address[rows]),
+                "bytes": columns.size[rows],
+                "device_free_bytes": _nullable(columns.free[rows]),
+                "total_allocated_bytes": held.allocated[rows],
+                "total_pending_bytes": held.pending[rows],
+                "total_reserved_bytes": held.reserved[rows],
+                "stream": _nullable(columns.stream[rows]),
+                "stack_id": of_stacks["stack_id"],
+            }
+        )
+
+    def _of_stacks(self, stack: np.ndarray[Any, Any], taken: Any) -> dict[str, Any]:
+        """What stacks say, for those of some rows; -1 for none.
+
+        Where stacks were recorded, an allocation without any frame is that of a thread that Python knows
+        nothing of: autograd's, which runs the backward pass. Of releases that is not said, whose stacks
+        need not be recorded, nor of blocks, which may be older than the recording of stacks.
+        """
+        stacks = self.stacks
+        has = stack >= 0
+        known = np.array([-1, *stacks.text], dtype=np.int64)[np.where(has, stack, -1) + 1]
+        recorded = not all(stacks.bare)
+        roles = [
+            BACKWARD if bare and recorded else role
+            for role, bare in zip(stacks.roles, stacks.bare, strict=True)
+        ]
+        names = sorted({one for one in roles if one is not None})
+        number = {name: at for at, name in enumerate(names)} | {None: -1}
+        of_stack = np.array([number[one] for one in roles] + [-1], dtype=np.int64)
+        role = of_stack[np.where(has, stack, len(roles))]
+        bare = np.array([*stacks.bare, False], dtype=bool)[np.where(has, stack, len(roles))]
+        role = np.where(bare & ~np.asarray(taken), -1, role)
+        operators = sorted({one for one in stacks.operators if one is not None})
+        place = {name: at for at, name in enumerate(operators)} | {None: -1}
+        operator = np.array([place[one] for one in stacks.operators] + [-1], dtype=np.int64)
+        return {
+            "stack_id": _nullable(known),
+            "role": _words(role, names),
+            "operator_name": _words(operator[np.where(has, stack, len(roles))], operators),
+        }
+
+    def _block_table(self) -> pa.Table:
+        blocks = self.blocks
+        counts = [count for _, count in blocks.segments]
+        if sum(counts) != len(blocks.size):
+            raise TypeError
+        segment = np.repeat(np.arange(len(counts)), counts)
+
+        def of_segment(name: str, kind: pa.DataType) -> pa.Array:
+            values = pa.array([one.get(name) for one, _ in blocks.segments], kind)
+            return values.take(pa.array(segment))
+
+        address = np.frombuffer(blocks.address, dtype=np.int64)
+        size = np.frombuffer(blocks.size, dtype=np.int64)
+        start = of_segment("address", pa.int64())
+        if len(address) and (address < 0).any():
+            # torch up to 2.0 does not say where a block is: they lie one after another.
+            inside = np.cumsum(size) - size
+            first = np.repeat(np.append(0, np.cumsum(counts))[:-1], counts)
+            address = start.to_numpy(zero_copy_only=False) + inside - inside[first]
+        pools = [_private(one.get("segment_pool_id")) for one, _ in blocks.segments]
+        stack = np.frombuffer(blocks.stack, dtype=np.int32)
+        states = sorted(set(blocks.state))
+        return pa.table(
+            {
+                "device_kind": pa.array([_KIND] * len(size), pa.string()),
+                "device": of_segment("device", pa.int32()),
+                "segment": start,
+                "segment_bytes": of_segment("total_size", pa.int64()),
+                "pool": of_segment("segment_type", pa.string()).dictionary_encode(),
+                "private_pool": pa.array(pools, pa.string()).take(pa.array(segment)),
+                "expandable": of_segment("is_expandable", pa.bool_()),
+                "stream": of_segment("stream", pa.int64()),
+                "address": address,
+                "bytes": size,
+                "requested_bytes": _nullable(np.frombuffer(blocks.requested, dtype=np.int64)),
+                "state": _words(np.array([states.index(one) for one in blocks.state]), states),
+                **self._of_stacks(stack, np.zeros(len(size), bool)),
+            }
+        )
+
+
+def _nullable(values: np.ndarray[Any, Any]) -> pa.Array:
+    return pa.array(values, pa.int64(), mask=values == NOT_KNOWN)
+
+
+def _words(numbers: np.ndarray[Any, Any], names: list[str]) -> pa.DictionaryArray:
+    """Words by number, NULL for -1."""
+    indices = pa.array(numbers.astype(np.int32), mask=numbers < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
+
+
+def _private(pool: Any) -> str | None:
+    return None if not pool or tuple(pool) == (0, 0) else ",".join(map(str, pool))
+
+
+def _joined(name: str, parts: list[pa.Table]) -> pa.Table:
+    if not parts:
+        return READ[name].empty_table()
+    return pa.concat_tables([canonical(part, name) for part in parts], promote_options="permissive")
+
+
+def _annotations(marked: list[tuple[dict[Any, Any], int]], origin: int) -> pa.Table:
+    rows = [
+        {
+            "time_ns": (time - origin) * 1000,
+            "category": _ANNOTATION,
+            "name": str(one.get("name", "")),
+            "pid": "",
+            "tid": "",
+            "args": json.dumps({key: one[key] for key in ("stage", "device") if key in one}),
+        }
+        for one, time in marked
+    ]
+    return pa.Table.from_pylist(rows, schema=READ["instant"])
+
+
+def _devices(used: set[int], block: pa.Table) -> pa.Table:
+    found = sorted(used | set(block["device"].to_pylist()))
+    rows = [{"device": device, "kind": _KIND, "used": True} for device in found]
+    return pa.Table.from_pylist(rows, schema=READ["device"])

@@ -1,0 +1,131 @@
+"""`allocations`: each allocation, with when it was made and given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.rows import answer_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.analysis.memory.asked import Asked
+    from stepscope.answers.scope import Scope
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process", shown="varying"),
+    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
+    Column("kind", "text", "cuda, rocm, ...; cpu for memory of the host", shown="varying"),
+    Column(
+        "device", "int", "index of the device in its process; empty for the host", shown="varying"
+    ),
+    Column("bytes", "int", "size", "bytes", sums=True),
+    Column("made_ns", "int", "when it was made; empty for before the recording", "ns", moment=True),
+    Column("released_ns", "int", "when it was given back; empty for never", "ns", moment=True),
+    Column("lifetime_ns", "int", "time between the two", "ns"),
+    Column("category", "text", "what it is for", sums=True),
+    Column("operator", "text", "operator that made it", sums=True),
+    Column("module", "text", "module in which it was made"),
+    Column("made_step", "int", "training step in which it was made", shown="varying"),
+    Column("released_step", "int", "training step in which it was given back", shown="varying"),
+    Column("stack", "text", "call stack that made it, innermost frame first"),
+    Column("address", "int", "address", shown=False),
+)
+
+
+@question(
+    "allocations",
+    "Which allocations were made, for what, and how long did each live?",
+    _COLUMNS,
+    rests_on=("memory", "steps"),
+    about="time",
+    parameters=(
+        Parameter(
+            "at_ns",
+            "int",
+            "only what is alive at this moment (ns since the run's start); by default all that is alive "
+            "at some moment of what is asked for",
+        ),
+        Parameter(
+            "at_peak",
+            "bool",
+            "only what is alive when most is allocated",
+            default=False,
+        ),
+        Parameter("operator", "text", "only those that this operator made"),
+        Parameter("category", "text", "only those that are for this"),
+    ),
+    fills="Record with --memory or --snapshot, or with profile_memory=True.",
+)
+def allocations(
+    scope: Scope,
+    at_ns: int | None = None,
+    at_peak: bool = False,
+    operator: str | None = None,
+    category: str | None = None,
+) -> pa.Table:
+    """One row an allocation, the largest first, of those that are alive at some moment of the steps or the
+    stretch of time asked for. `memory` says how its category is known, and what there is beside: memory of
+    before the recording that is not given back in it is in no row where only a trace tells of it.
+
+    An allocation and its release are found by their address. Where an event was lost, an allocation ends at
+    the latest when its address is taken again. In TensorBoard's plug-in this is the table of memory events.
+
+    For a page: `at_ns` fills the table of what is alive at a chosen moment, `--window` that of a
+    chosen range.
+    """
+    from stepscope.analysis.memory.asked import asked_memory
+    from stepscope.analysis.recording import every_step
+
+    with every_step(scope) as whole:
+        rows = [
+            row
+            for one in asked_memory(scope, whole)
+            for row in _rows(one, at_ns, at_peak=at_peak)
+            if (operator is None or row["operator"] == operator)
+            and (category is None or row["category"] == category)
+        ]
+    rows.sort(key=lambda row: -row["bytes"])
+    names = [column.name for column in _COLUMNS]
+    return answer_rows(_COLUMNS, names, ([row[name] for name in names] for row in rows))
+
+
+def _rows(asked: Asked, at_ns: int | None, *, at_peak: bool) -> Iterator[dict[str, Any]]:
+    import numpy as np
+
+    from stepscope.analysis.memory.categories import CATEGORIES
+
+    memory, states = asked
+    if at_ns is not None:
+        chosen = memory.alive(memory.state_at(at_ns))
+    elif at_peak:
+        chosen = memory.alive(memory.peak(states))
+    else:
+        # Those that start before the last of the states, and end after the first of those that follow.
+        place = np.searchsorted(states, memory.start)
+        following = np.append(states, len(memory.allocated) + 1)[place]
+        chosen = np.flatnonzero(memory.end > following)
+    for row in chosen.tolist():
+        taken, given = int(memory.taken[row]), int(memory.given[row])
+        made = int(memory.time_ns[taken]) if taken >= 0 else None
+        released = int(memory.time_ns[given]) if given >= 0 else None
+        address = int(memory.address[row])
+        yield {
+            "rank": memory.rank,
+            "span": memory.span,
+            "kind": memory.kind,
+            "device": memory.device,
+            "bytes": int(memory.bytes[row]),
+            "made_ns": made,
+            "released_ns": released,
+            "lifetime_ns": None if made is None or released is None else released - made,
+            "category": CATEGORIES[int(memory.category[row])],
+            "operator": memory.operator.at(row),
+            "module": memory.module.at(row),
+            "made_step": None if made is None else memory.step_of(made),
+            "released_step": None if released is None else memory.step_of(released),
+            "stack": memory.stack.at(row),
+            "address": None if address < 0 else address,
+        }

@@ -1,0 +1,357 @@
+"""`memory`: what was allocated, at the peak or at any moment, and for what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.answers.rows import answer_rows, noted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.analysis.memory.asked import Asked
+    from stepscope.analysis.memory.replay import Memory
+    from stepscope.answers.scope import Scope
+
+_PLACE = ("rank", "span", "kind", "device")
+_FORMS = ("device", "category", "operator", "module", "stack", "step", "pool", "oom")
+_PARTS = ("category", "operator", "module", "stack")
+
+_COLUMNS = (
+    Column("rank", "int", "rank of the process", shown="varying"),
+    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
+    Column("kind", "text", "cuda, rocm, ...; cpu for memory of the host", shown="varying"),
+    Column("device", "int", "index of the device in its process; empty for the host"),
+    Column("source", "text", "format of the file that tells it", shown=False),
+    Column("at_ns", "int", "the moment: of the peak, or the one asked for", "ns", moment=True),
+    Column("step", "int", "training step"),
+    Column(
+        "category",
+        "text",
+        "parameters, gradients, optimizer state, activations, temporaries, or unknown",
+        sums=True,
+    ),
+    Column("operator", "text", "operator that allocated it", sums=True),
+    Column("module", "text", "module in which it was allocated", sums=True),
+    Column("stack", "text", "call stack that allocated it, innermost frame first", sums=True),
+    Column("pool", "text", "small (blocks below 1 MiB) or large"),
+    Column(
+        "private_pool", "text", "pool of CUDA graphs; empty for the common one", shown="varying"
+    ),
+    Column("stream", "int", "stream that the segments are for", shown="varying"),
+    Column("segments", "int", "pieces of device memory that the allocator holds", "count"),
+    Column("requested_bytes", "int", "what the allocation that failed asked for", "bytes"),
+    Column("device_free_bytes", "int", "what the device had free", "bytes"),
+    Column("peak_bytes", "int", "most that was allocated at once", "bytes", sums=True),
+    Column("bytes", "int", "bytes alive at the moment", "bytes", sums=True),
+    Column("share_ratio", "float", "its part of all that is alive", "ratio"),
+    Column("allocations", "int", "allocations that are alive at the moment", "count"),
+    Column("allocated_bytes", "int", "bytes in use", "bytes"),
+    Column("pending_bytes", "int", "given back, and another stream may still use it", "bytes"),
+    Column("reserved_bytes", "int", "bytes that the allocator holds of the device", "bytes"),
+    Column("device_bytes", "int", "memory of the device", "bytes"),
+    Column("free_bytes", "int", "bytes that it holds and nobody uses", "bytes"),
+    Column("largest_free_bytes", "int", "largest of these in one piece", "bytes"),
+    Column("rounding_bytes", "int", "bytes of used blocks beyond what was asked for", "bytes"),
+    Column("unused_ratio", "float", "free_bytes of reserved_bytes", "ratio"),
+    Column("start_bytes", "int", "allocated when it starts", "bytes"),
+    Column("end_bytes", "int", "allocated when it ends", "bytes"),
+    Column("growth_bytes", "int", "end_bytes less those of the step before", "bytes"),
+    Column("made", "int", "allocations that were made", "count", shown=False),
+    Column("made_bytes", "int", "their bytes", "bytes", shown=False),
+    Column("kept_bytes", "int", "bytes of these that are alive at its end", "bytes"),
+    Column("peak_reserved_bytes", "int", "most that was reserved", "bytes", shown=False),
+    Column(
+        "out_of_memory", "int", "times that the device had too little", "count", shown="varying"
+    ),
+)
+
+_OF = {
+    "device": (
+        *_PLACE, "source", "at_ns", "step", "peak_bytes", "allocations", "reserved_bytes", "device_bytes",
+        "free_bytes", "largest_free_bytes", "unused_ratio", "start_bytes", "end_bytes", "made",
+        "made_bytes", "peak_reserved_bytes", "out_of_memory",
+    ),
+    "step": (
+        *_PLACE, "at_ns", "step", "peak_bytes", "reserved_bytes", "start_bytes", "end_bytes",
+        "growth_bytes", "made", "made_bytes", "kept_bytes",
+    ),
+    "pool": (
+        *_PLACE, "pool", "private_pool", "stream", "segments", "allocated_bytes", "pending_bytes",
+        "reserved_bytes", "free_bytes", "largest_free_bytes", "rounding_bytes", "unused_ratio",
+    ),
+    "oom": (
+        *_PLACE, "at_ns", "step", "stack", "requested_bytes", "device_free_bytes", "allocated_bytes",
+        "pending_bytes", "reserved_bytes", "free_bytes", "largest_free_bytes",
+    ),
+} | {
+    part: (*_PLACE, "at_ns", "step", part, "bytes", "share_ratio", "allocations", "made", "made_bytes")
+    for part in _PARTS
+}  # fmt: skip
+
+_POOLS = """
+    SELECT rank, span, device_kind AS kind, device, pool, private_pool, stream,
+        count(DISTINCT segment) AS segments,
+        coalesce(sum(bytes) FILTER (state = 'allocated'), 0)::BIGINT AS allocated_bytes,
+        coalesce(sum(bytes) FILTER (state = 'pending'), 0)::BIGINT AS pending_bytes,
+        sum(bytes)::BIGINT AS reserved_bytes,
+        coalesce(sum(bytes) FILTER (state = 'free'), 0)::BIGINT AS free_bytes,
+        coalesce(max(bytes) FILTER (state = 'free'), 0) AS largest_free_bytes,
+        coalesce(sum(bytes - requested_bytes) FILTER (state = 'allocated'), 0)::BIGINT AS rounding_bytes,
+        sum(bytes) FILTER (state = 'free') / sum(bytes) AS unused_ratio
+    FROM memory_block GROUP BY ALL ORDER BY rank, span, device, reserved_bytes DESC, pool, private_pool, stream
+"""
+_OUT_OF_MEMORY = """
+    SELECT e.rank, e.span, e.device_kind AS kind, e.device, e.time_ns AS at_ns, frames AS stack,
+        bytes AS requested_bytes, device_free_bytes, total_allocated_bytes AS allocated_bytes,
+        total_pending_bytes AS pending_bytes, total_reserved_bytes AS reserved_bytes
+    FROM allocator_event AS e LEFT JOIN call_stack USING (rank, span, stack_id)
+    WHERE e.kind = 'oom' ORDER BY e.rank, e.span, e.device, e.time_ns
+"""
+_DEVICES = "SELECT rank, device, memory_bytes FROM device"
+_NONE = "Record with --memory or --snapshot, or with profile_memory=True."
+
+
+@question(
+    "memory",
+    "How much memory was allocated, when was that most, and what was it for?",
+    _COLUMNS,
+    rests_on=("memory", "steps"),
+    about="time",
+    parameters=(
+        by_form(
+            "what a row is about: a device; a part of what is alive at the moment, by what it is for, or by "
+            "what allocated it; a step; a pool of the allocator; or a time that the device had too little",
+            *_FORMS,
+        ),
+        Parameter(
+            "at_ns",
+            "int",
+            "the moment whose memory is shared out (ns since the run's start); by default that of the peak",
+        ),
+    ),
+    fills=_NONE,
+)
+def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> pa.Table:
+    """Memory of each device, and of the host where allocations of it were recorded: from a memory snapshot
+    of torch, or from the memory events of a trace. `memory-curve` has all moments, `allocations` each
+    allocation.
+
+    The *peak* is the moment at which most was allocated, within the steps or the stretch of time asked for,
+    and the parts of it (`--by category`, `operator`, `module`, `stack`) add up to it; `--at-ns` asks for
+    another moment. What was there before the recording is in a row `(before the recording)`, of category unknown,
+    unless a snapshot has its call stack.
+
+    What an allocation is *for* follows from what was going on when it was made, and how long it lived:
+
+    * **activations**: made in the forward pass and alive when the next backward pass starts;
+    * **gradients**: made in the backward pass and alive when the optimizer, or the next forward pass, starts;
+    * **optimizer state**: made in the optimizer's step and alive in the next pass, or after the step;
+    * **parameters**: made while a module was built or moved, and alive in the next forward pass;
+    * **temporaries**: made in one of these and given back before that;
+    * **unknown**: everything else.
+
+    What was going on is known from the operator's direction in a trace, and in a snapshot from the call
+    stack, or from a stack without any frame, which autograd's own threads have. torch's memory timeline
+    (`export_memory_timeline`) follows the data through operators instead, and tells inputs apart; here they
+    are unknown.
+
+    *Allocated* is what the program uses; *reserved* is what torch's allocator holds of the device, and the rest of
+    that is *free*, which another allocation can use where it fits in one piece. A trace counts blocks as
+    the allocator rounded them, a snapshot what was asked for, as torch's own viewer does; `--by pool` has both for
+    the end of a snapshot. `free_bytes` and `largest_free_bytes` are those of the moment, replayed from the
+    end of the snapshot; of a trace, which does not say where blocks lie, only the difference is known.
+
+    With `--by step` a step's memory is that between its start and end on the host. `growth_bytes` compares the
+    ends of steps: a training that neither leaks nor fills a cache has 0 after its first steps.
+    """
+    from stepscope.analysis.memory.asked import asked_memory
+    from stepscope.analysis.recording import every_step
+
+    if by == "pool":
+        return scope.sql(_POOLS)
+    with every_step(scope) as whole:
+        asked = list(asked_memory(scope, whole))
+        if by in _PARTS:
+            rows = [row for one in asked for row in _part_rows(one, by, at_ns)]
+        elif by == "step":
+            rows = [row for one in asked for row in _step_rows(one)]
+        elif by == "oom":
+            rows = list(_failures(scope, whole, asked))
+        else:
+            rows = list(_device_rows(scope, whole, asked, at_ns))
+    names = _OF[by]
+    answer = answer_rows(_COLUMNS, names, ([row.get(name) for name in names] for row in rows))
+    return noted(answer, _sizes(asked)) if rows else answer
+
+
+def _sizes(asked: list[Asked]) -> str:
+    """How sizes are counted, where it is not as the allocator counts."""
+    if all(one.memory.source != "memory-snapshot" for one in asked):
+        return ""
+    return "Sizes of a snapshot are those asked for, before the allocator rounds them up."
+
+
+def _place(memory: Memory) -> dict[str, Any]:
+    return {
+        "rank": memory.rank,
+        "span": memory.span,
+        "kind": memory.kind,
+        "device": memory.device,
+        "source": memory.source,
+    }
+
+
+def _state(asked: Asked, at_ns: int | None) -> int:
+    return asked.memory.peak(asked.states) if at_ns is None else asked.memory.state_at(at_ns)
+
+
+def _moment(memory: Memory, state: int, at_ns: int | None = None) -> dict[str, Any]:
+    if at_ns is None and len(memory.time_ns):
+        at_ns = int(memory.at_ns[state])
+    return {"at_ns": at_ns, "step": None if at_ns is None else memory.step_of(at_ns)}
+
+
+def _made(asked: Asked) -> Any:
+    """The allocations that were made in the states asked for, but the first of them, which is there before."""
+    import numpy as np
+
+    memory, states = asked
+    made = memory.taken >= 0
+    if len(states) < len(memory.allocated):
+        made &= np.isin(memory.start, states)
+    return np.flatnonzero(made)
+
+
+def _device_rows(
+    scope: Scope, whole: Scope, asked: list[Asked], at_ns: int | None
+) -> Iterator[dict[str, Any]]:
+    from stepscope.analysis.memory.free_ranges import free_ranges
+
+    sizes = {
+        (one["rank"], one["device"]): one["memory_bytes"] for one in scope.sql(_DEVICES).to_pylist()
+    }
+    failed = [_key(row) for row in scope.sql(_OUT_OF_MEMORY).to_pylist()]
+    for one in asked:
+        memory, states = one
+        state = _state(one, at_ns)
+        made = _made(one)
+        row = _place(memory) | _moment(memory, state, at_ns)
+        row |= {
+            "peak_bytes": int(memory.allocated[state]),
+            "allocations": len(memory.alive(state)),
+            "device_bytes": sizes.get((memory.rank, memory.device)),
+            "start_bytes": int(memory.allocated[states[0]]),
+            "end_bytes": int(memory.allocated[states[-1]]),
+            "made": len(made),
+            "made_bytes": int(memory.bytes[made].sum()),
+            "out_of_memory": failed.count(_key(row)),
+        }
+        if memory.reserved is not None:
+            reserved = int(memory.reserved[state])
+            free = free_ranges(whole, memory, state)
+            unused = reserved - row["peak_bytes"] if free is None else free.total
+            row |= {
+                "reserved_bytes": reserved,
+                "free_bytes": unused,
+                "largest_free_bytes": None if free is None else free.largest,
+                "unused_ratio": unused / reserved if reserved else None,
+                "peak_reserved_bytes": int(memory.reserved[states].max()),
+            }
+        yield row
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _PLACE)
+
+
+def _part_rows(asked: Asked, by: str, at_ns: int | None) -> Iterator[dict[str, Any]]:
+    import numpy as np
+
+    from stepscope.analysis.memory.categories import CATEGORIES, UNKNOWN
+    from stepscope.analysis.memory.replay import BEFORE, Texts
+
+    memory = asked.memory
+    state = _state(asked, at_ns)
+    alive, made = memory.alive(state), _made(asked)
+    named: Texts = (
+        Texts(memory.category.astype(np.int32), list(CATEGORIES))
+        if by == "category"
+        else getattr(memory, by)
+    )
+    # What made an allocation of before is not known, unless a snapshot's block says so.
+    numbers = np.where((named.number < 0) & (memory.taken < 0), len(named.words), named.number)
+    words = [*named.words, BEFORE]
+    total = int(memory.allocated[state])
+    rest = int(memory.rest[state])
+    rows: dict[str | None, dict[str, Any]] = {}
+    for number in np.unique(numbers[np.union1d(alive, made)]).tolist():
+        name = None if number < 0 else words[number]
+        here, own = (group[numbers[group] == number] for group in (alive, made))
+        rows[name] = {
+            by: name,
+            "bytes": int(memory.bytes[here].sum()),
+            "allocations": len(here),
+            "made": len(own),
+            "made_bytes": int(memory.bytes[own].sum()),
+        }
+    if rest:
+        name = UNKNOWN if by == "category" else memory.rest_name(state)
+        row = rows.setdefault(name, {by: name, "bytes": 0, "made": 0, "made_bytes": 0})
+        row["bytes"] += rest
+    shared = _place(memory) | _moment(memory, state, at_ns)
+    for row in sorted(
+        rows.values(), key=lambda one: (-one["bytes"], -one["made_bytes"], one[by] or "")
+    ):
+        yield shared | row | {"share_ratio": row["bytes"] / total if total else None}
+
+
+def _step_rows(asked: Asked) -> Iterator[dict[str, Any]]:
+    import numpy as np
+
+    memory = asked.memory
+    before: int | None = None
+    for step in memory.steps:
+        states = memory.states_in([(step.start_ns, step.end_ns)])
+        states = states[np.isin(states, asked.states)]
+        if not len(states):
+            continue
+        state, last = memory.peak(states), int(states[-1])
+        made = np.flatnonzero((memory.taken >= 0) & np.isin(memory.start, states[1:]))
+        end = int(memory.allocated[last])
+        yield _place(memory) | {
+            "at_ns": int(memory.at_ns[state]),
+            "step": step.number,
+            "peak_bytes": int(memory.allocated[state]),
+            "reserved_bytes": None
+            if memory.reserved is None
+            else int(memory.reserved[states].max()),
+            "start_bytes": int(memory.allocated[states[0]]),
+            "end_bytes": end,
+            "growth_bytes": None if before is None else end - before,
+            "made": len(made),
+            "made_bytes": int(memory.bytes[made].sum()),
+            "kept_bytes": int(memory.bytes[made][memory.end[made] > last].sum()),
+        }
+        before = end
+
+
+def _failures(scope: Scope, whole: Scope, asked: list[Asked]) -> Iterator[dict[str, Any]]:
+    from stepscope.analysis.memory.free_ranges import free_ranges
+
+    of = {_key(_place(one.memory)): one.memory for one in asked}
+    for row in scope.sql(_OUT_OF_MEMORY).to_pylist():
+        memory = of.get(_key(row))
+        if memory is None:
+            continue
+        free = free_ranges(whole, memory, memory.state_at(row["at_ns"]))
+        held = row["allocated_bytes"] + row["pending_bytes"]
+        yield row | {
+            "step": memory.step_of(row["at_ns"]),
+            "free_bytes": row["reserved_bytes"] - held
+            if free is None
+            else free.total - row["pending_bytes"],
+            "largest_free_bytes": None if free is None or row["pending_bytes"] else free.largest,
+        }

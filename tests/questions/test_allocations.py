@@ -1,0 +1,67 @@
+"""Each allocation, with its lifetime."""
+
+from __future__ import annotations
+
+from stepscope.answers.part import Part
+
+
+def event(time, address, size, **more):
+    return {
+        "device_kind": "cuda", "device": 0, "time_ns": time, "sequence": time, "address": address,
+        "bytes": size, "total_allocated_bytes": None, **more,
+    }  # fmt: skip
+
+
+ROWS = {
+    "memory_event": [
+        event(10, 1, 40, operator_name="aten::mm", role="forward", stack_id=0),
+        event(20, 2, 60, operator_name="aten::add", role="forward"),
+        event(30, 1, -40),
+        event(40, 3, -30),
+        event(50, 4, 5, role="backward"),
+        event(60, 2, -60),
+    ],
+    "call_stack": [{"stack_id": 0, "frames": "net.py(3): forward"}],
+    "step": [
+        {
+            "step": 7,
+            "rule": "ProfilerStep",
+            "complete": True,
+            "host_start_ns": 0,
+            "host_end_ns": 35,
+        },
+        {
+            "step": 8,
+            "rule": "ProfilerStep",
+            "complete": True,
+            "host_start_ns": 35,
+            "host_end_ns": 99,
+        },
+    ],
+}
+
+
+def test_each_allocation_has_its_lifetime_and_what_made_it(diff):
+    diff(
+        "allocations",
+        ROWS,
+        """
+        bytes,made_ns,released_ns,lifetime_ns,category,operator,made_step,released_step,stack
+        60,20,60,40,activations,aten::add,7,8,
+        40,10,30,20,temporaries,aten::mm,7,7,net.py(3): forward
+        30,,40,,unknown,,,8,
+        5,50,,,unknown,,8,,
+        """,
+    )
+
+
+def test_what_is_alive_at_a_moment_at_the_peak_or_in_a_stretch(diff):
+    diff("allocations", ROWS, "bytes\n60\n30", at_ns=35)
+    diff("allocations", ROWS, "bytes\n60\n40\n30", at_peak=True)
+    diff("allocations", ROWS, "bytes\n60\n5", part=Part(window=(45, 99)))
+    diff("allocations", ROWS, "bytes\n60\n30\n5", steps=[8])
+
+
+def test_those_of_an_operator_or_a_category(diff):
+    diff("allocations", ROWS, "bytes\n60", operator="aten::add")
+    diff("allocations", ROWS, "bytes\n30\n5", category="unknown")
