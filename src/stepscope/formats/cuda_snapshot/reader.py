@@ -1,7 +1,7 @@
 """Reads memory snapshots of torch: pickles of `torch.cuda.memory._dump_snapshot`, torch 2.0 and newer.
 
 A snapshot is a dictionary: `segments` with their `blocks`, as they are when it is taken; `device_traces`,
-a list of events for each device; since torch 2.4 `external_annotations` (ranges of the program), and
+a list of events for each device; of newer torch `external_annotations` (ranges of the program), and
 the allocator's settings. It is taken apart while it is read (`formats/plain_pickle.py`): events, blocks
 and frames become columns, and no event stays a dictionary.
 
