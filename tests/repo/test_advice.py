@@ -161,7 +161,7 @@ def test_questions_that_are_advised_are_answered(
 
 
 def test_the_search_finds_what_is_wrong() -> None:
-    assert wrong_with("memory SRC") == "there is no command 'memory'"
+    assert wrong_with("weather SRC") == "there is no command 'weather'"
     assert wrong_with("kernels SRC --bye name") == "kernels has no option --bye"
     assert wrong_with("kernels SRC --by colour") == "kernels --by has no choice 'colour'"
     assert wrong_with("record -o traces -- train.py --epochs 1") == ""
