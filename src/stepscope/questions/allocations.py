@@ -68,7 +68,7 @@ def allocations(
 ) -> pa.Table:
     """One row an allocation, the largest first, of those that are alive at some moment of the steps or the
     stretch of time asked for. `memory` says how its category is known, and what there is beside: memory of
-    before the recording that is not given back in it is in no row where only a trace tells of it.
+    before the recording that is not given back in it is in no row where only a trace was recorded.
 
     An allocation and its release are found by their address. Where an event was lost, an allocation ends at
     the latest when its address is taken again. In TensorBoard's plug-in this is the table of memory events.
