@@ -217,3 +217,13 @@ class SchemaTable:
 def table(name: str, meaning: str, *columns: SchemaColumn, by: By = By.READER) -> SchemaTable:
     """A table whose columns are filled by `by` where they do not say otherwise."""
     return SchemaTable(name, meaning, tuple(c if c.by else c._replace(by=by) for c in columns))
+
+
+def rank_column(meaning: str) -> SchemaColumn:
+    """The rank that a row belongs to."""
+    return SchemaColumn("rank", Role.KEY, meaning, by=By.STORE)
+
+
+def span_column(meaning: str = "recording it was seen in") -> SchemaColumn:
+    """The recording of the rank that a row belongs to."""
+    return SchemaColumn("span", Role.KEY, meaning, type=SMALLINT, by=By.STORE)
