@@ -106,8 +106,8 @@ def test_parts_add_up_to_the_peak_with_what_was_there_before(diff):
         RECORDING,
         """
         module,bytes
-        (before the recording),100
         net.fc,100
+        (before the recording),100
         """,
         by="module",
     )

@@ -156,9 +156,12 @@ def _run(stream: ByteStream, label: str, take: Callable[[dict[Any, Any]], Any]) 
             made = stack[-1]
             _fill(made, keys, values)
             held += 2 * len(keys)
+            lists = [value for value in values if type(value) is list]
+            before = sum(map(len, lists))
             taken = take(made)
             if taken is not made:
-                held -= 2 * len(made)
+                # Lists that were taken with it are emptied, or nobody else has them.
+                held -= 2 * len(keys) + before - sum(map(len, lists))
                 number = getattr(made, "number", None)
                 if number is not None:
                     memo[number] = taken
