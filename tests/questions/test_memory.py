@@ -249,7 +249,7 @@ def test_two_devices_and_ranks_are_apart(tmp_path):
 
 def test_a_recording_of_memory_alone_says_so_and_where_to_look(opened):
     first = opened(training()).findings().rows()[0]
-    assert first["rule"] == "nothing-recorded"
+    assert first["id"] == "nothing-recorded"
     assert first["title"].startswith("Only memory was recorded")
     assert "stepscope memory" in first["advice"]
 

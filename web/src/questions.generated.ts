@@ -1015,6 +1015,20 @@ export type Rows = {
     readonly counted_ratio?: number | null;
     /** device that it ran on */
     readonly device_name?: string | null;
+    /** operations that hardware counters counted in its kernels, outside tensor cores (flop) */
+    readonly counted_flops?: number | null;
+    /** bytes of device memory that they counted (bytes) */
+    readonly counted_dram_bytes?: number | null;
+    /** bytes of L2 that they counted (bytes) */
+    readonly counted_l2_bytes?: number | null;
+    /** bytes of L1 that they counted (bytes) */
+    readonly counted_l1_bytes?: number | null;
+    /** part of its time whose kernels were measured; the figures are of that part (ratio) */
+    readonly measured_ratio?: number | null;
+    /** counted operations over those of the formula, where all its time was measured */
+    readonly flops_of_model?: number | null;
+    /** counted bytes of device memory over the formula's least, likewise */
+    readonly bytes_of_model?: number | null;
     /** what to know about these numbers */
     readonly note?: string | null;
   };
@@ -1110,7 +1124,7 @@ export type Rows = {
     readonly device_ns?: number | null;
     /** part of all device work (ratio) */
     readonly share_ratio?: number | null;
-    /** estimated achieved occupancy, by duration (ratio) */
+    /** achieved occupancy, by duration: as counters measured it, else as the recorder estimates it (ratio) */
     readonly occupancy_ratio?: number | null;
     /** attainable time as a part of its time (ratio) */
     readonly attainable_ratio?: number | null;
@@ -1118,7 +1132,11 @@ export type Rows = {
     readonly bound?: string | null;
     /** time that would go if it ran at the limit (ns) */
     readonly saving_ns?: number | null;
-    /** what the priority is judged by: limit, occupancy or only time */
+    /** part of the device that counters show closest to its peak */
+    readonly limiter?: string | null;
+    /** how close, of its peak (ratio) */
+    readonly limiter_ratio?: number | null;
+    /** what the priority is judged by: limit, counters, occupancy or only time */
     readonly basis?: string | null;
   };
   /** What launched each kernel, with what shapes, and how much work did it do? */
@@ -1326,6 +1344,73 @@ export type Rows = {
     readonly min?: number | null;
     /** largest value */
     readonly max?: number | null;
+  };
+  /** What do hardware counters say of each kernel, and what limits it? */
+  "metrics": {
+    /** name of the kernel */
+    readonly kernel?: string | null;
+    /** blocks of the grid, x,y,z */
+    readonly grid?: string | null;
+    /** threads of a block, x,y,z */
+    readonly block?: string | null;
+    /** operator of the recording that spends most time in it */
+    readonly operator?: string | null;
+    /** kernels of the recording that it was joined to; 0 without any (count) */
+    readonly count?: number | null;
+    /** summed duration of these; where there are none, of the measured launches, which ran alone with the tool's clocks (ns) */
+    readonly device_ns?: number | null;
+    /** part of the time of all computing kernels of the recording (ratio) */
+    readonly share_ratio?: number | null;
+    /** launches that were measured (count) */
+    readonly measured?: number | null;
+    /** part of the device that is closest to its peak: compute, L1, L2 or DRAM */
+    readonly limiter?: string | null;
+    /** how close, of its peak (ratio) */
+    readonly limiter_ratio?: number | null;
+    /** by Nsight Compute's rule: above 80 % of compute or memory well used, below 60 % of both latency (or a small grid), else what is used more, or balanced */
+    readonly verdict?: string | null;
+    /** speed of light of compute: of the peak of the busiest pipe (ratio) */
+    readonly compute_ratio?: number | null;
+    /** speed of light of memory: of the peak of the busiest level (ratio) */
+    readonly memory_ratio?: number | null;
+    /** of the peak of the L1 and texture cache (ratio) */
+    readonly l1_ratio?: number | null;
+    /** of the peak of the L2 cache (ratio) */
+    readonly l2_ratio?: number | null;
+    /** of the peak of device memory (ratio) */
+    readonly dram_ratio?: number | null;
+    /** achieved occupancy (ratio) */
+    readonly occupancy_ratio?: number | null;
+    /** occupancy that the launch allows (ratio) */
+    readonly theoretical_ratio?: number | null;
+    /** what limits that */
+    readonly occupancy_limit?: string | null;
+    /** instructions a cycle of an active multiprocessor */
+    readonly ipc?: number | null;
+    /** cycles in which the tensor pipe was busy (ratio) */
+    readonly tensor_ratio?: number | null;
+    /** bytes that global loads asked for, of those moved (ratio) */
+    readonly load_ratio?: number | null;
+    /** bytes that global stores wrote, of those moved (ratio) */
+    readonly store_ratio?: number | null;
+    /** what its warps wait for longest, of the stalls that were measured */
+    readonly stall?: string | null;
+    /** how its launches were told among the recording's: order, place in the step, or name and shape */
+    readonly joined_by?: string | null;
+    /** what was measured, under one name for all tools */
+    readonly metric?: string | null;
+    /** mean over the kernels of the recording, or over the measured launches */
+    readonly value?: number | null;
+    /** unit of the value */
+    readonly unit?: string | null;
+    /** what it means */
+    readonly meaning?: string | null;
+    /** name of the metric in the tool that measured it; what follows from others has none */
+    readonly measured_as?: string | null;
+    /** Nsight Compute's names for it */
+    readonly ncu?: string | null;
+    /** nvprof's names for it */
+    readonly nvprof?: string | null;
   };
   /** How much memory was allocated, when was that most, and what was it for? */
   "memory": {

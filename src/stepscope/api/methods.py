@@ -507,6 +507,7 @@ class QuestionMethods(ABC):
         by: Literal["operator", "kernel", "module"] = "operator",
         limits: Literal["datasheet", "measured"] = "datasheet",
         causal: Literal["masked", "full"] = "masked",
+        measured: bool = False,
         **asked: Unpack[Asked],
     ) -> Table:
         """How close did each operator and kernel run to what the device can do?
@@ -517,12 +518,16 @@ class QuestionMethods(ABC):
                 calibrate` measured.
             causal: pairs that causal attention is counted for: those that its mask allows, or
                 all of them.
+            measured: add what hardware counters counted: operations, and bytes of L1, L2 and
+                device memory.
 
         Columns: name, input_dims, input_types, dtype, count, device_ns, share_ratio, bound,
         attainable_ratio, attainable_ns, flops, moved_bytes, intensity, flop_per_s, bytes_per_s,
-        peak_flop_per_s, peak_bytes_per_s, counted_ratio, device_name, note.
+        peak_flop_per_s, peak_bytes_per_s, counted_ratio, device_name, counted_flops,
+        counted_dram_bytes, counted_l2_bytes, counted_l1_bytes, measured_ratio, flops_of_model,
+        bytes_of_model, note.
         """
-        return self.ask("roofline", by=by, limits=limits, causal=causal, **asked)
+        return self.ask("roofline", by=by, limits=limits, causal=causal, measured=measured, **asked)
 
     def efficiency(
         self,
@@ -581,7 +586,7 @@ class QuestionMethods(ABC):
                 all of them.
 
         Columns: priority, kernel, class, operator, count, device_ns, share_ratio,
-        occupancy_ratio, attainable_ratio, bound, saving_ns, basis.
+        occupancy_ratio, attainable_ratio, bound, saving_ns, limiter, limiter_ratio, basis.
         """
         return self.ask("priorities", limits=limits, causal=causal, **asked)
 
@@ -681,6 +686,25 @@ class QuestionMethods(ABC):
         Columns: name, pid, counter, samples, total, mean, min, max.
         """
         return self.ask("counters", **asked)
+
+    def metrics(
+        self,
+        *,
+        by: Literal["kernel", "metric"] = "kernel",
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """What do hardware counters say of each kernel, and what limits it?
+
+        Args:
+            by: what a row is: a kernel with what limits it, or one metric of a kernel.
+
+        Columns: kernel, grid, block, operator, count, device_ns, share_ratio, measured,
+        limiter, limiter_ratio, verdict, compute_ratio, memory_ratio, l1_ratio, l2_ratio,
+        dram_ratio, occupancy_ratio, theoretical_ratio, occupancy_limit, ipc, tensor_ratio,
+        load_ratio, store_ratio, stall, joined_by, metric, value, unit, meaning, measured_as,
+        ncu, nvprof.
+        """
+        return self.ask("metrics", by=by, **asked)
 
     def memory(
         self,
