@@ -289,6 +289,42 @@ def matched(uncertainty: int | None = 0, last: int | None = 1) -> dict[str, Any]
     return both
 
 
+def over_gloo() -> dict[str, Any]:
+    """Two ranks whose loops wait for a collective on a thread of the library's; rank 1 is 80 µs late."""
+    both: dict[str, list[Any]] = {name: [] for name in ("host_event", "step", "collective", "rank")}
+    for rank, start in ((0, 20_000), (1, 100_000)):
+        both["rank"].append({"rank": rank, "clock_uncertainty_ns": 0})
+        exchange = {
+            "role": "communication",
+            "thread": 9,
+            "start_ns": start,
+            "dur_ns": 110_000 - start,
+        }
+        both["host_event"] += [
+            operator(0, "aten::mm", 0, start, rank=rank, thread=1),
+            {"id": 1, "rank": rank, "kind": "annotation", "name": "gloo:all_reduce", **exchange},
+            operator(2, "aten::add", 110_000, 120_000, rank=rank, thread=1),
+        ]
+        both["step"].append({"rank": rank, "step": 0, "end_ns": 120_000, "host_end_ns": 120_000})
+        both["collective"].append({"rank": rank, "host_id": 1, "match_id": 5, "last_rank": 1, "start_ns": start,
+                                   "end_ns": 110_000, "wait_ns": 100_000 - start, "operation": "all_reduce"})  # fmt: skip
+    return both
+
+
+def test_collectives_of_the_host_meet_as_those_of_devices_do(diff: Any) -> None:
+    diff(
+        "critical-path",
+        over_gloo(),
+        """
+        rank,start_ns,kind,name,path_ns
+        1,0,operator,aten::mm,100000
+        0,100000,transfer,gloo:all_reduce,10000
+        0,110000,operator,aten::add,10000
+        """,
+        by="piece",
+    )
+
+
 def test_at_a_collective_the_path_goes_on_at_the_last_rank(diff: Any) -> None:
     diff(
         "critical-path",

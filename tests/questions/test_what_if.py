@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.questions.test_critical_path import ONE_STREAM, kernel, matched
+from tests.questions.test_critical_path import ONE_STREAM, kernel, matched, over_gloo
 
+from stepscope.analysis.dependencies import followed
+from stepscope.analysis.dependencies.graph import build
+from stepscope.answers.ask import ask_within
+from stepscope.answers.scope import Scope
 from stepscope.floor.errors import UsageError
 from stepscope.formats.evidence import EVERYTHING
-from stepscope.questions import affected
+from stepscope.questions import affected, find
 
 FIGURES = "change,step_ns,saved_ns,at_least_ns,at_most_ns"
 
@@ -90,6 +94,29 @@ def test_of_a_collective_transfer_and_straggler_are_told_apart(diff: Any) -> Non
         """,
         without="communication,straggler",
     )
+
+
+def test_over_gloo_transfer_and_straggler_are_told_apart_too(diff: Any) -> None:
+    diff(
+        "what-if",
+        over_gloo(),
+        f"""
+        {FIGURES}
+        as recorded,120000.0,,,
+        without exposed communication,110000.0,10000.0,10000.0,10000.0
+        without a straggler (rank 1),40000.0,80000.0,80000.0,80000.0
+        all of these,30000.0,90000.0,90000.0,90000.0
+        """,
+    )
+
+
+def test_a_report_makes_the_graph_once(make_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(followed, "build", lambda *asked: made.append(asked) or build(*asked))
+    with Scope(make_store(matched())) as scope:
+        for name in ("critical-path", "what-if"):
+            ask_within(find(name), scope)
+    assert len(made) == 1
 
 
 def test_alone_a_rank_does_not_tell_what_was_transfer(diff: Any) -> None:

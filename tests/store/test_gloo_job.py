@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.answers.ask import ask
+from stepscope.questions import find
 from stepscope.store.build import import_source
 from stepscope.store.open import Store
 
@@ -61,6 +63,15 @@ def test_the_rank_that_is_late_in_backward_is_the_one_the_others_wait_for(tmp_pa
             "FROM collective WHERE operation = 'all_reduce' AND library = 'gloo' "
             "GROUP BY match_id ORDER BY match_id"
         ).to_pylist()
+        path = ask(find("critical-path"), store, by="rank").rows()
+        (row,) = (
+            row
+            for row in ask(find("what-if"), store, without="straggler").rows()
+            if row["saved_ns"]
+        )
+    assert path[0]["rank"] == 2
+    assert row["change"] == "without a straggler (rank 2)"
+    assert row["saved_ns"] > LATE_NS / 2  # of three steps of four, beside what others are late
     assert rules == [{"clock_rule": "same host", "clock_offset_ns": 0}]
     assert {row["ranks"] for row in found} == {RANKS}
     late = [row for row in found if row["last"] == 2 and row["ns"] > LATE_NS / 2]

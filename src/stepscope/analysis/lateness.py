@@ -155,6 +155,20 @@ def find_lateness(scope: Scope) -> Lateness | None:
 
     All ranks of the recording are looked at, whichever were asked for: a rank is late beside the others.
     """
+    return scope.once(__name__, lambda: _find_lateness(scope))
+
+
+def straggler(scope: Scope) -> int | None:
+    """The rank that is charged with most of what ranks waited for others; None where none waited for another."""
+    found = find_lateness(scope)
+    if found is None:
+        return None
+    charged = {rank: causes.sum() for rank, causes in found.by_rank(found.charged_ns).items()}
+    most = max(charged, key=lambda rank: (charged[rank], -rank))
+    return most if charged[most] > 0 else None
+
+
+def _find_lateness(scope: Scope) -> Lateness | None:
     with Scope(scope.store, all_times=True) as whole:
         rows = whole.numpy(_COLLECTIVES)
         if not (rows["match_id"] >= 0).any():

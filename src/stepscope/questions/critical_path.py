@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.dependencies import FILLS, RESTS_ON
 from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.dependencies.graph import Graph
     from stepscope.answers.scope import Scope
 
 _OF_STEPS = {
@@ -63,7 +63,7 @@ _NOTHING = {"between operators": "(nothing recorded)", "unexplained": "(nothing 
     "critical-path",
     "Which chain of work and waits decided how long the steps took?",
     _COLUMNS,
-    rests_on=("host-times", "device-work", "device-times", "launches", "own-launches", "clocks", "steps", "across-ranks"),
+    rests_on=RESTS_ON,
     about="recording",
     parameters=(
         by_form(
@@ -71,7 +71,7 @@ _NOTHING = {"between operators": "(nothing recorded)", "unexplained": "(nothing 
             *_FORMS,
         ),
     ),
-    fills="Record host and device: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+    fills=FILLS,
 )  # fmt: skip
 def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
     """The path starts at the end of the last step and goes back in time. At each moment it asks what this had to wait
@@ -107,25 +107,16 @@ def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
     recorded time, and needs `cuda_sync`. Its idea of the path, and the name, are Yang and Miller, "Critical Path Analysis for
     the Execution of Parallel and Distributed Programs" (ICDCS 1988).
     """
-    paths, note = scope.once(__name__, lambda: _paths(scope))
-    rows = [row for pieces, steps in paths for row in _rows(pieces, by, steps)]
+    from stepscope.analysis.dependencies.followed import graphs_of, lacks, paths_of
+
+    graphs = graphs_of(scope)
+    rows = [
+        row
+        for graph, pieces in zip(graphs, paths_of(scope), strict=True)
+        for row in _rows(pieces, by, len(graph.stretch.steps))
+    ]
+    note = lacks(graphs, "time in communication includes waiting for other ranks")
     return noted(answer_rows(_COLUMNS, _FORMS[by], rows), note)
-
-
-def _paths(scope: Scope) -> tuple[list[tuple[pa.Table, int]], str]:
-    """The pieces of each stretch of steps with their number of steps, and what the recordings lack."""
-    from stepscope.analysis.dependencies.graph import build
-    from stepscope.analysis.dependencies.named import named_pieces
-    from stepscope.analysis.dependencies.stretch import stretches
-    from stepscope.analysis.recording import every_step
-
-    paths, graphs = [], []
-    with every_step(scope) as whole:
-        for stretch in stretches(scope, whole):
-            graph = build(whole, stretch)
-            graphs.append(graph)
-            paths.append((named_pieces(whole, graph), len(stretch.steps)))
-    return paths, " ".join(_notes(graphs))
 
 
 def _rows(pieces: pa.Table, by: str, steps: int) -> list[list[Any]]:
@@ -173,28 +164,3 @@ def _step_rows(pieces: pa.Table) -> list[list[Any]]:
         values = [parts.get(name, 0) for name in _OF_STEPS]
         rows.append([span, step, parts["start_ns"], *values, sum(values)])
     return rows
-
-
-def _notes(graphs: list[Graph]) -> list[str]:
-    """What the recordings lack, and what that means for the path."""
-    notes = []
-    if any(graph.unmatched for graph in graphs):
-        count = sum(graph.unmatched for graph in graphs)
-        notes.append(
-            f"{count} communication kernel{'s were' if count > 1 else ' was'} not matched across ranks: time in "
-            "communication includes waiting for other ranks."
-        )
-    if any(not all(graph.waits_recorded) for graph in graphs):
-        notes.append(
-            "No waits of streams are recorded (cuda_sync): what a stream or a call waited for is told by the order of "
-            "calls and by what had just ended."
-        )
-    left_out = max((graph.stretch.left_out for graph in graphs), default=0)
-    if left_out:
-        notes.append(f"The path is that of the last steps; {left_out} before them are left out.")
-    contradicting = sum(graph.contradicting for graph in graphs)
-    if contradicting:
-        notes.append(
-            f"{contradicting} dependencies contradict the recorded times and are left out."
-        )
-    return notes

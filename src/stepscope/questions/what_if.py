@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.dependencies import FILLS, RESTS_ON
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows, noted
 from stepscope.floor.errors import UsageError
@@ -52,7 +53,7 @@ ERRORS = {
     "what-if",
     "How long would a step take if something were faster, or were not there?",
     _COLUMNS,
-    rests_on=("host-times", "device-work", "device-times", "launches", "own-launches", "clocks", "steps", "across-ranks"),
+    rests_on=RESTS_ON,
     about="recording",
     parameters=(
         Parameter(
@@ -63,7 +64,7 @@ ERRORS = {
         ),
         Parameter("without", "text", "communication, input, launch or straggler, separated by commas", ""),
     ),
-    fills="Record host and device: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+    fills=FILLS,
 )  # fmt: skip
 def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     """The recorded steps are run again with other durations: what waited for what stays (see `critical-path`), and each
@@ -76,7 +77,8 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     * **communication**: transfers take no time. Ranks still wait for one another.
     * **input**: batches are there when the loop asks for them.
     * **launch**: calls that launch take no time and kernels start when they are launched, as nearly so in a CUDA graph.
-    * **straggler**: nobody waits for the rank that the others waited for longest, and the job is done without it.
+    * **straggler**: nobody waits for the rank that is charged with most waits of others (see `stragglers`), and the job
+      is done without it.
 
     Without `--faster` and `--without`, each of these is tried, and each class with a hundredth of the critical path or
     more as twice as fast.
@@ -93,55 +95,45 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     by their number.
     """
     from stepscope.analysis.dependencies.change import WhatIf
-    from stepscope.analysis.dependencies.graph import build
-    from stepscope.analysis.dependencies.stretch import stretches
+    from stepscope.analysis.dependencies.followed import graphs_of, lacks
     from stepscope.analysis.recording import every_step
 
     asked = [*_faster(faster), *_without(without)]
     rows: list[list[Any]] = []
-    notes: list[str] = []
+    graphs = graphs_of(scope)
+    late = False
     with every_step(scope) as whole:
-        for stretch in stretches(scope, whole):
-            graph = build(whole, stretch)
-            model = WhatIf(whole, graph)
+        for number, graph in enumerate(graphs):
+            stretch = graph.stretch
+            model = WhatIf(whole, graph, scope)
             steps = len(stretch.steps)
             recorded = (stretch.end - stretch.start) / steps
-            changes = [_known(model, change) for change in asked] if asked else _usual(whole, model)
+            changes = (
+                [_known(model, change) for change in asked]
+                if asked
+                else _usual(scope, number, model)
+            )
+            late |= model.straggler() is not None
             if len(changes) > 1:
                 total = changes[0]
                 for change in changes[1:]:
                     total = total + change
                 changes.append(total)
             rows.append([stretch.span, _RECORDED, recorded, None, None, None, None])
-            for number, change in enumerate(changes):
+            for place, change in enumerate(changes):
                 found = model.outcome(change)
                 label = _label(model, change)
-                if number and number == len(changes) - 1:
+                if place and place == len(changes) - 1:
                     label = _TOGETHER
                 saved = found.saved / steps
                 rows.append(
                     [stretch.span, label, recorded - saved, saved, saved / recorded if recorded else None,
                      found.at_least / steps, found.at_most / steps]
                 )  # fmt: skip
-            if (
-                any("straggler" in change.without for change in changes)
-                and model.straggler() is None
-            ):
-                notes.append(
-                    "No rank is known to have waited for another, so that none is a straggler."
-                )
-            if graph.unmatched:
-                notes.append(
-                    f"{graph.unmatched} communication kernels were not matched across ranks: a wait for other ranks in "
-                    "them stays as long as it was."
-                )
-            if not all(graph.waits_recorded):
-                notes.append(
-                    "Waits of streams are not recorded (cuda_sync) and are told by the order of calls."
-                )
-    return noted(
-        answer_rows(_COLUMNS, [c.name for c in _COLUMNS], rows), " ".join(dict.fromkeys(notes))
-    )
+    note = lacks(graphs, "a wait for other ranks in them stays as long as it was")
+    if any("straggler" in change.without for change in asked) and not late:
+        note = f"No rank is known to have waited for another, so that none is a straggler. {note}"
+    return noted(answer_rows(_COLUMNS, [c.name for c in _COLUMNS], rows), note.strip())
 
 
 def _faster(text: str) -> list[Change]:
@@ -212,12 +204,12 @@ def _label(model: WhatIf, change: Change) -> str:
     return words
 
 
-def _usual(scope: Scope, model: WhatIf) -> list[Change]:
-    """Each change that the recording gives reason to try."""
+def _usual(scope: Scope, number: int, model: WhatIf) -> list[Change]:
+    """Each change that the recording gives reason to try; `number` is the graph's."""
     from stepscope.analysis.dependencies.change import Change
-    from stepscope.analysis.dependencies.named import named_pieces
+    from stepscope.analysis.dependencies.followed import paths_of
 
-    pieces = named_pieces(scope, model.graph)
+    pieces = paths_of(scope)[number]
     by_class = pieces.group_by(["class"]).aggregate([("dur_ns", "sum")]).to_pylist()
     total = sum(row["dur_ns_sum"] for row in by_class)
     large = [row for row in by_class if row["class"] and row["dur_ns_sum"] >= _WORTH_RATIO * total]

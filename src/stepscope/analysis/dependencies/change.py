@@ -23,6 +23,7 @@ from stepscope.analysis.dependencies.net import (
     WORK,
 )
 from stepscope.analysis.gaps import KERNEL_WAIT_NS
+from stepscope.analysis.lateness import straggler
 from stepscope.analysis.operator_work import classes_of_events
 from stepscope.analysis.recording import NEVER, Array
 from stepscope.answers.scope import Scope
@@ -78,10 +79,12 @@ class WhatIf:
     Args:
         scope: the ranks of the graph with all their events.
         graph: the graph.
+        asked: the scope whose stragglers count, if not that.
     """
 
-    def __init__(self, scope: Scope, graph: Graph) -> None:
+    def __init__(self, scope: Scope, graph: Graph, asked: Scope | None = None) -> None:
         self.scope, self.graph = scope, graph
+        self.asked = scope if asked is None else asked
         self.after = np.flatnonzero(graph.time >= graph.stretch.since)
         self._classes: dict[int, Array] = {}
         self._names: dict[int, list[str]] = {}
@@ -107,7 +110,10 @@ class WhatIf:
         if without == "straggler":
             return self.straggler() is not None
         if without == "communication":
-            return any(events.work["communicates"].any() for events in recordings)
+            return any(
+                events.work["communicates"].any() or len(events.exchanges["id"])
+                for events in recordings
+            )
         kept = "loader" if without == "input" else "calls"
         return any(len(getattr(events, kept)["thread"]) for events in recordings)
 
@@ -147,24 +153,11 @@ class WhatIf:
         return np.array(moved, np.int64)
 
     def straggler(self) -> int | None:
-        """The rank that the others waited for longest at collectives; None where none waited for another."""
-        late = self._lateness()
-        return None if not late else max(late, key=lambda number: late[number])
-
-    def _lateness(self) -> dict[int, int]:
-        """How much later each recording was than the others where it was the last (ns), of those that were."""
-        graph = self.graph
-        edges = np.flatnonzero(graph.why == ARRIVED)
-        if not len(edges):
-            return {}
-        order = edges[np.lexsort((graph.time[graph.source[edges]], graph.target[edges]))]
-        target = graph.target[order]
-        last = np.flatnonzero(np.append(target[1:] != target[:-1], True))
-        last = last[(last > 0) & (target[last] == target[last - 1])]
-        gap = graph.time[graph.source[order[last]]] - graph.time[graph.source[order[last - 1]]]
-        who = graph.recording[graph.source[order[last]]]
-        late = {int(n): int(gap[who == n].sum()) for n in np.unique(who)}
-        return {number: ns for number, ns in late.items() if ns > 0}
+        """The recording of the rank that the others waited for longest at collectives, as `stragglers` has it; None
+        where none waited for another."""
+        late = straggler(self.asked)
+        of_rank = {events.rank: number for number, events in enumerate(self.graph.recordings)}
+        return None if late is None else of_rank.get(late)
 
     def _takes(self, moved: Array, duration: Array, away: int) -> int:
         """The time from when the step before was done (as recorded where there is none) to the end."""

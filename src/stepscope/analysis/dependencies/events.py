@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.gaps import WAITS_FOR_DEVICE
+from stepscope.analysis.gaps import COMMUNICATES, WAITS_FOR_DEVICE
 from stepscope.analysis.recording import NEVER, WORK, Array, Columns, groups, union_of
 from stepscope.answers.scope import Scope
 from stepscope.link.intervals import Intervals
@@ -60,13 +60,17 @@ _BUSY = f"""
     SELECT thread, start_ns, start_ns + dur_ns AS end_ns FROM host_event
     WHERE {_TIMES} AND kind IN ('operator', 'runtime')
 """
+_EXCHANGES = f"""
+    SELECT id, thread, start_ns, start_ns + dur_ns AS end_ns FROM host_event
+    WHERE {_TIMES} AND {COMMUNICATES} ORDER BY start_ns, id
+"""
 _LOADER = f"""
     SELECT thread, start_ns, start_ns + dur_ns AS end_ns, 10 * self_ns >= 9 * dur_ns AS waits
     FROM host_event WHERE {_TIMES} AND role = 'dataloader' ORDER BY start_ns
 """
 _MAIN = f"""
     SELECT thread FROM host_event WHERE {_TIMES} AND kind IN ('operator', 'runtime', 'annotation')
-    GROUP BY thread ORDER BY count_if(role = 'step') DESC, count(*) DESC, thread LIMIT 1
+    GROUP BY thread ORDER BY count(*) FILTER (role = 'step') DESC, count(*) DESC, thread LIMIT 1
 """
 _STEPS = f"""
     WITH done AS (
@@ -97,6 +101,7 @@ class Events:
             `pageable`, `launch_id`, and `call`, the place of the call that launched it (-1).
         calls: `id`, `thread`, `start_ns`, `end_ns`, `correlation`, `does`, `asynchronous`, in order of start.
         waits: recorded waits: `role`, `device`, `stream`, `wait_on_stream`, `wait_on_correlation`, `correlation`.
+        exchanges: collectives that run on the host (gloo, MPI): `id`, `thread`, `start_ns`, `end_ns`.
         busy: when each thread was in an operator or a runtime call.
         loader: waits for a batch: `thread`, `start_ns`, `end_ns`, `waits` (nothing else ran in it).
         main: the thread of the training loop; None without host events.
@@ -109,6 +114,7 @@ class Events:
     work: Columns
     calls: Columns
     waits: Columns
+    exchanges: Columns
     busy: dict[int, Intervals]
     loader: Columns
     main: int | None
@@ -139,6 +145,7 @@ def read_events(scope: Scope, rank: int, span: int, since: int, until: int) -> E
         work,
         calls,
         scope.numpy(_WAITS, asked),
+        scope.numpy(_EXCHANGES, asked),
         {thread: union_of(columns) for (thread,), columns in busy.items()},
         scope.numpy(_LOADER, asked),
         main,

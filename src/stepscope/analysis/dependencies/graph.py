@@ -49,7 +49,7 @@ class Graph:
         begins: the moments at which the step before was done; none where there is none.
         ends: the moments at which the asked steps were done on any rank: the ends of their threads and work.
         waits_recorded: whether it is recorded which stream waited for what, rank by rank.
-        matched, unmatched: communication that was matched over the ranks of the graph, and that was not.
+        matched, unmatched: collectives that were matched over the ranks of the graph, and that was not.
         contradicting: edges against the order of time, which were left out.
     """
 
@@ -103,10 +103,10 @@ class Graph:
 
 
 _MATCHED = """
-    SELECT collective.rank, collective.id, match_id, last_rank IS NOT NULL AS told, max(start_ns) OVER shared AS arrived,
+    SELECT collective.rank, coalesce(collective.id, host_id) AS id, collective.id IS NULL AS on_host, match_id, last_rank IS NOT NULL AS told, max(start_ns) OVER shared AS arrived,
         rank.clock_uncertainty_ns
     FROM collective JOIN rank USING (rank)
-    WHERE span = $span AND start_ns < $until AND end_ns >= $since AND match_id IS NOT NULL AND collective.id IS NOT NULL
+    WHERE span = $span AND start_ns < $until AND end_ns >= $since AND match_id IS NOT NULL
     WINDOW shared AS (PARTITION BY match_id)
     QUALIFY count(*) OVER shared > 1
 """
@@ -128,9 +128,12 @@ def build(scope: Scope, stretch: Stretch) -> Graph:
         recordings.append(events)
         waits = find_waits(events)
         recorded.append(waits.recorded)
-        member = _members(matched, events)
+        member = _members(matched, events.rank, events.work, on_host=False)
+        met = _members(matched, events.rank, events.exchanges, on_host=True)
         work, leaving = _add_work(net, number, events, member)
-        threads = add_threads(net, number, events, waits.own, stretch.start)
+        alone = np.full(len(events.exchanges["id"]), -1, np.int64)
+        alone[met["row"]] = 0
+        threads = add_threads(net, number, events, waits.own, alone, stretch.start)
         add_streams(net, events, waits, threads, work, leaving)
         last = () if stretch.before is None else (stretch.before,)
         for steps, done in ((stretch.steps, ends), (last, begins)):
@@ -138,18 +141,24 @@ def build(scope: Scope, stretch: Stretch) -> Graph:
             done.append(np.where(leaving >= 0, leaving, work)[asked_for])
             done.append(threads.finish[np.isin(events.steps["step"], steps)])
         unmatched += int(events.work["communicates"].sum()) - len(member["row"])
-        members.append(
-            {
-                "match": member["match_id"],
-                "start": work[member["row"]],
-                "start_ns": events.work["start_ns"][member["row"]],
-                "leave": leaving[member["row"]],
-                "end_ns": events.work["end_ns"][member["row"]],
-                "arrived": member["arrived"],
-                "told": member["told"],
-                "unsure": np.ma.filled(member["clock_uncertainty_ns"], 0),
-            }
-        )
+        unmatched += len(events.exchanges["id"]) - len(met["row"])
+        for mine, rows, start, leave in (
+            (member, events.work, work, leaving),
+            (met, events.exchanges, threads.meets, threads.leaves),
+        ):
+            at = mine["row"]
+            members.append(
+                {
+                    "match": mine["match_id"],
+                    "start": start[at],
+                    "start_ns": rows["start_ns"][at],
+                    "leave": leave[at],
+                    "end_ns": rows["end_ns"][at],
+                    "arrived": mine["arrived"],
+                    "told": mine["told"],
+                    "unsure": np.ma.filled(mine["clock_uncertainty_ns"], 0),
+                }
+            )
     _add_meetings(net, members)
     return assembled(
         net,
@@ -163,11 +172,13 @@ def build(scope: Scope, stretch: Stretch) -> Graph:
     )
 
 
-def _members(matched: Columns, events: Events) -> Columns:
-    """The matched collectives of a rank that run until the last rank has arrived, with their rows in its work."""
-    own = {name: values[matched["rank"] == events.rank] for name, values in matched.items()}
-    row = places(events.work["id"], own["id"])
-    until = events.work["end_ns"][row] if len(row) else row
+def _members(matched: Columns, rank: int, rows: Columns, *, on_host: bool) -> Columns:
+    """The matched collectives of a rank that run until the last rank has arrived, with their rows among its own, which are
+    of the device or of the host."""
+    chosen = (matched["rank"] == rank) & (matched["on_host"] == on_host)
+    own = {name: values[chosen] for name, values in matched.items()}
+    row = places(rows["id"], own["id"])
+    until = rows["end_ns"][row] if len(rows["id"]) else row
     waits = (row >= 0) & (until >= own["arrived"])
     return {name: values[waits] for name, values in {**own, "row": row}.items()}
 

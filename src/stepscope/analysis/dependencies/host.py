@@ -25,11 +25,14 @@ class Threads:
 
     Args:
         start, end: of each call.
+        meets, leaves: when a rank arrives at each collective of the host, and when it has done its part.
         finish: of each step, where its host part ended.
     """
 
     start: Array
     end: Array
+    meets: Array
+    leaves: Array
     finish: Array
 
 
@@ -59,7 +62,9 @@ class _Points:
         return self.nodes[-1]
 
 
-def add_threads(net: Net, recording: int, events: Events, own: Array, since: int) -> Threads:
+def add_threads(
+    net: Net, recording: int, events: Events, own: Array, alone: Array, since: int
+) -> Threads:
     """Adds the moments at which threads meet others or the device, and the order of each thread's own.
 
     Args:
@@ -67,6 +72,7 @@ def add_threads(net: Net, recording: int, events: Events, own: Array, since: int
         recording: the number of the recording.
         events: its events.
         own: of each call, what it takes where it need not wait (ns); -1 for all of its time.
+        alone: the same of each collective of the host.
         since: when the stretch of time starts that is looked at (ns).
     """
     points = _Points(net, recording, [], [], [], [], [])
@@ -79,7 +85,13 @@ def add_threads(net: Net, recording: int, events: Events, own: Array, since: int
     _add_loader(
         net, points, loader["thread"], loader["start_ns"], loader["end_ns"], loader["waits"]
     )
+    exchanges = events.exchanges
+    leaves = points.add(exchanges["thread"], exchanges["end_ns"], alone)
+    # A thread of the library's does nothing until it is asked.
+    asked = np.where(np.isin(exchanges["thread"], list(events.busy)), -1, 0)
+    meets = points.add(exchanges["thread"], exchanges["start_ns"], asked, late=True)
     _add_hand_overs(net, points, events.busy)
+    _add_waits(net, points, events, meets, leaves)
     thread, time, alone, late, node = (
         np.concatenate(column)
         for column in (points.threads, points.times, points.own, points.late, points.nodes)
@@ -91,7 +103,7 @@ def add_threads(net: Net, recording: int, events: Events, own: Array, since: int
     lag = np.where(alone[follows] >= 0, np.minimum(alone[follows], passed), passed)
     net.edges(THREAD, node[follows - 1], node[follows], lag)
     _start_threads(net, thread, time, node, main)
-    return Threads(start, end, finish)
+    return Threads(start, end, meets, leaves, finish)
 
 
 def fetch_ns(start: Array, end: Array) -> int:
@@ -168,6 +180,36 @@ def _add_hand_overs(net: Net, points: _Points, busy: dict[int, Intervals]) -> No
             targets.append(nodes[woken] if woken in nodes else nodes[target, then, False])
             lags.append(then - at)
         net.edges(HANDED, np.array(sources), np.array(targets), np.array(lags))
+
+
+def _add_waits(net: Net, points: _Points, events: Events, meets: Array, leaves: Array) -> None:
+    """A collective of the host runs on a thread of the library's, while the thread that asked for it goes on until it
+    needs the result: where a thread paused until a collective had ended, and that took half of the pause or more,
+    it waited for the last such one. What asked for a collective is what the training loop's thread did when it started.
+    """
+    exchanges = events.exchanges
+    if not len(meets):
+        return
+    start, end = exchanges["start_ns"], exchanges["end_ns"]
+    for thread, own in events.busy.items():
+        begin, finish = own.end[:-1], own.start[1:]
+        long = finish - begin >= HANDED_OVER_NS
+        begin, finish = begin[long], finish[long]
+        other = np.flatnonzero(exchanges["thread"] != thread)
+        other = other[np.argsort(end[other], kind="stable")]
+        last = np.searchsorted(end[other], finish, side="right") - 1
+        rows = other[np.maximum(last, 0)] if len(other) else np.zeros(len(last), np.int64)
+        within = end[rows] - np.maximum(start[rows], begin)
+        waited = (last >= 0) & (2 * within >= finish - begin)
+        begin, finish, rows = begin[waited], finish[waited], rows[waited]
+        if len(rows):
+            points.add(np.array(thread), begin)
+            woken = points.add(np.array(thread), finish, 0, late=True)
+            net.edges(HANDED, leaves[rows], woken, finish - end[rows])
+    if events.main is not None:
+        first = np.flatnonzero(exchanges["thread"] != events.main)
+        asked = points.add(np.array(events.main), start[first])
+        net.edges(HANDED, asked, meets[first], 0)
 
 
 def _start_threads(net: Net, thread: Array, time: Array, node: Array, main: int) -> None:

@@ -12,6 +12,7 @@ from stepscope.analysis.dependencies.net import (
     ARRIVED,
     HANDED,
     HELD,
+    HOST,
     LAUNCHED,
     LIKELY,
     LOADER,
@@ -22,7 +23,7 @@ from stepscope.analysis.dependencies.net import (
     THREAD,
     TRANSFER,
 )
-from stepscope.analysis.gaps import BLOCKS, KERNEL_WAIT_NS
+from stepscope.analysis.gaps import BLOCKS, COMMUNICATES, KERNEL_WAIT_NS
 from stepscope.analysis.recording import Array, Columns
 from stepscope.answers.scope import Scope
 
@@ -103,8 +104,10 @@ def pieces_of(scope: Scope, graph: Graph) -> Pieces:
         if not own.any():
             continue
         threads, loads = own & (kind == _THREAD), own & (kind == INPUT)
-        rows = own & ~threads & ~loads
+        moved = own & (kind == _ON_HOST)
+        rows = own & ~threads & ~loads & ~moved
         found.append(_columns(start[loads], end[loads], INPUT, number))
+        found.append(_columns(start[moved], end[moved], MOVING_DATA, number, host=place[moved]))
         with of_rank(scope, events.rank) as rank:
             found += _of_work(rank, events, number, start[rows], end[rows], kind[rows], place[rows])
             for thread in np.unique(place[threads]).tolist():
@@ -128,12 +131,13 @@ def _columns(
     }
 
 
-_THREAD, _OF_KERNEL = -1, -2
+_THREAD, _OF_KERNEL, _ON_HOST = -1, -2, -3
 
 
 def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     """Start, end, kind, recording and place of the pieces of a path; of those of a thread the kind is -1 and the place
-    the thread, of others the place is a row of the recording's work."""
+    the thread, of a collective of the host it is -3 and the id of its event, of others the place is a row of the
+    recording's work."""
     path, stretch = graph.path(), graph.stretch
     source, target, why = graph.source[path], graph.target[path], graph.why[path]
     begin, finish = graph.time[source], graph.time[target]
@@ -176,7 +180,9 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     for reason, why_so in ((TRANSFER, MOVING_DATA), (OWN, MOVING_DATA), (ARRIVED, UNEXPLAINED)):
         rows = np.flatnonzero(why == reason)
         node = source[rows] if reason == ARRIVED else target[rows]
-        add(rows, begin[rows], finish[rows], why_so, node, graph.place[node])
+        on_host = graph.kind[node] == HOST
+        place = np.where(on_host, _exchange(graph, node), graph.place[node])
+        add(rows, begin[rows], finish[rows], np.where(on_host, _ON_HOST, why_so), node, place)
     last = np.array([graph.end] if graph.end >= 0 else [], np.int64)
     add(last, graph.time[last], graph.done[last], _OF_KERNEL, last, graph.place[last])
     first = int(
@@ -200,6 +206,24 @@ def _thread_of(graph: Graph, source: Array, target: Array) -> Array:
     result: Array = np.where(
         host & (before == main[graph.recording[source]]), before, graph.place[target]
     )
+    return result
+
+
+def _exchange(graph: Graph, node: Array) -> Array:
+    """The id of the collective of the host that runs on the thread of some moments at them; -1 for none."""
+    result = np.full(len(node), -1, np.int64)
+    for number, events in enumerate(graph.recordings):
+        exchanges = events.exchanges
+        for at in np.flatnonzero(
+            (graph.recording[node] == number) & (graph.kind[node] == HOST)
+        ).tolist():
+            time = graph.time[node[at]]
+            own = np.flatnonzero(
+                (exchanges["thread"] == graph.place[node[at]])
+                & (exchanges["start_ns"] <= time)
+                & (time <= exchanges["end_ns"])
+            )
+            result[at] = exchanges["id"][own[-1]] if len(own) else -1
     return result
 
 
@@ -255,6 +279,7 @@ _HOST = f"""
             WHEN role = 'dataloader' THEN {INPUT}
             WHEN role IN ('launch', 'graph_launch', 'fill') OR role = 'copy' THEN {LAUNCH}
             WHEN {BLOCKS} THEN {SYNCHRONIZATION}
+            WHEN {COMMUNICATES} THEN {COMMUNICATION}
             WHEN kind = 'runtime' THEN {RUNTIME}
             WHEN kind = 'operator' THEN {OPERATOR}
             WHEN kind = 'overhead' THEN {PROFILER}
