@@ -81,12 +81,12 @@ def test_a_rank_without_a_device_has_its_steps_alone(diff: Any) -> None:
     )
 
 
-def test_unmarked_steps_are_the_time_of_each_rank_s_device_work(diff: Any) -> None:
+def test_without_marked_steps_the_step_is_that_of_steps_and_the_span_that_of_device_time(diff: Any) -> None:
     rows = {
         "step": [{"end_ns": 900, "rule": "whole recording"}],
         "device_event": [{"start_ns": 100, "dur_ns": 50}, {"start_ns": 250, "dur_ns": 50}],
     }
-    diff("rank-overview", rows, "step_ns,span_ns,computation_ns,idle_ns\n200.0,200,100,100")
+    diff("rank-overview", rows, "step_ns,span_ns,computation_ns,idle_ns\n900.0,200,100,100")
 
 
 def test_a_rank_that_computes_longer_is_marked_and_named(answer: Any) -> None:

@@ -81,7 +81,8 @@ class RankSteps(NamedTuple):
 def rank_steps(scope: Scope) -> Iterator[RankSteps]:
     """What each rank did in each of the asked steps, in order of rank and span.
 
-    Where no steps are marked, the time from a rank's first device work to its last is one step.
+    Where no steps are marked, the recording is one step, as in `steps`, and devices are looked at from their first work
+    to their last, as in `device-time`.
     """
     with every_step(scope) as whole:
         of_stages = pipelines(whole)
@@ -94,15 +95,16 @@ def rank_steps(scope: Scope) -> Iterator[RankSteps]:
                 stages = recordings(whole.numpy(asked))
             for key, own in steps.items():
                 work = device.get(key)
+                looked_at = own["start_ns"], own["end_ns"]
                 if not marked and work is not None:
-                    first, last = extent(work)
-                    own = {**own, "start_ns": first, "end_ns": last}
-                yield _measured(key, own, work, waits.get(key), stages.get(key))
+                    looked_at = extent(work)
+                yield _measured(key, own, looked_at, work, waits.get(key), stages.get(key))
 
 
 def _measured(
     key: tuple[int, int],
     steps: Columns,
+    looked_at: tuple[Array, Array],
     work: Columns | None,
     waits: Columns | None,
     of_stages: Columns | None,
@@ -111,10 +113,10 @@ def _measured(
     times: dict[str, Array] = {"step": end - start}
     devices = [] if work is None or not has_times(work) else list(groups(work, "device").values())
     for own in devices:
-        share = share_device(own, start, end)
+        share = share_device(own, *looked_at)
         kernels = (own["work"] == COMPUTATION) | (own["work"] == COMMUNICATION)
         found = {name: getattr(share, f"{name}_ns") for name in (*PARTS, "communication", "copy")}
-        found["kernels"] = covered(union_of(own, kernels), start, end)
+        found["kernels"] = covered(union_of(own, kernels), *looked_at)
         for name, ns in found.items():
             times[name] = times[name] + ns if name in times else ns
     if waits is not None:

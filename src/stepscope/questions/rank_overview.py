@@ -87,7 +87,8 @@ _MOST_NAMED = 4
 )
 def rank_overview(scope: Scope) -> pa.Table:
     """One row is a rank, over its steps that count in means (see `steps`), or over those chosen with
-    `--step`. Where no steps are marked, it is over the time from its first device work to its last.
+    `--step`. Where no steps are marked, the recording is one step, and its parts are over the time from the first device
+    work to the last (`span_ns`).
 
     The span is divided without a rest, as `device-time` divides it: computation, exposed communication,
     exposed copies, idle. A rank that has several devices has their spans and parts added up. Ranks
