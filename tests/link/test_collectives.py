@@ -251,3 +251,13 @@ def test_exposed_parts_add_up_to_the_time_in_which_only_collectives_ran(collecti
         ]
         assert sum(own) == len(ran - computed)
         assert all(0 <= part <= row[1] for part, row in zip(parts, collectives, strict=True))
+
+
+def test_a_text_that_many_collectives_share_is_there_once(recording):
+    """The ranks of a large group are megabytes of text; a recording has a hundred thousand collectives of it."""
+    recording.argument_rows.append(ARGUMENTS | {"group_ranks": json.dumps(list(range(100)))})
+    for number in range(3):
+        recording.launch(100 * number, 100 * number + 5, number + 1)
+        communicate(recording, 100 * number + 10, 100 * number + 50, number + 1, collective_id=0)
+    ranks = recording.link().tables["collective"].column("group_ranks")
+    assert [len(chunk.dictionary) for chunk in ranks.chunks] == [1]

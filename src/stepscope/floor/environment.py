@@ -31,8 +31,9 @@ _SECRET = re.compile(
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTER = re.compile(r"[\W_]+")
-_ASSIGNED = re.compile(r"([A-Za-z][\w.-]*)=(?!=)[^\s\"']+")
-_OPTION = re.compile(r"(--?[A-Za-z][\w.-]*)(\s+)[^\s-]\S*")
+# Both start where a run of such letters does: from every letter of a long one, each search would read to its end.
+_ASSIGNED = re.compile(r"(?<![\w.-])((?:(?![A-Za-z])[\w.-])*)([A-Za-z][\w.-]*)=(?!=)[^\s\"']+")
+_OPTION = re.compile(r"(?<![\w.-])((?:(?!--?[A-Za-z])[\w.-])*)(--?[A-Za-z][\w.-]*)(\s+)[^\s-]\S*")
 
 DEEPEST = 64
 """Levels of nested metadata that are kept."""
@@ -41,6 +42,9 @@ SUSPECT = (
     r"(?i)env|token|key|secret|passw|passphrase|credential|auth|pwd|cookie|bearer|home|path|\\u"
 )
 """JSON text in which this finds nothing comes back from `without_secrets` as it was."""
+
+
+_NUMBERS = frozenset({int, float, bool, type(None)})
 
 
 def is_secret(name: str) -> bool:
@@ -63,12 +67,18 @@ def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
     {'env': {'NCCL_ALGO': 'Ring'}, 'hub': {'id': 1}}
     """
     if isinstance(value, str):
-        told = _ASSIGNED.sub(lambda one: f"{one[1]}=" if is_secret(one[1]) else one[0], value)
-        return _OPTION.sub(lambda one: f"{one[1]}{one[2]}…" if is_secret(one[1]) else one[0], told)
+        told = _ASSIGNED.sub(
+            lambda one: f"{one[1]}{one[2]}=" if is_secret(one[2]) else one[0], value
+        )
+        return _OPTION.sub(
+            lambda one: f"{one[1]}{one[2]}{one[3]}…" if is_secret(one[2]) else one[0], told
+        )
     if not isinstance(value, Mapping | list | tuple):
         return value
     if not depth:
         return None
+    if not isinstance(value, Mapping) and _NUMBERS.issuperset(map(type, value)):
+        return list(value)  # A million ranks of a group have no secret.
     if _is_environment(value):
         value = _variables(value)
     if not isinstance(value, Mapping):

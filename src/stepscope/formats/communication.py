@@ -130,6 +130,6 @@ def listed_numbers(value: object) -> str | None:
                 value = json.loads(value)
             except (ValueError, RecursionError):
                 return None
-    if not isinstance(value, list) or not all(type(one) is int for one in value):
+    if not isinstance(value, list) or not {int}.issuperset(map(type, value)):
         return None
     return json.dumps(value)

@@ -177,9 +177,9 @@ class _Told:
         known = self.arguments.to_pylist()
         rows = [self._row(known, labels, *one) for one in distinct.T.tolist()]
         columns = {c.name: c for c in TABLES["collective"].columns if c.name in _DESCRIBED}
-        which = pa.array(which.reshape(-1))
+        which = which.reshape(-1)
         return {
-            name: pa.array([row.get(name) for row in rows], column.arrow_type()).take(which)
+            name: _each([row.get(name) for row in rows], which, column.arrow_type())
             for name, column in columns.items()
         }
 
@@ -253,6 +253,20 @@ _DESCRIBED = (
     "communicator", "asynchronous", "dtype", "elements_in", "elements_out", "sent", "received", "bytes",
     "source_rank", "destination_rank", "library",
 )  # fmt: skip
+
+
+def _each(values: list[Any], which: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """Values by their places. Each text is there once: the list of a large group's ranks has megabytes, and each of its
+    collectives has it."""
+    if not pa.types.is_string(kind):
+        return pa.array(values, kind).take(pa.array(which))
+    texts = dict.fromkeys(value for value in values if value is not None)
+    listed = {text: place for place, text in enumerate(texts)}
+    code = np.array([-1 if value is None else listed[value] for value in values] or [-1], np.int32)[
+        which
+    ]
+    indices = pa.array(code, mask=code < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(list(listed), kind))
 
 
 def _code(operation: str | None) -> int:

@@ -81,6 +81,8 @@ def rank_map(scope: Scope, measure: str = "step") -> pa.Table:
     step is lost. Steps that a rank does not have are blank; those that means leave out are drawn
     and do not stretch the scale. `--plot` draws it all into a file.
     """
+    import numpy as np
+
     from stepscope.analysis.rank_times import PARTS, rank_steps
 
     def rows() -> Iterator[list[Any]]:
@@ -89,7 +91,7 @@ def rank_map(scope: Scope, measure: str = "step") -> pa.Table:
             if name not in one.times:
                 continue
             parts = PARTS if one.devices and name not in _OF_THE_RANK else ("step",)
-            of = sum(one.times[part] for part in parts)
+            of = np.sum([one.times[part] for part in parts], axis=0)
             columns = (one.step, one.times[name], of, one.counted)
             for step, value, whole, counted in zip(*(c.tolist() for c in columns), strict=True):
                 yield [one.rank, one.span, step, value, value / whole if whole else None, counted]
