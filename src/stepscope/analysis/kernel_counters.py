@@ -96,7 +96,7 @@ def _measurements(scope: Scope) -> tuple[Measurement, ...]:
     for rank, span, measured, kind, metric, value, unit in zip(*columns, strict=True):
         told = KINDS.get(kind)
         if told is not None:
-            scaled = value * told.level if unit is None else value
+            scaled = value * told.level if unit is None and metric in told.nvprof else value
             read.setdefault((rank, span, measured), {}).setdefault(kind, {})[metric] = scaled
     for key, kinds in read.items():
         one = place[key]

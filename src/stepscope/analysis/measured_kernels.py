@@ -31,6 +31,7 @@ class MeasuredKernel:
     """Launches of one name and shape that were measured.
 
     Args:
+        rank: rank of the recording whose kernels these are, or, where none are, rank that measured.
         name: of the kernel, as the recording spells it, or, where it did not run there, as the tool does.
         grid, block: x,y,z; where only a number was measured, that; None where nothing.
         measured: the measurements, in order.
@@ -42,6 +43,7 @@ class MeasuredKernel:
         rule: how launches were told: ORDER, PLACE or SHAPE; None where no kernel of the recording is it.
     """
 
+    rank: int
     name: str
     grid: str | None
     block: str | None
@@ -323,7 +325,7 @@ def _told(
         rank = measurements[own[0]].rank
         number = [events.get((rank, event), -1) for event in table["id"].tolist()]
         if any(at >= 0 for at in number):
-            return np.array(number), ORDER
+            return np.array(number), SHAPE if -1 in number else ORDER
     if any(measurements[at].launches > 1 for at in own):
         return np.full(count, -1), SHAPE
     if len(own) == count:
@@ -354,6 +356,7 @@ def _of_recording(
         else [(one.values, float(one.launches)) for one in measured]
     )
     return MeasuredKernel(
+        one.rank,
         one.name, one.grid, one.block, measured, weighted_means(weighted), len(chosen),
         int(table["dur_ns"].sum()), table["operator"], rule,
     )  # fmt: skip
@@ -363,6 +366,7 @@ def _alone(measured: tuple[Measurement, ...]) -> MeasuredKernel:
     first = measured[0]
     known = [one.dur_ns * one.launches for one in measured if one.dur_ns is not None]
     return MeasuredKernel(
+        first.rank,
         first.name,
         first.grid or (None if first.blocks is None else str(first.blocks)),
         first.block or (None if first.threads is None else str(first.threads)),

@@ -23,6 +23,7 @@ from stepscope.formats.kineto import peek as kineto_peek
 from stepscope.formats.kineto import reader as kineto_reader
 from stepscope.formats.nsys import reader as nsys_reader
 from stepscope.formats.nvprof import log as nvprof_log
+from stepscope.formats.nvprof import metric_sums
 from stepscope.formats.nvprof import reader as nvprof_reader
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled import collapsed, perf_script, speedscope
@@ -120,6 +121,14 @@ FORMATS: tuple[Format, ...] = (
         sniff=nvprof_reader.looks_like_nvprof,
         peek=nvprof_reader.peek,
         read=nvprof_reader.read,
+    ),
+    Format(
+        name="nvprof-metrics",
+        title="metrics and events of kernels as nvprof prints them (--metrics, --events), as text or CSV",
+        sniff=metric_sums.looks_like_sums,
+        peek=metric_sums.peek,
+        read=metric_sums.read,
+        timed=False,
     ),
     Format(
         name="nvprof-log",

@@ -22,6 +22,7 @@ from stepscope.judge.phase_means import PhaseMeans, phase_means
 if TYPE_CHECKING:
     from stepscope.analysis.gaps import Gaps
     from stepscope.analysis.lateness import Lateness
+    from stepscope.analysis.measured_kernels import MeasuredKernel
     from stepscope.analysis.straggler import Straggler
     from stepscope.answers.scope import Scope
     from stepscope.costs import Limits
@@ -451,6 +452,19 @@ class Facts:
         from stepscope.judge.groups import GROUPS, Group
 
         return [Group(**row) for row in self.host(GROUPS)]
+
+    @cached_property
+    def measured(self) -> list[MeasuredKernel]:
+        """Kernels whose hardware counters another run measured, by name and shape, the longest first."""
+        from stepscope.analysis.measured_kernels import joined_kernels
+
+        with every_step(self.scope) as whole:
+            return [one for one in joined_kernels(whole).kernels if one.rule is not None]
+
+    def has_counter(self, name: str, kind: str) -> bool:
+        """Whether a kernel's counters have a kind, for all its shapes that were measured."""
+        own = [one for one in self.measured if one.name == name]
+        return bool(own) and all(kind in one.values for one in own)
 
     @cached_property
     def sequence(self) -> Sequence | None:

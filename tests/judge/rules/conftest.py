@@ -14,13 +14,15 @@ import stepscope
 
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
-    """`found(trace, "amp-off")`: the rows of one rule, its evidence as objects, its query tried."""
+    """`found(trace, "amp-off")`: the rows of one rule, its evidence as objects, its query tried; `report` is
+    the text of one of Nsight Compute beside the trace."""
     monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
 
-    def ask(trace: dict[str, Any], rule: str) -> list[dict[str, Any]]:
+    def ask(trace: dict[str, Any], rule: str, report: str | None = None) -> list[dict[str, Any]]:
         file = tmp_path / "trace.json"
         file.write_text(json.dumps(trace))
-        with stepscope.open(file) as recording:
+        (tmp_path / "report.csv").write_text(report or "")
+        with stepscope.open(file, *([tmp_path / "report.csv"] if report else [])) as recording:
             assert recording.ask("checks").rows() is not None
             rows = recording.ask("findings", id=rule).rows()
             for row in rows:

@@ -29,8 +29,8 @@ from stepscope.formats.text_lines import text_lines
 
 Row = dict[str, Any]
 
-_LONGEST_LINE = 1 << 17
-_BANNER = re.compile(r"==(\d+|====)== (.*)")
+LONGEST_LINE = 1 << 17
+BANNER = re.compile(r"==(\d+|====)== (.*)")
 _LOOKS = re.compile(rb"(?m)^==(\d+|====)== (NVPROF is profiling|Profiling (application|result))")
 _RESULT = "Profiling result:"
 _APART = re.compile(r"\s{2,}")
@@ -39,13 +39,12 @@ _SCALES = {
     "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20,
     "GB": 1 << 30,
 }  # fmt: skip
-_DEVICE = re.compile(r"(.*?)(?: \((\d+)\))?\Z")
+DEVICE = re.compile(r"(.*?)(?: \((\d+)\))?\Z")
 _LEVEL = re.compile(r"\w+ \((\d+)\)\Z")
 _CORRELATED = re.compile(r"(.*) \[(\d+)\]\Z", re.DOTALL)
 _LAUNCHING = re.compile(r"(\w+) \((?:.* \[(\d+)\]\)\Z|.*)", re.DOTALL)
 """A call that launched, as text has it: `cudaLaunchKernel (void gemm(int) [2743])`, cut after 1000 letters."""
 _BINARY = re.compile(r"([KMG])B/s\Z")
-"""nvprof's GB/s are of 2^30 bytes."""
 _COPY = re.compile(r"\[CUDA memcpy (\w+)\]\Z")
 _FILL = "[CUDA memset]"
 _MARKS = ("[Range start] ", "[Range end] ", "[Marker] ")
@@ -136,14 +135,14 @@ class _Log:
         units: list[str] | None = None
         awaited = sums = found = False
         with self.member.open() as stream:
-            for line in text_lines(stream, _LONGEST_LINE):
-                banner = _BANNER.match(line)
+            for line in text_lines(stream, LONGEST_LINE):
+                banner = BANNER.match(line)
                 if banner:
                     self.pid = int(banner[1]) if banner[1].isdigit() else self.pid
                     awaited, columns, units = banner[2].startswith(_RESULT), None, None
                     continue
                 as_csv = line.startswith('"') if columns is None else units is not None
-                cells = _cells(line, as_csv, None if columns is None else len(columns))
+                cells = cells_of(line, None if columns is None else len(columns), as_csv=as_csv)
                 if awaited:
                     awaited = False
                     if {"Device", "Duration"} & set(cells):
@@ -197,7 +196,8 @@ class _Log:
         return value
 
 
-def _cells(line: str, as_csv: bool, count: int | None) -> list[str]:
+def cells_of(line: str, count: int | None = None, *, as_csv: bool) -> list[str]:
+    """The cells of a line; of text they are two spaces apart, and the last of `count` takes the rest."""
     if not as_csv:
         return _APART.split(line.strip(), maxsplit=0 if count is None else count - 1)
     try:
@@ -259,7 +259,7 @@ class _Tables:
             self.report.dropped += 1
 
     def _add_work(self, row: Row, name: str) -> None:
-        spelled = _DEVICE.match(row["device"][0])
+        spelled = DEVICE.match(row["device"][0])
         device = int(spelled[2] or 0) if spelled and len(spelled[2] or "") < 5 else 0
         self.devices.setdefault(device, spelled[1] if spelled else "")
         stream = _whole(row, "stream")
@@ -289,14 +289,14 @@ class _Tables:
         if copy or name == _FILL:
             made["bytes"] = _whole(row, "size")
         for metric, cell, unit in row["measured"]:
-            value, of = _measured(cell)
+            value, of = measured_value(cell)
             if value is not None:
                 self.measured.append(
                     {
                         "device_row": len(self.device_event),
                         "metric": metric,
                         "value": value,
-                        "unit": _BINARY.sub(r"\1iB/s", of or unit),
+                        "unit": of or binary_unit(unit),
                     }
                 )
         self.device_event.append(made)
@@ -360,11 +360,16 @@ def _whole(row: Row, key: str, below: int = LATEST_NS) -> int | None:
     return value if value is not None and 0 <= value < below else None
 
 
-def _measured(cell: str) -> tuple[float | None, str]:
+def measured_value(cell: str) -> tuple[float | None, str]:
     """What was measured and its unit: `0.46`, `93.75%`, `1.5GB/s`, `Low (2)`."""
     level = _LEVEL.match(cell)
     found = _QUANTITY.match(level[1] if level else cell)
     try:
-        return (float(found[1]), found[2]) if found else (None, "")
+        return (float(found[1]), binary_unit(found[2])) if found else (None, "")
     except ValueError:
         return None, ""
+
+
+def binary_unit(unit: str) -> str:
+    """A unit of nvprof as others spell it: its GB/s are of 2^30 bytes."""
+    return _BINARY.sub(r"\1iB/s", unit)

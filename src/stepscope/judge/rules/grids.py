@@ -91,7 +91,7 @@ def small_grids(facts: Facts) -> Iterator[Finding]:
 def low_occupancy(facts: Facts) -> Iterator[Finding]:
     """Kernels with at least one block per multiprocessor and an estimated occupancy below a quarter.
     Products do well with few threads and many registers and do not count; kernels with fewer blocks
-    than multiprocessors are `small-grids`.
+    than multiprocessors are `small-grids`, and those whose occupancy was measured `occupancy-limit`.
 
     At most their time can be saved; nothing is certain.
     """
@@ -102,6 +102,7 @@ def low_occupancy(facts: Facts) -> Iterator[Finding]:
             and (group.low_occupancy_ns or 0) > 0
             and not group.use.used
             and not group.is_product
+            and not facts.has_counter(group.name, "achieved_occupancy")
         ),
         _SLOW,
         title="Kernels with an occupancy below 25 % take {}",

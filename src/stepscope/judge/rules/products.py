@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+from stepscope.analysis.kernel_counters import uses_tensor_cores
 from stepscope.costs import alignment, class_of, misaligned
 from stepscope.costs.dtype import size_of
 from stepscope.floor.units import ratio_text, time_text
@@ -170,8 +172,9 @@ def tf32_off(facts: Facts) -> Iterator[Finding]:
     trade_off="Padding is computed and stored like the rest.",
 )
 def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
-    """Products whose type fits tensor cores and whose kernel's name says that it does not use them;
-    names that do not tell count neither way, and products with a vector have no use for them. The
+    """Products whose type fits tensor cores and whose kernel's name says that it does not use them, or, where the
+    name does not tell, whose hardware counters (`tensor_active`, `tensor_instructions` of `metrics --by metric`) show
+    no work of the tensor pipe; others count neither way, and products with a vector have no use for them. The
     evidence names the sizes that keep them off, where inputs were recorded.
 
     At most their time shrinks as the device's peak grows from its other units to tensor cores, in
@@ -179,10 +182,12 @@ def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
     """
     if not facts.has_tensor_cores:
         return
-    convolved = any(_off_cores(g) and _class(g) == "convolution" for g in facts.groups)
+    convolved = any(
+        (_off_cores(g) or _idle_pipe(facts, g)) and _class(g) == "convolution" for g in facts.groups
+    )
     yield from of_kernels(
         facts,
-        _off_cores,
+        lambda g: _off_cores(g) or _idle_pipe(facts, g),
         _OFF,
         title=f"{matrix_units(facts).capitalize()} unused by products in 16 bits: {{}}",
         metric="time of products in 16 bits off tensor cores, per step",
@@ -193,11 +198,31 @@ def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
         + f", and update {'MIOpen and hipBLASLt' if facts.platform == 'rocm' else 'cuDNN and cuBLAS'}.",
         input_dims=lambda g: g.dims,
         sizes=_wrong_sizes,
+        **_shown(facts),
     )
 
 
 def _off_cores(group: Group) -> bool:
     return group.is_product and group.use.used is False and group.dtype in NARROW
+
+
+def _shown(facts: Facts) -> dict[str, Any]:
+    """The counter that shows an idle tensor pipe, where one does."""
+    if not any(_idle_pipe(facts, group) for group in facts.groups):
+        return {}
+    told = {one.name: one.values.get("tensor_active", 0.0) for one in facts.measured}
+    return {"tensor_active": lambda group: told.get(group.name)}
+
+
+def _idle_pipe(facts: Facts, group: Group) -> bool:
+    """Whether counters show no instruction of the tensor pipe in a product of 16 bits, whose name does not tell."""
+    if not group.is_product or group.use.used is not None or group.dtype not in NARROW:
+        return False
+    own = [one.values for one in facts.measured if one.name == group.name]
+    return bool(own) and all(
+        uses_tensor_cores(one) is False and ("tensor_active" in one or "tensor_instructions" in one)
+        for one in own
+    )
 
 
 @kernel_rule(

@@ -68,5 +68,6 @@ NCU = Tool(
     nothing="no kernel ran that the filter lets through",
     query_metrics=("--query-metrics",),
     takes=frozenset({"kernels", "metrics"}),
+    reads="ncu",
     question="metrics",
 )

@@ -1,0 +1,145 @@
+"""Reads the metrics and events of kernels that nvprof prints (`--metrics`, `--events`), as text or as CSV.
+
+Below the line `Metric result:` or `Event result:` stands, for each kernel of a device, a line a metric with the number
+of its launches and the smallest, the largest and the mean value; no launch stands on its own, and nothing has a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member
+from stepscope.formats.counters.measured import NVPROF, Measured
+from stepscope.formats.demangle import demangled
+from stepscope.formats.nvprof.log import BANNER, DEVICE, LONGEST_LINE, cells_of, measured_value
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.text_lines import text_lines
+
+_LOOKS = re.compile(rb"(?m)^==(\d+|====)== (Metric|Event) result:")
+_TRACE = re.compile(rb"(?m)^==(\d+|====)== Profiling result:\s*\n\s*\"?(Start|Device)\b")
+_RESULT = re.compile(r"(Metric|Event) result:")
+_OF_DEVICE = re.compile(r'Device "(.*)"\s*\Z')
+_OF_KERNEL = re.compile(r"\s+Kernel: (.*)\Z")
+_MOST_LAUNCHES = 1 << 62
+
+
+class _Sum(NamedTuple):
+    device: str
+    kernel: str
+    launches: int
+    metric: str
+    least: str
+    most: str
+    mean: str
+
+
+def looks_like_sums(head: bytes) -> bool:
+    """Whether a file's first bytes are of a log with metrics or events of kernels, and without a trace."""
+    return _LOOKS.search(head) is not None and _TRACE.search(head) is None
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of its origin, or None when it holds no metric."""
+    return None if next(_sums(member, ReadReport()), None) is None else Facts(tool=NVPROF)
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file, or one member of an archive, as what was measured of the kernels of one rank.
+
+    Raises:
+        SourceError: it cannot be opened, or holds no metric.
+    """
+    options = options or ReadOptions()
+    report, measured = ReadReport(), Measured()
+    numbers: dict[tuple[str, str, int], int] = {}
+    devices: dict[int, str] = {}
+    for one in _sums(member, report):
+        spelled = DEVICE.match(one.device)
+        index = int(spelled[2] or 0) if spelled and len(spelled[2] or "") < 5 else 0
+        devices.setdefault(index, spelled[1] if spelled else one.device)
+        key = (one.device, one.kernel, one.launches)
+        if key not in numbers:
+            numbers[key] = measured.launch(
+                demangled(one.kernel), NVPROF, launches=one.launches, device=index
+            )
+        (mean, unit), (least, _), (most, _) = map(measured_value, (one.mean, one.least, one.most))
+        extremes = None if least is None or most is None else (least, most)
+        measured.add(numbers[key], one.metric, mean, unit, extremes=extremes)
+    if not numbers:
+        raise SourceError(
+            f"{member.label}: this log of nvprof holds no metric and no event of a kernel",
+            hint="print them with nvprof --metrics NAMES --csv",
+            slug="no-recording",
+        )
+    if options.progress is not None:
+        options.progress(member.size)
+    tables = measured.tables()
+    report.kept = tables["kernel_metric"].num_rows
+    rows = [
+        {"device": index, "kind": "cuda", "name": name or None, "used": True}
+        for index, name in sorted(devices.items())
+    ]
+    device = pa.Table.from_pylist(rows, schema=READ["device"])
+    return RankTables(Facts(tool=NVPROF), report, **tables, device=device)
+
+
+def _sums(member: Member, report: ReadReport) -> Iterator[_Sum]:
+    head: list[str] | None = None
+    device = kernel = ""
+    awaited = as_csv = False
+    with member.open() as stream:
+        for line in text_lines(stream, LONGEST_LINE):
+            banner = BANNER.match(line)
+            if banner:
+                awaited, head = _RESULT.match(banner[2]) is not None, None
+                continue
+            if awaited:
+                awaited, as_csv = False, line.startswith('"')
+                head = cells_of(line, as_csv=as_csv)
+                head = head if "Invocations" in head else None
+                continue
+            if head is None:
+                continue
+            if not line.strip():
+                head = None
+            elif not as_csv and (found := _OF_DEVICE.match(line)):
+                device = found[1]
+            elif not as_csv and (found := _OF_KERNEL.match(line)):
+                kernel = found[1]
+            else:
+                one = _sum(cells_of(line, as_csv=as_csv), head, device, kernel, as_csv=as_csv)
+                if one is None:
+                    report.note("unreadable")
+                    report.dropped += 1
+                else:
+                    yield one
+        if stream.damage:
+            report.note(stream.damage)
+
+
+def _sum(
+    cells: list[str], head: list[str], device: str, kernel: str, *, as_csv: bool
+) -> _Sum | None:
+    """A line; of text the description may be of any number of words, so that values are found from its end."""
+    if as_csv:
+        if len(cells) != len(head):
+            return None
+        row = dict(zip(head, cells, strict=True))
+        device, kernel = row.get("Device", ""), row.get("Kernel", "")
+        metric = row.get("Metric Name") or row.get("Event Name") or ""
+        values = [row.get(name, "") for name in ("Min", "Max", "Avg")]
+        count = row.get("Invocations", "")
+    else:
+        last = len(head) - head.index("Min") if "Min" in head else 0
+        if len(cells) < 2 + last or not last:
+            return None
+        count, metric, values = cells[0], cells[1], cells[-last:][:3]
+    if not (count.isdigit() and 0 < int(count) < _MOST_LAUNCHES and metric and kernel):
+        return None
+    return _Sum(device, kernel, int(count), metric, *values)
