@@ -17,7 +17,7 @@ from stepscope.questions import OURS
 from stepscope.serve import growing
 
 VIEWS = ("overview", "findings", "steps", "operators", "kernels", "modules", "call-tree", "communication", "memory",
-         "roofline", "compare", "sql")  # fmt: skip
+         "roofline", "hotspots", "metrics", "measured", "compare", "sql")  # fmt: skip
 
 
 AS_REPORT = pytest.mark.parametrize("show", ["report"], indirect=True)

@@ -57,6 +57,18 @@ function Typed({ parameter }: { readonly parameter: DeclaredParameter }) {
   const { address } = usePage();
   const change = useChange();
   const value = address.state.get(parameter.name) ?? "";
+  if (parameter.type === "bool") {
+    return (
+      <label title={parameter.meaning}>
+        <input
+          type="checkbox"
+          checked={(value || String(parameter.default)) === "true"}
+          onChange={(event) => change({ [parameter.name]: String(event.currentTarget.checked) })}
+        />{" "}
+        {parameter.name.replaceAll("_", " ")}
+      </label>
+    );
+  }
   return (
     <label class="typed" title={parameter.meaning}>
       {parameter.name.replaceAll("_", " ")}{" "}

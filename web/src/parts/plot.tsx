@@ -61,3 +61,7 @@ export function axis(text: (value: number) => string): uPlot.Axis {
     size: 70,
   };
 }
+
+/** A line of values that hold until the next. */
+export const stepped: uPlot.Series.PathBuilder = (...asked) =>
+  uPlot.paths.stepped?.({ align: 1 })(...asked) ?? null;

@@ -42,8 +42,8 @@ export function TableTools(props: Props) {
       {!isExpression && <span class="severe">no regular expression</span>}
       <span class="muted" role="status">
         {places.length === rows.length
-          ? `${countText(places.length)} rows`
-          : `${countText(places.length)} of ${countText(rows.length)} rows`}
+          ? rowsText(places.length)
+          : `${countText(places.length)} of ${rowsText(rows.length)}`}
       </span>
       {groups.length > 0 && (
         <label>
@@ -90,9 +90,7 @@ function CopyMenu({ columns, titles, rows, places, shown }: Props) {
       () => false,
     );
     setSaid(
-      done
-        ? `${countText(chosen.length)} rows copied as ${what}`
-        : "The browser does not let this page copy.",
+      done ? `${rowsText(chosen.length)} copied as ${what}` : "The browser does not let this page copy.",
     );
   };
   return (
@@ -112,4 +110,8 @@ function CopyMenu({ columns, titles, rows, places, shown }: Props) {
       </span>
     </>
   );
+}
+
+function rowsText(count: number): string {
+  return `${countText(count)} ${count === 1 ? "row" : "rows"}`;
 }

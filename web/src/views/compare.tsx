@@ -7,11 +7,10 @@ import { ColumnsChart } from "../parts/columns-chart";
 import { Cut } from "../parts/cut";
 import { IntervalChart } from "../parts/interval-chart";
 import { stepColumns } from "../parts/step-columns";
-import { AnswerTable } from "../parts/table";
 import type { Recording, RowOf } from "../source/source";
 import { useAnswer, useChange, usePage } from "../state/page";
 import { intervals } from "../table/intervals";
-import { QuestionHead, useParameters } from "./generic";
+import { QuestionHead, QuestionRows, useParameters } from "./generic";
 
 type Change = RowOf<"diff">;
 
@@ -73,7 +72,7 @@ function Comparison({ recordings }: { readonly recordings: readonly Recording[] 
             <Changes rows={reply.answer.rows} />
             <ChangeIntervals rows={reply.answer.rows} />
             {before !== undefined && after !== undefined && <BothSteps before={before} after={after} />}
-            <AnswerTable key={reply.answer.columns.length} reply={reply} />
+            <QuestionRows reply={reply} />
           </>
         )}
       </Answered>

@@ -5,7 +5,7 @@ import { Answered } from "../parts/answered";
 import { FormChoice } from "../parts/form-choice";
 import { AnswerTable } from "../parts/table";
 import { Prose } from "../parts/words";
-import { NoAnswer, type Parameters } from "../source/source";
+import { NoAnswer, type Parameters, type Reply } from "../source/source";
 import { useAnswer, useDeclaration, usePage } from "../state/page";
 import { partsOf } from "../state/part";
 
@@ -67,9 +67,14 @@ export function QuestionAnswer({ question }: Props) {
       {(reply) => (
         <>
           <AnswerChart reply={reply} />
-          <AnswerTable key={reply.answer.columns.map((one) => one.name).join()} reply={reply} />
+          <QuestionRows reply={reply} />
         </>
       )}
     </Answered>
   );
+}
+
+/** The table of an answer, made anew for an answer of another form. */
+export function QuestionRows({ reply }: { readonly reply: Reply }) {
+  return <AnswerTable key={reply.answer.columns.map((one) => one.name).join()} reply={reply} />;
 }

@@ -1,4 +1,5 @@
 /** A view of several questions that have none of their own: one at a time, with tabs. */
+import type { ComponentChildren } from "preact";
 import { Words } from "../parts/words";
 import { useLink, usePage } from "../state/page";
 import { QuestionAnswer, QuestionHead } from "./generic";
@@ -6,9 +7,11 @@ import { questionsOf, type View } from "./list";
 
 interface Props {
   readonly view: View;
+  /** What stands above them all. */
+  readonly first?: ComponentChildren;
 }
 
-export function GroupView({ view }: Props) {
+export function GroupView({ view, first }: Props) {
   const { address, declarations } = usePage();
   const link = useLink();
   const known = questionsOf(view, declarations);
@@ -16,6 +19,7 @@ export function GroupView({ view }: Props) {
   if (chosen === undefined) return <NoQuestion view={view} />;
   return (
     <>
+      {first}
       {known.length > 1 && (
         <nav class="tabs" aria-label={`Questions of ${view.title}`}>
           {known.map((one) => (

@@ -71,7 +71,7 @@ export const VIEWS: readonly View[] = [
     id: "memory",
     title: "Memory",
     shows: "what was allocated, when and by what",
-    questions: ["memory", "allocations", "memory-timeline"],
+    questions: ["memory", "allocations", "memory-curve"],
     fills: "Record allocations with torch.profiler.profile(profile_memory=True).",
   },
   {
@@ -79,6 +79,20 @@ export const VIEWS: readonly View[] = [
     title: "Roofline",
     shows: "how far each operator is from what the device can do",
     questions: ["roofline"],
+  },
+  {
+    id: "hotspots",
+    title: "Hotspots",
+    shows: "functions of the host by samples, with their callers",
+    questions: ["hotspots"],
+    fills: "Give a profile of the host: of py-spy, VTune, or Nsight Systems with its call chains.",
+  },
+  {
+    id: "metrics",
+    title: "Kernel metrics",
+    shows: "what counters say of each kernel, beside its peak and a baseline",
+    questions: ["metrics"],
+    fills: "Measure counters with Nsight Compute, and give its report beside the recording.",
   },
   {
     id: "measured",

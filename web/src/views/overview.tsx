@@ -175,19 +175,37 @@ function StepCard({ sections }: { readonly sections: Sections }) {
 function Measured() {
   const link = useLink();
   const inline = useAnswer("inline");
-  const rows = inline.state === "answered" ? inline.value.answer.rows : [];
-  if (rows.length === 0) return <p class="muted">No part of a step was recorded.</p>;
-  const severalRanks = new Set(rows.map((row) => row.rank)).size > 1;
-  const bars = rows.slice(0, MOST_EVENTS).map((row) => ({
-    name: severalRanks ? `${row.label}, rank ${row.rank}` : (row.label ?? ""),
-    full: `${row.label}, rank ${row.rank}: ${row.n} measurements`,
-    value: row.mean_ns ?? 0,
-    href: link("inline"),
+  const phases = useAnswer("phases");
+  const events = inline.state === "answered" ? inline.value.answer.rows : [];
+  const timed = phases.state === "answered" ? phases.value.answer.rows : [];
+  const measured = [
+    ...events.map((row) => ({
+      name: row.label,
+      rank: row.rank,
+      ns: row.mean_ns,
+      of: `${row.n} measurements`,
+      view: "inline",
+    })),
+    ...timed.map((row) => ({
+      name: row.phase,
+      rank: row.rank,
+      ns: row.mean_ns,
+      of: `${row.steps} steps`,
+      view: "phases",
+    })),
+  ];
+  if (measured.length === 0) return <p class="muted">No part of a step was recorded.</p>;
+  const severalRanks = new Set(measured.map((row) => row.rank)).size > 1;
+  const bars = measured.slice(0, MOST_EVENTS).map((row) => ({
+    name: severalRanks ? `${row.name}, rank ${row.rank}` : (row.name ?? ""),
+    full: `${row.name}, rank ${row.rank}: ${row.of}`,
+    value: row.ns ?? 0,
+    href: link("measured", { question: row.view }),
   }));
   return (
     <>
-      <p class="muted">No part of a step was recorded. Events that the job measured of itself, mean time:</p>
-      <Bars bars={bars} unit="ns" total={null} label="Measured events" />
+      <p class="muted">No part of a step was recorded. What the job measured of itself, mean time:</p>
+      <Bars bars={bars} unit="ns" total={null} label="Measured by the job" />
     </>
   );
 }

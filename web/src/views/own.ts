@@ -3,6 +3,9 @@ import type { FunctionComponent } from "preact";
 import { CallTreeView } from "./call-tree";
 import { CompareView } from "./compare";
 import { FindingsView } from "./findings";
+import { HotspotsView } from "./hotspots";
+import { MemoryView } from "./memory";
+import { MetricsView } from "./metrics";
 import { ModulesView } from "./modules";
 import { OverviewView } from "./overview";
 import { RooflineView } from "./roofline";
@@ -15,6 +18,9 @@ export const OWN: Readonly<Record<string, FunctionComponent>> = {
   steps: StepsView,
   modules: ModulesView,
   "call-tree": CallTreeView,
+  memory: MemoryView,
+  hotspots: HotspotsView,
+  metrics: MetricsView,
   roofline: RooflineView,
   compare: CompareView,
   sql: SqlView,

@@ -3,11 +3,10 @@ import { useMemo } from "preact/hooks";
 import { numberText, ratioText, timeText } from "../format/units";
 import { Answered } from "../parts/answered";
 import { Choice } from "../parts/choice";
-import { AnswerTable } from "../parts/table";
 import { attainable, logScale, type Roof, ridge } from "../roofline/scale";
 import type { Reply, RowOf } from "../source/source";
 import { useAnswer, useChange, usePage } from "../state/page";
-import { QuestionHead, useParameters } from "./generic";
+import { QuestionHead, QuestionRows, useParameters } from "./generic";
 
 type RoofRow = RowOf<"roofline">;
 
@@ -27,7 +26,7 @@ export function RooflineView() {
         {(reply) => (
           <>
             <Chart reply={reply} />
-            <AnswerTable key={reply.answer.columns.length} reply={reply} />
+            <QuestionRows reply={reply} />
           </>
         )}
       </Answered>

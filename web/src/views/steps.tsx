@@ -6,10 +6,9 @@ import { Answered } from "../parts/answered";
 import { ColumnsChart } from "../parts/columns-chart";
 import { StackedBar } from "../parts/stack";
 import { stepColumns } from "../parts/step-columns";
-import { AnswerTable } from "../parts/table";
 import type { RowOf } from "../source/source";
 import { useAnswer, useLink } from "../state/page";
-import { QuestionHead, useParameters } from "./generic";
+import { QuestionHead, QuestionRows, useParameters } from "./generic";
 
 type StepRow = RowOf<"steps">;
 
@@ -22,7 +21,7 @@ export function StepsView() {
         {(reply) => (
           <>
             <Chart rows={reply.answer.rows} />
-            <AnswerTable key={reply.answer.columns.length} reply={reply} />
+            <QuestionRows reply={reply} />
           </>
         )}
       </Answered>
