@@ -12,12 +12,12 @@ from functools import cache
 
 from stepscope.floor.errors import SourceError
 from stepscope.floor.plugins import PlugIn, load, named, of_type
-from stepscope.formats import onednn, pyprof, vtune
+from stepscope.formats import aps, onednn, perf_stat, pyprof, vtune
 from stepscope.formats.accepted import accepted
 from stepscope.formats.container import BLANK, ByteStream, Member, strip_bom
 from stepscope.formats.counters import ncu
 from stepscope.formats.cuda_snapshot import reader as cuda_snapshot
-from stepscope.formats.inline import phases
+from stepscope.formats.inline import host, phases
 from stepscope.formats.inline import reader as inline
 from stepscope.formats.kineto import peek as kineto_peek
 from stepscope.formats.kineto import reader as kineto_reader
@@ -107,6 +107,14 @@ FORMATS: tuple[Format, ...] = (
         timed=False,
     ),
     Format(
+        name="host",
+        title="what stepscope record --sample measured of its process (.host.json)",
+        sniff=host.looks_like_host,
+        peek=host.peek,
+        read=host.read,
+        timed=False,
+    ),
+    Format(
         name="kineto",
         title="trace of torch.profiler (Kineto), or another in Chrome's trace format",
         sniff=kineto_reader.looks_like_kineto,
@@ -185,6 +193,22 @@ FORMATS: tuple[Format, ...] = (
         sniff=onednn.looks_like_onednn,
         peek=onednn.peek,
         read=onednn.read,
+        timed=False,
+    ),
+    Format(
+        name="aps",
+        title="summary of Intel's Application Performance Snapshot as text (aps-report DIR)",
+        sniff=aps.looks_like_aps,
+        peek=aps.peek,
+        read=aps.read,
+        timed=False,
+    ),
+    Format(
+        name="perf-stat",
+        title="counts of Linux perf (perf stat -o FILE)",
+        sniff=perf_stat.looks_like_perf_stat,
+        peek=perf_stat.peek,
+        read=perf_stat.read,
         timed=False,
     ),
     Format(

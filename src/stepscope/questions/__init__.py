@@ -53,6 +53,8 @@ ALL = (
     "annotations",
     "hotspots",
     "onednn",
+    "snapshot",
+    "host_metrics",
     "device_metrics",
     "counters",
     "metrics",

@@ -11,6 +11,7 @@ from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import MOST_NS, number, whole
+from stepscope.formats.inline.host import host_metrics
 from stepscope.formats.inline.phase_steps import WHOLE_STEP, read_steps
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.step_values import step_values
@@ -67,6 +68,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
         phase=pa.Table.from_pylist(rows, schema=READ["phase"]),
         phase_step=steps,
         step_value=values,
+        host_metric=host_metrics(loaded.get("host")),
     )
 
 

@@ -1,0 +1,209 @@
+"""Reads the summary that Intel's Application Performance Snapshot prints (`aps-report DIR`, `aps --report DIR`).
+
+A line is a metric: its name, set in below what it is part of, a value with its unit, and perhaps what part it is of
+something else. Lines that start with a bar are what APS says on the metric before them. All of it is kept, under APS' own names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.text_lines import text_lines
+
+Row = dict[str, Any]
+
+_LONGEST_LINE = 1 << 14
+_MOST_LINES = 1 << 16
+_LOOKS = re.compile(rb"(?m)^\|?\s*Summary information\s*$")
+_ABOUT = re.compile(r"\|?\s+(?P<name>[A-Z][^:|]*?)\s+:\s+(?P<value>\S.*)")
+_METRIC = re.compile(r"(?P<indent>\s*)(?P<name>[^\s|][^|]*?)\s*:(?:\s+(?P<value>\S.*?))?\s*")
+_SECTION = re.compile(r"(?P<indent>\s+)(?P<name>[A-Z][\w /.-]*)\s*")
+_VALUE = re.compile(
+    r"(?P<number>-?\d[\d.]*(?:e[+-]?\d+)?)(?=[\s%A-Za-z]|\Z)\s*(?P<unit>%|[A-Za-z]+(?:/[A-Za-z]+)?)?\s*(?P<rest>.*)"
+)
+_SHARE = re.compile(r"(?P<share>\d[\d.]*)\s*%(?:\s+(?:of|from)\s+(?P<of>.+))?")
+_WORDS = ("of", "out", "from")
+"""What follows a number and is no unit."""
+
+KINDS = {
+    "Elapsed Time": "elapsed",
+    "SP GFLOPS": "single_precision_rate",
+    "DP GFLOPS": "double_precision_rate",
+    "Average CPU Frequency": "frequency",
+    "IPC Rate": "ipc",
+    "CPI Rate": "cpi",
+    "Serial Time": "serial_time",
+    "MPI Time": "mpi_time",
+    "MPI Imbalance": "mpi_imbalance",
+    "CCL Time": "ccl_time",
+    "OpenMP Imbalance": "openmp_imbalance",
+    "CPU Utilization": "cpu_utilization",
+    "Logical Core Utilization": "cpu_utilization",
+    "Physical Core Utilization": "core_utilization",
+    "Memory Stalls": "memory_stalls",
+    "Cache Stalls": "cache_stalls",
+    "DRAM Stalls": "dram_stalls",
+    "DRAM Bandwidth / Peak": "dram_bandwidth_peak",
+    "DRAM Bandwidth / Average": "dram_bandwidth",
+    "DRAM Bandwidth / Bound": "dram_bandwidth_bound",
+    "NUMA": "numa_remote",
+    "Vectorization": "vectorization",
+    "FPU Utilization": "fpu_utilization",
+    "Disk I/O Bound": "io_bound",
+    "I/O Bound": "io_bound",
+    "Disk read": "read",
+    "Disk write": "written",
+    "GPU Stack Utilization": "gpu_utilization",
+    "GPU Occupancy": "gpu_occupancy",
+    "Per rank / Peak resident set size": "peak_memory",
+    "Logical core count per node": "processors",
+    "HW Platform": "processor",
+}
+"""What metrics measure, by the end of their name."""
+
+
+def looks_like_aps(head: bytes) -> bool:
+    """Whether a file's first bytes are a summary of APS."""
+    start = strip_bom(head)[:4096]
+    return _LOOKS.search(start) is not None and (
+        b"HW Platform" in start or b"Elapsed Time" in start
+    )
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of its origin: that APS made it. None when it holds no metric.
+
+    Raises:
+        SourceError: it cannot be opened.
+    """
+    return Facts(tool="APS") if any(map(_measured, _rows(member, ReadReport()))) else None
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file, or one member of an archive, as the recording of one rank: of all ranks that APS measured.
+
+    Raises:
+        SourceError: it cannot be opened, or holds no metric.
+    """
+    report = ReadReport()
+    rows = list(_rows(member, report))
+    if not any(map(_measured, rows)):
+        raise SourceError(
+            f"{member.label}: this summary of APS holds no metric",
+            hint="print it again: aps-report DIR > aps_summary.txt",
+            slug="no-recording",
+        )
+    report.kept = len(rows)
+    if options is not None and options.progress is not None:
+        options.progress(member.size)
+    host_metric = pa.Table.from_pylist(rows, schema=READ["host_metric"])
+    return RankTables(Facts(tool="APS"), report, host_metric=host_metric)
+
+
+def _measured(row: Row) -> bool:
+    return row.get("value") is not None
+
+
+def _rows(member: Member, report: ReadReport) -> Iterator[Row]:
+    """Rows of `host_metric`, in the order of the lines."""
+    above: list[tuple[int, str]] = []
+    row: Row | None = None
+    said: list[str] = []
+    measured = False
+    with member.open() as stream:
+        for number, line in enumerate(text_lines(stream, _LONGEST_LINE)):
+            if number >= _MOST_LINES:
+                break
+            about = None if measured else _ABOUT.fullmatch(line)
+            if about is not None:
+                yield _row(about["name"], about["value"])
+                continue
+            if line.startswith("|"):
+                said += [line.strip("|- \t")]
+                continue
+            if not line.strip() or line.startswith("Graphical representation"):
+                continue
+            found = _METRIC.fullmatch(line) or _SECTION.fullmatch(line)
+            if found is None:
+                report.note("unreadable")
+                report.dropped += 1
+                continue
+            yield from _finished(row, said, measured=measured)
+            said, measured = [], True
+            indent = len(found["indent"])
+            while above and above[-1][0] >= indent:
+                above.pop()
+            above.append((indent, found["name"].strip()))
+            value = found.groupdict().get("value")
+            row = None if value is None else _row(" / ".join(name for _, name in above), value)
+        if stream.damage:
+            report.note(stream.damage)
+    yield from _finished(row, said, measured=measured)
+
+
+def _finished(row: Row | None, said: list[str], *, measured: bool) -> Iterator[Row]:
+    """A metric with what APS says on it; what it says before the first one is on the run."""
+    text = " ".join(filter(None, said))
+    if row is not None:
+        yield row | {"advice": text or None}
+    elif text and not measured and text != "Summary information":
+        yield _row("advice", "") | {"advice": text.removeprefix("Summary information").strip()}
+
+
+def _row(metric: str, text: str) -> Row:
+    name = next((kind for end, kind in KINDS.items() if f" / {metric}".endswith(f" / {end}")), None)
+    row: Row = {
+        "report": "APS",
+        "metric": metric,
+        "kind": name,
+        "confirmed": True,
+        "text": text or None,
+    }
+    found = _VALUE.fullmatch(text)
+    unit = (found["unit"] or "") if found else ""
+    if found is None or (unit and unit.lower() not in _UNITS and unit not in _WORDS):
+        return row
+    try:
+        row["value"] = float(found["number"])
+    except ValueError:
+        return row
+    rest = found["rest"].strip()
+    if unit in _WORDS:
+        unit, rest = "", f"{unit} {rest}"
+    row |= {"unit": unit or None, "text": rest or None}
+    share = _SHARE.fullmatch(rest)
+    if share is not None:
+        row |= {"share_ratio": float(share["share"]) / 100, "share_of": share["of"], "text": None}
+    elif unit == "%" and rest.startswith(("of ", "from ")):
+        row |= {"share_ratio": row["value"] / 100, "share_of": rest.partition(" ")[2], "text": None}
+    return row
+
+
+_UNITS = frozenset(
+    {
+        "%",
+        "s",
+        "ms",
+        "us",
+        "ghz",
+        "mhz",
+        "hz",
+        "b",
+        "kb",
+        "mb",
+        "gb",
+        "tb",
+        "gb/s",
+        "mb/s",
+        "kb/s",
+        "tb/s",
+    }
+)

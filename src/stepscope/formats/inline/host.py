@@ -1,0 +1,128 @@
+"""Reads what the recorder measured of its process and those below it: processor time, threads, memory, files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.inline import document
+from stepscope.formats.inline.document import number, whole
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+
+Row = dict[str, Any]
+
+_OURS = re.compile(rb'"format"\s*:\s*"stepscope\.host"')
+_REPORT = "StepScope"
+_BUSY_RATIO = 0.05
+"""A thread takes part in the balance if it ran for this part of the time."""
+
+
+def looks_like_host(head: bytes) -> bool:
+    """Whether a file's first bytes could be what the recorder measured of its process."""
+    return strip_bom(head).lstrip(b" \t\r\n")[:1] == b"{" and _OURS.search(head) is not None
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of itself; None where nothing was measured.
+
+    Raises:
+        SourceError: it is not a complete JSON document.
+    """
+    loaded = document.load(member)
+    return document.facts_of(loaded, "stepscope") if _section(loaded) else None
+
+
+def read(member: Member, _: ReadOptions | None = None) -> RankTables:
+    """Reads one file as the recording of one rank.
+
+    Raises:
+        SourceError: it is not a complete JSON document, or nothing was measured.
+    """
+    loaded = document.load(member)
+    found = host_metrics(_section(loaded))
+    if not found.num_rows:
+        raise SourceError(
+            f"{member.label}: nothing was measured of the process",
+            hint="the system has no /proc to read it from",
+            slug="nothing-measured",
+        )
+    report = ReadReport(kept=found.num_rows)
+    return RankTables(document.facts_of(loaded, "stepscope"), report, host_metric=found)
+
+
+def _section(loaded: Any) -> Any:
+    return loaded.get("host") if isinstance(loaded, dict) else None
+
+
+def host_metrics(section: Any) -> pa.Table:
+    """Rows of `host_metric` of what a document has under `host`."""
+    rows = list(_rows(section)) if isinstance(section, dict) else []
+    return pa.Table.from_pylist(rows, schema=READ["host_metric"])
+
+
+def _rows(section: Row) -> Iterator[Row]:
+    def known(name: str) -> int | None:
+        return whole(section.get(name))
+
+    elapsed, user, system = (known(name) for name in ("elapsed_ns", "user_ns", "system_ns"))
+    processors = number(section.get("processors"))
+    model = section.get("processor")
+    if isinstance(model, str):
+        yield _row("processor", text=model[:256])
+    yield from _some("elapsed", elapsed, 1e9, "s")
+    yield from _some("processors", processors, 1, None)
+    yield from _some("user_time", user, 1e9, "s")
+    yield from _some("system_time", system, 1e9, "s")
+    if elapsed and user is not None and system is not None:
+        used = (user + system) / elapsed
+        yield _row("processors_used", used)
+        if processors:
+            yield _row("cpu_utilization", 100 * used / processors, "%")
+    for name in ("processes", "threads_alive", "major_faults", "involuntary_switches"):
+        yield from _some(name, known(name), 1, None)
+    for name in ("peak_memory", "peak_memory_of_a_child", "read", "written"):
+        yield from _some(name, known(f"{name}_bytes"), 1e6, "MB")
+    waited, ran = known("waited_ns"), known("ran_ns")
+    if waited is not None and ran:
+        yield _row("run_queue_wait", 100 * waited / (waited + ran), "%")
+    threads = list(_threads(section.get("threads")))
+    for name, cpu_ns in threads:
+        yield _row("thread_time", cpu_ns / 1e9, "s") | {"subject_kind": "Thread", "subject": name}
+    busy = [cpu_ns for _, cpu_ns in threads if elapsed and cpu_ns >= _BUSY_RATIO * elapsed]
+    if len(busy) > 1:
+        yield _row("busy_threads", float(len(busy)))
+        mean = sum(busy) / len(busy)
+        yield _row("thread_imbalance", 100 * (1 - mean / max(busy)), "%")
+
+
+def _some(kind: str, value: float | None, per: float, unit: str | None) -> Iterator[Row]:
+    if value is not None:
+        yield _row(kind, value / per, unit)
+
+
+def _row(
+    kind: str, value: float | None = None, unit: str | None = None, text: str | None = None
+) -> Row:
+    return {
+        "report": _REPORT,
+        "metric": kind.replace("_", " "),
+        "kind": kind,
+        "value": value,
+        "unit": unit,
+        "text": text,
+        "confirmed": True,
+    }
+
+
+def _threads(listed: Any) -> Iterator[tuple[str, int]]:
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, list) and len(one) == 2 and isinstance(one[0], str):
+            cpu_ns = whole(one[1])
+            if cpu_ns is not None:
+                yield one[0][:64], cpu_ns

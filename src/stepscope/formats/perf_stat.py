@@ -1,0 +1,99 @@
+"""Reads what `perf stat` writes: counts of events of a command, with what perf makes of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member
+from stepscope.formats.options import ReadOptions
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.text_lines import text_lines
+
+Row = dict[str, Any]
+
+_LOOKS = re.compile(rb"(?m)^ Performance counter stats for ")
+_COUNT = re.compile(
+    r"\s+(?P<value>[\d,.]+|<not (?:supported|counted)>)\s+(?:(?P<unit>msec|Joules|MiB)\s+)?(?P<name>[\w./:=-]+)"
+    r"(?:\s+#\s+(?P<made>.*?))?\s*(?:\(\s*[\d.]+%\))?\s*"
+)
+_TIME = re.compile(
+    r"\s+(?P<value>[\d.]+)(?: \+- [\d.]+)? seconds (?P<name>time elapsed|user|sys)\b.*"
+)
+_MADE = re.compile(r"(?P<value>[\d.]+)\s*(?P<unit>%)?\s+(?P<name>.*?)\s*")
+KINDS = {
+    "time elapsed": "elapsed",
+    "CPUs utilized": "processors_used",
+    "insn per cycle": "ipc",
+    "user": "user_time",
+    "sys": "system_time",
+    "context-switches": "context_switches",
+    "major-faults": "major_faults",
+}
+_LONGEST_LINE = 1 << 12
+
+
+def looks_like_perf_stat(head: bytes) -> bool:
+    """Whether a file's first bytes are of what `perf stat` writes."""
+    return _LOOKS.search(head[:8192]) is not None
+
+
+def peek(member: Member) -> Facts | None:
+    """What the file says of its origin: that perf made it. None when it counts nothing.
+
+    Raises:
+        SourceError: it cannot be opened.
+    """
+    return Facts(tool="perf") if any(_rows(member, ReadReport())) else None
+
+
+def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+    """Reads one file, or one member of an archive, as the recording of one rank.
+
+    Raises:
+        SourceError: it cannot be opened, or counts nothing.
+    """
+    report = ReadReport()
+    rows = list(_rows(member, report))
+    if not rows:
+        raise SourceError(
+            f"{member.label}: perf stat counted nothing here",
+            hint="record it again: stepscope launch --tool perf --set stat -- python train.py",
+            slug="no-recording",
+        )
+    report.kept = len(rows)
+    if options is not None and options.progress is not None:
+        options.progress(member.size)
+    host_metric = pa.Table.from_pylist(rows, schema=READ["host_metric"])
+    return RankTables(Facts(tool="perf"), report, host_metric=host_metric)
+
+
+def _rows(member: Member, report: ReadReport) -> Iterator[Row]:
+    with member.open() as stream:
+        for line in text_lines(stream, _LONGEST_LINE):
+            if found := _TIME.fullmatch(line):
+                yield _row(found["name"], found["value"], "s")
+            elif found := _COUNT.fullmatch(line):
+                yield _row(found["name"].removesuffix(":u"), found["value"], found["unit"])
+                if made := _MADE.fullmatch(found["made"] or ""):
+                    yield _row(made["name"], made["value"], made["unit"])
+        if stream.damage:
+            report.note(stream.damage)
+
+
+def _row(name: str, text: str, unit: str | None) -> Row:
+    row: Row = {
+        "report": "perf stat",
+        "metric": name,
+        "kind": KINDS.get(name),
+        "confirmed": True,
+        "unit": unit,
+    }
+    try:
+        return row | {"value": float(text.replace(",", ""))}
+    except ValueError:
+        return row | {"text": text}
