@@ -1299,6 +1299,68 @@ export type Rows = {
     /** time of all creations (ns) */
     readonly created_ns?: number | null;
   };
+  /** What did the run do with the host, on one page: processors, threads, memory, files, arithmetic? */
+  "snapshot": {
+    /** what the metric is about */
+    readonly aspect?: string | null;
+    /** name of the metric */
+    readonly metric?: string | null;
+    /** value, the mean of the ranks */
+    readonly value?: number | null;
+    /** unit, as the tool spells it */
+    readonly unit?: string | null;
+    /** what stands in place of a number or behind it */
+    readonly text?: string | null;
+    /** of several ranks the smallest value */
+    readonly least?: number | null;
+    /** of several ranks the largest value */
+    readonly most?: number | null;
+    /** ranks that the value is of (count) */
+    readonly ranks?: number | null;
+    /** part that it is of something else (ratio) */
+    readonly share_ratio?: number | null;
+    /** what it is a part of */
+    readonly share_of?: string | null;
+    /** what it should be, where there is a known threshold */
+    readonly target?: string | null;
+    /** where the threshold comes from */
+    readonly source?: string | null;
+    /** met, missed, or flagged where its tool says that it needs a look */
+    readonly judged?: string | null;
+    /** what to look at next, where it is missed or flagged */
+    readonly next?: string | null;
+    /** what the tool itself says on it */
+    readonly advice?: string | null;
+    /** report that states it */
+    readonly report?: string | null;
+  };
+  /** What does each metric of VTune, APS, perf stat and the recorder say of the host, under its own name? */
+  "host-metrics": {
+    /** rank that the report is of, or is kept with */
+    readonly rank?: number | null;
+    /** report that states it */
+    readonly report?: string | null;
+    /** what the subject is: Function, Module, Thread, ... */
+    readonly of?: string | null;
+    /** what the metric is of; empty for the complete run */
+    readonly subject?: string | null;
+    /** name of the metric, as the tool spells it, with those above it */
+    readonly metric?: string | null;
+    /** value */
+    readonly value?: number | null;
+    /** unit, as the tool spells it */
+    readonly unit?: string | null;
+    /** what the report has in place of a number, or behind it */
+    readonly text?: string | null;
+    /** part that it is of something else (ratio) */
+    readonly share_ratio?: number | null;
+    /** what it is a part of */
+    readonly share_of?: string | null;
+    /** what the tool itself says on it */
+    readonly advice?: string | null;
+    /** false where the layout of this kind of report is known from documentation alone */
+    readonly confirmed?: boolean | null;
+  };
   /** How busy were multiprocessors, tensor cores, memory and links in samples of the hardware? */
   "device-metrics": {
     /** rank of the process */

@@ -36,6 +36,8 @@ _TRACED = """
     WHERE (rank, span, thread) IN (SELECT (rank, span, thread) FROM host_event WHERE kind = 'python')
     ORDER BY rank, id
 """
+_STARTER = "stepscope/record/job/as_main.py("
+"""The innermost frame of ours below which a script runs."""
 _ANY_TRACED = "SELECT count(*) FROM host_event WHERE kind = 'python'"
 
 
@@ -95,7 +97,7 @@ def _sampled(scope: Scope) -> list[HostTime]:
         rows = table.filter(np.array([one == clock for one in clocks]))
         column = {name: rows.column(name).to_numpy() for name in rows.column_names}
         own = np.stack([column[name] for name in FIGURES], axis=1).astype(np.int64)
-        texts = [one.split(";") if one else [UNKNOWN] for one in rows.column("frames").to_pylist()]
+        texts = [_own_frames(one) for one in rows.column("frames").to_pylist()]
         number: dict[str, int] = {}
         keys = [number.setdefault(one, len(number)) for one in chain.from_iterable(texts)]
         lengths = np.array([len(one) for one in texts], np.int64)
@@ -113,6 +115,13 @@ def _sampled(scope: Scope) -> list[HostTime]:
         tree = call_tree_of_stacks(np.array(keys, np.int64), lengths, own)
         found.append(HostTime(clock, frames, tree, threads, frozenset(known)))
     return found
+
+
+def _own_frames(stack: str) -> list[str]:
+    """The frames of a stack, without those that run a script under `stepscope record`."""
+    frames = stack.split(";") if stack else [UNKNOWN]
+    started = next((at for at, frame in enumerate(frames) if _STARTER in frame), len(frames))
+    return frames[:started] or frames
 
 
 def _traced(scope: Scope) -> HostTime:

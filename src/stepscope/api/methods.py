@@ -663,6 +663,32 @@ class QuestionMethods(ABC):
         """
         return self.ask("onednn", by=by, limits=limits, processor=processor, **asked)
 
+    def snapshot(self, **asked: Unpack[Asked]) -> Table:
+        """What did the run do with the host, on one page: processors, threads, memory, files, arithmetic?
+
+        Columns: aspect, metric, value, unit, text, least, most, ranks, share_ratio, share_of,
+        target, source, judged, next, advice, report.
+        """
+        return self.ask("snapshot", **asked)
+
+    def host_metrics(
+        self,
+        *,
+        metric: str | None = None,
+        subject: str | None = None,
+        **asked: Unpack[Asked],
+    ) -> Table:
+        """What does each metric of VTune, APS, perf stat and the recorder say of the host, under its own name?
+
+        Args:
+            metric: only metrics with this in their names, whatever the case.
+            subject: only what has this in its name, whatever the case.
+
+        Columns: rank, report, of, subject, metric, value, unit, text, share_ratio, share_of,
+        advice, confirmed.
+        """
+        return self.ask("host-metrics", metric=metric, subject=subject, **asked)
+
     def device_metrics(
         self,
         *,

@@ -35,7 +35,8 @@ ERRORS = {
         "Without an option a run records the phases of every step and a trace of a few. `--phases`, `--inline`, "
         "which has phases too, `--trace` and `--on-demand` choose; one that measures every step goes "
         "with one that traces. `--trace` and `--on-demand` are two schedules for the same traces. "
-        "`--capture` and `--nvtx` have another profiler record, and go with none of them. Options such as `--active` "
+        "`--capture` and `--nvtx` have another profiler record, and go with none of them; `--sample` goes with "
+        "`--phases` alone. Options such as `--active` "
         "and `--stack` are for traces; with `--on-demand` they are given to `stepscope trigger`. `--capture` needs "
         "`--steps`, and `--steps` is for it and for `--nvtx` alone."
     ),
@@ -57,6 +58,11 @@ ERRORS = {
 )
 @click.option("--phases", is_flag=True, help="Measure the phases of every step, and trace nothing.")
 @click.option("--trace", is_flag=True, help="Record a trace of a few steps, and no phases.")
+@click.option(
+    "--sample",
+    is_flag=True,
+    help="Sample the call stacks of the script, Python and native, with py-spy; alone or with --phases.",
+)
 @click.option(
     "--on-demand",
     metavar="DIR",
@@ -109,6 +115,7 @@ def command(
     plan: str | None,
     phases: bool,
     trace: bool,
+    sample: bool,
     on_demand: Path | None,
     capture: str | None,
     nvtx: bool,
@@ -141,7 +148,11 @@ def command(
         "on-demand": on_demand is not None,
         "capture" if capture or not nvtx else "nvtx": capture is not None or nvtx,
     }
-    chosen = {way for way, asked in ways.items() if asked} or {"phases", "trace"}
+    chosen = {way for way, asked in ways.items() if asked}
+    if not chosen and not sample:
+        chosen = {"phases", "trace"}
+    if sample:
+        _check_sampled(chosen)
     _check_ways(chosen, given)
     captures = _captures(capture, steps, given, nvtx=nvtx)
     command_line = list(script)
@@ -165,13 +176,20 @@ def command(
         session = inline.begin(read, out=out)
         return session if tracer is None else Together(session, tracer)
 
+    sampling = None
+    if sample:
+        from stepscope.record.sampling import Sampling
+
+        sampling = Sampling(out, host="phases" not in chosen)
     stay_out()
     before = _files(out)
     path = sys.path[:]
     code = 0
     written: list[Path] = []
     try:
-        written = run(command_line, record, module=module, stay_main=True)
+        if sampling is not None:
+            sampling.start()
+        written = run(command_line, record if chosen else None, module=module, stay_main=True)
     except SystemExit as left:
         code = exit_code(left)
     except StepScopeError:
@@ -183,6 +201,8 @@ def command(
     except BaseException as error:
         show_traceback(error)
         code = 1
+    if sampling is not None:
+        written += sampling.stop()
     # Nobody may have asked for a trace, which is no failure.
     if (
         not no_summary
@@ -196,6 +216,16 @@ def command(
             sys.path[:] = scripts
     if code:
         raise click.exceptions.Exit(code)
+
+
+def _check_sampled(chosen: set[str]) -> None:
+    """Refuses ways to record beside samples but phases: what samples see of a profiler is not the script."""
+    if others := chosen - {"phases"}:
+        raise UsageError(
+            f"--sample and --{min(others)} cannot be combined",
+            hint="sample in a run of its own, or with --phases",
+            slug="two-ways-to-record",
+        )
 
 
 _EVERY_STEP = ("inline", "phases")
@@ -340,6 +370,8 @@ def _tell(
             _show("summary", sources, typed=[out] if alone and len(traced) == 1 else sources)
         elif path.name.endswith(".prof.json"):
             _show("inline", [path])
+        elif path.name.endswith(".speedscope.json"):
+            _show("hotspots", [path])
         if path.name.endswith(".prof.json"):
             _note_unfinished(path)
     where = new[0] if len(new) == 1 and process.world_size == 1 else out

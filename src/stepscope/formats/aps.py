@@ -1,4 +1,4 @@
-"""Reads the summary that Intel's Application Performance Snapshot prints (`aps-report DIR`, `aps --report DIR`).
+"""Reads the summary that Intel's Application Performance Snapshot prints (`aps-report DIR`).
 
 A line is a metric: its name, set in below what it is part of, a value with its unit, and perhaps what part it is of
 something else. Lines that start with a bar are what APS says on the metric before them. All of it is kept, under APS' own names.

@@ -46,7 +46,7 @@ ERRORS = {
     "no-recording": (
         "There is no recording in what was given. StepScope reads what `torch.profiler` exports "
         "(`.json`, `.json.gz`), databases of nvprof, reports of Nsight Systems and their SQLite exports, reports and tables of Nsight Compute, "
-        "what `stepscope record` writes, also in zip and tar archives, and folders of these."
+        "samples and reports of the host (py-spy, perf, VTune, APS, oneDNN), what `stepscope record` writes, also in zip and tar archives, and folders of these."
     ),
     "no-such-file": "There is no file or folder of this name.",
     "rank-of-many": "One rank was given for several recordings. It can be given for a single one.",

@@ -103,7 +103,7 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
         ),
     ),
     drawing="tree",
-    fills="Sample it: stepscope launch --tool py-spy -- python train.py, or record Python frames with "
+    fills="Sample it: stepscope record --sample -- train.py, or record Python frames with "
     "stepscope record --stack -- train.py.",
 )  # fmt: skip
 def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATIO) -> pa.Table:

@@ -45,7 +45,9 @@ _OWN_CORES = Target(
 )
 _QUEUE = Target(10, False, "ours: beyond it threads are in each other's way")
 
-_WHO_WAITS = "hotspots of a sampled run say where threads are, and what they wait for: stepscope launch --tool py-spy"
+_WHO_WAITS = (
+    "hotspots of a sampled run, and hotspots --by thread: stepscope record --sample -- train.py"
+)
 _STALLED = "hotspots of VTune by function: stepscope launch --tool vtune --set memory-access"
 
 ASPECTS: tuple[tuple[str, tuple[tuple[str, Target | None, str], ...]], ...] = (
@@ -99,7 +101,7 @@ ASPECTS: tuple[tuple[str, tuple[tuple[str, Target | None, str], ...]], ...] = (
             (
                 "numa_remote",
                 None,
-                "one rank a NUMA node, bound to it: numactl --cpunodebind, srun --cpu-bind",
+                "one rank a NUMA node, bound to it by the launcher or numactl",
             ),
         ),
     ),

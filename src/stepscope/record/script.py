@@ -46,7 +46,7 @@ class _Recorded:
 
 def run(
     command: Sequence[str],
-    record: Callable[[], Recording],
+    record: Callable[[], Recording] | None,
     *,
     module: bool = False,
     stay_main: bool = False,
@@ -60,7 +60,7 @@ def run(
     Args:
         command: the script's path, or the module's name, and its arguments.
         record: gives what records the script; called when it imports torch, perhaps from another
-            directory.
+            directory. None: nothing does, within it.
         module: run `python -m module` rather than a file.
         stay_main: whether the script stays `__main__`, with its `sys.argv`, when its last line has
             run: for a process that ends then, whose exit handlers and threads are the script's.
@@ -79,19 +79,21 @@ def run(
             hint="give a Python file, or -m and a module's name",
             slug="no-script",
         )
-    recorded = _Recorded(record)
-    waiting = AfterImport("torch", recorded.start)
+    recorded = None if record is None else _Recorded(record)
+    waiting = None if recorded is None else AfterImport("torch", recorded.start)
     main = MainProgram()
     written: list[Path] = []
     try:
-        waiting.install()
+        if waiting is not None:
+            waiting.install()
         if module:
             main.run_module(target, arguments)
         else:
             main.run_script(target, arguments)
     finally:
-        waiting.remove()
-        written = recorded.stop()
+        if waiting is not None:
+            waiting.remove()
+        written = [] if recorded is None else recorded.stop()
         if not stay_main:
             main.restore()
     return written

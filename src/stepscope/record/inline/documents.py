@@ -250,3 +250,22 @@ def phases_document(
         [*row[:-_OF_MEMORY], *(value or None for value in row[-_OF_MEMORY:])] for row in rows
     ]
     return summary
+
+
+def host_document(
+    figures: Mapping[str, Any], process: Process, started_epoch_ns: int
+) -> dict[str, Any]:
+    """What the processes of a sampled script took of the host, as `<host>.<rank>.host.json` holds it.
+
+    Args:
+        figures: as `ProcessTree.figures` gives them.
+        process: who measured them.
+        started_epoch_ns: Unix time at which that began (ns).
+    """
+    return {
+        "format": "stepscope.host",
+        "version": VERSION,
+        **process.fields(),
+        "start_epoch_ns": started_epoch_ns,
+        "host": dict(figures),
+    }

@@ -1,0 +1,171 @@
+"""Samples of a script's call stacks, Python and native, which py-spy takes from outside while it runs.
+
+py-spy is a process of its own and reads ours; it stops a thread for the moment in which it unwinds native frames. A
+shell stands above it that wakes this process should py-spy die while it holds it. What goes wrong with it costs the
+samples and one warning, and never the job.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from stepscope.record.inline.documents import file_name, host_document
+from stepscope.record.output import keep_json
+from stepscope.record.process_tree import ProcessTree
+from stepscope.record.trouble import warn_once
+from stepscope.record.who import Who
+
+RATE = 100
+"""Samples a second: as often as a person can use, and py-spy's own default."""
+
+_WATCHED = (
+    'read -r go || exit 0; trap : INT; "$@"; code=$?; kill -CONT "$PPID" 2>/dev/null; exit $code'
+)
+"""What the shell runs: it waits until py-spy may read us. A tracer that is killed can leave who it traced stopped."""
+_SET_PTRACER = 0x59616D61
+"""Lets another process than one above read this one, where Yama is on. Source: prctl(2), PR_SET_PTRACER."""
+_PATIENCE_SECONDS = 60.0
+_REFUSAL_SECONDS = 0.25
+
+
+class Sampling:
+    """Samples of this process and those below it, from `start` to `stop`.
+
+    Args:
+        out: folder of the files; made if absent.
+        host: whether what the processes took of the host gets a file of its own.
+    """
+
+    def __init__(self, out: Path, *, host: bool = True) -> None:
+        self._out = out
+        self._host = host
+        self._who = Who()
+        self._pid = os.getpid()
+        self._began_epoch_ns = time.time_ns()
+        self._tree = ProcessTree()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said: IO[bytes] | None = None
+        self._file: Path | None = None
+
+    def start(self) -> None:
+        """Starts py-spy, or warns that it does not run; the script goes on either way."""
+        try:
+            self._start()
+        except Exception as error:
+            self._process = None
+            warn_once(f"the script runs without being sampled: {type(error).__name__}: {error}")
+
+    def stop(self) -> list[Path]:
+        """Ends py-spy, waits for its file, and returns the files that are there."""
+        if os.getpid() != self._pid:
+            return []
+        written = []
+        try:
+            written += self._end()
+        except Exception as error:
+            warn_once(f"the samples were not kept: {type(error).__name__}: {error}")
+        figures = self._tree.figures() if self._host else None
+        if figures is not None:
+            process = self._who.named()
+            document = host_document(figures, process, self._began_epoch_ns)
+            name = file_name(process, "host")
+            kept = keep_json(self._out, name, document, what="what the process took of the host")
+            written += [] if kept is None else [kept]
+        return written
+
+    def _start(self) -> None:
+        py_spy = _py_spy()
+        if py_spy is None:
+            warn_once(
+                "py-spy was not found, so the script runs without being sampled: pip install py-spy"
+            )
+            return
+        self._out.mkdir(parents=True, exist_ok=True)
+        process = self._who.process()
+        self._file = self._out / f"{process.host}.rank{process.rank}.speedscope.json"
+        # Of an earlier run; py-spy writes its own at the end.
+        self._file.unlink(missing_ok=True)
+        # Also of subprocesses, and of native code where it unwinds that.
+        words = [py_spy, "record", "-p", str(self._pid), "-r", str(RATE)]
+        words += ["-s", "-f", "speedscope", "-o", str(self._file)]
+        if platform.machine() in ("x86_64", "AMD64"):
+            words.append("-n")
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # read and closed when py-spy has ended
+        self._process = subprocess.Popen(  # noqa: S603  # the user's own py-spy
+            ["/bin/sh", "-c", _WATCHED, "sh", *words],
+            stdin=subprocess.PIPE,
+            stdout=self._said,
+            stderr=subprocess.STDOUT,
+            # What is typed on a terminal is for the script.
+            start_new_session=True,
+        )
+        _let_read_us(self._process.pid)
+        if self._process.stdin is not None:
+            with suppress(OSError), self._process.stdin as pipe:
+                pipe.write(b"go\n")
+        # It refuses at once where it may not read us. A thread of ours that waited for it would be among the samples.
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_REFUSAL_SECONDS)
+            self._ended_early()
+
+    def _ended_early(self) -> None:
+        self._process = None
+        warn_once(
+            f"py-spy ended early, and the script is not sampled from then on: {self._last_words()}"
+        )
+
+    def _end(self) -> list[Path]:
+        process = self._process
+        if process is None:
+            return []
+        if process.poll() is not None:
+            self._ended_early()
+        else:
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGINT)
+            try:
+                process.wait(_PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                with suppress(OSError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                warn_once(
+                    f"py-spy did not end within {_PATIENCE_SECONDS:.0f} s; its samples are lost"
+                )
+                return []
+        if self._file is not None and self._file.exists():
+            return [self._file]
+        if self._process is not None:
+            warn_once(f"py-spy wrote no samples: {self._last_words()}")
+        return []
+
+    def _last_words(self) -> str:
+        if self._said is None:
+            return ""
+        self._said.seek(0)
+        lines = self._said.read().decode("utf-8", "replace").strip().splitlines()
+        told = [line for line in lines if "Error" in line or "rror:" in line]
+        return (told or lines or ["it said nothing"])[0]
+
+
+def _py_spy() -> str | None:
+    """The program, also of an environment that was not activated."""
+    beside = str(Path(sys.executable).parent)
+    return shutil.which("py-spy") or shutil.which("py-spy", path=beside)
+
+
+def _let_read_us(pid: int) -> None:
+    """Allows a process and those below it to read this one, where the system asks for that."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
