@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, question
+from stepscope.judge.host_limits import DEVICE_TIMED, HOST_LIMITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,92 +15,58 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a value is compared with.
-
-    Args:
-        value: in % of what the metric is a part of.
-        least: whether the value should be at least that; else it should be at most that.
-        source: where the number comes from.
-    """
-
-    value: float
-    least: bool
-    source: str
-
-    def text(self) -> str:
-        """As it is shown."""
-        return f"{'at least' if self.least else 'at most'} {self.value:g} %"
-
-    def met(self, value: float) -> bool:
-        """Whether a value is as it should be."""
-        return value >= self.value if self.least else value <= self.value
-
-
-_CORES = Target(80, True, "APS: a core utilization below 80 % is flagged")
-_LIBRARY = Target(15, False, "Intel's APS guide: more than 15 % of the time needs a look")
-_OWN_CORES = Target(
-    80, True, "ours: APS' threshold of cores, for the processors that the process may use"
-)
-_QUEUE = Target(10, False, "ours: beyond it threads are in each other's way")
-
 _WHO_WAITS = (
     "hotspots of a sampled run, and hotspots --by thread: stepscope record --sample -- train.py"
 )
 _STALLED = "hotspots of VTune by function: stepscope launch --tool vtune --set memory-access"
 
-ASPECTS: tuple[tuple[str, tuple[tuple[str, Target | None, str], ...]], ...] = (
-    ("run", (("elapsed", None, ""), ("processor", None, ""), ("processors", None, ""))),
+ASPECTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    ("run", (("elapsed", ""), ("processor", ""), ("processors", ""))),
     (
         "processors",
         (
-            ("cpu_utilization", _OWN_CORES, _WHO_WAITS),
-            ("core_utilization", _CORES, _WHO_WAITS),
-            ("processors_used", None, ""),
-            ("user_time", None, ""),
-            ("system_time", None, ""),
-            ("frequency", None, ""),
+            ("cpu_utilization", _WHO_WAITS),
+            ("core_utilization", _WHO_WAITS),
+            ("processors_used", ""),
+            ("user_time", ""),
+            ("system_time", ""),
+            ("frequency", ""),
         ),
     ),
     (
         "threads",
         (
-            ("thread_imbalance", None, "hotspots --by thread of a sampled run"),
-            ("busy_threads", None, ""),
+            ("thread_imbalance", "hotspots --by thread of a sampled run"),
+            ("busy_threads", ""),
             (
                 "openmp_imbalance",
-                None,
                 "fewer threads (OMP_NUM_THREADS), or larger batches for them to share",
             ),
-            ("serial_time", None, "hotspots of the main thread: hotspots --by thread"),
+            ("serial_time", "hotspots of the main thread: hotspots --by thread"),
             (
                 "run_queue_wait",
-                _QUEUE,
                 "fewer threads: OMP_NUM_THREADS, num_workers of the DataLoader, ranks of the node; "
                 "more processors for the job",
             ),
-            ("involuntary_switches", None, ""),
+            ("involuntary_switches", ""),
         ),
     ),
     (
         "memory",
         (
-            ("peak_memory", None, ""),
-            ("peak_memory_of_a_child", None, ""),
-            ("major_faults", None, ""),
-            ("memory_stalls", None, _STALLED),
-            ("cache_stalls", None, _STALLED),
-            ("dram_stalls", None, _STALLED),
-            ("dram_bandwidth", None, ""),
+            ("peak_memory", ""),
+            ("peak_memory_of_a_child", ""),
+            ("major_faults", ""),
+            ("memory_stalls", _STALLED),
+            ("cache_stalls", _STALLED),
+            ("dram_stalls", _STALLED),
+            ("dram_bandwidth", ""),
             (
                 "dram_bandwidth_bound",
-                None,
                 "fewer passes over the data: fused operators, smaller types",
             ),
             (
                 "numa_remote",
-                None,
                 "one rank a NUMA node, bound to it by the launcher or numactl",
             ),
         ),
@@ -108,9 +74,9 @@ ASPECTS: tuple[tuple[str, tuple[tuple[str, Target | None, str], ...]], ...] = (
     (
         "input and output",
         (
-            ("io_bound", None, "fewer, larger files; a node's own disk"),
-            ("read", None, ""),
-            ("written", None, ""),
+            ("io_bound", "fewer, larger files; a node's own disk"),
+            ("read", ""),
+            ("written", ""),
         ),
     ),
     (
@@ -118,17 +84,14 @@ ASPECTS: tuple[tuple[str, tuple[tuple[str, Target | None, str], ...]], ...] = (
         (
             (
                 "mpi_time",
-                _LIBRARY,
                 "who waits for whom: stepscope stragglers of a trace of all ranks",
             ),
             (
                 "mpi_imbalance",
-                None,
                 "who waits for whom: stepscope stragglers of a trace of all ranks",
             ),
             (
                 "ccl_time",
-                _LIBRARY,
                 "who waits for whom: stepscope stragglers of a trace of all ranks",
             ),
         ),
@@ -136,25 +99,23 @@ ASPECTS: tuple[tuple[str, tuple[tuple[str, Target | None, str], ...]], ...] = (
     (
         "arithmetic",
         (
-            ("ipc", None, ""),
-            ("cpi", None, ""),
+            ("ipc", ""),
+            ("cpi", ""),
             (
                 "vectorization",
-                None,
                 "which primitives run plain loops: stepscope onednn of a verbose log",
             ),
             (
                 "fpu_utilization",
-                None,
                 "which primitives run plain loops: stepscope onednn of a verbose log",
             ),
-            ("single_precision_rate", None, ""),
-            ("double_precision_rate", None, ""),
+            ("single_precision_rate", ""),
+            ("double_precision_rate", ""),
         ),
     ),
-    ("device", (("gpu_utilization", None, "device-time of a trace"), ("gpu_occupancy", None, ""))),
+    ("device", (("gpu_utilization", "device-time of a trace"), ("gpu_occupancy", ""))),
 )
-"""What is shown, in order, with what it is compared with and what to look at next where it is not met."""
+"""What is shown, in order, with what to look at next where it misses its threshold or is flagged."""
 
 _METRICS = """
     SELECT kind, report, any_value(unit) AS unit, avg(value) AS value, min(value) AS least, max(value) AS most,
@@ -162,7 +123,6 @@ _METRICS = """
         any_value(metric) AS metric, any_value(text) AS text, any_value(advice) AS advice
     FROM host_metric WHERE kind IS NOT NULL AND subject IS NULL GROUP BY kind, report ORDER BY report, kind
 """
-_HAS_DEVICE = "SELECT count(*) FROM phase WHERE device_mean_ns IS NOT NULL"
 
 
 @question(
@@ -213,11 +173,11 @@ def snapshot(scope: Scope) -> pa.Table:
     by_kind: dict[str, list[Row]] = {}
     for one in scope.sql(_METRICS).to_pylist():
         by_kind.setdefault(one["kind"], []).append(one)
-    on_device = bool(scope.value(_HAS_DEVICE)) if by_kind else False
+    on_device = bool(scope.value(DEVICE_TIMED)) if by_kind else False
     rows = [
-        _row(aspect, found, None if target is _OWN_CORES and on_device else target, look)
+        _row(aspect, found, look, on_device=on_device)
         for aspect, kinds in ASPECTS
-        for kind, target, look in kinds
+        for kind, look in kinds
         for found in by_kind.get(kind, ())
     ]
     types = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
@@ -229,22 +189,26 @@ def snapshot(scope: Scope) -> pa.Table:
     )
 
 
-def _row(aspect: str, found: Row, target: Target | None, look: str) -> Row:
+def _row(aspect: str, found: Row, look: str, *, on_device: bool) -> Row:
     several = found["ranks"] > 1
     row = found | {
         "aspect": aspect,
         "least": found["least"] if several else None,
         "most": found["most"] if several else None,
     }
-    share = found["share_ratio"]
-    value = 100 * share if share is not None else found["value"] if found["unit"] == "%" else None
+    part = found["share_ratio"]
+    if part is None and found["unit"] == "%" and found["value"] is not None:
+        part = found["value"] / 100
     judged = None
-    if target is not None and value is not None:
-        row |= {"target": target.text(), "source": target.source}
-        judged = "met" if target.met(value) else "missed"
+    limit = HOST_LIMITS.get(found["kind"])
+    if limit is not None and part is not None and not (limit.of_host and on_device):
+        words = "at least" if limit.least else "at most"
+        row["target"] = f"{words} {100 * limit.threshold.value:g} %"
+        row["source"] = limit.threshold.source
+        judged = "met" if limit.met(part) else "missed"
     if judged != "missed" and found["advice"] and found["report"] == "APS":
         judged = "flagged"
     return row | {
         "judged": judged,
-        "next": look if look and judged in ("missed", "flagged") else None,
+        "next": (look or None) if judged in ("missed", "flagged") else None,
     }

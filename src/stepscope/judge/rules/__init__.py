@@ -78,6 +78,9 @@ ALL = (
     "recomputation",
     "memory_near_limit",
     "data_parallel",
+    "host_use",
+    "primitives.reference_primitives",
+    "primitives.layout_reorders",
 )
 
 

@@ -10,6 +10,14 @@ from stepscope.judge.facts import Facts
 _EVENTS = Threshold("operators, device events and phases", 0, "count", "ours: any one is something")
 
 
+_HELD = (
+    ("stack_sample", "hotspots", "the functions that were sampled"),
+    ("primitive", "onednn", "the primitives of oneDNN"),
+    ("host_metric", "snapshot", "what was measured of the host"),
+)
+"""Tables that such a recording may have rows of, the question about them, and what they are."""
+
+
 @rule("nothing-recorded", "Recordings without operators, device events and phases.", _EVENTS)
 def nothing_recorded(facts: Facts) -> Iterator[Finding]:
     """No operator, device event or phase of a step was read, or none takes any time in the steps that
@@ -27,6 +35,24 @@ def nothing_recorded(facts: Facts) -> Iterator[Finding]:
             confidence="high",
             advice="`stepscope memory` for the peak and what it was for; for times record a trace of the "
             "same job.",
+            query="stepscope sources SRC",
+            role="obstacle",
+        )
+        return
+    held = [
+        (question, what)
+        for table, question, what in _HELD
+        if facts.scope.value(f"SELECT EXISTS (SELECT 1 FROM {table})")
+    ]
+    if held:
+        yield Finding(
+            title="No steps recorded: there is no operator, device event or phase to judge by, but "
+            + " and ".join(what for _, what in held),
+            metric="operators, device events and phases",
+            value=_EVENTS.value,
+            unit="count",
+            confidence="high",
+            advice="; ".join(f"`stepscope {question}` for {what}" for question, what in held) + ".",
             query="stepscope sources SRC",
             role="obstacle",
         )
