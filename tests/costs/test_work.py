@@ -399,6 +399,9 @@ def test_generated_kernels_count_what_their_name_lists() -> None:
     found = _call("triton_poi_fused_add_cos_sin_0", [10, 10], [10, 10], [10, 10], "100")
     assert (found.flops, found.bytes_read, found.bytes_written) == (300, 800, 400)
     assert found.bound == "lower"
+    # Of a table of an embedding an element a point is read, whatever else it holds.
+    looked_up = _call("triton_poi_fused_embedding_0", [6, 10], [50_000, 10], [6, 10], "60")
+    assert (looked_up.bytes_read, looked_up.bytes_written) == (480, 240)
     rows = _call("triton_per_fused_native_layer_norm_3", [4, 64], [64], [4, 64], "4", "64")
     assert rows.flops == 4 * 64 * 7
     assert _call("triton_tem_fused_mm_1", [4, 64], [64, 4], [4, 4]) is None

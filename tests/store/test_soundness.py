@@ -64,6 +64,7 @@ def test_a_question_that_fails_on_them_says_so(crafted, question, value):
 
 
 def test_a_sound_store_is_told_from_a_defect(tmp_path):
-    directory = write_directory(tmp_path / "store", ROWS)
+    given_back = {"memory_event": [{"time_ns": 5, "device_kind": "cuda", "bytes": -512}]}
+    directory = write_directory(tmp_path / "store", ROWS | given_back)
     with Store.open(directory) as store:
         store.check_rows()

@@ -17,7 +17,7 @@ import re
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import is_float
 from stepscope.costs.pointwise import POINTWISE
-from stepscope.costs.work import Conventions, Models, Work, stored
+from stepscope.costs.work import Conventions, Models, Work, sized, stored, total
 
 MODELS = Models()
 
@@ -103,7 +103,8 @@ def generated(call: Call, _: Conventions) -> Work | None:
     """Generated kernel: (operations of its fused operators)·(points of its loops), a lower bound.
 
     The loops' extents are its last whole-number arguments; where they were not recorded the largest
-    buffer gives them. Templates of matrix products (`tem`) and combined kernels (`for`) are not
+    buffer gives them. Of a buffer that is larger than the loops, such as the table of an embedding, one element a point
+    counts. Templates of matrix products (`tem`) and combined kernels (`for`) are not
     counted: their name does not tell what they compute.
     """
     match = _NAME.match(call.name[:_LONGEST_NAME])
@@ -121,14 +122,20 @@ def generated(call: Call, _: Conventions) -> Work | None:
     return Work(
         formula="generated.inductor",
         flops=flops if floats or all(tensor.dtype is None for tensor in buffers) else 0,
-        bytes_read=stored(*buffers[:-1]),
-        bytes_written=stored(buffers[-1]),
+        bytes_read=total(*(_touched(tensor, points) for tensor in buffers[:-1])),
+        bytes_written=_touched(buffers[-1], points),
         dtype=floats[0] if floats else buffers[0].dtype,
         bound="lower",
         notes=(
             "operations by the fused operators' names, each once; outputs taken to be the last",
         ),
     )
+
+
+def _touched(tensor: Tensor, points: int) -> int | None:
+    """Bytes of a buffer, or of an element a point where it has more."""
+    entire, most = stored(tensor), sized(points, tensor.dtype)
+    return entire if entire is None or most is None else min(entire, most)
 
 
 def _points(call: Call, loops: int) -> int | None:

@@ -64,6 +64,7 @@ def _rule(column: SchemaColumn) -> str:
     if column.check:
         rules.append(f"coalesce({column.check}, true)")
     if column.role in _BOUNDED:
-        least = 0 if column.role in (Role.DURATION, Role.BYTES) else -_BOUNDED[column.role]
+        # Bytes that are given back are below 0.
+        least = 0 if column.role is Role.DURATION else -_BOUNDED[column.role]
         rules.append(f"coalesce({name} BETWEEN {least} AND {_BOUNDED[column.role]}, true)")
     return " AND ".join(rules)
