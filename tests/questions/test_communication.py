@@ -115,6 +115,38 @@ def test_a_step_has_what_it_launched(diff: Any) -> None:
     )
 
 
+def test_what_a_library_does_on_its_own_thread_is_for_what_asked_it(diff: Any) -> None:
+    exchange = {
+        "kind": "annotation",
+        "role": "communication",
+        "thread": 9,
+        "name": "gloo:all_reduce",
+    }
+    call = {"kind": "operator", "role": "communication", "name": "c10d::allreduce_", "dur_ns": 5}
+    rows = {
+        "host_event": [
+            {"id": 0, "kind": "operator", "name": "torch::autograd::AccumulateGrad", "dur_ns": 20},
+            {"id": 1, "start_ns": 3, **call},
+            {"id": 2, "start_ns": 40, **call},
+            {"id": 3, "start_ns": 6, "dur_ns": 30, **exchange},
+            {"id": 4, "start_ns": 45, "dur_ns": 10, **exchange},
+        ],
+        "collective": [
+            {"host_id": number, "start_ns": start, "end_ns": end, "operation": "all_reduce", "library": "gloo"}
+            for number, start, end in ((3, 6, 36), (4, 45, 55))
+        ],
+    }  # fmt: skip
+    diff(
+        "communication",
+        rows,
+        """
+        operation,parallelism,told_by,calls,total_ns
+        all_reduce,data,gradients,1,30
+        all_reduce,,,1,10
+        """,
+    )
+
+
 def test_parallelism_is_told_by_description_by_hooks_of_gradients_and_by_modules(diff: Any) -> None:
     host = [
         {"id": 0, "kind": "operator", "name": "torch::autograd::AccumulateGrad", "dur_ns": 50},

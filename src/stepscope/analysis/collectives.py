@@ -41,12 +41,28 @@ _ALIKE = f"""
         ) WHERE within IS NOT NULL
         WINDOW earlier AS (PARTITION BY rank, span, thread ORDER BY start_ns)
     ),
+    on_host AS (
+        SELECT rank, span, host_id, operation, row_number() OVER in_turn AS number, count(*) OVER alike AS count
+        FROM {{collective}} WHERE id IS NULL
+        WINDOW alike AS (PARTITION BY rank, span, operation), in_turn AS (alike ORDER BY start_ns, host_id)
+    ),
+    call AS (
+        SELECT rank, span, id, operation, row_number() OVER in_turn AS number, count(*) OVER alike AS count
+        FROM (SELECT rank, span, id, start_ns, regexp_replace(name, '[^a-z]', '', 'g') AS letters FROM {{host}}
+            WHERE role = 'communication' AND name LIKE 'c10d::%')
+        JOIN (SELECT DISTINCT operation FROM on_host) ON contains(letters, replace(operation, '_', ''))
+        WINDOW alike AS (PARTITION BY rank, span, operation), in_turn AS (alike ORDER BY start_ns, id)
+    ),
+    asked AS (
+        -- What runs on the host runs on a thread of the library's: the n-th of an operation is what its n-th call asked.
+        SELECT rank, host_id, id AS call_id FROM on_host JOIN call USING (rank, span, operation, number, count)
+    ),
     caller AS (
         SELECT host.rank, host.id, host.module_id,
             CASE WHEN around.end_ns > host.start_ns THEN within END AS within
         FROM (
             SELECT rank, span, id, thread, start_ns, module_id FROM {{host}}
-            WHERE (rank, id) IN (SELECT (rank, host_id) FROM collective)
+            WHERE (rank, id) IN (SELECT (rank, host_id) FROM collective UNION ALL SELECT (rank, call_id) FROM asked)
         ) AS host
         ASOF LEFT JOIN around
             ON (around.rank, around.span, around.thread) = (host.rank, host.span, host.thread)
@@ -67,7 +83,8 @@ _ALIKE = f"""
     FROM collective AS c
     JOIN event ON (event.rank, event.id) = (c.rank, coalesce(c.id, c.host_id))
     JOIN rank AS own ON own.rank = c.rank
-    LEFT JOIN caller ON (caller.rank, caller.id) = (c.rank, c.host_id)
+    LEFT JOIN asked ON (asked.rank, asked.host_id) = (c.rank, c.host_id)
+    LEFT JOIN caller ON (caller.rank, caller.id) = (c.rank, coalesce(call_id, c.host_id))
     LEFT JOIN module
         ON (module.rank, module.span, module.module_id) = (c.rank, c.span, caller.module_id)
     GROUP BY ALL
@@ -121,7 +138,8 @@ def alike(scope: Scope) -> list[Alike]:
 
     What a window cuts counts in proportion to the time that is left of it.
     """
-    rows = scope.sql(_ALIKE.format(host=scope.every("host_event"))).to_pylist()
+    tables = {"host": scope.every("host_event"), "collective": scope.every("collective")}
+    rows = scope.sql(_ALIKE.format(**tables)).to_pylist()
     linked = chains(scope)
     return [
         Alike(
