@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -240,3 +242,43 @@ def test_options_that_do_not_go_together_are_refused(fork, job, arguments, why):
     done = _recorded(fork, job, *arguments, "--", str(job / "train.py"))
     assert done.code == 2
     assert why in done.err
+
+
+def test_a_job_that_is_asked_to_end_leaves_what_was_measured(job):
+    """As scancel and a preemption do; Python runs no exit handlers then."""
+    (job / "train.py").write_text(
+        "import time, torch\n"
+        "model = torch.nn.Linear(8, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for step in range(100_000):\n"
+        "    optimizer.zero_grad()\n"
+        "    model(torch.ones(2, 8)).sum().backward()\n"
+        "    optimizer.step()\n"
+        "    time.sleep(0.001)\n"
+        "    if step == 30:\n"
+        "        print('ready', flush=True)\n"
+    )
+    command = [sys.executable, "-m", "stepscope", "record", "--phases", "-o", str(job / "out")]
+    process = subprocess.Popen(
+        [*command, "--", str(job / "train.py")], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == -signal.SIGTERM
+    finally:
+        process.kill()
+    (file,) = (job / "out").glob("*.phases.json")
+    assert json.loads(file.read_text())["counted_steps"] >= 20
+
+
+def test_files_that_cannot_go_where_they_should_are_together_and_named(fork, job):
+    (job / "file").write_text("in the way")
+    out, cache = str(job / "file" / "out"), str(job / "cache")
+    script = str(job / "train.py")
+    done = fork("record", "-o", out, "--active", "1", "--", script, STEPSCOPE_CACHE=cache)
+    assert done.code == 0, done.err
+    written = [Path(line.split()[1]) for line in done.err.splitlines() if line.startswith("wrote ")]
+    (folder,) = {path.parent for path in written}
+    assert len(written) == 2
+    assert done.err.splitlines()[-1].endswith(f"QUESTION {folder}")

@@ -538,7 +538,8 @@ def test_what_a_job_was_too_short_for_is_named(
 def test_what_is_measured_is_on_disk_before_the_plan_is_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepscope.record.inline.session._SAVE_EVERY_SECONDS", 0.0)
+    for name in ("_SAVE_AFTER_SECONDS", "_SAVE_EVERY_SECONDS"):
+        monkeypatch.setattr(f"stepscope.record.inline.session.{name}", 0.0)
     model = make_model()
     inline.start(
         {"warmup": 1, "repetitions": 500, "events": ["forward", "backward"]},

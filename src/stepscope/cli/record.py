@@ -358,7 +358,7 @@ def _tell(
     of_all = phases and wrote_phases(lambda: _files(out), before, process.world_size)
     captures = [path for path in new if _CAPTURE.search(path.name)]
     traced = [path for path in new if _TRACE.fullmatch(path.name) and path not in captures]
-    alone = set(_files(out)) == set(new)  # nothing lies there from before
+    alone = set(_files(new[0].parent)) == set(new)  # nothing lies there from before
     for path in new:
         if path.name.endswith(".phases.json"):
             # Beside the trace, in its summary, unless other ranks have phases too.
@@ -367,14 +367,16 @@ def _tell(
         elif path in traced:
             beside = [] if of_all else [one for one in new if one.name.endswith(".phases.json")]
             sources = [path, *captures, *beside]
-            _show("summary", sources, typed=[out] if alone and len(traced) == 1 else sources)
+            folder = [path.parent] if alone and len(traced) == 1 else sources
+            _show("summary", sources, typed=folder)
         elif path.name.endswith(".prof.json"):
             _show("inline", [path])
         elif path.name.endswith(".speedscope.json"):
             _show("hotspots", [path])
         if path.name.endswith(".prof.json"):
             _note_unfinished(path)
-    where = new[0] if len(new) == 1 and process.world_size == 1 else out
+    # Where the folder could not be written, the files are together in another one.
+    where = new[0] if len(new) == 1 and process.world_size == 1 else new[0].parent
     name = typed_name()
     say(f"Ask more of it: {name} --help, then {name} QUESTION {where}")
 

@@ -10,6 +10,7 @@ import json
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -69,14 +70,19 @@ def keep(
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
     try:
-        # Not a name that others could guess and put a link at.
-        spare = Path(tempfile.mkdtemp(prefix="stepscope-"))
+        spare = _spare()
         write_complete(spare / name, write)
     except Exception as error:
         warn_once(f"{what} could not be written to {directory} ({reason}), nor elsewhere: {error}")
         return None
     warn_once(f"{what} could not be written to {directory} ({reason}); it is at {spare / name}")
     return spare / name
+
+
+@cache
+def _spare() -> Path:
+    """Where this process's files go instead: one place, of a name that nobody can guess and put a link at."""
+    return Path(tempfile.mkdtemp(prefix="stepscope-"))
 
 
 def keep_json(directory: Path, name: str, payload: Mapping[str, Any], *, what: str) -> Path | None:

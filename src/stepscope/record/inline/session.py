@@ -16,6 +16,7 @@ from stepscope.record.compiling import capturing_check
 from stepscope.record.inline.rank_files import RankFiles
 from stepscope.record.inline.recorder import Recorder
 from stepscope.record.job.at_exit import AtExit
+from stepscope.record.job.at_term import AtTerm
 from stepscope.record.job.trained_model import FoundModel, TrainedModel
 from stepscope.record.phases.listeners import PhaseListeners
 from stepscope.record.phases.phases import Phases
@@ -23,7 +24,10 @@ from stepscope.record.plan import Plan
 from stepscope.record.recording import Recording
 from stepscope.record.trouble import Guard, warn_once
 
-_SAVE_EVERY_SECONDS = 60.0
+_SAVE_AFTER_SECONDS, _SAVE_EVERY_SECONDS = 5.0, 60.0
+_SAVE_EVERY_PART = 0.2
+"""Files are saved first after five seconds, and then whenever the run has become so much longer: a job that is
+killed loses a sixth of its run at most, and no more than a minute."""
 _ASK_DDP_FIRST, _ASK_DDP_EVERY = 16, 128
 """Steps: DDP times its first ten, and then one in a hundred."""
 
@@ -68,12 +72,14 @@ class Session(Recording):
         self._values: dict[str, float] = {}
         self._iterations = 0
         self._pid = os.getpid()
-        self._saved = time.monotonic()
+        self._started = time.monotonic()
+        self._save_at = self._started + _SAVE_AFTER_SECONDS
         self._recorder_over = False
         self._reads_left = 100
         self._said_stop = False
         self._successor: Session | None = None
         self._at_exit = AtExit(self.stop)
+        self._at_term = AtTerm(self._save_at_term)
 
     @property
     def written(self) -> list[Path]:
@@ -226,6 +232,7 @@ class Session(Recording):
             return self.written
         self.stopped = True
         self._at_exit.cancel()
+        self._at_term.cancel()
         try:
             self.abandon()
             self._take_out()
@@ -261,8 +268,10 @@ class Session(Recording):
             if self._phases.steps % _ASK_DDP_EVERY == _ASK_DDP_FIRST:
                 self._files.ask_ddp(self._trained.model)
         # A directory that hangs must not gather threads that wait for it.
-        if time.monotonic() - self._saved > _SAVE_EVERY_SECONDS and not self._files.background.busy:
-            self._saved = time.monotonic()
+        now = time.monotonic()
+        if now > self._save_at and not self._files.background.busy:
+            longer = _SAVE_EVERY_PART * (now - self._started)
+            self._save_at = now + min(max(longer, _SAVE_AFTER_SECONDS), _SAVE_EVERY_SECONDS)
             self._save()
 
     def _ask_in_forward(self) -> None:
@@ -280,6 +289,17 @@ class Session(Recording):
         if self._phases is not None:
             summary = self._phases_document(self._phases, samples=False)
             files.background.run(lambda: files.write_phases(summary))
+
+    def _save_at_term(self) -> None:
+        """The process is asked to end, perhaps within a step: writes what there is and touches nothing in the job."""
+        if self.stopped or os.getpid() != self._pid:
+            return
+        recorder, phases = self._recorder, self._phases
+        if recorder is not None and not self._recorder_over and recorder.events:
+            self._files.write_inline(recorder.measured())
+        if phases is not None and phases.steps:
+            # Without the model: DDP's timings would be asked for beside the thread that trains.
+            self._files.write_phases(self._files.phases_document(phases, None, None, samples=True))
 
     def _phases_document(self, phases: Phases, *, samples: bool) -> dict[str, Any]:
         copies = self._listeners.copies

@@ -21,6 +21,7 @@ from typing import Any
 from stepscope.floor.chosen_ranks import chosen, may_be_chosen
 from stepscope.record import annotate
 from stepscope.record.job.at_exit import AtExit
+from stepscope.record.job.at_term import PATIENCE_SECONDS, AtTerm
 from stepscope.record.job.trained_model import ModelSearch
 from stepscope.record.output import Background
 from stepscope.record.recording import EveryStep
@@ -115,6 +116,7 @@ class Tracer(EveryStep):
         self._skip_cycle: int | None = None
         self._pid = os.getpid()
         self._at_exit: AtExit | None = None
+        self._at_term: AtTerm | None = None
         self._over = False
 
     @property
@@ -140,6 +142,7 @@ class Tracer(EveryStep):
                     "Nsight Systems already records this process, and only one of the two can"
                 )
             self._at_exit = AtExit(self.stop)
+            self._at_term = AtTerm(lambda: self._background.wait(PATIENCE_SECONDS))
             annotate.take_values(self.takes)
             self._one = OneProfiler(self._give_way)
             self._one.install()
@@ -370,9 +373,14 @@ class Tracer(EveryStep):
         self._forget_exit()
 
     def _forget_exit(self) -> None:
-        if self._at_exit is not None and not self._background.busy:
+        if self._background.busy:
+            return
+        if self._at_exit is not None:
             self._at_exit.cancel()
             self._at_exit = None
+        if self._at_term is not None:
+            self._at_term.cancel()
+            self._at_term = None
 
 
 def _script_name() -> str:

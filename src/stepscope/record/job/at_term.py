@@ -1,0 +1,163 @@
+"""Something to do when the process is asked to end by SIGTERM: `scancel`, a preemption, `kill`.
+
+Python leaves without its exit handlers then, and what was measured last would be lost. The process still
+ends as it would have: by the signal where the job handles it in no way, through the job's own handler
+where it has one. A job may put a handler of its own around ours, as frameworks do; then it is the job's
+decision whether to go on, and ours only saves.
+
+Handlers of Python run between two of its instructions, so a job that waits in a collective would take
+the signal only when that ends. A thread notices the signal at once. It saves where the job has replaced our
+handler, and ends a process that would have ended but has not come to our handler after `PATIENCE_SECONDS`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+PATIENCE_SECONDS = 5.0
+
+Save = Callable[[], object]
+
+
+class _Termination:
+    """The handler of this process; the system knows one for each signal."""
+
+    def __init__(self) -> None:
+        self._saves: list[Save] = []
+        self._previous: Any = None
+        self._installed = False
+        self._pipe: tuple[int, int] | None = None
+        self._handled = threading.Event()
+        self._knows_forks = self._forked = False
+
+    def add(self, save: Save) -> None:
+        self._saves.append(save)
+        if self._installed or threading.current_thread() is not threading.main_thread():
+            return
+        previous = signal.getsignal(signal.SIGTERM)
+        if previous in (None, signal.SIG_IGN):
+            return  # set by what is no Python, or of no effect
+        self._previous = previous
+        signal.signal(signal.SIGTERM, self.handle)
+        self._installed = True
+        if not self._knows_forks:
+            self._knows_forks = True
+            os.register_at_fork(after_in_child=self._leave_child)
+        self._listen()
+
+    def remove(self, save: Save) -> None:
+        if save in self._saves:
+            self._saves.remove(save)
+        if not self._saves and threading.current_thread() is threading.main_thread():
+            self._uninstall()
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        self._handled.set()
+        ends = self._ends_the_process()
+        # In a thread: the training thread may hold a lock that saving needs.
+        saving = threading.Thread(target=self._save, name="stepscope-sigterm", daemon=True)
+        saving.start()
+        saving.join(PATIENCE_SECONDS)
+        if callable(self._previous):
+            self._previous(number, frame)
+        elif ends:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    def _is_outermost(self) -> bool:
+        return signal.getsignal(signal.SIGTERM) == self.handle
+
+    def _ends_the_process(self) -> bool:
+        return self._previous is signal.SIG_DFL and self._is_outermost()
+
+    def _save(self) -> None:
+        for save in tuple(self._saves):
+            with contextlib.suppress(Exception):
+                save()
+
+    def _listen(self) -> None:
+        """Has a thread notice the signal; not where something of the job's own notices signals so."""
+        before = signal.set_wakeup_fd(-1)
+        if before != -1:
+            signal.set_wakeup_fd(before)
+            return
+        self._pipe = reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        thread = threading.Thread(
+            target=self._notice, args=(reading,), name="stepscope-signals", daemon=True
+        )
+        thread.start()
+
+    def _notice(self, reading: int) -> None:
+        while True:
+            try:
+                numbers = os.read(reading, 64)
+            except OSError:
+                return
+            if not numbers:
+                os.close(reading)
+                return
+            if signal.SIGTERM not in numbers:
+                continue
+            if not self._is_outermost():
+                self._save()
+            elif not self._handled.wait(PATIENCE_SECONDS) and self._ends_the_process():
+                self._save()
+                # Only the main thread could give the signal its own effect back.
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def _uninstall(self) -> None:
+        if not self._installed:
+            return
+        # Where the job has put a handler around ours, ours stays, and does nothing but go on.
+        if self._is_outermost():
+            signal.signal(signal.SIGTERM, self._previous)
+            self._installed = False
+        self._stop_listening()
+
+    def _stop_listening(self) -> None:
+        if self._pipe is None:
+            return
+        reading, writing = self._pipe
+        self._pipe = None
+        own = signal.set_wakeup_fd(-1)
+        if own not in (-1, writing):
+            signal.set_wakeup_fd(own)
+        os.close(writing)  # which ends the thread
+        if self._forked:
+            os.close(reading)  # the thread is the parent's
+
+    def _leave_child(self) -> None:
+        """A forked child records nothing, and ends as it would without us."""
+        self._saves.clear()
+        self._forked = True
+        with contextlib.suppress(Exception):
+            self._uninstall()
+
+
+_TERMINATION = _Termination()
+
+
+class AtTerm:
+    """Calls a function, in a thread of its own, when the process is asked to end, until it is cancelled.
+
+    Nothing where signals cannot be handled: outside the main thread.
+
+    Args:
+        save: what to call; it has `PATIENCE_SECONDS`.
+    """
+
+    def __init__(self, save: Save) -> None:
+        self._save = save
+        _TERMINATION.add(save)
+
+    def cancel(self) -> None:
+        """It is not called any more."""
+        _TERMINATION.remove(self._save)

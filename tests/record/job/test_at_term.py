@@ -1,0 +1,138 @@
+"""SIGTERM: what was measured is saved, and the process ends as it would have ended without us."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+START = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from stepscope.record.job import at_term
+out = Path(sys.argv[1])
+save = lambda: (out / "saved").write_text(str(os.getpid()))
+"""
+READY = """
+print("ready", flush=True)
+"""
+WAIT = "for _ in range(600): time.sleep(0.1)\n"
+
+
+def _terminated(tmp_path: Path, code: str) -> tuple[int, str, bool]:
+    """Exit status, further output, and whether it was saved, of code that gets SIGTERM once it is ready."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", START + code, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    try:
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return process.returncode, output, (tmp_path / "saved").exists()
+
+
+def test_a_job_without_a_handler_ends_by_the_signal_after_saving(tmp_path: Path) -> None:
+    code = "at_term.AtTerm(save)" + READY + WAIT
+    assert _terminated(tmp_path, code) == (-signal.SIGTERM, "", True)
+
+
+def test_a_jobs_own_handler_runs_after_saving(tmp_path: Path) -> None:
+    code = (
+        "signal.signal(signal.SIGTERM, lambda *_: (print((out / 'saved').exists()), sys.exit(3)))\n"
+        "at_term.AtTerm(save)" + READY + WAIT
+    )
+    assert _terminated(tmp_path, code) == (3, "True\n", True)
+
+
+def test_a_handler_around_ours_decides_whether_the_job_goes_on(tmp_path: Path) -> None:
+    """As Lightning does, which finishes its step and leaves by itself."""
+    code = (
+        "at_term.AtTerm(save)\n"
+        "ours = signal.getsignal(signal.SIGTERM)\n"
+        "asked = threading.Event()\n"
+        "signal.signal(signal.SIGTERM, lambda *a: (asked.set(), ours(*a)))"
+        + READY
+        + "while not asked.is_set(): time.sleep(0.05)\ntime.sleep(0.2)\nprint('left by itself')\n"
+    )
+    assert _terminated(tmp_path, code) == (0, "left by itself\n", True)
+
+
+def test_what_the_job_puts_in_our_place_is_left_alone_and_the_data_is_saved(tmp_path: Path) -> None:
+    code = (
+        "at_term.AtTerm(save)\n"
+        "asked = threading.Event()\n"
+        "signal.signal(signal.SIGTERM, lambda *_: asked.set())" + READY + "asked.wait(30)\n"
+        "for _ in range(100):\n"
+        "    if (out / 'saved').exists(): break\n"
+        "    time.sleep(0.05)\n"
+        "print('done')\n"
+    )
+    assert _terminated(tmp_path, code) == (0, "done\n", True)
+
+
+def test_a_job_that_takes_no_signals_is_ended_all_the_same(tmp_path: Path) -> None:
+    """One that waits in C, as in a collective whose other ranks are gone."""
+    code = (
+        "import ctypes\n"
+        "at_term.PATIENCE_SECONDS = 0.3\n"
+        "at_term.AtTerm(save)"
+        + READY
+        + "mutex, lock = ctypes.create_string_buffer(64), ctypes.CDLL(None).pthread_mutex_lock\n"
+        "lock(mutex); lock(mutex)\n"
+    )
+    assert _terminated(tmp_path, code) == (-signal.SIGKILL, "", True)
+
+
+def test_saving_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
+    code = "at_term.PATIENCE_SECONDS = 0.2\nat_term.AtTerm(lambda: time.sleep(100))" + READY + WAIT
+    assert _terminated(tmp_path, code)[0] == -signal.SIGTERM
+
+
+def test_a_forked_child_ends_as_without_us(tmp_path: Path) -> None:
+    code = (
+        "at_term.AtTerm(save)\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    while True: time.sleep(1)\n"
+        "time.sleep(0.2)\n"
+        "os.kill(child, signal.SIGTERM)\n"
+        "print(os.WTERMSIG(os.waitpid(child, 0)[1]), (out / 'saved').exists())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", START + code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == f"{signal.SIGTERM.value} False\n", done.stderr
+
+
+@pytest.mark.parametrize("handler", ["signal.SIG_DFL", "signal.SIG_IGN", "print"])
+def test_nothing_of_ours_stays_when_the_recording_is_over(tmp_path: Path, handler: str) -> None:
+    code = (
+        f"signal.signal(signal.SIGTERM, {handler})\n"
+        "before = signal.getsignal(signal.SIGTERM), len(os.listdir('/proc/self/fd'))\n"
+        "one, other = at_term.AtTerm(save), at_term.AtTerm(print)\n"
+        "one.cancel(); other.cancel()\n"
+        "time.sleep(0.2)\n"
+        "print(before == (signal.getsignal(signal.SIGTERM), len(os.listdir('/proc/self/fd'))),\n"
+        "    signal.set_wakeup_fd(-1), threading.active_count())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", START + code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "True -1 1\n", done.stderr
