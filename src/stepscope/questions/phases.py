@@ -189,11 +189,36 @@ def _note(scope: Scope, found: list[Found]) -> list[str]:
         )
     from stepscope.judge.facts import ranks_text
 
+    lines += _timing(scope)
     lines += filter(None, [throughput_words(scope)])
     missing = _missing_ranks(scope)
     if missing:
         one = "it" if len(missing) == 1 else "one of them"
         lines.append(f"No recording of {ranks_text(missing)}: the others may wait for {one}.")
+    return lines
+
+
+def _timing(scope: Scope) -> list[str]:
+    """What timing costs, where that is why not every step is timed; and steps that do not count."""
+    (row,) = scope.sql(
+        """
+        SELECT max(timed_every) AS every, max(timing_ns) AS ns,
+            arg_max(timing_ns / nullif(mean_ns, 0), timing_ns) AS part,
+            sum(disturbed_steps)::BIGINT AS disturbed
+        FROM phase WHERE phase = 'step'
+        """
+    ).to_pylist()
+    lines = []
+    if (row["every"] or 1) > 1 and row["ns"] is not None:
+        lines.append(
+            f"One in {row['every']} steps is timed: timing one takes {time_text(row['ns'])}, "
+            f"{ratio_text(row['part'])} of a step."
+        )
+    if row["disturbed"]:
+        count = row["disturbed"]
+        lines.append(
+            f"{count} step{'s are' if count > 1 else ' is'} in no mean: a profiler ran, or wrote its file."
+        )
     return lines
 
 

@@ -524,6 +524,9 @@ DECLARED = (
         Column("idle_steps", COUNT, "for phase step: those of them in which it had", nullable=True),
         Column("copied_bytes", BYTES, "for phase step: mean bytes copied to the device in a step; NULL where copies were not observed", nullable=True, type=DOUBLE),
         Column("pageable_bytes", BYTES, "for phase step: the part of them from memory that is not pinned", nullable=True, type=DOUBLE),
+        Column("timed_every", COUNT, "for phase step: every how many-th step was timed at the end of the recording", nullable=True),
+        Column("timing_ns", DURATION, "for phase step: what timing a step took of its time (ns), a median; NULL in a recording of few steps", nullable=True),
+        Column("disturbed_steps", COUNT, "for phase step: steps in no mean because a profiler ran in them or wrote its file", nullable=True),
     ),
     table(
         "phase_step", "One row is a phase of one training step of a rank; phase step is all of it, and the others add up to it. The recorder keeps steps that are evenly spaced over the run.",

@@ -21,7 +21,11 @@ SUMMARY = {
         "host_to_device": None,
         "forward": {"mean_ns": 40.0, "largest_ns": 90},
     },
-    "steps": 20,
+    "steps": 40,
+    "timed_steps": 20,
+    "timed_every": 2,
+    "timing_ns": 7,
+    "disturbed_steps": 3,
     "device": {
         "kind": "cuda",
         "mean_ns": {"forward": 35.5},
@@ -66,6 +70,9 @@ def test_every_phase_is_a_row_after_the_whole_step(read):
         "idle_steps": 8,
         "copied_bytes": 10.0,
         "pageable_bytes": 2.5,
+        "timed_every": 2,
+        "timing_ns": 7,
+        "disturbed_steps": 3,
     }
     assert (rows[2]["device_mean_ns"], rows[1]["device_mean_ns"]) == (35.5, None)
     assert (tables.facts.rank, tables.facts.rank_rule) == (1, "recorder")

@@ -417,3 +417,72 @@ def test_work_of_other_threads_is_not_the_loops(tmp_path: Path) -> None:
         session.end()
     (path,) = session.stop()
     assert json.loads(path.read_text())["phases"]["forward"] is None
+
+
+def test_few_steps_are_timed_where_timing_them_takes_long() -> None:
+    hours = Hours()
+    phases = _phases(hours)
+    timed = []
+    for number in range(1, 400):
+        phases.begin(hours.now, number=number)
+        if not phases.resting:
+            timed.append(number)
+        for name in ("forward", "backward"):
+            token = phases.open(name)
+            hours.pass_ns(500_000)
+            phases.close(token)
+        phases.end(hours.now)
+        phases.took(30_000)  # 3 % of the step
+        phases.settle()
+    assert timed[:32] == list(range(1, 33))
+    assert timed[32:] == list(range(40, 400, 8))  # 3 % of one in 8 are below 0.5 % of all
+    assert (phases.every, phases.own_ns, phases.steps) == (8, 30_000, 399)
+    assert phases.timed_steps == len(timed) == phases.history.count
+    assert phases.history.totals[1] == 1_000_000 * len(timed)
+
+
+def test_every_step_of_long_ones_is_timed() -> None:
+    hours = Hours()
+    phases = _phases(hours)
+    for number in range(1, 100):
+        phases.begin(hours.now, number=number)
+        hours.pass_ns(20_000_000)
+        phases.end(hours.now)
+        phases.took(90_000)
+        phases.settle()
+    assert (phases.every, phases.history.count) == (1, 99)
+
+
+def test_ranks_that_time_different_steps_have_some_in_common() -> None:
+    """Without talking to each other: both are powers of two, and count the job's steps."""
+    of_ranks = []
+    for own_ns in (8_000, 60_000):
+        phases = _phases(Hours())
+        timed = set()
+        for number in range(1, 2000):
+            phases.begin(0, number=number)
+            if not phases.resting:
+                timed.add(number)
+            phases.end(1_000_000)
+            phases.took(own_ns)
+            phases.settle()
+        of_ranks.append((phases.every, {number for number in timed if number > 1000}))
+    (few, seldom), (many, seldomer) = of_ranks
+    assert (few, many) == (2, 16)
+    assert seldomer <= seldom
+
+
+def test_between_timed_steps_hooks_do_nothing() -> None:
+    hours = Hours()
+    phases = _phases(hours)
+    phases.every = 4
+    clock = FakeDeviceClock(hours)
+    phases.clock = clock
+    for number in (1, 2, 3):
+        phases.begin(hours.now, number=number)
+        assert phases.open("forward") is None
+        phases.close(None)
+        phases.end(hours.now)
+    assert (clock.made, phases.steps, phases.timed_steps) == (0, 3, 0)
+    phases.begin(hours.now, fresh=True, number=5)
+    assert not phases.resting  # the first batch of an epoch is always waited for

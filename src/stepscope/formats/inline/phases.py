@@ -106,7 +106,10 @@ def _rows(loaded: Row, report: ReadReport) -> list[Row]:
     waits = communication.get("forward_waits")
     step["forward_waits"] = waits if isinstance(waits, bool) else None
     step["first_batch_ns"], step["first_batches"] = _first_batches(loaded.get("first_batch_ns"))
-    copied, run = _object(loaded.get("copied")), whole(loaded.get("steps")) or steps
+    copied = _object(loaded.get("copied"))
+    run = whole(loaded.get("timed_steps")) or whole(loaded.get("steps")) or steps
+    for name in ("timed_every", "timing_ns", "disturbed_steps"):
+        step[name] = whole(loaded.get(name))
     for name in ("bytes", "pageable_bytes"):
         of_all = whole(copied.get(name))
         step["copied_bytes" if name == "bytes" else name] = None if of_all is None else of_all / run

@@ -125,7 +125,8 @@ class Session(Recording):
             if self._recorder is not None and not self._recorder.done:
                 self._recorder.begin(now_ns, fresh=fresh)
             if self._phases is not None:
-                self._phases.begin(now_ns, fresh=fresh)
+                self._phases.begin(now_ns, fresh=fresh, number=self._iterations)
+                self._phases.took(time.perf_counter_ns() - now_ns)
         except Exception as error:
             self.guard.trip(error)
         return self._iterations
@@ -262,11 +263,14 @@ class Session(Recording):
             elif done:
                 self._reads_left -= 1
         if self._phases is not None:
+            began_ns = time.perf_counter_ns()
             self._phases.end(now_ns, self._values)
+            self._phases.took(time.perf_counter_ns() - began_ns)
             self._trained.end(self._iterations, self._phases.occurrences)
             # The model may be gone when the recording ends: a script's main() has returned by then.
             if self._phases.steps % _ASK_DDP_EVERY == _ASK_DDP_FIRST:
                 self._files.ask_ddp(self._trained.model)
+            self._phases.settle()
         # A directory that hangs must not gather threads that wait for it.
         now = time.monotonic()
         if now > self._save_at and not self._files.background.busy:

@@ -5,6 +5,10 @@ residual. So the phases and the residual of a step add up to its time on the hos
 
 Where the model works on a device, marks on its stream tell how long the device took for each phase,
 and whether it had already finished when the host came to ask: then it waits for the host.
+
+Timing a step takes some ten microseconds. Where that is more than a small part of the step, only every k-th is
+timed; in between, hooks return at once. k is a power of two and counts the job's steps, so that ranks
+whose k differ have timed steps in common without talking to each other.
 """
 
 from __future__ import annotations
@@ -41,6 +45,12 @@ _BACKWARD = _NUMBER["backward"]
 _OPTIMIZER = _NUMBER["optimizer"]
 
 
+_JUDGED_STEPS = 32
+"""Timed steps after which it is looked at what timing them took."""
+_MOST_OWN_PART = 0.005
+_MOST_EVERY = 1024
+
+
 class Phases:
     """Times the phases of one process. It is a `Watch`: targets call it when something starts and ends.
 
@@ -48,13 +58,21 @@ class Phases:
         now: the host's clock (ns); tests give their own.
     """
 
-    resting = False
-
     def __init__(self, now: Callable[[], int] = time.perf_counter_ns) -> None:
         self.history = History(len(COLUMNS))
         self.installed: set[str] = set()
         """Phases that are listened to; the others are not measured, which is not 0."""
+        self.resting = False
+        """Whether the running step is one that is not timed."""
         self.steps = 0
+        self.timed_steps = 0
+        self.every = 1
+        """Every how many-th step is timed."""
+        self.own_ns: int | None = None
+        """What timing a step took, of its own time, when it was looked at last; the median."""
+        self._own_ns = 0
+        self._counted_ns: int | None = None
+        self._judged: list[tuple[int, int]] = []
         self.disturbed_steps = 0
         """Steps that do not count because a profiler ran in them or its file was made."""
         self.opened = [0] * len(PHASES)
@@ -97,8 +115,20 @@ class Phases:
         self._last_read = -1
         self._memory_step = 0
 
-    def begin(self, now_ns: int, *, fresh: bool = False) -> None:
-        """A step starts; `fresh` when it is the first of an epoch, which does not count."""
+    def begin(self, now_ns: int, *, fresh: bool = False, number: int | None = None) -> None:
+        """A step starts.
+
+        Args:
+            now_ns: when.
+            fresh: it is the first of an epoch, which does not count.
+            number: its number in the job.
+        """
+        number = self.steps + 1 if number is None else number
+        self.resting = not fresh and number % self.every != 0
+        if self.resting:
+            self._began_ns = None
+            return
+        self._own_ns = 0
         self._times = [0] * (len(PHASES) + 1)
         self._open = [_RESIDUAL]
         self._began_ns = self._last_ns = now_ns
@@ -124,6 +154,9 @@ class Phases:
 
     def end(self, now_ns: int, values: Mapping[str, float] = MappingProxyType({})) -> None:
         """The step is over; `values` are its numbers by name."""
+        if self.resting:
+            self.resting = False
+            self.steps += 1
         if self._began_ns is None:
             return
         times = self._times
@@ -131,6 +164,7 @@ class Phases:
         time_ns = now_ns - self._began_ns
         self._began_ns = None
         self.steps += 1
+        self.timed_steps += 1
         counted = not self._fresh and self.steps > self.warmup and not self._disturbed
         self.disturbed_steps += self._disturbed
         memory, peak = self._read_memory() if self._memory_is_due(counted=counted) else (None, None)
@@ -139,11 +173,34 @@ class Phases:
                 self.first_batch_ns.append(self._first_wait_ns)
         elif counted:
             self.history.add((self.steps, time_ns, *times, memory or 0, peak or 0), values)
+            self._counted_ns = time_ns
         if self.clock is not None:
             self._collect(self.clock, counted=counted)
 
+    def took(self, own_ns: int) -> None:
+        """So much of the running step, or of the time after it, was our own."""
+        self._own_ns += own_ns
+
+    def settle(self) -> None:
+        """Between steps: sets how many are timed, by what timing the last ones took."""
+        if self._counted_ns is not None:
+            self._judged.append((self._own_ns, self._counted_ns))
+            self._counted_ns = None
+        if len(self._judged) < _JUDGED_STEPS:
+            return
+        own, times = zip(*self._judged, strict=True)
+        self._judged.clear()
+        self.own_ns, time_ns = sorted(own)[len(own) // 2], sorted(times)[len(times) // 2]
+        every = 1
+        while self.own_ns > _MOST_OWN_PART * every * time_ns and every < _MOST_EVERY:
+            every *= 2
+        # Not back and forth between two of them.
+        if every > self.every or 2 * every < self.every:
+            self.every = every
+
     def abandon(self) -> None:
         """The step broke off and does not count."""
+        self.resting = False
         self._began_ns = None
         self._give_back()
 
@@ -169,6 +226,7 @@ class Phases:
         if clock is not None and number and depth == 1 and len(self._marks) <= MOST_MEASUREMENTS:
             # Marks of ours must not get into a graph that the job captures.
             self._mark_open = None if clock.capturing() else clock.mark()
+        self._own_ns += self._now() - now_ns
         return depth
 
     def close(self, token: int | None) -> None:
@@ -184,19 +242,21 @@ class Phases:
             if self._fresh and self._first_wait_ns is None:
                 self._first_wait_ns = self._wait_ns
         del self._open[token:]
-        clock = self.clock
-        if clock is not None and token == 1 and self._mark_open is not None:
-            if clock.capturing():
-                clock.release(self._mark_open)
-                self._mark_open = None
-                return
-            stop = clock.mark()
-            self._marks.append((number, self._mark_open, stop))
-            self._mark_open = None
-            if number == _BACKWARD:
-                self._backward_stop = stop
-            elif number == _OPTIMIZER and self._backward_stop is not None:
-                self._device_idle = clock.done(self._backward_stop)
+        if self.clock is not None and token == 1 and self._mark_open is not None:
+            self._mark_close(self.clock, number)
+        self._own_ns += self._now() - now_ns
+
+    def _mark_close(self, clock: Clock, number: int) -> None:
+        start, self._mark_open = self._mark_open, None
+        if clock.capturing():
+            clock.release(start)
+            return
+        stop = clock.mark()
+        self._marks.append((number, start, stop))
+        if number == _BACKWARD:
+            self._backward_stop = stop
+        elif number == _OPTIMIZER and self._backward_stop is not None:
+            self._device_idle = clock.done(self._backward_stop)
 
     def measured(self, phase: str) -> bool:
         """Whether a phase's time is known.
