@@ -84,9 +84,9 @@ def test_a_job_that_takes_no_signals_is_ended_all_the_same(tmp_path: Path) -> No
     code = (
         "import ctypes\n"
         "at_term.PATIENCE_SECONDS = 0.3\n"
-        "at_term.AtTerm(save)"
-        + READY
-        + "mutex, lock = ctypes.create_string_buffer(64), ctypes.CDLL(None).pthread_mutex_lock\n"
+        "at_term.AtTerm(save)\n"
+        "mutex, lock = ctypes.create_string_buffer(64), ctypes.CDLL(None).pthread_mutex_lock\n"
+        "threading.Timer(1, lambda: print('ready', flush=True)).start()\n"
         "lock(mutex); lock(mutex)\n"
     )
     assert _terminated(tmp_path, code) == (-signal.SIGKILL, "", True)
