@@ -23,6 +23,13 @@ def _nothing_stays() -> Iterator[None]:
     assert annotate._openers == ()
 
 
+@pytest.fixture(autouse=True)
+def _every_step_is_timed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps of tests are so short that few of them would be timed."""
+    if "thins" not in request.keywords:
+        monkeypatch.setattr("stepscope.record.phases.phases._MOST_OWN_PART", 1e9)
+
+
 @pytest.fixture
 def on_device(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeDeviceClock], None]:
     """Has models be on a device, which the given clock is the clock of."""

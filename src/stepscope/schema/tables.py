@@ -390,6 +390,7 @@ DECLARED = (
         Column("sampled_ns", DURATION, "time that it stands for (ns); NULL where the file does not say", nullable=True),
         Column("instructions", COUNT, "instructions retired in it; NULL where they were not counted", nullable=True),
         Column("cycles", COUNT, "clock cycles of the core in it; NULL where they were not counted", nullable=True),
+        Column("phase", TEXT, "part of the training step that was open, as in the table phase; NULL where the job does not time its own", nullable=True),
     ),
     table(
         "primitive", "One row is a primitive of oneDNN in one shape, type and implementation, and what all of its executions took together.",

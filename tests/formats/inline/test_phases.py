@@ -107,3 +107,40 @@ def test_odd_parts_cost_only_themselves(read):
         row[name] for name in ("peak_bytes", "communication_ns", "first_batches", "copied_bytes")
     ] == [None] * 4
     assert tables.report.dropped == 2
+
+
+STACKS = {
+    "interval_ns": 50,
+    "functions": [["main", "train.py", 9], ["get_batch", "data.py", 3], ["item", None, "x"]],
+    "stacks": [["residual", 4, [1, 0]], ["forward", 1, [0]], [None, 2, [2, 0]]],
+}
+
+
+def test_sampled_stacks_become_samples_with_their_phase(read):
+    _, tables = read({**SUMMARY, "stacks": STACKS})
+    frames = dict(zip(*tables.call_stack.to_pydict().values(), strict=True))
+    rows = tables.stack_sample.to_pylist()
+    found = [
+        (frames[row["stack_id"]], row["phase"], row["weight"], row["sampled_ns"], row["clock"])
+        for row in rows
+    ]
+    assert found == [
+        ("data.py(3): get_batch;train.py(9): main", "residual", 4, 200, "wall"),
+        ("train.py(9): main", "forward", 1, 50, "wall"),
+        ("item;train.py(9): main", None, 2, 100, "wall"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "stacks",
+    [
+        5,
+        {"functions": 3, "stacks": [["residual", 1, [0]]]},
+        {"functions": [["f", "f.py", 1]], "stacks": [["residual", 1, [7, -1, "x", None]]]},
+        {"functions": [[]], "stacks": [[], 3, [None, True, [0]], ["a", -1, [0]]]},
+    ],
+)
+def test_stacks_that_are_none_are_left_out(read, stacks):
+    _, tables = read({**SUMMARY, "stacks": stacks})
+    assert tables.phase.num_rows == 3
+    assert tables.stack_sample.num_rows == 0

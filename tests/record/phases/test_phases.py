@@ -419,6 +419,7 @@ def test_work_of_other_threads_is_not_the_loops(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["phases"]["forward"] is None
 
 
+@pytest.mark.thins
 def test_few_steps_are_timed_where_timing_them_takes_long() -> None:
     hours = Hours()
     phases = _phases(hours)
@@ -453,6 +454,7 @@ def test_every_step_of_long_ones_is_timed() -> None:
     assert (phases.every, phases.history.count) == (1, 99)
 
 
+@pytest.mark.thins
 def test_ranks_that_time_different_steps_have_some_in_common() -> None:
     """Without talking to each other: both are powers of two, and count the job's steps."""
     of_ranks = []

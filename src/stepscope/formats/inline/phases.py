@@ -9,11 +9,13 @@ import pyarrow as pa
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.frames import UNKNOWN, Frame
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import MOST_NS, number, whole
 from stepscope.formats.inline.host import host_metrics
 from stepscope.formats.inline.phase_steps import WHOLE_STEP, read_steps
 from stepscope.formats.options import ReadOptions
+from stepscope.formats.sampled.stacks import Samples
 from stepscope.formats.step_values import step_values
 from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
 
@@ -63,6 +65,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     report.kept = len(rows) + steps.num_rows
     values = step_values(loaded.get("values"), report, numbered="step")
     return RankTables(
+        **_stacks(_object(loaded.get("stacks"))),
         facts=_facts(loaded),
         report=report,
         phase=pa.Table.from_pylist(rows, schema=READ["phase"]),
@@ -70,6 +73,30 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
         step_value=values,
         host_metric=host_metrics(loaded.get("host")),
     )
+
+
+def _stacks(loaded: Row) -> dict[str, pa.Table]:
+    """The tables of the sampled stacks; what is no stack of the file's functions is left out."""
+    interval_ns = whole(loaded.get("interval_ns"))
+    functions = [Frame(*one) for one in (_function(row) for row in _list(loaded.get("functions")))]
+    samples = Samples(clock="wall")
+    for row in _list(loaded.get("stacks")):
+        phase, count, stack = (*_list(row), None, None, None)[:3]
+        weight = whole(count)
+        places = [at for at in map(whole, _list(stack)) if at is not None and at < len(functions)]
+        if weight and places:
+            samples.add(
+                [functions[at] for at in places],
+                _text(phase),
+                weight=weight,
+                sampled_ns=None if interval_ns is None else weight * interval_ns,
+            )
+    return samples.tables() if len(samples) else {}
+
+
+def _function(row: Any) -> tuple[str, None, str | None, int | None]:
+    name, file, line = (*_list(row), None, None, None)[:3]
+    return _text(name) or UNKNOWN, None, _text(file), whole(line)
 
 
 def _none_counted(member: Member) -> SourceError:

@@ -26,7 +26,9 @@ class Samples:
         self._clock = clock
         self._stacks: dict[str, int] = {}
         self._threads: dict[tuple[str, str], tuple[int, str | None]] = {}
-        self._rows: dict[tuple[int | None, int | None, tuple[bool, ...]], list[int | None]] = {}
+        self._rows: dict[
+            tuple[int | None, int | None, str | None, tuple[bool, ...]], list[int | None]
+        ] = {}
 
     def thread(self, pid: str, tid: str, name: str | None = None) -> int:
         """The number of a thread, by what the file calls its process and it."""
@@ -36,6 +38,8 @@ class Samples:
     def add(
         self,
         frames: Iterable[Frame],
+        phase: str | None = None,
+        /,
         *,
         thread: int | None = None,
         weight: int | None = None,
@@ -47,13 +51,13 @@ class Samples:
 
         Args:
             frames: the innermost first.
-            thread, weight, sampled_ns, instructions, cycles: as in `stack_sample`.
+            phase, thread, weight, sampled_ns, instructions, cycles: as in `stack_sample`.
         """
         texts = [frame.text() for frame in frames][:MOST_FRAMES]
         stack = self._stacks.setdefault(";".join(texts), len(self._stacks)) if texts else None
         figures = [weight, sampled_ns, instructions, cycles]
         # What counts other things is another row: what one lacks is not known of the sum.
-        key = thread, stack, tuple(one is None for one in figures)
+        key = thread, stack, phase, tuple(one is None for one in figures)
         known = self._rows.get(key, [0] * len(figures))
         self._rows[key] = [
             None if one is None else min(one + (before or 0), _LATEST)
@@ -80,8 +84,9 @@ class Samples:
                 "sampled_ns": sampled_ns,
                 "instructions": instructions,
                 "cycles": cycles,
+                "phase": phase,
             }
-            for (thread, stack, _), (
+            for (thread, stack, phase, _), (
                 weight,
                 sampled_ns,
                 instructions,

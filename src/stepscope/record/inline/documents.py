@@ -165,6 +165,7 @@ def phases_document(
     *,
     communication: dict[str, Any] | None = None,
     copied: Copied | None = None,
+    stacks: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     samples: bool = True,
 ) -> dict[str, Any]:
@@ -175,7 +176,8 @@ def phases_document(
         process: who measured it.
         started_epoch_ns: Unix time at which recording began (ns).
         communication: as `communication.ddp_timing` gives it; None where it was not measured.
-        copied: to the device, in all steps; None where copies were not observed.
+        copied: to the device, in all timed steps; None where copies were not observed.
+        stacks: of the thread that trains, as `StackSampler.document` gives them.
         settings: of the job, as `record.settings` gives them.
         samples: with all kept steps; a file written while the job still runs has some of them.
     """
@@ -239,6 +241,7 @@ def phases_document(
         "first_batch_ns": phases.first_batch_ns,
         "communication": communication,
         "copied": None if copied is None else asdict(copied),
+        "stacks": stacks,
     }
     rows, values, stride = (
         (history.rows, history.beside, history.stride)

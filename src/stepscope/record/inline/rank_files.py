@@ -74,7 +74,13 @@ class RankFiles:
             self._ddp = ddp_timing(model) or self._ddp
 
     def phases_document(
-        self, phases: Phases, model: Any, copied: Copied | None, *, samples: bool
+        self,
+        phases: Phases,
+        model: Any,
+        copied: Copied | None,
+        stacks: dict[str, Any] | None,
+        *,
+        samples: bool,
     ) -> dict[str, Any]:
         """What `write_phases` writes; made where no step runs meanwhile.
 
@@ -83,6 +89,7 @@ class RankFiles:
             model: the outermost module, for DDP's own timings; None where it is not known, or is no
                 more: then the timings are those that it had when it was asked last.
             copied: to the device; None where copies were not observed.
+            stacks: as `StackSampler.document` gives them.
             samples: with all kept steps, not only some.
         """
         self.ask_ddp(model)
@@ -92,6 +99,7 @@ class RankFiles:
             self._started_epoch_ns,
             communication=self._ddp,
             copied=copied,
+            stacks=stacks,
             settings=self._settings,
             samples=samples,
         )

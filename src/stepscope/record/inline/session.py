@@ -20,6 +20,7 @@ from stepscope.record.job.at_term import AtTerm
 from stepscope.record.job.trained_model import FoundModel, TrainedModel
 from stepscope.record.phases.listeners import PhaseListeners
 from stepscope.record.phases.phases import Phases
+from stepscope.record.phases.stacks import StackSampler
 from stepscope.record.plan import Plan
 from stepscope.record.recording import Recording
 from stepscope.record.trouble import Guard, warn_once
@@ -68,6 +69,7 @@ class Session(Recording):
         # A job may change its directory; its files stay where they were to go.
         self._files = RankFiles(Path(out).absolute(), self.guard)
         self._capturing = capturing_check()
+        self._stacks: StackSampler | None = None
         self._in_iteration = False
         self._values: dict[str, float] = {}
         self._iterations = 0
@@ -271,6 +273,9 @@ class Session(Recording):
             if self._phases.steps % _ASK_DDP_EVERY == _ASK_DDP_FIRST:
                 self._files.ask_ddp(self._trained.model)
             self._phases.settle()
+            if self._stacks is None and self._phases.history.count:
+                self._stacks = StackSampler(self._phases)
+                self._stacks.start()
         # A directory that hangs must not gather threads that wait for it.
         now = time.monotonic()
         if now > self._save_at and not self._files.background.busy:
@@ -303,12 +308,19 @@ class Session(Recording):
             self._files.write_inline(recorder.measured())
         if phases is not None and phases.steps:
             # Without the model: DDP's timings would be asked for beside the thread that trains.
-            self._files.write_phases(self._files.phases_document(phases, None, None, samples=True))
+            stacks = None if self._stacks is None else self._stacks.document()
+            self._files.write_phases(
+                self._files.phases_document(phases, None, None, stacks, samples=True)
+            )
 
     def _phases_document(self, phases: Phases, *, samples: bool) -> dict[str, Any]:
         copies = self._listeners.copies
         copied = None if copies is None else copies.copied
-        return self._files.phases_document(phases, self._trained.model, copied, samples=samples)
+        # Not while the job goes on: naming thousands of frames takes milliseconds.
+        stacks = self._stacks.document() if samples and self._stacks is not None else None
+        return self._files.phases_document(
+            phases, self._trained.model, copied, stacks, samples=samples
+        )
 
     def _recorder_finished(self, recorder: Recorder) -> None:
         self._recorder_over = True
@@ -335,6 +347,8 @@ class Session(Recording):
         """Takes everything of ours out of the job; at a boundary, where torch walks no hooks."""
         self._in_iteration = False
         annotate.stop_taking(self.takes)
+        if self._stacks is not None:
+            self._stacks.stop()
         self._trained.close()
         self._listeners.remove()
         if self._recorder is not None:

@@ -258,6 +258,16 @@ class Phases:
         elif number == _OPTIMIZER and self._backward_stop is not None:
             self._device_idle = clock.done(self._backward_stop)
 
+    def where(self) -> tuple[bool, str | None]:
+        """Whether a step runs, and which part of it is open; None in a step that is not timed. From any thread."""
+        if self.resting:
+            return True, None
+        open_now = self._open
+        if self._began_ns is None or not open_now:
+            return False, None
+        number = open_now[-1]
+        return True, "residual" if number == _RESIDUAL else PHASES[number]
+
     def measured(self, phase: str) -> bool:
         """Whether a phase's time is known.
 

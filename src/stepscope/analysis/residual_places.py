@@ -1,0 +1,54 @@
+"""Which lines of the program the residual of steps is spent in, as samples of its stack tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepscope.formats.frames import parsed
+from stepscope.formats.vocabulary import is_program_frame
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+
+_STACKS = """
+    SELECT frames, sum(weight)::BIGINT AS samples FROM stack_sample
+    JOIN call_stack USING (rank, span, stack_id) WHERE phase = 'residual' GROUP BY frames
+"""
+
+
+class Place(NamedTuple):
+    """A line of the program, and what of other code it called.
+
+    Args:
+        text: `get_batch (train.py:6)`, or `main (train.py:17), in clip_grad_norm_`.
+        samples: how many fell there.
+    """
+
+    text: str
+    samples: int
+
+
+def residual_places(scope: Scope) -> list[Place]:
+    """The places of all samples in the residual, those with most first; none where no stacks were sampled."""
+    places: Counter[str] = Counter()
+    for row in scope.sql(_STACKS).to_pylist():
+        places[_place(row["frames"].split(";"))] += row["samples"]
+    return [Place(*one) for one in sorted(places.items(), key=lambda pair: (-pair[1], pair[0]))]
+
+
+def _place(frames: list[str]) -> str:
+    """The innermost frame of the program's own code, and the function of other code that it called."""
+    own = next((at for at, text in enumerate(frames) if is_program_frame(text)), None)
+    if own is None:
+        return parsed(frames[0]).function
+    frame = parsed(frames[own])
+    line = "" if frame.line is None else f":{frame.line}"
+    return f"{frame.function} ({frame.file}{line}){_called(frames[:own])}"
+
+
+def _called(frames: list[str]) -> str:
+    """What the program called there, past the wrappers that decorators make."""
+    names = [parsed(text).function for text in reversed(frames)]
+    name = next((name for name in names if "<locals>" not in name), *names[:1] or [""])
+    return f", in {name}" if name else ""

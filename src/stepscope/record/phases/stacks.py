@@ -1,0 +1,124 @@
+"""Where in the program the time of steps goes: the stack of the thread that trains, some twenty times a second.
+
+Phases are timed exactly, but what they leave is a residual without a name: a batch that the loop makes
+itself, gradient clipping, `.item()`, logging, a checkpoint. A thread looks at the stack at random moments and
+at the phase that is open; nothing is patched, and the training thread runs none of our code for it. Python
+frames only: a wait for the device is at the line that waits.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stepscope.record.phases.phases import Phases
+
+_SECONDS = 0.05
+"""Between two samples on average; the length of each wait is random, for steps are periodic."""
+_MOST_FRAMES = 64
+_MOST_STACKS = 4096
+_OWN = str(Path(__file__).parents[2]) + os.sep
+_RUNS_SCRIPTS = "as_main.py"
+
+Place = tuple[CodeType, int]
+
+
+class StackSampler:
+    """Samples the thread that makes it, in steps, until it is stopped.
+
+    Args:
+        phases: of the steps.
+    """
+
+    def __init__(self, phases: Phases) -> None:
+        self._phases = phases
+        self._training = threading.get_ident()
+        self._counts: Counter[tuple[str | None, tuple[Place, ...]]] = Counter()
+        self._wakes = 0
+        self._lost = 0
+        self._ending = threading.Event()
+        self._began = time.monotonic()
+        self._seconds = 0.0
+        # Not the random numbers of the job.
+        self._random = random.Random(0)  # noqa: S311 - nothing is secret
+        self._thread = threading.Thread(target=self._run, name="stepscope-stacks", daemon=True)
+
+    def start(self) -> None:
+        """Starts to sample."""
+        self._began = time.monotonic()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Samples no more; does not wait for the thread."""
+        self._ending.set()
+
+    def document(self) -> dict[str, Any] | None:
+        """The samples as the file of phases holds them; None where there is none.
+
+        `functions` are [name, file, line]; a row of `stacks` is [phase or null, samples, functions by
+        their places, the innermost first]. A sample stands for `interval_ns`.
+        """
+        counts = self._counts.copy()
+        if not counts:
+            return None
+        places = dict.fromkeys(place for _, stack in counts for place in stack)
+        number = {place: at for at, place in enumerate(places)}
+        return {
+            "interval_ns": round(self._seconds * 1e9 / self._wakes),
+            "lost": self._lost,
+            "functions": [
+                [getattr(code, "co_qualname", code.co_name), _short(code.co_filename), line]
+                for code, line in places
+            ],
+            "stacks": [
+                [phase, samples, [number[place] for place in stack]]
+                for (phase, stack), samples in counts.items()
+            ],
+        }
+
+    def _run(self) -> None:
+        while not self._ending.wait(_SECONDS * (0.5 + self._random.random())):
+            with suppress(Exception):
+                self._sample()
+
+    def _sample(self) -> None:
+        self._wakes += 1
+        self._seconds = time.monotonic() - self._began
+        in_step, phase = self._phases.where()
+        frame = sys._current_frames().get(self._training) if in_step else None
+        if frame is None:
+            return
+        key = phase, _stack(frame)
+        if key not in self._counts and len(self._counts) >= _MOST_STACKS:
+            self._lost += 1
+            return
+        self._counts[key] += 1
+
+
+def _stack(frame: FrameType | None) -> tuple[Place, ...]:
+    """The program's frames, the innermost first: without ours, and without what runs the script."""
+    found: list[Place] = []
+    while frame is not None and len(found) < _MOST_FRAMES:
+        code = frame.f_code
+        if not code.co_filename.startswith(_OWN):
+            found.append((code, frame.f_lineno or 0))
+        elif code.co_filename.endswith(_RUNS_SCRIPTS):
+            break
+        frame = frame.f_back
+    return tuple(found)
+
+
+def _short(file: str) -> str:
+    """A file's name without the folder that modules are found in, as torch.profiler names it."""
+    folders = [str(Path.cwd()), *(folder for folder in sys.path if folder)]
+    inside = [folder for folder in folders if file.startswith(folder.rstrip(os.sep) + os.sep)]
+    return file[len(max(inside, key=len).rstrip(os.sep)) + 1 :] if inside else file

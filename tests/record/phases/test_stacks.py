@@ -1,0 +1,101 @@
+"""Where steps spend their time, by samples of the training thread's stack."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from stepscope.api.trace import open_trace
+from stepscope.record.inline.session import Session
+from stepscope.record.phases.phases import PHASES, Phases
+from stepscope.record.phases.stacks import StackSampler
+
+
+def _makes_a_batch(seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        sum(range(100))
+
+
+def test_samples_say_which_phase_was_open_and_which_function_ran() -> None:
+    phases = Phases()
+    phases.installed.update(PHASES)
+    sampler = StackSampler(phases)
+    sampler.start()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(sampler._counts) < 3:
+        phases.begin(time.perf_counter_ns())
+        _makes_a_batch(0.1)
+        token = phases.open("forward")
+        _makes_a_batch(0.1)
+        phases.close(token)
+        phases.end(time.perf_counter_ns())
+    sampler.stop()
+    document = sampler.document()
+    assert document is not None
+    assert document["interval_ns"] > 20e6
+    functions = [name.rpartition(".")[2] for name, _, _ in document["functions"]]
+    innermost = {
+        phase for phase, _, stack in document["stacks"] if functions[stack[0]] == "_makes_a_batch"
+    }
+    assert innermost == {"residual", "forward"}
+
+
+def test_between_steps_nothing_is_sampled_and_in_steps_that_are_not_timed_no_phase() -> None:
+    phases = Phases()
+    assert phases.where() == (False, None)
+    phases.every = 4
+    phases.begin(0, number=3)
+    assert phases.where() == (True, None)
+    phases.end(1)
+    phases.begin(0, number=4)
+    assert phases.where() == (True, "residual")
+    phases.end(1)
+    assert phases.where() == (False, None)
+
+
+def test_the_jobs_random_numbers_are_left_alone() -> None:
+    before = random.getstate()
+    sampler = StackSampler(Phases())
+    sampler.start()
+    time.sleep(0.2)
+    sampler.stop()
+    assert random.getstate() == before
+
+
+@pytest.mark.torch
+def test_a_recording_names_what_the_loop_does_beside_its_phases(tmp_path: Path) -> None:
+    import torch
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    session = Session(None, model=model, optimizer=optimizer, out=tmp_path)
+    session.start(lead_in=True)
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        session.begin()
+        _makes_a_batch(0.05)
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+        session.end()
+        if session._stacks is not None and session._stacks._counts.total() > 40:
+            break
+    session.stop()
+    assert "stepscope-stacks" not in {
+        thread.name for thread in threading.enumerate() if thread is session._stacks
+    }
+    (file,) = tmp_path.glob("*.phases.json")
+    assert json.loads(file.read_text())["stacks"]["lost"] == 0
+    with open_trace(file, cache=False) as trace:
+        (verdict,) = trace.phases(by="verdict").rows()[:1]
+        top = trace.hotspots().rows()[0]
+    assert verdict["kind"] == "residual"
+    assert "samples of it" in verdict["evidence"]
+    assert "_makes_a_batch" in verdict["evidence"]
+    assert "logging" not in verdict["evidence"]
+    assert top["function"] == "_makes_a_batch"
