@@ -86,8 +86,12 @@ def test_noise_alone_stops_no_label(run):
     noisy = [10, 20, 390]
     runs = [run({"fc": [[99, 100, 101]]}), run({"fc": [noisy, noisy]})]
     table = scaling(runs)
-    assert table.rows()[1]["weak_efficiency_ratio"] < 0.8
+    efficiency = table.rows()[1]["weak_efficiency_ratio"]
+    assert efficiency < 0.8
     assert stopped(table) == {}
+    words = " ".join(line.text for line in scaling_lines(table, width=100))
+    assert f"within its interval): fc {efficiency:.1%}".replace("%", " %") in words
+    assert "No label stops scaling" not in words
 
 
 def test_the_size_of_the_job_counts_and_not_the_ranks_that_were_recorded(run):

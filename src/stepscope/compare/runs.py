@@ -34,21 +34,17 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class _Label:
-    """A label in one run: its time on each rank, and both ends of its mean's interval there."""
+    """A label in one run: its time on each rank, and half of its mean's interval there."""
 
     place: float
     inside: str | None
     means: dict[int, float] = field(default_factory=dict)
-    lows: list[float] = field(default_factory=list)
-    highs: list[float] = field(default_factory=list)
     halves: list[float | None] = field(default_factory=list)
 
     def add(self, row: Row) -> None:
         mean, rank = float(row["mean_ns"]), int(row["rank"])
         self.means[rank] = max(mean, self.means.get(rank, mean))
         low, high = row.get("ci95_low_ns"), row.get("ci95_high_ns")
-        self.lows.append(mean if low is None else max(low, 0.0))
-        self.highs.append(mean if high is None else high)
         self.halves.append(None if low is None or high is None else (high - low) / 2)
 
     @property
@@ -135,10 +131,9 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
                 row |= _how_sure(row["efficiency_ratio"], there, here)
                 if run.ranks > base.ranks:
                     row |= _serial(row, run.ranks / base.ranks, mode)
-                # Even at the favourable ends of both intervals: noise alone stops no label.
-                best = _ratio(_mean(there.highs), _mean(here.lows))
+                # Noise alone stops no label: the upper end of the interval counts.
+                best = row.get("efficiency_high_ratio", row["efficiency_ratio"])
                 if best is not None and stops_at is None and run.ranks > base.ranks:
-                    best *= shared if mode == "strong" else 1.0
                     stops_at = run.ranks if best < below else None
             of_label.append(row)
         following = _next(key, ordered, mode)

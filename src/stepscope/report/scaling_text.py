@@ -33,12 +33,22 @@ def scaling_lines(table: Table, *, width: int) -> list[Line]:
     limit = f"{rows[0]['mode']}-scaling efficiency below {ratio_text(table.asked['below'])}"
     small = _small(rows)
     found = {label: ranks for label, ranks in stopped(table).items() if label not in small}
+    undecided = {
+        row["label"]: f"{one_line(row['label'])} {_with_ends(row, 'efficiency', ratio_text)}"
+        for row in rows
+        if row["stops_at_ranks"] is None
+        and row["label"] not in small
+        and (row["efficiency_ratio"] or 1.0) < table.asked["below"]
+    }
     lines.append(Line(""))
     if found:
         lines.append(Line(f"Stop scaling ({limit}) at this many ranks:"))
         lines += [Line(f"  {ranks:>4}  {one_line(label)}") for label, ranks in found.items()]
-    else:
+    elif not undecided:
         lines.append(Line(f"No label stops scaling ({limit})."))
+    if undecided:
+        words = f"Undecided ({limit}, but within its interval): {', '.join(undecided.values())}."
+        lines += map(Line, wrapped(words, width))
     return lines + _lost(rows, width) + _next_doubling(rows)
 
 
