@@ -127,7 +127,7 @@ def scaling(
 
     For each label: the average and the largest of the ranks' means, weak- and strong-scaling
     efficiency against the run with the fewest ranks, and whether it stops scaling. A label stops
-    where its efficiency is too low even at the favourable ends of both 95 % intervals. What did not run
+    where the 95 % interval of its efficiency lies below the limit; one that reaches it is undecided. What did not run
     in the smallest run has no efficiency: it comes with more ranks.
 
     **By class**, runs are traces or exports of Nsight Systems, and a step consists of computation, exposed
