@@ -14,6 +14,8 @@ const WIDTH = 1000;
 const HEIGHT = 380;
 const LEFT = 90;
 const BOTTOM = 44;
+/** Room for the name of a roof, which stands before its ridge: beyond it there are points. */
+const ROOF_NAME = 170;
 const MOST_POINTS = 300;
 const BOUNDS = ["all", "compute", "memory"] as const;
 
@@ -38,6 +40,8 @@ interface Point {
   readonly row: RoofRow;
   readonly intensity: number;
   readonly rate: number;
+  /** The memory whose bytes counters counted; empty for a point of the formulas. */
+  readonly memory: string;
 }
 
 function Chart({ reply }: { readonly reply: Reply<RoofRow> }) {
@@ -107,27 +111,37 @@ function Chart({ reply }: { readonly reply: Reply<RoofRow> }) {
                 .map((one) => `${across(one)},${up(Math.max(attainable(roof, one), y.low))}`)
                 .join(" ")}
             />
-            <text x={WIDTH - 20} y={up(roof.peak) - 5} text-anchor="end">
-              {roof.name}
-            </text>
           </g>
         ))}
         {[...points].reverse().map((one) => (
           <circle
-            key={`${one.row.name} ${one.row.input_dims ?? ""} ${one.intensity} ${one.rate}`}
+            key={`${one.row.name} ${one.row.input_dims ?? ""} ${one.intensity} ${one.rate} ${one.memory}`}
             cx={across(one.intensity)}
             cy={up(one.rate)}
             r={3 + 22 * Math.sqrt(one.row.share_ratio ?? 0)}
-            class={`point ${boundOf(one.row)}`}
+            class={`point ${boundOf(one.row)}${one.memory === "" ? "" : " counted"}`}
           >
             <title>{pointWords(one)}</title>
           </circle>
+        ))}
+        {roofs.map((roof) => (
+          <text
+            key={`${roof.name} ${roof.peak}`}
+            class="roof-name"
+            x={Math.max(across(ridge(roof)) - 6, LEFT + ROOF_NAME)}
+            y={up(roof.peak) - 5}
+            text-anchor="end"
+          >
+            {roof.name} {numberText(roof.peak, "flop/s")}
+          </text>
         ))}
       </svg>
       <p class="muted small">
         <span class="swatch point-compute" /> limited by computation <span class="swatch point-memory" /> by
         memory <span class="swatch point-elsewhere" /> by something else, or unknown. The area of a circle is
         its share of device time.
+        {points.some((one) => one.memory !== "") &&
+          " A hollow circle is what counters counted, over the bytes of the memory that it names."}
         {points.length >= MOST_POINTS && ` The ${MOST_POINTS} longest are drawn; the table has all.`}
       </p>
     </section>
@@ -136,9 +150,31 @@ function Chart({ reply }: { readonly reply: Reply<RoofRow> }) {
 
 function pointsOf(rows: readonly RoofRow[]): Point[] {
   const points = rows.flatMap((row) =>
-    row.intensity && row.flop_per_s ? [{ row, intensity: row.intensity, rate: row.flop_per_s }] : [],
+    row.intensity && row.flop_per_s
+      ? [{ row, intensity: row.intensity, rate: row.flop_per_s, memory: "" }, ...counted(row)]
+      : counted(row),
   );
   return points.slice(0, MOST_POINTS);
+}
+
+const MEMORIES = [
+  ["counted_dram_bytes", "DRAM"],
+  ["counted_l2_bytes", "L2"],
+  ["counted_l1_bytes", "L1"],
+] as const;
+/** Part of a row's time that has to be measured, so that its formula's operations go with counted bytes. */
+const ALL = 0.99;
+
+/** A row's operations over the bytes that counters counted of each memory. */
+function counted(row: RoofRow): Point[] {
+  const part = row.measured_ratio ?? 0;
+  const flops = row.counted_flops || (part >= ALL ? row.flops : null);
+  if (!flops || !part || !row.device_ns) return [];
+  const rate = flops / ((row.device_ns * part) / 1e9);
+  return MEMORIES.flatMap(([column, memory]) => {
+    const bytes = row[column];
+    return bytes ? [{ row, intensity: flops / bytes, rate, memory }] : [];
+  });
 }
 
 /** Roofs that bind a row, one for each element type and device. */
@@ -158,9 +194,9 @@ function boundOf(row: RoofRow): string {
   return row.bound === "compute" || row.bound === "memory" ? row.bound : "elsewhere";
 }
 
-function pointWords({ row, intensity, rate }: Point): string {
+function pointWords({ row, intensity, rate, memory }: Point): string {
   return [
-    `${row.name} ${row.input_dims ?? ""}`,
+    `${row.name} ${row.input_dims ?? ""}${memory === "" ? "" : `, counted, ${memory}`}`,
     `${timeText(row.device_ns ?? 0)}, ${ratioText(row.share_ratio ?? 0)} of device time`,
     `${numberText(rate, "flop/s")} at ${numberText(intensity, "")} operations per byte`,
     row.attainable_ratio ? `${ratioText(row.attainable_ratio)} of what is attainable` : (row.note ?? ""),
