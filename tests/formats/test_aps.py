@@ -32,6 +32,8 @@ TEXT = """\
  Disk I/O Bound:                              0.94 s             0.11% of Elapsed Time
  Memory Footprint:
  Resident:
+       Per node:
+           Peak resident set size    :         8944.00 MB (node x4013c2s1b0n0)
        Per rank:
            Peak resident set size    :          906.00 MB (rank 24)
 
@@ -62,8 +64,10 @@ def test_metrics_keep_their_place_value_share_and_text(tmp_path):
         ("Memory Stalls", "memory_stalls", 62.9, "%", pytest.approx(0.629), "Pipeline Slots", None),
         ("Memory Stalls / DRAM Bandwidth / Peak", "dram_bandwidth_peak", 426.75, "GB/s", None, None, None),
         ("Disk I/O Bound", "io_bound", 0.94, "s", pytest.approx(0.0011), "Elapsed Time", None),
+        ("Resident / Per node / Peak resident set size", None, 8944.0, "MB", None, None, None),
         ("Resident / Per rank / Peak resident set size", "peak_memory", 906.0, "MB", None, None, "(rank 24)"),
     ]  # fmt: skip
+    assert [host for (host,) in found(tables, "host") if host] == ["x4013c2s1b0n0"]
     advice = {metric: text for metric, text in found(tables, "metric", "advice") if text}
     assert advice == {
         "advice": "Your application might underutilize the cores.",

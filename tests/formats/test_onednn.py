@@ -15,6 +15,7 @@ from tests.formats.sampled.profiles import read_text
 
 import stepscope
 from stepscope.floor.errors import SourceError
+from stepscope.formats import onednn
 from stepscope.formats.container import members
 from stepscope.formats.onednn import looks_like_onednn, read
 
@@ -117,6 +118,18 @@ def test_times_add_up_to_a_plain_sum(tmp_path_factory, calls):
     (member,) = members(file)
     found = read(member).primitive.to_pylist()
     assert {row["shape"]: row["total_ns"] for row in found} == expected
+
+
+def test_a_long_log_takes_the_memory_of_its_distinct_primitives(tmp_path, monkeypatch):
+    monkeypatch.setattr(onednn, "_BLOCK", 1000)
+    monkeypatch.setattr(onednn, "_MOST_ROWS", 8)
+    lines = [
+        f"onednn_verbose,exec,{MATMUL.replace('2x3', f'{n % 3}x3')},0.5\n" for n in range(3000)
+    ]
+    _, tables = read_text(tmp_path, "".join(lines))
+    assert sorted(rows(tables, "shape", "executions", "total_ns")) == [
+        (f"{n}x3:3x4", 1000, 500_000_000) for n in range(3)
+    ]
 
 
 @pytest.mark.traces

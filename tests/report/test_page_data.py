@@ -75,6 +75,15 @@ def test_paths_and_hosts_are_left_out_unless_asked_for(few, shown):
     assert kept["answer"]["rows"][0]["path"] == "/home/ann/run.json"
 
 
+def test_hosts_that_reports_name_are_left_out_too(few, monkeypatch):
+    monkeypatch.setattr(made, "forms", lambda: [Form(find("host-metrics"), {})])
+    metric = {"report": "APS", "metric": "memory", "value": 1.0, "host": "node-of-bob"}
+    with Store.from_rows({"host_metric": [metric]}) as store:
+        shown = Shown("run", Trace(store))
+        (row,) = unpacked(page_data([shown]), "host-metrics")["answer"]["rows"]
+    assert row["host"] == "host 1"
+
+
 def test_the_first_rows_of_many_are_in_it_and_their_number_is_said(few, shown, monkeypatch):
     monkeypatch.setattr(made, "MOST_ROWS", 7)
     kernels = unpacked(page_data([shown]), "kernels")

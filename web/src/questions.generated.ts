@@ -1352,6 +1352,8 @@ export type Rows = {
     readonly unit?: string | null;
     /** what the report has in place of a number, or behind it */
     readonly text?: string | null;
+    /** node that the value is of, where the report names one */
+    readonly host?: string | null;
     /** part that it is of something else (ratio) */
     readonly share_ratio?: number | null;
     /** what it is a part of */

@@ -684,8 +684,8 @@ class QuestionMethods(ABC):
             metric: only metrics with this in their names, whatever the case.
             subject: only what has this in its name, whatever the case.
 
-        Columns: rank, report, of, subject, metric, value, unit, text, share_ratio, share_of,
-        advice, confirmed.
+        Columns: rank, report, of, subject, metric, value, unit, text, host, share_ratio,
+        share_of, advice, confirmed.
         """
         return self.ask("host-metrics", metric=metric, subject=subject, **asked)
 

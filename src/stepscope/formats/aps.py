@@ -30,6 +30,7 @@ _VALUE = re.compile(
     r"(?P<number>-?\d[\d.]*(?:e[+-]?\d+)?)(?=[\s%A-Za-z]|\Z)\s*(?P<unit>%|[A-Za-z]+(?:/[A-Za-z]+)?)?\s*(?P<rest>.*)"
 )
 _SHARE = re.compile(r"(?P<share>\d[\d.]*)\s*%(?:\s+(?:of|from)\s+(?P<of>.+))?")
+_NODE = re.compile(r"\(node (\S+)\)")
 _WORDS = ("of", "out", "from")
 """What follows a number and is no unit."""
 
@@ -179,6 +180,8 @@ def _row(metric: str, text: str) -> Row:
     if unit in _WORDS:
         unit, rest = "", f"{unit} {rest}"
     row |= {"unit": unit or None, "text": rest or None}
+    if node := _NODE.fullmatch(rest):
+        return row | {"host": node[1], "text": None}
     share = _SHARE.fullmatch(rest)
     if share is not None:
         row |= {"share_ratio": float(share["share"]) / 100, "share_of": share["of"], "text": None}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Column("value", "float", "value"),
         Column("unit", "text", "unit, as the tool spells it"),
         Column("text", "text", "what the report has in place of a number, or behind it"),
+        Column("host", "text", "node that the value is of, where the report names one", shown="varying"),
         Column("share_ratio", "float", "part that it is of something else", "ratio", shown="varying"),
         Column("share_of", "text", "what it is a part of", shown="varying"),
         Column("advice", "text", "what the tool itself says on it", shown=False),
@@ -53,7 +54,7 @@ def host_metrics(scope: Scope, metric: str | None = None, subject: str | None = 
     """
     return scope.sql(
         """
-        SELECT rank, report, subject_kind AS of, subject, metric, value, unit, text, share_ratio, share_of, advice,
+        SELECT rank, report, subject_kind AS of, subject, metric, value, unit, text, host, share_ratio, share_of, advice,
             confirmed
         FROM host_metric
         WHERE ($metric IS NULL OR contains(lower(metric), lower($metric)))

@@ -185,11 +185,17 @@ def _asked(
             yield [ids[index] for index in group], form, several(group, form)
 
 
+_HOSTS = """
+    SELECT host FROM rank WHERE host IS NOT NULL UNION SELECT host FROM host_metric WHERE host IS NOT NULL
+    ORDER BY host
+"""
+
+
 def _scrub_for(scopes: Sequence[Scope]) -> Scrub:
     hosts: dict[str, None] = {}
     folders: set[str] = set()
     for scope in scopes:
-        found = scope.sql("SELECT DISTINCT host FROM rank WHERE host IS NOT NULL ORDER BY host")
+        found = scope.sql(_HOSTS)
         hosts |= dict.fromkeys(found.column("host").to_pylist())
         paths = scope.sql("SELECT path FROM source").column("path").to_pylist()
         folders |= {str(PurePath(path).parent) for path in paths}

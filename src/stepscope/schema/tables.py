@@ -424,6 +424,7 @@ DECLARED = (
         Column("value", VALUE, "value; NULL where the report gives no number", nullable=True),
         Column("unit", TEXT, "unit of the value, as the tool spells it", nullable=True),
         Column("text", TEXT, "what the report has in place of a number, or behind it", nullable=True),
+        Column("host", TEXT, "node that the value is of, where the report names one", nullable=True),
         Column("share_ratio", VALUE, "part that it is of something else, where the report says so", nullable=True),
         Column("share_of", TEXT, "what it is a part of", nullable=True),
         Column("advice", TEXT, "what the tool itself says on it; NULL where it says nothing", nullable=True),
