@@ -1,8 +1,15 @@
 from __future__ import annotations
 
-import pytest
+import json
+import shutil
 
-from stepscope.floor.errors import UsageError
+import pytest
+from tests.store.test_build import trace
+
+from stepscope.answers.scope import Scope
+from stepscope.floor.errors import StoreError, UsageError
+from stepscope.store.build import import_source
+from stepscope.store.open import Store
 
 TWO_RANKS = {
     "step": [
@@ -86,3 +93,23 @@ def test_what_questions_share_is_made_once_in_a_scope(make_scope):
         assert scope.once("a", lambda: made.append("a") or len(made)) in (1, 2)
     assert scopes[0].once(("a", 1), lambda: 7) == 7
     assert made == ["a", "a"]
+
+
+def test_tables_that_are_held_are_read_once_and_stay_narrowed(tmp_path, monkeypatch):
+    (tmp_path / "trace.json").write_text(json.dumps(trace(steps=3)))
+    directory = import_source(tmp_path / "trace.json", tmp_path / "store")
+    query = "SELECT id, name, step, start_ns FROM host_event ORDER BY id"
+    with Store.open(directory) as store, Scope(store) as scope, Scope(store, steps=[1]) as narrow:
+        rows, of_step = scope.sql(query), narrow.sql(query)
+        assert 0 < of_step.num_rows < rows.num_rows
+        monkeypatch.setattr("stepscope.answers.scope._HELD_BYTES", 0)
+        scope.hold()
+        monkeypatch.undo()
+        for one in (scope, scope, narrow):
+            one.hold()
+        assert narrow.sql(query) == of_step
+        shutil.move(directory / "rank=00000", tmp_path / "elsewhere")
+        assert scope.sql(query) == rows
+        scope.hold(["thread"])
+        with pytest.raises(StoreError, match="No such file"):
+            scope.sql("SELECT * FROM thread")

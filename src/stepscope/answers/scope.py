@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.selection import check_known
-from stepscope.floor.errors import UsageError
+from stepscope.floor.errors import StoreError, UsageError
 from stepscope.floor.quoting import path_text
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
+
+_HELD_BYTES = 2 << 20
+"""The largest files of a table that are read into memory: some 200,000 events, which take 30 MB there."""
 
 _STEPS = "SELECT DISTINCT step FROM {table} ORDER BY step"
 
@@ -84,6 +87,7 @@ class Scope:
         self.traced_steps: list[int] = []
         self._conditions: dict[str, str] = {}
         self._once: dict[Hashable, Any] = {}
+        self._held: set[str] = set()
         self._cursor = store.cursor()
         try:
             if self.ranks != store.ranks:
@@ -169,6 +173,22 @@ class Scope:
             self._conditions[name] = condition
             rows = self.complete_rows(name, self.ranks)
             self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
+
+    def hold(self, tables: Iterable[str] = ("host_event", "device_event", "step")) -> None:
+        """Reads tables into memory that are small: for who asks them dozens of times, each of which would
+        read and decode the files again.
+        """
+        if self._conditions or self.part:
+            return
+        import duckdb
+
+        small = [name for name in tables if 0 < self.store.stored_bytes(name) <= _HELD_BYTES]
+        for name in (one for one in small if one not in self._held):
+            self._held.add(name)
+            # Damage is told by the question that first asks the table.
+            with suppress(StoreError, duckdb.Error):
+                self.store.check_files(name, self.ranks)
+                self._cursor.execute(f"CREATE TEMP TABLE {name} AS FROM {name}")
 
     def sql(self, text: str, params: Any = None, *, most: int | None = None) -> pa.Table:
         """Runs a query over the narrowed tables, for so many rows at `most`. `params` are bound, by

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepscope.floor.quoting import sql_literal
 
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
@@ -84,9 +86,10 @@ _ENDED_BY = f"""
     JOIN host_event AS launch ON launch.rank = work.rank AND launch.id = work.launch_id
 """
 _ALIKE = """
-    SELECT count(*) AS calls, median(dur_ns) AS median_ns, min(start_ns) AS first_ns,
-        count(DISTINCT coalesce(step, -1)) FILTER (2 * dur_ns >= $longest_ns) AS steps
-    FROM host_event WHERE rank = $rank AND span = $span AND kind = $kind AND name = $name
+    WITH asked (gap, rank, span, kind, name, longest_ns) AS (VALUES {asked})
+    SELECT gap, count(id) AS calls, median(dur_ns) AS median_ns, min(start_ns) AS first_ns,
+        count(DISTINCT coalesce(step, -1)) FILTER (2 * dur_ns >= longest_ns) AS steps
+    FROM asked LEFT JOIN host_event USING (rank, span, kind, name) GROUP BY gap
 """
 _LAUNCHED_BEFORE = """
     SELECT EXISTS (
@@ -115,10 +118,20 @@ def find_fillers(scope: Scope, gaps: Sequence[Gap]) -> dict[Gap, Filler]:
         _by_gap(scope.sql(query.format(**asked)).to_pylist())
         for query in (_CALLS, _EVENTS, _ENDED_BY)
     )
-    return {
-        gap: _filler(scope, gap, calls.get(n, []), events.get(n, []), ended.get(n, []))
-        for n, gap in enumerate(gaps)
+    chosen = {
+        n: _chosen(calls.get(n, []), events.get(n, []), ended.get(n, []))
+        for n in range(len(gaps))
         if n in calls or n in events
+    }
+    slow = {
+        n: (gaps[n], row)
+        for n, row in chosen.items()
+        if row["longest_ns"] >= _SLOW_NS and row["role"] not in ("synchronize", "copy")
+    }
+    first = _first_uses(scope, slow)
+    return {
+        gaps[n]: _filler(row, bool(calls.get(n)), events.get(n, []), is_first_use=n in first)
+        for n, row in chosen.items()
     }
 
 
@@ -129,21 +142,21 @@ def _by_gap(rows: list[Row]) -> dict[int, list[Row]]:
     return found
 
 
-def _filler(
-    scope: Scope, gap: Gap, calls: list[Row], events: list[Row], ended: list[Row]
-) -> Filler:
-    threads = {row["thread"] for row in ended}
+def _chosen(calls: list[Row], events: list[Row], ended: list[Row]) -> Row:
     if calls:
-        row = max(calls, key=lambda call: call["covered_ns"])
-    else:
-        row = next((event for event in events if event["thread"] in threads), events[0])
+        return max(calls, key=lambda call: call["covered_ns"])
+    threads = {row["thread"] for row in ended}
+    return next((event for event in events if event["thread"] in threads), events[0])
+
+
+def _filler(row: Row, is_call: bool, events: list[Row], *, is_first_use: bool) -> Filler:
     around = [
         event
         for event in events
         if event["thread"] == row["thread"] and event["longest_ns"] >= row["longest_ns"]
     ]
     operator = frame = None
-    if calls:
+    if is_call:
         operator = next((event["name"] for event in around if event["kind"] == "operator"), None)
     if row["kind"] in ("runtime", "operator"):
         frames = ("python", "annotation")
@@ -155,18 +168,30 @@ def _filler(
         covered_ns=row["covered_ns"],
         operator=operator,
         frame=frame,
-        is_first_use=_is_first_use(scope, gap, row),
+        is_first_use=is_first_use,
     )
 
 
-def _is_first_use(scope: Scope, gap: Gap, row: Row) -> bool:
-    """Whether this took long once: a call that allocates or loads and does so in no other step; the
-    first launch of a kernel, or the first call of a name, that takes far longer than the others.
+def _first_uses(scope: Scope, slow: Mapping[int, tuple[Gap, Row]]) -> set[int]:
+    """Which took long once: a call that allocates or loads and does so in no other step; the first
+    launch of a kernel, or the first call of a name, that takes far longer than the others.
+
+    Args:
+        scope: the tables.
+        slow: what fills some gaps for long, by the number of the gap.
     """
-    if row["longest_ns"] < _SLOW_NS or row["role"] in ("synchronize", "copy"):
-        return False
-    asked = {name: row[name] for name in ("kind", "name", "longest_ns")}
-    (alike,) = scope.sql(_ALIKE, {"rank": gap.rank, "span": gap.span, **asked}).to_pylist()
+    if not slow:
+        return set()
+    asked = ", ".join(
+        f"({n}, {gap.rank}, {gap.span}, {sql_literal(row['kind'])}, {sql_literal(row['name'])}, "
+        f"{row['longest_ns']})"
+        for n, (gap, row) in slow.items()
+    )
+    alike = scope.sql(_ALIKE.format(asked=asked)).to_pylist()
+    return {one["gap"] for one in alike if _is_first_use(scope, *slow[one["gap"]], one)}
+
+
+def _is_first_use(scope: Scope, gap: Gap, row: Row, alike: Row) -> bool:
     slower = alike["calls"] > 2 and row["longest_ns"] >= _SLOWER * alike["median_ns"]
     if row["role"] in ("launch", "graph_launch"):
         known = {"rank": gap.rank, "id": row["id"]}

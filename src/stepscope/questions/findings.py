@@ -105,6 +105,7 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     Steps and their parts are those of `steps`; where none are found, the time from the
     device's first work to its last stands in for a step.
     """
+    scope.hold()
     from stepscope.judge.engine import judge
     from stepscope.judge.facts import Facts
     from stepscope.judge.rules import every, find, with_quick

@@ -92,6 +92,7 @@ def summary(scope: Scope) -> pa.Table:
     Operators and modules are ranked by device self time; where no device work could be linked to
     them, by self time on the host.
     """
+    scope.hold()
     from stepscope.analysis.overview import top_kernels, top_modules, top_operators
     from stepscope.judge.engine import judge
     from stepscope.judge.facts import Facts

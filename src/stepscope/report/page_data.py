@@ -25,6 +25,7 @@ from stepscope.floor.units import bytes_text
 from stepscope.questions import every
 from stepscope.report.declaration import page_declaration
 from stepscope.report.private_names import without_places
+from stepscope.schema.tables import TABLES
 
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
@@ -85,6 +86,8 @@ def page_data(shown: Sequence[Shown], *, with_places: bool = False) -> dict[str,
     ids = [str(number) for number, _ in enumerate(shown, 1)]
     with ExitStack() as stack:
         scopes = [stack.enter_context(recording.trace.scope()) for recording in shown]
+        for scope in scopes:
+            scope.hold(TABLES)
         scrub: Scrub = (lambda value: value) if with_places else _scrub_for(scopes)
         replies, left_out = _answers(_asked(shown, ids, scopes), scrub)
     return {

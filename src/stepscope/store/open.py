@@ -240,6 +240,11 @@ class Store:
             asked = [_by_path(again)[file.path] for file in files]
             check_contents(directory, asked, largest=largest)
 
+    def stored_bytes(self, table: str) -> int:
+        """What the files of a table take; 0 for none, and for rows in memory."""
+        by_rank = self._files.get(table, {})
+        return sum(file.size for file in {one for some in by_rank.values() for one in some})
+
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A further connection to the same tables, which its caller closes. Temporary views made on
         it shadow the store's tables there and nowhere else.
