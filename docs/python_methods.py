@@ -136,7 +136,7 @@ def function(question: Question) -> str:
     lines = [
         f"def {question.method}(",
         *(f"    {name}: {kind}," for name, kind, _ in sources),
-        "    *,",
+        *(["    *,"] if question.parameters else []),
         *(f"    {python_parameter(p)}," for p in question.parameters),
         "    **asked: Unpack[AskedOfSeveral],",
         ") -> Table:",

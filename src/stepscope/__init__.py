@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
-    from stepscope.api.comparisons import diff, scaling
+    from stepscope.api.comparisons import diff, metrics_diff, scaling
     from stepscope.api.inline_profiles import parse_result, print_result
     from stepscope.api.trace import Trace
     from stepscope.api.trace import open_trace as open  # noqa: A004  # read as stepscope.open
@@ -42,6 +42,7 @@ __all__ = [
     "import_source",
     "inline",
     "measurable",
+    "metrics_diff",
     "on_demand",
     "open",
     "parse_result",
@@ -65,6 +66,7 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "import_source": ("stepscope.store.build", "import_source"),
     "inline": ("stepscope.record.inline", None),
     "measurable": ("stepscope.record.planning.listing", "measurable"),
+    "metrics_diff": ("stepscope.api.comparisons", "metrics_diff"),
     "on_demand": ("stepscope.record.on_demand.listener", "on_demand"),
     "open": ("stepscope.api.trace", "open_trace"),
     "parse_result": ("stepscope.api.inline_profiles", "parse_result"),

@@ -99,7 +99,7 @@ ABOUT = {
         "gpu-summary", "api-summary", "gpu-trace",
     },
     "time": {"steps", "device-time", "idle", "queue", "utilization", "counters", "device-metrics"},
-    "recording": {"summary", "findings", "phases", "inline", "checks", "sources", "scaling"},
+    "recording": {"summary", "findings", "phases", "inline", "checks", "sources", "scaling", "metrics", "metrics-diff"},
 }  # fmt: skip
 """What each question's answer is about, written down apart from the declarations."""
 

@@ -60,7 +60,7 @@ def test_every_question_is_a_method_with_its_parameters():
 
 def test_every_question_that_compares_is_a_function_with_its_parameters():
     compare = [question for question in every() if question.recordings != "one"]
-    assert [question.name for question in compare] == ["diff", "scaling"]
+    assert [question.name for question in compare] == ["diff", "metrics-diff", "scaling"]
     for question in compare:
         parameters = inspect.signature(getattr(stepscope, question.method)).parameters
         own = {p.name: p.default for p in question.parameters}

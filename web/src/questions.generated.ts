@@ -1842,6 +1842,29 @@ export type Rows = {
     /** steps of all ranks behind the mean after (count) */
     readonly samples_after?: number | null;
   };
+  /** How do the hardware counters of each kernel differ between two recordings? */
+  "metrics-diff": {
+    /** name of the kernel, as the first recording that has it spells it */
+    readonly kernel?: string | null;
+    /** blocks of the grid, x,y,z; NULL where the two differ */
+    readonly grid?: string | null;
+    /** threads of a block, x,y,z; NULL where the two differ */
+    readonly block?: string | null;
+    /** summed duration before; NULL for a kernel that was not measured there (ns) */
+    readonly device_before_ns?: number | null;
+    /** summed duration after, likewise (ns) */
+    readonly device_after_ns?: number | null;
+    /** what was measured, under one name for all tools */
+    readonly metric?: string | null;
+    /** mean value before */
+    readonly before?: number | null;
+    /** mean value after */
+    readonly after?: number | null;
+    /** unit of the values */
+    readonly unit?: string | null;
+    /** change, as a part of the value before (ratio) */
+    readonly change_ratio?: number | null;
+  };
   /** How well does each part of the iteration scale to more processes? */
   "scaling": {
     /** what was measured; `iteration` for the complete iteration */

@@ -70,8 +70,8 @@ class Joined:
         measurement: of each, the measurement whose values it has; -1 where it has the mean of its kernel's.
         kernel: of each, its place in `kernels`.
         measurements: all that was measured.
-        ran: computing kernels of the recording.
-        ran_ns: their summed duration.
+        ran: computing kernels of the recording; 0 where nothing was measured.
+        ran_ns: their summed duration, likewise.
     """
 
     kernels: tuple[MeasuredKernel, ...]
@@ -101,7 +101,7 @@ class Joined:
             return ""
         launches = sum(one.launches for one in self.kernels)
         tools = Counter(m.tool for one in self.kernels for m in one.measured)
-        said = f"{count_text(launches)} launches of {len(self.kernels)} kernels measured by {', '.join(sorted(tools))}"
+        said = f"{_some(launches, 'launch', 'launches')} of {_some(len(self.kernels), 'kernel', 'kernels')} measured by {', '.join(sorted(tools))}"
         if not self.ran:
             return f"{said}; the recording has no kernels to join them to."
         rules = Counter(one.rule for one in self.kernels if one.rule)
@@ -116,7 +116,7 @@ class Joined:
             names = ", ".join(sorted({one.name for one in self.missing})[:3])
             more = len(self.missing) - 3
             lines.append(
-                f"Measured and not in the recording: {count_text(sum(one.launches for one in self.missing))} launches "
+                f"Measured and not in the recording: {_some(sum(one.launches for one in self.missing), 'launch', 'launches')} "
                 f"({names}{f', and {more} more' if more > 0 else ''})."
             )
         return " ".join(lines)
@@ -125,6 +125,10 @@ class Joined:
 def joined_kernels(scope: Scope) -> Joined:
     """What was measured in the scope, joined to its kernels; a scope asked again remembers."""
     return scope.once(__name__, lambda: _join(scope, measurements_of(scope)))
+
+
+def _some(count: int, one: str, several: str) -> str:
+    return f"{count_text(count)} {one if count == 1 else several}"
 
 
 def joined_note(scope: Scope) -> str:
@@ -162,12 +166,12 @@ _SHAPES = """
 
 
 def _join(scope: Scope, measurements: tuple[Measurement, ...]) -> Joined:
+    none = np.zeros(0, np.int64)
+    if not measurements:
+        return Joined((), none, none, none, none, (), 0, 0)
     totals = scope.sql(
         "SELECT count(*) AS n, coalesce(sum(dur_ns), 0)::BIGINT AS ns FROM device_event WHERE kind = 'computation'"
     ).to_pylist()[0]
-    none = np.zeros(0, np.int64)
-    if not measurements:
-        return Joined((), none, none, none, none, (), totals["n"], totals["ns"])
     events = {
         (one.rank, one.event): at for at, one in enumerate(measurements) if one.event is not None
     }

@@ -80,6 +80,29 @@ def diff(
     return ask_of_several("diff", (before, after), by=by, **asked)
 
 
+def metrics_diff(
+    before: Source,
+    after: Source,
+    **asked: Unpack[AskedOfSeveral],
+) -> Table:
+    """How do the hardware counters of each kernel differ between two recordings?
+
+    Beside its own parameters it takes those of `AskedOfSeveral`.
+
+    Args:
+        before: a folder, file, store, open trace or result of `parse_result`.
+        after: what it is compared with, recorded in the same way.
+
+    Columns: kernel, grid, block, device_before_ns, device_after_ns, metric, before, after,
+    unit, change_ratio.
+
+    Raises:
+        SourceError: a source cannot be read, or they have nothing that can be compared.
+        UsageError: a column, choice or number of names that does not exist.
+    """
+    return ask_of_several("metrics-diff", (before, after), **asked)
+
+
 def scaling(
     sources: Sequence[Source],
     *,

@@ -66,6 +66,7 @@ ALL = (
     "throughput",
     "findings",
     "diff",
+    "metrics_diff",
     "scaling",
     "checks",
     "sources",

@@ -108,6 +108,24 @@ def test_events_and_metrics_are_columns_with_their_names(log):
     ]
 
 
+def test_units_below_the_names_of_a_text_are_those_of_its_columns(log):
+    """As `nvprof --print-gpu-trace --normalized-time-unit us` of a database with metrics prints it."""
+    tables = log(
+        BANNER, RESULT,
+        "   Start  Duration            Grid Size           Device   Stream  Name  dram_read_throughput  ipc",
+        "      us        us                                                                       GB/s     ",
+        "0.000000  6.624000            (640 1 1)  Tesla V100-SXM2        7  gemm            114.978095  0.5",
+        "444.2840  3.168000            (274 1 1)  Tesla V100-SXM2        7  relu             12.500000  0.7",
+    )  # fmt: skip
+    assert rows(tables.device_event, "name", "start_ns", "dur_ns") == [
+        ("gemm", 0, 6624), ("relu", 444_284, 3168),
+    ]  # fmt: skip
+    assert rows(tables.kernel_metric, "metric", "value", "unit")[:2] == [
+        ("dram_read_throughput", pytest.approx(114.978095 * 2**30), "byte/s"), ("ipc", 0.5, None),
+    ]  # fmt: skip
+    assert not tables.report.damage
+
+
 def test_metrics_without_times_say_so(log):
     tables = log(
         BANNER, RESULT, '"Device","Context","Stream","Kernel","Correlation_ID","ipc"', ",,,,,",

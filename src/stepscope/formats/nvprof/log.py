@@ -44,6 +44,7 @@ _LEVEL = re.compile(r"\w+ \((\d+)\)\Z")
 _CORRELATED = re.compile(r"(.*) \[(\d+)\]\Z", re.DOTALL)
 _LAUNCHING = re.compile(r"(\w+) \((?:.* \[(\d+)\]\)\Z|.*)", re.DOTALL)
 """A call that launched, as text has it: `cudaLaunchKernel (void gemm(int) [2743])`, cut after 1000 letters."""
+_UNITS = frozenset(_SCALES) - {""} | {"%", *(f"{size}/s" for size in ("B", "KB", "MB", "GB"))}
 _BINARY = re.compile(r"([KMG])B/s\Z")
 _COPY = re.compile(r"\[CUDA memcpy (\w+)\]\Z")
 _FILL = "[CUDA memset]"
@@ -133,27 +134,32 @@ class _Log:
         """
         columns: list[str] | None = None
         units: list[str] | None = None
-        awaited = sums = found = False
+        awaited = sums = found = as_csv = False
+        head = ""
         with self.member.open() as stream:
             for line in text_lines(stream, LONGEST_LINE):
                 banner = BANNER.match(line)
                 if banner:
                     self.pid = int(banner[1]) if banner[1].isdigit() else self.pid
                     awaited, columns, units = banner[2].startswith(_RESULT), None, None
+                    head = ""
                     continue
-                as_csv = line.startswith('"') if columns is None else units is not None
+                as_csv = line.startswith('"') if columns is None else as_csv
                 cells = cells_of(line, None if columns is None else len(columns), as_csv=as_csv)
                 if awaited:
                     awaited = False
                     if {"Device", "Duration"} & set(cells):
                         columns, units = cells, [] if as_csv else None
-                        found = True
+                        head, found = "" if as_csv else line, True
                     sums |= columns is None and bool({"Time(%)", "Invocations"} & set(cells))
                 elif columns is not None and units == []:
                     units = cells
                 elif columns is not None and not line.strip():
                     columns = None
+                elif columns is not None and head and (below := _units_below(head, line)):
+                    units, head = below, ""
                 elif columns is not None:
+                    head = ""
                     row = self._row(columns, units, cells)
                     if row is None:
                         self.report.note("unreadable")
@@ -194,6 +200,15 @@ class _Log:
         step = _SCALES[found[2] or unit] // 10**decimals
         self.resolution_ns = max(self.resolution_ns, step)
         return value
+
+
+def _units_below(head: str, line: str) -> list[str]:
+    """The units of a text's columns, where the line below their names has units and nothing else: they end where
+    the names do. Empty where it has not."""
+    words = {word.end(): word[0] for word in re.finditer(r"\S+", line)}
+    if not words or not all(word in _UNITS for word in words.values()):
+        return []
+    return [words.get(name.end(), "") for name in re.finditer(r"\S+(?: \S+)*", head)]
 
 
 def cells_of(line: str, count: int | None = None, *, as_csv: bool) -> list[str]:

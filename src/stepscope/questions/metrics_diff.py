@@ -1,0 +1,120 @@
+"""`metrics-diff`: the counters of each kernel in two recordings, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stepscope.answers.declare import Column, question
+from stepscope.answers.rows import answer_rows, noted
+from stepscope.formats.evidence import DEVICE_WORK
+from stepscope.questions.metrics import FILLS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.analysis.measured_kernels import MeasuredKernel
+    from stepscope.answers.scope import Recording
+
+_COLUMNS = (
+    Column("kernel", "text", "name of the kernel, as the first recording that has it spells it", kernels=True),
+    Column("grid", "text", "blocks of the grid, x,y,z; NULL where the two differ", shown="varying"),
+    Column("block", "text", "threads of a block, x,y,z; NULL where the two differ", shown="varying"),
+    Column("device_before_ns", "int", "summed duration before; NULL for a kernel that was not measured there", "ns", shown=False),
+    Column("device_after_ns", "int", "summed duration after, likewise", "ns", shown=False),
+    Column("metric", "text", "what was measured, under one name for all tools"),
+    Column("before", "float", "mean value before"),
+    Column("after", "float", "mean value after"),
+    Column("unit", "text", "unit of the values"),
+    Column("change_ratio", "float", "change, as a part of the value before", "ratio", sums=True),
+)  # fmt: skip
+
+
+@question(
+    "metrics-diff",
+    "How do the hardware counters of each kernel differ between two recordings?",
+    _COLUMNS,
+    rests_on=(),
+    about="recording",
+    recordings="two",
+    fills=FILLS,
+)
+def metrics_diff(recordings: Sequence[Recording]) -> pa.Table:
+    """What `metrics --by metric` has for each kernel, before and after: for a kernel before and after a change of
+    its code, for one device and another, for Nsight Compute and nvprof. Kernels with the most time come
+    first, and of a kernel the metrics that changed most.
+
+    A kernel is the same in both if tools agree in its name, grid and block; one without such a partner
+    is compared with those of its name, whatever their shape, where each side has left over such. A kernel that only
+    one of the two has keeps its values, and the other side is NULL. Counters scatter from run to run, by
+    some per cent where caches decide, and one measurement does not tell by how much.
+    """
+    before, after = (_by_key(recording) for recording in recordings)
+    pairs = list(_paired(before, after))
+    pairs.sort(key=lambda pair: -max(one.device_ns or 0 for side in pair for one in side))
+    notes, joined_to = [], False
+    for recording in recordings:
+        from stepscope.analysis.measured_kernels import joined_kernels
+
+        joined = joined_kernels(recording.scope)
+        joined_to |= bool(joined.ran)
+        notes.append(f"{recording.role}: {joined.describe() or 'no counters.'}")
+    rows = (row for pair in pairs for row in _rows(*pair))
+    answered = answer_rows(_COLUMNS, [column.name for column in _COLUMNS], rows)
+    return noted(answered, " ".join(notes), rests_on=DEVICE_WORK if joined_to else ())
+
+
+def _by_key(recording: Recording) -> dict[Any, list[MeasuredKernel]]:
+    from stepscope.analysis.measured_kernels import joined_kernels
+    from stepscope.floor.kernel_spelling import kernel_key
+
+    found: dict[Any, list[MeasuredKernel]] = {}
+    for one in joined_kernels(recording.scope).kernels:
+        found.setdefault((kernel_key(one.name), one.grid, one.block), []).append(one)
+    return found
+
+
+def _paired(
+    before: dict[Any, list[MeasuredKernel]], after: dict[Any, list[MeasuredKernel]]
+) -> Iterable[tuple[list[MeasuredKernel], list[MeasuredKernel]]]:
+    """Kernels of both sides that are one: by name and shape, what is left by name alone."""
+    left: dict[Any, tuple[list[MeasuredKernel], list[MeasuredKernel]]] = {}
+    for key in dict.fromkeys((*before, *after)):
+        if key in before and key in after:
+            yield before[key], after[key]
+        else:
+            rest = left.setdefault(key[0], ([], []))
+            rest[0].extend(before.get(key, ()))
+            rest[1].extend(after.get(key, ()))
+    yield from left.values()
+
+
+def _rows(before: list[MeasuredKernel], after: list[MeasuredKernel]) -> list[list[Any]]:
+    from stepscope.analysis.kernel_counters import DERIVED
+    from stepscope.formats.counters.kinds import KINDS
+
+    both = (*before, *after)
+    shapes = [{getattr(one, name) for one in both} for name in ("grid", "block")]
+    grid, block = (next(iter(found)) if len(found) == 1 else None for found in shapes)
+    values = _means(before), _means(after)
+    times = [
+        sum(one.device_ns or 0 for one in side)
+        if side and any(one.device_ns for one in side)
+        else None
+        for side in (before, after)
+    ]
+    rows: list[list[Any]] = []
+    for kind in (*KINDS, *DERIVED):
+        old, new = (side.get(kind) for side in values)
+        if old is None and new is None:
+            continue
+        unit = KINDS[kind].unit if kind in KINDS else DERIVED[kind][0]
+        change = (new - old) / abs(old) if old and new is not None else None
+        rows.append([both[0].name, grid, block, *times, kind, old, new, unit or None, change])
+    return sorted(rows, key=lambda row: -abs(row[-1]) if row[-1] is not None else 1)
+
+
+def _means(kernels: list[MeasuredKernel]) -> dict[str, float]:
+    from stepscope.analysis.kernel_counters import weighted_means
+
+    return weighted_means((one.values, float(one.device_ns or 1)) for one in kernels)
