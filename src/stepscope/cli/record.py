@@ -99,7 +99,10 @@ ERRORS = {
 )
 @click.option("--memory", is_flag=True, default=None, help="Include memory allocations.")
 @click.option(
-    "--snapshot", is_flag=True, default=None, help="Also save the CUDA allocator's history."
+    "--snapshot",
+    is_flag=True,
+    default=None,
+    help="Also save the CUDA allocator's history, and again where memory runs out.",
 )
 @click.option(
     "--max-mb",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.gaps import Gaps
     from stepscope.analysis.lateness import Lateness
     from stepscope.analysis.measured_kernels import MeasuredKernel
+    from stepscope.analysis.memory.replay import Memory
     from stepscope.analysis.straggler import Straggler
     from stepscope.answers.scope import Scope
     from stepscope.costs import Limits
@@ -129,6 +130,16 @@ class Facts:
     def confidence(self) -> Literal["high", "medium"]:
         """How sure a part of the step is lost: phases do not tell what runs beside them."""
         return "high" if self.phases_alone is None else "medium"
+
+    @cached_property
+    def memories(self) -> list[Memory]:
+        """The memory of each device and host, replayed over the complete recording."""
+        from stepscope.analysis.memory.replay import memories
+
+        if not self.memory_recorded:
+            return []
+        with every_step(self.scope) as whole:
+            return memories(whole)
 
     @cached_property
     def memory_recorded(self) -> bool:

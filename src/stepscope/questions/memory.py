@@ -103,13 +103,6 @@ _POOLS = """
         sum(bytes) FILTER (state = 'free') / sum(bytes) AS unused_ratio
     FROM memory_block GROUP BY ALL ORDER BY rank, span, device, reserved_bytes DESC, pool, private_pool, stream
 """
-_OUT_OF_MEMORY = """
-    SELECT e.rank, e.span, e.device_kind AS kind, e.device, e.time_ns AS at_ns, frames AS stack,
-        bytes AS requested_bytes, device_free_bytes, total_allocated_bytes AS allocated_bytes,
-        total_pending_bytes AS pending_bytes, total_reserved_bytes AS reserved_bytes
-    FROM allocator_event AS e LEFT JOIN call_stack USING (rank, span, stack_id)
-    WHERE e.kind = 'oom' ORDER BY e.rank, e.span, e.device, e.time_ns
-"""
 _DEVICES = "SELECT rank, device, memory_bytes FROM device"
 _NONE = "Record with --memory or --snapshot, or with profile_memory=True."
 
@@ -179,7 +172,7 @@ def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> pa.Tab
         elif by == "step":
             rows = [row for one in asked for row in _step_rows(one)]
         elif by == "oom":
-            rows = list(_failures(scope, whole, asked))
+            rows = _failures(scope, asked)
         else:
             rows = list(_device_rows(scope, whole, asked, at_ns))
     names = _OF[by]
@@ -229,11 +222,12 @@ def _device_rows(
     scope: Scope, whole: Scope, asked: list[Asked], at_ns: int | None
 ) -> Iterator[dict[str, Any]]:
     from stepscope.analysis.memory.free_ranges import free_ranges
+    from stepscope.analysis.memory.out_of_memory import failures
 
     sizes = {
         (one["rank"], one["device"]): one["memory_bytes"] for one in scope.sql(_DEVICES).to_pylist()
     }
-    failed = [_key(row) for row in scope.sql(_OUT_OF_MEMORY).to_pylist()]
+    failed = [one[:4] for one in failures(scope, [one.memory for one in asked])]
     for one in asked:
         memory, states = one
         state = _state(one, at_ns)
@@ -338,20 +332,7 @@ def _step_rows(asked: Asked) -> Iterator[dict[str, Any]]:
         before = end
 
 
-def _failures(scope: Scope, whole: Scope, asked: list[Asked]) -> Iterator[dict[str, Any]]:
-    from stepscope.analysis.memory.free_ranges import free_ranges
+def _failures(scope: Scope, asked: list[Asked]) -> list[dict[str, Any]]:
+    from stepscope.analysis.memory.out_of_memory import failures
 
-    of = {_key(_place(one.memory)): one.memory for one in asked}
-    for row in scope.sql(_OUT_OF_MEMORY).to_pylist():
-        memory = of.get(_key(row))
-        if memory is None:
-            continue
-        free = free_ranges(whole, memory, memory.state_at(row["at_ns"]))
-        held = row["allocated_bytes"] + row["pending_bytes"]
-        yield row | {
-            "step": memory.step_of(row["at_ns"]),
-            "free_bytes": row["reserved_bytes"] - held
-            if free is None
-            else free.total - row["pending_bytes"],
-            "largest_free_bytes": None if free is None or row["pending_bytes"] else free.largest,
-        }
+    return [one._asdict() for one in failures(scope, [one.memory for one in asked])]

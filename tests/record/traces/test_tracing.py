@@ -283,7 +283,7 @@ def test_a_snapshot_that_fails_costs_neither_the_trace_nor_the_job(
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     recorded: list[Any] = []
 
-    def record(enabled: Any) -> None:
+    def record(enabled: Any, **_bounds: Any) -> None:
         recorded.append(enabled)
 
     monkeypatch.setattr("torch.cuda.memory._record_memory_history", record)

@@ -28,10 +28,12 @@ class Events:
     def __init__(self) -> None:
         self.kinds: dict[str, int] = {}
         self.annotations: dict[str, int] = {}
-        self.kind, self.stack, self.annotation = array("i"), array("i"), array("i")
-        self.time_us, self.address, self.size, self.stream, self.free = (
-            array("q"), array("q"), array("q"), array("q"), array("q"),
+        self.kind, self.stack, self.annotation = array("b"), array("i"), array("i")
+        self.time_us, self.address, self.size, self.stream = (
+            array("q"), array("q"), array("q"), array("q"),
         )  # fmt: skip
+        self.free: dict[int, int] = {}
+        """Bytes that the device had free, of the few events that say so."""
         self.untimed = 0
 
     def __len__(self) -> int:
@@ -58,7 +60,8 @@ class Events:
         self.address.append(get("addr", NOT_KNOWN))
         self.size.append(get("size", 0))
         self.stream.append(get("stream", NOT_KNOWN))
-        self.free.append(get("device_free", NOT_KNOWN))
+        if "device_free" in event:
+            self.free[len(self.kind) - 1] = event["device_free"]
         note = get("user_metadata") or get("compile_context")
         if not note or note == "N/A" or type(note) is not str:
             self.annotation.append(NOT_KNOWN)
@@ -74,7 +77,7 @@ class Columns(NamedTuple):
     address: Int64s
     size: Int64s
     stream: Int64s
-    free: Int64s
+    free: dict[int, int]
     stack: Int64s
     annotation: Int64s
 
@@ -97,13 +100,13 @@ def columns_of(events: Events, first: int, last: int) -> Columns:
     if events.untimed:
         time_us = np.arange(last - first, dtype=np.int64)
     return Columns(
-        numbers(events.kind, np.int32),
+        numbers(events.kind, np.int8),
         # Stamps are made before the lock on the order is taken: a few may go back by a little.
         np.maximum.accumulate(time_us) if len(time_us) else time_us,
         numbers(events.address, np.int64),
         numbers(events.size, np.int64),
         numbers(events.stream, np.int64),
-        numbers(events.free, np.int64),
+        {at - first: free for at, free in events.free.items() if first <= at < last},
         numbers(events.stack, np.int32),
         numbers(events.annotation, np.int32),
     )

@@ -232,7 +232,9 @@ class _Snapshot:
                 "device": pa.array(np.full(len(rows), device, np.int32)),
                 "address": _nullable(columns.address[rows]),
                 "bytes": columns.size[rows],
-                "device_free_bytes": _nullable(columns.free[rows]),
+                "device_free_bytes": pa.array(
+                    [columns.free.get(row) for row in rows.tolist()], pa.int64()
+                ),
                 "total_allocated_bytes": held.allocated[rows],
                 "total_pending_bytes": held.pending[rows],
                 "total_reserved_bytes": held.reserved[rows],

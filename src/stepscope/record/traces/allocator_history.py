@@ -2,44 +2,130 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from stepscope.record.traces.file import write_snapshot
 from stepscope.record.trouble import warn_once
 
+MOST_EVENTS = 500_000
+"""Allocations and releases that the allocator remembers; of more, the latest."""
+
+_OPTIONS = {"context": "all", "stacks": "python", "max_entries": MOST_EVENTS}
+"""Stacks of C++ would be unwound at every allocation, and named for minutes when the snapshot is taken."""
+
 
 class AllocatorHistory:
-    """Has the allocator remember what it does; a trace does not depend on it."""
+    """Has the allocator remember what it does; a trace does not depend on it.
+
+    A job that records a history of its own keeps it: then a snapshot is only taken.
+    """
 
     def __init__(self) -> None:
         self._there = True
+        self._ours = False
 
-    def begin(self) -> None:
-        """From now on the allocator remembers; without CUDA there is a warning."""
+    def begin(self, out: Path, name: str) -> None:
+        """From now on the allocator remembers; without CUDA there is a warning.
+
+        Args:
+            out: directory of the snapshot that is taken should the device run out of memory meanwhile.
+            name: that snapshot's, without its ending.
+        """
         if not self._there:
             return
         import torch
 
         self._there = torch.cuda.is_available()
-        if self._there:
-            torch.cuda.memory._record_memory_history(enabled="all")
-        else:
+        if not self._there:
             warn_once(
                 "there is no memory snapshot: it is made by CUDA's allocator, and there is no CUDA here"
             )
+            return
+        try:
+            self._ours = not _recorded()
+            if self._ours:
+                _record()
+            _OUT_OF_MEMORY.watch(lambda: write_snapshot(out, name))
+        except Exception as error:
+            self._there = False
+            warn_once(f"there is no memory snapshot: {type(error).__name__}: {error}")
 
-    def keep(self, out: Path, name: str) -> Path | None:
-        """Writes what it remembers and returns the path; None where there is nothing, or that failed."""
+    def keep(self, out: Path, name: str) -> list[Path]:
+        """Writes what it remembers, and returns where that is, with what was written when memory ran out."""
         if not self._there:
-            return None
+            return []
         import torch
 
-        path = None
+        written = _OUT_OF_MEMORY.leave()
         try:
             try:
-                path = write_snapshot(out, name)
+                written.append(write_snapshot(out, name))
             finally:
-                torch.cuda.memory._record_memory_history(enabled=None)
+                if self._ours:
+                    torch.cuda.memory._record_memory_history(enabled=None)
         except Exception as error:
             warn_once(f"there is no memory snapshot: {type(error).__name__}: {error}")
-        return path
+        return [path for path in written if path is not None]
+
+
+class _OutOfMemory:
+    """Takes one snapshot when an allocation fails for which the device has too little.
+
+    torch calls the observer before it raises, without a lock of the allocator's, and keeps it for good: it
+    is attached once a process, and does nothing while nobody watches.
+    """
+
+    def __init__(self) -> None:
+        self._attached = False
+        self._take: Callable[[], Path | None] | None = None
+        self._written: list[Path | None] = []
+
+    def watch(self, take: Callable[[], Path | None]) -> None:
+        """From now on `take` is called the first time that memory runs out."""
+        import torch
+
+        attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
+        if attach is None:
+            return
+        if not self._attached:
+            attach(self._called)
+            self._attached = True
+        self._take = take
+
+    def leave(self) -> list[Path | None]:
+        """What was written; nothing is from now on."""
+        self._take = None
+        written, self._written = self._written, []
+        return written
+
+    def _called(self, *_: Any) -> None:
+        take, self._take = self._take, None
+        if take is None:
+            return
+        try:
+            self._written.append(take())
+        except Exception as error:
+            warn_once(f"no memory snapshot of the out-of-memory: {type(error).__name__}: {error}")
+
+
+_OUT_OF_MEMORY = _OutOfMemory()
+
+
+def _recorded() -> bool:
+    """Whether the job has the allocator remember already."""
+    import torch
+
+    enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
+    return enabled is not None and bool(enabled())
+
+
+def _record() -> None:
+    import torch
+
+    try:
+        torch.cuda.memory._record_memory_history(enabled="all", **_OPTIONS)
+    except TypeError:
+        # torch 2.0 knows none of these.
+        torch.cuda.memory._record_memory_history(True)

@@ -52,7 +52,8 @@ class Tracer(EveryStep):
         shapes: whether operators' input shapes are recorded.
         memory: whether allocations are recorded.
         stack: whether call stacks are recorded; they make traces large and steps slow.
-        memory_snapshot: also the CUDA allocator's history of the recorded steps.
+        memory_snapshot: also the CUDA allocator's history of the recorded steps, and, where the device runs
+            out of memory in them, another one of that moment.
         max_mb: recording ends at the next step when it has taken this much memory, and a trace
             whose text is larger than this is not written (MiB).
         start_step: number of the first step, for a run that was resumed.
@@ -235,7 +236,12 @@ class Tracer(EveryStep):
         if not profiling.recording:
             profiling.begin(None if self._search is None else self._search.model, self._about())
             if self._history is not None:
-                self._history.begin()
+                oom = trace_name(
+                    f"{self.name}.oom",
+                    self._who.named(),
+                    self._number if self._step_in_name else None,
+                )
+                self._history.begin(self.out, oom)
         profiling.begin_step(self._number)
 
     def _about(self) -> dict[str, Any]:
@@ -313,8 +319,7 @@ class Tracer(EveryStep):
             values, self._values = self._values, {}
             profiling.note(values)
             if profiling.recording and self._history is not None:
-                snapshot = self._history.keep(self.out, name)
-                self._keep(snapshot)
+                self.written += self._history.keep(self.out, name)
         finally:
             profiler = profiling.stop()
         if profiler is None:

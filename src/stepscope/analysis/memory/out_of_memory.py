@@ -1,0 +1,72 @@
+"""What allocations ran into for which a device had too little."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stepscope.analysis.memory.free_ranges import free_ranges
+from stepscope.analysis.memory.replay import Memory
+from stepscope.answers.scope import Scope
+
+_FAILED = """
+    SELECT e.rank, e.span, e.device_kind AS kind, e.device, e.time_ns AS at_ns, frames AS stack,
+        bytes AS requested_bytes, device_free_bytes, total_allocated_bytes AS allocated_bytes,
+        total_pending_bytes AS pending_bytes, total_reserved_bytes AS reserved_bytes
+    FROM allocator_event AS e LEFT JOIN call_stack USING (rank, span, stack_id)
+    WHERE e.kind = 'oom' ORDER BY e.rank, e.span, e.device, e.time_ns
+"""
+_EXPANDABLE = "SELECT DISTINCT rank, span FROM memory_block WHERE expandable"
+
+
+class Failure(NamedTuple):
+    """An allocation for which a device had too little, and what was held then (bytes)."""
+
+    rank: int
+    span: int
+    kind: str
+    device: int
+    at_ns: int
+    step: int | None
+    stack: str | None
+    requested_bytes: int
+    device_free_bytes: int | None
+    allocated_bytes: int
+    pending_bytes: int
+    reserved_bytes: int
+    free_bytes: int
+    """Held by the allocator, and neither in use nor pending."""
+    largest_free_bytes: int | None
+    """In one piece; None where it is not known where blocks lay."""
+    expandable: bool
+    """Whether the allocator had segments that can grow."""
+
+
+def failures(scope: Scope, memories: Sequence[Memory]) -> list[Failure]:
+    """The failures of the ranks, steps and time that a scope is narrowed to, in order of time by device.
+
+    Args:
+        scope: what was asked.
+        memories: the memory of its ranks.
+    """
+    of = {(one.rank, one.span, one.kind, one.device): one for one in memories}
+    expandable = {(one["rank"], one["span"]) for one in scope.sql(_EXPANDABLE).to_pylist()}
+    found = []
+    for row in scope.sql(_FAILED).to_pylist():
+        memory = of.get((row["rank"], row["span"], row["kind"], row["device"]))
+        if memory is None:
+            continue
+        pending = row["pending_bytes"]
+        free = free_ranges(scope, memory, memory.state_at(row["at_ns"]))
+        # Where pending blocks lay is not known: they are among what the replay takes for free.
+        unused = row["reserved_bytes"] - row["allocated_bytes"] if free is None else free.total
+        found.append(
+            Failure(
+                **row,
+                step=memory.step_of(row["at_ns"]),
+                free_bytes=max(unused - pending, 0),
+                largest_free_bytes=None if free is None or pending else free.largest,
+                expandable=(row["rank"], row["span"]) in expandable,
+            )
+        )
+    return found
