@@ -295,7 +295,7 @@ def _memory_events(host: Host, memory_event: pa.Table) -> pa.Table:
     return assembled(
         "memory_event",
         memory_event,
-        {"sequence": pa.array(range(memory_event.num_rows), pa.int64()), "operator_id": operators},
+        {"sequence": pa.array(np.arange(memory_event.num_rows)), "operator_id": operators},
     )
 
 

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 Int64s = NDArray[np.int64]
 
 ALLOCATED, RELEASED, COMPLETED = "alloc", "free_requested", "free_completed"
-RESERVES = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+RESERVES = {
+    "segment_alloc": True,
+    "segment_map": True,
+    "segment_free": False,
+    "segment_unmap": False,
+}
+"""Kinds of events that change what is reserved, and whether it grows."""
 OUT_OF_MEMORY = "oom"
 _SPELLED = {"free": RELEASED}
 NOT_KNOWN = -1
@@ -125,21 +131,32 @@ def held_after(
     """
     taken = columns.kind == kinds.get(ALLOCATED, NOT_KNOWN)
     given = columns.kind == kinds.get(RELEASED, NOT_KNOWN)
-    completed = columns.kind == kinds.get(COMPLETED, NOT_KNOWN)
-    step = np.where(taken, columns.size, 0) - np.where(given, columns.size, 0)
     before = _before(columns, taken, given, blocks)
-    pending = np.where(given, columns.size, 0) - np.where(completed, columns.size, 0)
-    waiting = np.cumsum(pending)
-    reserve = np.zeros(len(columns.kind), dtype=np.int64)
-    for kind, sign in RESERVES.items():
-        reserve += np.where(columns.kind == kinds.get(kind, NOT_KNOWN), sign * columns.size, 0)
-    reserved = reserved_at_end - int(reserve.sum()) + np.cumsum(reserve)
-    return Held(
-        before + np.cumsum(step),
-        # What was pending before the first event is known where it completes.
-        waiting - min(int(waiting.min(initial=0)), 0),
-        reserved,
+    allocated = _summed(columns.size, taken, given)
+    allocated += before
+    pending = _summed(columns.size, given, columns.kind == kinds.get(COMPLETED, NOT_KNOWN))
+    # What was pending before the first event is known where it completes.
+    pending -= min(int(pending.min(initial=0)), 0)
+    grows, shrinks = (
+        [kinds[kind] for kind, grown in RESERVES.items() if grown is sign and kind in kinds]
+        for sign in (True, False)
     )
+    reserved: Int64s
+    if grows or shrinks:
+        reserved = _summed(
+            columns.size, np.isin(columns.kind, grows), np.isin(columns.kind, shrinks)
+        )
+        reserved += reserved_at_end - int(reserved[-1])
+    else:
+        reserved = np.broadcast_to(np.int64(reserved_at_end), len(columns.kind))
+    return Held(allocated, pending, reserved)
+
+
+def _summed(size: Int64s, adds: NDArray[np.bool_], takes: NDArray[np.bool_]) -> Int64s:
+    """Running sum of sizes that some events add and others take; in place, because events are millions."""
+    change = np.where(adds, size, 0)
+    np.subtract(change, size, out=change, where=takes)
+    return np.cumsum(change, out=change)
 
 
 def _before(

@@ -174,10 +174,15 @@ class _Snapshot:
             facts,
             self.report,
             memory_event=_joined(
-                "memory_event", [self._memory_rows(*part, origin) for part in parts]
+                "memory_event",
+                [canonical(self._memory_rows(*part, origin), "memory_event") for part in parts],
             ),
             allocator_event=_joined(
-                "allocator_event", [self._allocator_rows(*part, origin) for part in parts]
+                "allocator_event",
+                [
+                    canonical(self._allocator_rows(*part, origin), "allocator_event")
+                    for part in parts
+                ],
             ),
             memory_block=canonical(block, "memory_block"),
             instant=_annotations(marked, origin),
@@ -251,8 +256,9 @@ class _Snapshot:
         need not be recorded, nor of blocks, which may be older than the recording of stacks.
         """
         stacks = self.stacks
-        has = stack >= 0
-        known = np.array([-1, *stacks.text], dtype=np.int64)[np.where(has, stack, -1) + 1]
+        # The last of each is what those without a stack have.
+        place_of = np.where(stack >= 0, stack, len(stacks.text)).astype(np.int32)
+        known = np.array([*stacks.text, -1], dtype=np.int32)[place_of]
         recorded = not all(stacks.bare)
         roles = [
             BACKWARD if bare and recorded else role
@@ -260,17 +266,16 @@ class _Snapshot:
         ]
         names = sorted({one for one in roles if one is not None})
         number = {name: at for at, name in enumerate(names)} | {None: -1}
-        of_stack = np.array([number[one] for one in roles] + [-1], dtype=np.int64)
-        role = of_stack[np.where(has, stack, len(roles))]
-        bare = np.array([*stacks.bare, False], dtype=bool)[np.where(has, stack, len(roles))]
-        role = np.where(bare & ~np.asarray(taken), -1, role)
+        role = np.array([number[one] for one in roles] + [-1], dtype=np.int32)[place_of]
+        bare = np.array([*stacks.bare, False], dtype=bool)[place_of]
+        role[bare & ~np.asarray(taken)] = -1
         operators = sorted({one for one in stacks.operators if one is not None})
         place = {name: at for at, name in enumerate(operators)} | {None: -1}
-        operator = np.array([place[one] for one in stacks.operators] + [-1], dtype=np.int64)
+        operator = np.array([place[one] for one in stacks.operators] + [-1], dtype=np.int32)
         return {
             "stack_id": _nullable(known),
             "role": _words(role, names),
-            "operator_name": _words(operator[np.where(has, stack, len(roles))], operators),
+            "operator_name": _words(operator[place_of], operators),
         }
 
     def _block_table(self) -> pa.Table:
@@ -315,12 +320,13 @@ class _Snapshot:
 
 
 def _nullable(values: np.ndarray[Any, Any]) -> pa.Array:
-    return pa.array(values, pa.int64(), mask=values == NOT_KNOWN)
+    missing = values == NOT_KNOWN
+    return pa.array(values, mask=missing if missing.any() else None).cast(pa.int64())
 
 
 def _words(numbers: np.ndarray[Any, Any], names: list[str]) -> pa.DictionaryArray:
     """Words by number, NULL for -1."""
-    indices = pa.array(numbers.astype(np.int32), mask=numbers < 0)
+    indices = pa.array(numbers.astype(np.int32, copy=False), mask=numbers < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
 
 
@@ -331,7 +337,7 @@ def _private(pool: Any) -> str | None:
 def _joined(name: str, parts: list[pa.Table]) -> pa.Table:
     if not parts:
         return READ[name].empty_table()
-    return pa.concat_tables([canonical(part, name) for part in parts], promote_options="permissive")
+    return pa.concat_tables(parts, promote_options="permissive")
 
 
 def _annotations(marked: list[tuple[dict[Any, Any], int]], origin: int) -> pa.Table:
