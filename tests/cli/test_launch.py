@@ -93,7 +93,18 @@ def test_what_took_the_devices_time_is_shown_of_this_ranks_files(
     trace = tmp_path / "rank8.json"
     events = [{"ph": "X", "ts": 1.0, "dur": 2.0, **kernel}]
     trace.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    show([trace])
+    show([trace], "summary")
     assert "gemm" in capsys.readouterr().out
-    show([tmp_path / "none"])
+    show([tmp_path / "none"], "summary")
     assert "no such file" in capsys.readouterr().err
+
+
+def test_a_tool_whose_output_another_question_reads_shows_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "rank0.onednn.txt"
+    log.write_text(
+        "onednn_verbose,exec,cpu,matmul,brgemm,undef,src_f32::blocked:ab:f0,,,2x3:3x4,0.5\n"
+    )
+    show([log], "onednn")
+    assert "matmul" in capsys.readouterr().out
