@@ -30,16 +30,13 @@ def stack_samples(
         report.note("no_time", count=lost)
         report.dropped += lost
         rows = rows.filter(timed)
-    return pa.table(
-        {
-            "time_ns": rows["start"],
-            "thread": threads.numbers(rows["globalTid"]).cast(pa.int32()),
-            "stack_id": stacks.numbers(database, _CHAINS, rows["id"]),
-            "weight": pa.array(np.ones(rows.num_rows, np.int64)),
-            "clock": pa.repeat(pa.scalar("cpu"), rows.num_rows),
-            **dict.fromkeys(
-                ("sampled_ns", "instructions", "cycles"), pa.nulls(rows.num_rows, pa.int64())
-            ),
-        },
-        schema=READ["stack_sample"],
-    )
+    schema = READ["stack_sample"]
+    known = {
+        "time_ns": rows["start"],
+        "thread": threads.numbers(rows["globalTid"]).cast(pa.int32()),
+        "stack_id": stacks.numbers(database, _CHAINS, rows["id"]),
+        "weight": pa.array(np.ones(rows.num_rows, np.int64)),
+        "clock": pa.repeat(pa.scalar("cpu"), rows.num_rows),
+    }
+    nothing = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}
+    return pa.table(nothing | known, schema=schema)
