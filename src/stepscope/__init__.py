@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from stepscope.record.on_demand.listener import on_demand
     from stepscope.record.planning.listing import measurable, plan_text
     from stepscope.record.traces.tracing import trace
+    from stepscope.report.chart import chart
     from stepscope.report.scaling_chart import scaling_chart
     from stepscope.report.timeline_chart import timeline_chart
     from stepscope.store.build import import_source
@@ -38,6 +39,7 @@ __all__ = [
     "Trace",
     "__version__",
     "capture",
+    "chart",
     "diff",
     "import_source",
     "inline",
@@ -62,6 +64,7 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "Table": ("stepscope.answers.table", "Table"),
     "Trace": ("stepscope.api.trace", "Trace"),
     "capture": ("stepscope.record.capture.region", "capture"),
+    "chart": ("stepscope.report.chart", "chart"),
     "diff": ("stepscope.api.comparisons", "diff"),
     "import_source": ("stepscope.store.build", "import_source"),
     "inline": ("stepscope.record.inline", None),

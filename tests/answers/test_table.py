@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -102,6 +103,20 @@ def test_html_escapes_what_comes_from_files(table):
     assert "a,&lt;b&gt;" in html
     assert "why &lt;i&gt;" in html
     assert "<b>" not in html
+
+
+def test_html_is_bounded_and_says_units_and_shares(table):
+    long = replace(
+        table,
+        arrow=pa.table(
+            {"name": ["x" * 10_000] * 500, "total_ns": [BIG] * 500, "share_ratio": [0.25] * 500}
+        ),
+    )
+    html = long._repr_html_()
+    assert len(html) < 100_000
+    assert "<p>400 more rows</p>" in html
+    assert 'title="its time (ns)">total_ns</th>' in html
+    assert "linear-gradient(to right,rgba(90,159,150,.35) 25.0%,transparent 0)" in html
 
 
 def test_pandas_keeps_integers_beside_missing_values(table):

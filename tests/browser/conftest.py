@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ class Opened:
     page: Any
     address: str
     data: dict[str, Any]
+    traces: list[Trace]
     console: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
@@ -47,6 +49,12 @@ class Opened:
         self.page.goto(f"{self.address}#/{view}")
         self.page.wait_for_selector(f"main[data-shows='#/{view}']:not(:has(.waiting))")
         return self.page
+
+    def views(self, *, own: bool = True) -> list[str]:
+        """The views that the page lists; without `own`, the generic ones of all other questions too."""
+        links = self.show("overview").locator("nav > ul a" if own else "nav a")
+        hrefs = links.evaluate_all("all => all.map((one) => one.getAttribute('href'))")
+        return [href.partition("#/")[2].partition("?")[0] for href in hrefs]
 
 
 @pytest.fixture(scope="session")
@@ -84,7 +92,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Mad
                 Trace(Store.from_rows(one)) if isinstance(one, dict) else open_trace(one)
                 for one in sources
             ]
-            shown = [Shown(f"{name} {n}", trace) for n, trace in enumerate(opened, 1)]
+            jobs = [one for trace in opened for one in trace.jobs.values()]
+            shown = [Shown(f"{name} {n}", trace) for n, trace in enumerate(jobs, 1)]
             data = page_data(shown)
             path = folder / f"{name}.html"
             path.write_text(page(name, data), encoding="utf-8")
@@ -97,19 +106,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Mad
             shown.trace.close()
 
 
-@pytest.fixture(params=["report", "server"])
-def show(
-    request: pytest.FixtureRequest, browser: Any, made: Any
-) -> Iterator[Callable[..., Opened]]:
-    """Opens the page of recordings; at the end nothing may have gone wrong in it, nor left it."""
-    contexts: list[tuple[Any, Opened]] = []
+class Pages:
+    """Opens pages in the browser; when it is closed, nothing may have gone wrong in one, nor left it."""
 
-    def open_page(name: str, *sources: Any, **looks: Any) -> Opened:
-        one = made(name, *sources)
-        context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **looks})
-        opened = Opened(context.new_page(), one.path.as_uri(), one.data)
-        if request.param == "server":
-            server = request.getfixturevalue("served")(one.shown)
+    def __init__(self, browser: Any, made: Callable[..., Made], serve: Callable[..., Any]) -> None:
+        self._browser, self._made, self._serve = browser, made, serve
+        self._contexts: list[tuple[Any, Opened]] = []
+
+    def open(self, kind: str, name: str, *sources: Any, **looks: Any) -> Opened:
+        """The page of recordings, as a `report` or from a `server`."""
+        one = self._made(name, *sources)
+        context = self._browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **looks})
+        traces = [shown.trace for shown in one.shown]
+        opened = Opened(context.new_page(), one.path.as_uri(), one.data, traces)
+        if kind == "server":
+            server = self._serve()(one.shown)
             opened.address = server.policy.link.partition("?")[0]
         # Chromium reports each answer that is refused, in the words that the page shows, too.
         refused = "Failed to load resource: the server responded with a status of 4"
@@ -129,14 +140,39 @@ def show(
                 None if one.url.startswith(opened.address) else opened.requests.append(one.url)
             ),
         )
-        if request.param == "server":
+        if kind == "server":
             opened.page.goto(server.policy.link)
             assert opened.page.url == opened.address  # the token has left it
-        contexts.append((context, opened))
+        self._contexts.append((context, opened))
         return opened
 
-    yield open_page
-    for context, opened in contexts:
-        context.close()
-        assert opened.console == []
-        assert opened.requests == []
+    def close(self) -> None:
+        for context, opened in self._contexts:
+            context.close()
+            assert opened.console == []
+            assert opened.requests == []
+
+
+@pytest.fixture
+def pages(request: pytest.FixtureRequest, browser: Any, made: Any) -> Iterator[Pages]:
+    """Opens pages for a test, and closes them."""
+    opened = Pages(browser, made, lambda: request.getfixturevalue("served"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=["report", "server"])
+def show(request: pytest.FixtureRequest, pages: Pages) -> Callable[..., Opened]:
+    """Opens the page of recordings, in one test as a report and in one from a server."""
+    return partial(pages.open, request.param)
+
+
+@pytest.fixture
+def both(pages: Pages) -> Callable[..., Iterator[Opened]]:
+    """Opens the page of recordings as a report and then from a server, in one test: the report is made once."""
+
+    def open_both(name: str, *sources: Any) -> Iterator[Opened]:
+        for kind in ("report", "server"):
+            yield pages.open(kind, name, *sources)
+
+    return open_both

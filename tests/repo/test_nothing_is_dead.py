@@ -11,6 +11,7 @@ CALLED_BY_OTHERS = {
     # people, in Python
     "to_polars",
     "_repr_html_",
+    "_repr_png_",
     "iterate",
     "StepScopeCallback",
     # fsspec and DuckDB, of a file that is none

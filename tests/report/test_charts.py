@@ -5,10 +5,14 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from tests.browser.recordings import training
 
+from stepscope.answers.ask import ask
 from stepscope.api.trace import Trace
 from stepscope.floor.errors import SourceError, StepScopeError, UsageError
+from stepscope.questions import find
 from stepscope.report import figures
+from stepscope.report.chart import chart
 from stepscope.report.figures import plain_text, save_figure
 from stepscope.report.scaling_chart import scaling_chart
 from stepscope.report.timeline_chart import timeline_chart
@@ -177,3 +181,20 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
 def test_long_labels_keep_both_ends():
     assert plain_text("a" * 20 + "b" * 20, 12) == "aaaa…bbbbbbb"
     assert plain_text("plain.label") == "plain.label"
+
+
+@pytest.mark.parametrize(("question", "asked"), [("kernels", {}), ("operators", {"sort": "calls"})])
+def test_an_answer_is_drawn_by_its_shares(question, asked):
+    with Store.from_rows(training()) as store:
+        figure = chart(ask(find(question), store, **asked))
+    (axes,) = figure.axes
+    widths = [bar.get_width() for bar in axes.patches]
+    assert len(widths) == 4
+    assert widths == sorted(widths, reverse=True)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_an_answer_without_shares_says_that_it_has_no_chart():
+    with Store.from_rows(training()) as store, pytest.raises(StepScopeError) as refused:
+        chart(ask(find("sources"), store))
+    assert refused.value.slug == "no-chart"

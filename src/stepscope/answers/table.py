@@ -17,6 +17,7 @@ from stepscope.answers.selection import wrong_argument
 from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.known_names import check_name
+from stepscope.floor.quoting import one_line
 
 if TYPE_CHECKING:
     import pandas
@@ -29,6 +30,7 @@ _IN_SENTENCES = ("text", "overview", "paragraphs", "plan")
 """Drawings whose grid breaks long texts over lines."""
 _UNTITLED = ("rows", "plan")
 """Drawings of answers to what people typed, who know it."""
+MOST_HTML_ROWS = 100
 JSON_VERSION = 1
 """Version of the JSON form: goes up when a field changes its meaning or goes away."""
 
@@ -313,18 +315,19 @@ class Table:
         return "\n".join(shortened(line.text, 80) for line in self.lines(width=80, most=20))
 
     def _repr_html_(self) -> str:
-        """Its rows as an HTML table for notebooks, the first 100 of them."""
+        """Its rows as an HTML table for notebooks, the first 100 of them, long texts shortened."""
         from html import escape
 
         from stepscope.answers.text_grid import grid_html, warning_lines
 
-        rows = self.arrow.slice(0, 100).to_pylist()
+        rows = self.arrow.slice(0, MOST_HTML_ROWS).to_pylist()
         below = [f"{len(self) - len(rows)} more rows"] if len(self) > len(rows) else []
-        below += [self.note] if self.note else []
-        below += [line.text for line in warning_lines(self.checks, 10_000)]
-        return f"<p>{escape(self.question.asks)}</p>{grid_html(self.columns, rows)}" + "".join(
-            f"<p>{escape(text)}</p>" for text in below
-        )
+        below += self.note.splitlines()
+        words = "".join(f"<p>{escape(one_line(text))}</p>" for text in below)
+        for line in warning_lines(self.checks, 10_000):
+            edge = "border-left:3px solid #d97706;padding-left:.5em" * (line.style == "warning")
+            words += f'<p style="{edge}">{escape(line.text)}</p>'
+        return f"<p>{escape(self.question.asks)}</p>{grid_html(self.columns, rows)}{words}"
 
 
 def sort_key(text: str) -> tuple[str, str]:

@@ -53,6 +53,10 @@ _NARROWEST_KERNEL = 36
 _WIDE = 110
 """Columns of text from which there is room for bars beside the numbers."""
 _BAR = 8
+_MOST_HTML_TEXT = 80
+_MOST_HTML_TITLE = 400
+_HTML_BAR = "rgba(90,159,150,.35)"
+"""Seen on a light and on a dark ground."""
 _EIGHTHS = "▏▎▍▌▋▊▉█"
 MARK = "⚠"
 """Stands beside an answer that a failing check bears on."""
@@ -362,16 +366,46 @@ def _broken(texts: list[str], columns: list[Column], widths: list[int]) -> list[
 
 
 def grid_html(columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """Rows as an HTML table; every text in it is escaped."""
-    head = "".join(f'<th title="{escape(c.meaning)}">{escape(c.name)}</th>' for c in columns)
+    """Rows as an HTML table for light and dark grounds; every text in it is escaped, and shortened.
+
+    A column's meaning and unit are its head's title; shares have a bar behind them.
+    """
+    shorter = {
+        c.name: dict(zip(names, short_names(names), strict=True))
+        for c in columns
+        if c.kernels and (names := [row[c.name] or "" for row in rows])
+    }
+    head = "".join(
+        f'<th style="text-align:{_side(c)}" title="{escape(_titled(c))}">{escape(c.name)}</th>'
+        for c in columns
+    )
     body = "".join(
         "<tr>"
-        + "".join(
-            f'<td style="text-align:{"left" if c.type == "text" else "right"}">'
-            f"{escape(one_line(value_text(row[c.name], c)))}</td>"
-            for c in columns
-        )
+        + "".join(_cell_html(row[c.name], c, shorter.get(c.name, {})) for c in columns)
         + "</tr>"
         for row in rows
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return (
+        f'<div style="overflow-x:auto"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _side(column: Column) -> str:
+    return "left" if column.type == "text" else "right"
+
+
+def _titled(column: Column) -> str:
+    return f"{column.meaning} ({column.unit})" if column.unit else column.meaning
+
+
+def _cell_html(value: Any, column: Column, shorter: Mapping[str, str]) -> str:
+    text = one_line(value_text(value, column))
+    shown = shortened(one_line(shorter.get(value, text)), _MOST_HTML_TEXT)
+    style = f"text-align:{_side(column)}"
+    if column.name.endswith("share_ratio") and value is not None and 0 < value <= 1:
+        style += (
+            f";background:linear-gradient(to right,{_HTML_BAR} {100 * value:.1f}%,transparent 0)"
+        )
+    title = f' title="{escape(shortened(text, _MOST_HTML_TITLE))}"' if shown != text else ""
+    return f'<td style="{style}"{title}>{escape(shown)}</td>'

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +33,43 @@ ERRORS = {
 }
 
 
-def new_figure(width: float, height: float) -> Any:
-    """An empty figure of a size in inches; no window is opened and no global state is touched.
+def new_figure(width: float, height: float, *, otherwise: str = "") -> Any:
+    """An empty figure of a size in inches, which a notebook shows; no window is opened and no global
+    state is touched.
+
+    Args:
+        width: inches.
+        height: inches.
+        otherwise: what can be done without matplotlib, after a comma.
 
     Raises:
         StepScopeError: matplotlib is not installed.
     """
     try:
-        from matplotlib.figure import Figure
+        return _figure_class()(figsize=(width, height), layout="constrained")
     except ImportError:
         raise StepScopeError(
             "charts are drawn by matplotlib, which is not installed",
-            hint="pip install matplotlib",
+            hint=f"pip install matplotlib{otherwise}",
             slug="no-matplotlib",
         ) from None
-    return Figure(figsize=(width, height), layout="constrained")
+
+
+@cache
+def _figure_class() -> Any:
+    from matplotlib.figure import Figure
+
+    class Shown(Figure):
+        """A figure that a notebook shows: matplotlib has those of pyplot shown alone."""
+
+        def _repr_png_(self) -> bytes:
+            written = io.BytesIO()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # scripts that the font lacks
+                self.savefig(written, format="png", dpi=100)
+            return written.getvalue()
+
+    return Shown
 
 
 def finish_axes(axes: Any, grid: str, *, hidden: tuple[str, ...], title: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 from stepscope.answers.table import Table
 from stepscope.floor.errors import StepScopeError
@@ -14,6 +15,11 @@ _MOST_LABELS = 24
 
 
 def write_map(table: Table, path: Path) -> None:
+    """Writes `map_figure` as PNG or SVG."""
+    save_figure(map_figure(table), path)
+
+
+def map_figure(table: Table) -> Any:
     """Draws an answer to `rank-map`: ranks downwards, steps to the right, the darker the higher.
 
     Raises:
@@ -51,4 +57,4 @@ def write_map(table: Table, path: Path) -> None:
     bar = figure.colorbar(image, ax=axes)
     bar.set_label(f"{measure} (ms)", fontsize=8)
     bar.ax.tick_params(labelsize=7)
-    save_figure(figure, path)
+    return figure

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.floor.complete_file import complete_output
-from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.floor.errors import UsageError
 from stepscope.floor.quoting import one_line
 from stepscope.floor.units import bandwidth_text, flops_text, ratio_text, time_text
-from stepscope.report.figures import check_name
+from stepscope.report.figures import check_name, new_figure
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
@@ -154,7 +154,7 @@ def write_plot(table: Table, path: Path) -> None:
         if path.suffix.lower() == ".svg":
             unfinished.write_text(svg_text(picture), encoding="utf-8")
         else:
-            _write_png(picture, unfinished)
+            roofline_figure(table).savefig(unfinished, format="png", dpi=150)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,18 +279,16 @@ def _colours(picture: Picture) -> dict[str, str]:
     return {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}
 
 
-def _write_png(picture: Picture, path: Path) -> None:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise StepScopeError(
-            "a PNG is drawn by matplotlib, which is not installed",
-            hint="pip install matplotlib, or give a name that ends in .svg",
-            slug="no-matplotlib",
-        ) from None
-    figure = Figure(figsize=(_WIDTH / 100, _HEIGHT / 100), dpi=150)
-    FigureCanvasAgg(figure)
+def roofline_figure(table: Table) -> Any:
+    """An answer to `roofline` as a matplotlib figure.
+
+    Raises:
+        StepScopeError: matplotlib is missing.
+        UsageError: there is nothing to draw.
+    """
+    picture = picture_of(table)
+    elsewhere = ", or give a name that ends in .svg"
+    figure = new_figure(_WIDTH / 100, _HEIGHT / 100, otherwise=elsewhere)
     axes = figure.add_subplot()
     frame, colours = _frame(picture), _colours(picture)
     axes.set(
@@ -326,4 +324,4 @@ def _write_png(picture: Picture, path: Path) -> None:
             color=colours[ceiling.dtype],
         )
     axes.legend(loc="lower right")
-    figure.savefig(path, format="png")
+    return figure

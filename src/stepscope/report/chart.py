@@ -1,0 +1,81 @@
+"""An answer as a figure, for notebooks: the picture that its question has, else bars of its shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepscope.answers.kernel_names import short_names
+from stepscope.answers.table import Table
+from stepscope.floor.errors import StepScopeError
+from stepscope.floor.quoting import one_line
+from stepscope.floor.units import ratio_text
+from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_text
+
+MOST_BARS = 20
+
+ERRORS = {
+    "no-chart": (
+        "`stepscope.chart` draws answers that have a picture of their own (`roofline`, `rank_map`, "
+        "`scaling`) or a column of shares; this one has neither, or no value in it."
+    ),
+}
+
+
+def chart(table: Table) -> Any:
+    """An answer as a matplotlib figure, which a notebook shows and `savefig` writes.
+
+    Args:
+        table: an answer with all its columns: `trace.roofline()` is drawn as a roofline, `trace.rank_map()`
+            as a map, `stepscope.scaling(runs)` as curves, any other by its first column of shares, the largest
+            20 rows.
+
+    Raises:
+        StepScopeError: matplotlib is not installed, or there is nothing to draw.
+
+    Example:
+        stepscope.chart(trace.kernels())
+    """
+    if table.question.drawing == "roofline":
+        from stepscope.report.roofline_plot import roofline_figure
+
+        return roofline_figure(table)
+    if table.question.drawing == "map":
+        from stepscope.report.rank_map_plot import map_figure
+
+        return map_figure(table)
+    if table.question.drawing == "runs":
+        from stepscope.report.scaling_chart import scaling_chart
+
+        return scaling_chart(table)
+    return _bars(table)
+
+
+def _bars(table: Table) -> Any:
+    columns = table.columns
+    share = next(
+        (c.name for c in columns if c.unit == "ratio" and c.name.endswith("share_ratio")), ""
+    )
+    named = next((c for c in columns if c.type == "text"), None)
+    rows = [] if not share or named is None else [r for r in table.rows() if r[share] is not None]
+    if not rows or named is None:
+        raise StepScopeError(
+            f"there is no chart of this answer to {table.question.name}",
+            hint=table.note
+            or "it has no share to draw; trace.kernels() and trace.operators() have",
+            slug="no-chart",
+        )
+    rows = sorted(rows, key=lambda row: -row[share])[:MOST_BARS]
+    names = [one_line(row[named.name] or "") for row in rows]
+    if named.kernels:
+        names = short_names(names)
+    figure = new_figure(8.0, 0.8 + 0.26 * len(rows))
+    axes = figure.subplots()
+    places = range(len(rows))
+    bars = axes.barh(places, [100 * row[share] for row in rows], color=COLOURS[2])
+    axes.bar_label(bars, [ratio_text(row[share]) for row in rows], padding=3, fontsize=7)
+    axes.set_yticks(places, [plain_text(name) for name in names], fontsize=7)
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.set_xlabel(f"{share.removesuffix('_ratio').replace('_', ' ')} (%)", fontsize=8)
+    finish_axes(axes, "x", hidden=("top", "right"), title=plain_text(table.question.asks, 90))
+    return figure

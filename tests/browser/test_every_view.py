@@ -1,0 +1,106 @@
+"""Every view that the page lists, of every recording there is, from a report's file and from a server.
+
+Which views there are is asked of the page, so that a new one is looked at without a word here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.browser.recordings import HOSTILE, training
+from tests.conftest import SHARED_TRACES
+
+from stepscope.api.trace import Trace
+from stepscope.floor.units import count_text, time_text
+from stepscope.report import page_data
+
+DATA = Path(__file__).parent.parent / "data" / "kineto" / "bad"
+
+OF_OTHERS = sorted(
+    path.relative_to(SHARED_TRACES).as_posix()
+    for pattern in ("kineto/*", "nvprof/*.sql.gz", "nsys/*.sqlite.gz", "memory/*", "ncu/*.ncu-rep")
+    for path in SHARED_TRACES.glob(pattern)
+)
+
+OF_EACH_KIND = (
+    "B04_cut_after_event.json", "C14_clocks", "F03_counters_and_instants.json", "I12_graph_replay.json",
+    "I15_collective_arguments.json", "I17_xpu.json", "T05_metadata_only.json", "T06_no_gpu_events.json",
+    "T07_no_steps.json",
+)  # fmt: skip
+
+SETTLED = """async ([views, most]) => {
+    const shown = {};
+    for (const view of views) {
+        location.hash = '#/' + view;
+        const since = performance.now();
+        const main = () => document.querySelector('main');
+        while (main()?.dataset.shows !== '#/' + view || main().querySelector('.waiting')) {
+            if (performance.now() - since > most) throw new Error(view + ' never has its answers');
+            await new Promise((again) => setTimeout(again, 1));
+        }
+        const words = [...main().querySelectorAll('.empty')].map((one) => one.innerText);
+        shown[view] = [main().innerText, words];
+    }
+    return shown;
+}"""
+
+
+def shown(opened: Any, *, own: bool = False) -> dict[str, str]:
+    """What each view says; none is empty without words."""
+    views = opened.views(own=own)
+    assert len(views) > 10
+    told = {}
+    for view, (text, empties) in opened.page.evaluate(SETTLED, [views, 30_000]).items():
+        assert "bug in StepScope" not in text, view
+        assert text.strip(), view
+        for words in empties:
+            assert len(words.split()) > 5, (view, words)
+        told[view] = text
+    return told
+
+
+@pytest.fixture
+def as_asked_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report of the questions without their further forms, which the server answers: half the time."""
+    by_default = [form for form in page_data.forms() if not form.parameters]
+    monkeypatch.setattr(page_data, "forms", lambda: by_default)
+
+
+def check_numbers(told: dict[str, str], trace: Trace) -> None:
+    """Totals of the first rows of some tables are those of the questions."""
+    for question, column in (
+        ("kernels", "total_ns"),
+        ("operators", "device_self_ns"),
+        ("steps", "total_ns"),
+    ):
+        for row in trace.ask(question).rows()[:3]:
+            if row[column]:
+                assert time_text(row[column]) in told[question], (question, row)
+    for row in trace.ask("summary").rows():
+        if row["section"] == "breakdown" and row["item"] != "total" and row["time_ns"]:
+            assert time_text(row["time_ns"]) in told["overview"], row
+
+
+@pytest.mark.traces
+@pytest.mark.parametrize("trace", OF_OTHERS)
+def test_every_view_of_traces_of_others(both: Any, as_asked_by_default: None, trace: str) -> None:
+    for opened in both(f"by default {trace}".replace("/", "-"), SHARED_TRACES / trace):
+        told = shown(opened, own=True)
+        check_numbers(told, opened.traces[0])
+
+
+@pytest.mark.parametrize("name", OF_EACH_KIND)
+def test_every_view_of_each_kind_of_file(both: Any, as_asked_by_default: None, name: str) -> None:
+    for opened in both(f"by default {name}", DATA / name):
+        check_numbers(shown(opened, own=True), opened.traces[0])
+
+
+def test_every_question_of_names_that_are_no_names(both: Any) -> None:
+    for opened in both("training", training()):
+        told = shown(opened)
+        check_numbers(told, opened.traces[0])
+        assert set(told) >= {"gpu-trace", "sources"}
+        assert HOSTILE in told["operators"]
+        assert f"{count_text(4)} rows" in told["kernels"]
