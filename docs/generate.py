@@ -98,7 +98,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [See what is in memory, and why it ran out](memory.md)\n"
         "* [Run a recorded operator alone](replay.md): a script for `ncu`, a colleague or another GPU\n"
         "* [Compare two recordings](diff.md): what got slower or faster, gates for CI\n"
-        "* [Look at all answers in a browser, and pass them on](report.md): one file\n"
+        "* [Look at all answers in a browser, and pass them on](report.md): one file; [its views](views.md)\n"
         "* [Ask in a browser, here or on another machine](view.md): a server with a token\n"
         "* [Let an agent ask](agents.md), over the Model Context Protocol\n"
         "* [See whether it scales](scaling.md): read, draw and compare inline measurements\n\n"
