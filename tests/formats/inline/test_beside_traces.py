@@ -73,8 +73,8 @@ def test_a_profile_without_a_rank_does_not_unsettle_the_names_of_traces(tmp_path
         '{"host_name": "circe", "iter_time_ms": [1], "events": []}'
     )
     assert [(name, rank, rule) for name, rank, _, rule in _found(tmp_path)] == [
-        ("circe.prof.json", 0, "order"),
         ("rank7.json", 7, "file name"),
+        ("circe.prof.json", 7, "single"),  # beside a recording of one process: of that process
     ]
 
 
