@@ -178,3 +178,50 @@ def test_summary_phases_and_findings_say_the_same(answer: Any, ranks: Any) -> No
     assert first["value"] == verdict["share_ratio"] == of_phases["share_ratio"]
     assert first["id"] == verdict["item"] == of_phases["kind"]
     assert f"Verdict: {first['title']}. Next: " in answer("phases", {"phase": ranks}).note
+
+
+STACKS = {
+    "stack_sample": [
+        {"stack_id": 0, "phase": "residual", "weight": 18, "thread": 0},
+        {"stack_id": 1, "phase": "residual", "weight": 6, "thread": 0},
+        {"stack_id": 1, "phase": "forward", "weight": 90, "thread": 0},
+    ],
+    "call_stack": [
+        {"stack_id": 0, "frames": "data.py(6): get_batch;train.py(30): main"},
+        {
+            "stack_id": 1,
+            "frames": "torch/_C.py(1): norm;torch/nn/utils/clip_grad.py(9): clip_grad_norm_;"
+            "torch/utils.py(4): no_grad.<locals>.wrapper;train.py(33): main",
+        },
+    ],
+}
+
+
+def test_the_residual_names_the_lines_that_samples_fell_in(findings: Any) -> None:
+    (row, *_) = findings({"phase": phases(residual=40), **STACKS}, "residual")
+    assert (
+        "of 24 samples of it 75.0 % in get_batch (data.py:6), 25.0 % in main (train.py:33)"
+        in (row["title"])
+    )
+    assert row["title"].endswith("in clip_grad_norm_")
+    assert "logging" not in row["title"].lower()
+    assert {"text": "get_batch (data.py:6)", "samples": 18} in row["evidence"]
+    assert "hotspots" in row["advice"]
+
+
+def test_few_samples_name_nothing(findings: Any) -> None:
+    few = [{**row, "weight": 3} for row in STACKS["stack_sample"]]
+    (row,) = findings({"phase": phases(residual=40), **STACKS, "stack_sample": few}, "residual")
+    assert row["title"].endswith("is none of the phases")
+    assert "stacks" in row["advice"]
+
+
+def test_the_residual_of_the_run_is_found_beside_a_trace_without_a_device(findings: Any) -> None:
+    """And not beside one with a device, which may be busy meanwhile."""
+    host = [{"kind": "operator", "name": "aten::mm", "start_ns": 0, "dur_ns": 10, "id": 0}]
+    step = [{"step": 1, "start_ns": 0, "end_ns": 100, "rule": "ProfilerStep"}]
+    trace = {"host_event": [{**host[0], "span": 1}], "step": [{**step[0], "span": 1}]}
+    work = {"kind": "kernel", "name": "k", "start_ns": 5, "dur_ns": 90, "id": 0, "span": 1}
+    for device, found in (([], True), ([work], False)):
+        rows = {"phase": phases(residual=40), **trace, "device_event": device}
+        assert bool(findings(rows, "residual")) is found

@@ -107,6 +107,12 @@ class Facts:
         return None if events else self.phases
 
     @cached_property
+    def phases_without_device(self) -> PhaseMeans | None:
+        """The phases where no work of a device is recorded beside them; None elsewhere."""
+        work = self.scope.value("SELECT EXISTS (SELECT 1 FROM device_event)")
+        return None if work else self.phases
+
+    @cached_property
     def has_steps(self) -> bool:
         """Whether steps are marked or were found (see `link.steps`)."""
         return marks_steps(self.scope)

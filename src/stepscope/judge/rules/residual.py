@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.analysis.residual_places import residual_places
-from stepscope.floor.units import ratio_text
+from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, first
 
@@ -28,7 +28,7 @@ _NAMED = 3
     "Steps with much time outside of input, forward, backward and optimizer, of a job's own phases.",
     _SHARE,
     _SAMPLES,
-    trade_off="Logging, metrics and checkpoints have to be done elsewhere or less often.",
+    trade_off="What the loop does there has to be done elsewhere or less often.",
 )
 def residual(facts: Facts) -> Iterator[Finding]:
     """What phases leave of the step: batches that the loop makes itself, gradient clipping, logging, metrics,
@@ -36,11 +36,16 @@ def residual(facts: Facts) -> Iterator[Finding]:
     are not observed. Where the recording has samples of the stack (those of `stepscope record` do), it is said
     in which lines of the program they fell, and in what these called; otherwise not what it is.
 
+    Beside a trace that has a device, the trace is judged and this is silent: the host may do such things
+    while the device works. Beside one without, the phases of the entire run say more than its few steps.
+
     At most all of it can be saved; nothing is certain, since it may be waiting for the device.
     """
-    time_ns, share = facts.time("residual"), facts.share("residual")
-    if share <= _SHARE.value:
+    means = facts.phases_without_device
+    time_ns = None if means is None else means.part_ns("residual")
+    if means is None or time_ns is None or time_ns <= _SHARE.value * means.step_ns:
         return
+    share = time_ns / means.step_ns
     places = residual_places(facts.scope)
     samples = sum(place.samples for place in places)
     named = ""
@@ -52,17 +57,17 @@ def residual(facts: Facts) -> Iterator[Finding]:
         "loss",
         share,
         "time outside of all phases, of the step",
-        title=f"Residual: {facts.amount(time_ns)} is none of the phases{where}{named}",
-        saving_ns=time_ns,
+        title=f"Residual: {ratio_text(share)} of the step ({time_text(time_ns)}) is none of the phases{where}{named}",
+        saving_ns=share * facts.step_ns,
         confidence="medium",
         evidence=(
-            *first(facts.by_recording("residual"), 8),
+            *(first(facts.by_recording("residual"), 8) if facts.phases_alone else ()),
             *(place._asdict() for place in places[:8]),
         ),
         advice="Look at these lines; `stepscope hotspots` has what is spent below them."
         if named
         else "Name parts of the loop with `stepscope.region` and plan them, or take a trace with "
         "stacks: `stepscope record --stack -- train.py`.",
-        query=facts.parts_query,
+        query="stepscope phases SRC",
         ranks=ranks,
     )
