@@ -77,7 +77,7 @@ def test_by_default_phases_are_timed_and_a_few_steps_traced(spawn, job):
     counted = json.loads(phases.read_text())["counted_steps"]
     for words in ("Steps      2 (ProfilerStep", f"on the host ({counted} steps", "Operators by"):
         assert words in done.out
-    assert f"stepscope operators {job / 'out'}\n" in done.out
+    assert "\nNext: " in done.out  # whatever limits so short a step this time
 
 
 def test_a_trace_alone_is_asked_for_by_name(fork, job):
