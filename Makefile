@@ -21,7 +21,7 @@ help:
 	@echo "make check    lint, format, types, import layers"
 	@echo "make format   repair what the linter and the formatter can"
 	@echo "make page     build the page's script and style from web/"
-	@echo "make bench    measure import, questions, json.load and HTA on one generated trace"
+	@echo "make bench    measure import, questions, json.load and HTA on one generated trace, and the timeline's tiles"
 	@echo "make docs     regenerate the documentation pages that are made from the code"
 	@echo "make clean    remove what the others made"
 	@echo
@@ -71,6 +71,7 @@ page: $(VENV)/.developer
 
 bench: $(VENV)/.user $(HTA)/.installed
 	@$(BIN)/python benchmarks/run.py --hta-python $(HTA)/bin/python $(BENCH_FLAGS)
+	@$(BIN)/python benchmarks/timeline_tiles.py
 
 docs: $(VENV)/.developer
 	@$(BIN)/python docs/generate.py

@@ -100,6 +100,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [Compare two recordings](diff.md): what got slower or faster, gates for CI\n"
         "* [Look at all answers in a browser, and pass them on](report.md): one file; [its views](views.md)\n"
         "* [Ask in a browser, here or on another machine](view.md): a server with a token\n"
+        "* [See what ran when](timeline.md): a timeline of any size\n"
         "* [Let an agent ask](agents.md), over the Model Context Protocol\n"
         "* [See whether it scales](scaling.md): read, draw and compare inline measurements\n\n"
         "## Questions\n\n" + markdown_table(["question", "asks"], rows) + "\n"

@@ -99,6 +99,7 @@ def taken(page: Page, address: str, path: Path) -> bool:
     page.goto("about:blank")
     page.goto(address)
     page.wait_for_selector(f"main[data-shows='#{address.partition('#')[2]}']:not(:has(.waiting))")
+    page.wait_for_selector("main:not(:has([data-complete=no]))")
     if page.locator("main table, main canvas, main svg").count() == 0:
         return False
     picture = Image.open(io.BytesIO(page.screenshot()))

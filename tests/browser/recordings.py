@@ -12,7 +12,7 @@ LONG = "long_" * 2_000
 def launches(step: int, name: str, at: int, module: int) -> dict[str, Any]:
     """An operator of 40 µs."""
     start = 1_000_000 * step + at
-    return {"id": 100 * step + at // 1000, "name": name, "start_ns": start, "dur_ns": 40_000,
+    return {"id": 1000 * step + at // 1000, "name": name, "start_ns": start, "dur_ns": 40_000,
             "category": "cpu_op", "step": step, "module_id": module}  # fmt: skip
 
 

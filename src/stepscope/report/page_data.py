@@ -25,7 +25,9 @@ from stepscope.floor.units import bytes_text
 from stepscope.questions import every
 from stepscope.report.declaration import page_declaration
 from stepscope.report.private_names import without_places
+from stepscope.report.timeline_data import MOST_EVENTS, timeline_data
 from stepscope.schema.tables import TABLES
+from stepscope.timeline.recording import Timeline
 
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
@@ -37,7 +39,10 @@ VERSION = 1
 MOST_ROWS = 2_000
 """Rows of one answer in a report: more is nothing to read, and the command line has all of them."""
 MOST_BYTES = 14_000_000
-"""Of all answers together, as they stand in the file, so that script and style leave it below 15 MB."""
+"""Of all answers and the timeline together, as they stand in the file, so that script and style leave it
+below 15 MB."""
+MOST_TIMELINE_BYTES = 5_000_000
+"""Of the timelines of all recordings."""
 
 Scrub = Callable[[Any], Any]
 
@@ -81,7 +86,7 @@ def page_data(shown: Sequence[Shown], *, with_places: bool = False) -> dict[str,
 
     Returns:
         What the page's `EmbeddedSource` reads: `recordings`, `declarations`, `replies` (compressed, by
-        `key`), `left_out` with the reason for each.
+        `key`), `left_out` with the reason for each, `timelines` and `timeline_events` (compressed).
     """
     ids = [str(number) for number, _ in enumerate(shown, 1)]
     with ExitStack() as stack:
@@ -89,7 +94,8 @@ def page_data(shown: Sequence[Shown], *, with_places: bool = False) -> dict[str,
         for scope in scopes:
             scope.hold(TABLES)
         scrub: Scrub = (lambda value: value) if with_places else _scrub_for(scopes)
-        replies, left_out = _answers(_asked(shown, ids, scopes), scrub)
+        layouts, events, taken = _timelines(shown, ids, scrub)
+        replies, left_out = _answers(_asked(shown, ids, scopes), scrub, MOST_BYTES - taken)
     return {
         "version": VERSION,
         "stepscope": __version__,
@@ -100,16 +106,35 @@ def page_data(shown: Sequence[Shown], *, with_places: bool = False) -> dict[str,
         "declarations": [page_declaration(question) for question in every()],
         "replies": replies,
         "left_out": left_out,
+        "timelines": layouts,
+        "timeline_events": events,
     }
 
 
+def _timelines(
+    shown: Sequence[Shown], ids: Sequence[str], scrub: Scrub
+) -> tuple[dict[str, Any], dict[str, str], int]:
+    """By recording what its timeline shows, its events, compressed, and how many bytes these take."""
+    layouts, events = {}, {}
+    room = MOST_TIMELINE_BYTES // len(ids)
+    for number, one in zip(ids, shown, strict=True):
+        timeline = Timeline(one.trace.store, one.trace.ranks)
+        most = MOST_EVENTS
+        while True:
+            layouts[number], data = timeline_data(timeline, scrub, most)
+            events[number] = _packed(data)
+            if len(events[number]) <= room or most < 1000:
+                break
+            most //= 2
+    return layouts, events, sum(map(len, events.values()))
+
+
 def _answers(
-    questions: Iterable[tuple[list[str], Form, Callable[[], Table]]], scrub: Scrub
+    questions: Iterable[tuple[list[str], Form, Callable[[], Table]]], scrub: Scrub, room: int
 ) -> tuple[dict[str, str], list[dict[str, Any]]]:
     """What is asked, compressed, by its key; and what there is no answer to, or no room for, with why."""
     replies: dict[str, str] = {}
     left_out: list[dict[str, Any]] = []
-    room = MOST_BYTES
     for recordings, form, ask in questions:
         try:
             packed = _packed(scrub(reply(ask(), most=MOST_ROWS)))

@@ -6,6 +6,7 @@
     GET  /api/answers/QUESTION    an answer (`reply`), of `recording=1`, with the question's parameters
     GET  /api/state               how often the recordings were opened again, because their files grew
     GET  /api/schema              the tables that SQL finds, and their columns
+    GET  /api/timeline/WHAT       what the timeline of `recording=1` asks: layout, tile, event, find, range
     POST /api/sql                 the answer to {"recording": "1", "sql": "SELECT ..."}
 
 An error is {"message", "hint", "slug"}, as the command line would print it.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -33,6 +34,7 @@ from stepscope.report.page_data import reply
 from stepscope.schema.tables import TABLES
 from stepscope.serve.known_errors import known, shape
 from stepscope.serve.policy import Policy, RefusedError
+from stepscope.serve.timeline import ask_timeline
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -116,10 +118,18 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
             request, lambda: recordings.sql(body["recording"], body["sql"], most=MOST_ROWS), None
         )
 
+    async def answer_timeline(request: Request) -> Response:
+        what: str = request.path_params["what"]
+        asked = request.query_params
+        return await _told_of(request, lambda: ask_timeline(recordings, what, asked))
+
     async def _answered(request: Request, ask: Callable[[], Table], most: int | None) -> Response:
+        return await _told_of(request, lambda: reply(ask(), most=most))
+
+    async def _told_of(request: Request, ask: Callable[[], dict[str, Any]]) -> Response:
         def work() -> bytes:
             # In the thread: an answer of many rows takes longer to write than to compute.
-            return json.dumps(reply(ask(), most=most), separators=(",", ":")).encode()
+            return json.dumps(ask(), separators=(",", ":")).encode()
 
         content = await tasks.do(work, _gone(request))
         return Response(content, media_type="application/json")
@@ -136,6 +146,7 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
             _route("/api/state", tell_state),
             _route("/api/schema", list_tables),
             _route("/api/answers/{question}", answer),
+            _route("/api/timeline/{what}", answer_timeline),
             _route("/api/sql", answer_sql, method="POST"),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=_GZIP_FROM_BYTES, compresslevel=4)],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from stepscope.answers.declare import Parameter, Question
 from stepscope.answers.selection import parse_numbers
@@ -14,9 +16,11 @@ from stepscope.floor.known_names import check_name
 from stepscope.questions import find
 from stepscope.report.page_data import Shown
 from stepscope.serve.growing import Growing, Reopen
+from stepscope.timeline.recording import Timeline
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
+    from stepscope.api.trace import Trace
 
 ERRORS = {
     "asked-twice": "A request names a parameter twice; each has one value.",
@@ -37,6 +41,7 @@ class Recordings:
     ) -> None:
         """Takes them as they are now; with `reopen`, they follow their `sources` (`Growing`)."""
         self._growing = Growing(shown, sources, reopen)
+        self._timelines: WeakKeyDictionary[Trace, Timeline] = WeakKeyDictionary()
 
     def listed(self) -> list[dict[str, str]]:
         """Their ids and names."""
@@ -78,6 +83,17 @@ class Recordings:
         """
         with self._growing.now() as all_shown:
             return _one(number, all_shown).trace.sql(text, top=most)
+
+    @contextmanager
+    def timeline(self, number: str) -> Iterator[Timeline]:
+        """The timeline of a recording, which stays open meanwhile.
+
+        Raises:
+            UsageError: the recording does not exist.
+        """
+        with self._growing.now() as all_shown:
+            trace = _one(number, all_shown).trace
+            yield self._timelines.setdefault(trace, Timeline(trace.store, trace.ranks))
 
 
 def _one(number: str, shown: Mapping[str, Shown]) -> Shown:

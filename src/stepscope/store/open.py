@@ -317,6 +317,16 @@ class Store:
         )
         return f"SELECT {columns} FROM {origin}"
 
+    def files(self, table: str, rank: int) -> list[Path]:
+        """The files that have a rank's rows of a table, with those of other ranks perhaps; none for rows in
+        memory. Whoever reads them calls `check_files` before.
+        """
+        return [file.path for file in self._files.get(table, {}).get(rank, ())]
+
+    def shift_ns(self, rank: int, span: int) -> int:
+        """What is added to the times of a recording as its files have them (ns)."""
+        return self._shifts.get(rank, 0) + self._drifts.get((rank, span), 0)
+
     def comment(self) -> None:
         """Puts the schema's meanings on the tables and columns, for people who look at them in SQL."""
         kind = "TABLE" if self.directory is None else "VIEW"

@@ -2,10 +2,11 @@
 import { useMemo, useState } from "preact/hooks";
 import { countText, NOT_MEASURED, ratioText, valueText } from "../format/units";
 import type { Reply, Row } from "../source/source";
-import { useChange, useDeclaration, usePage } from "../state/page";
+import { useChange, useDeclaration, useLink, usePage } from "../state/page";
 import { type Column, columnsOf, heads, isMeasured, isNumeric, shownAtFirst } from "../table/columns";
 import { type Group, grouped, shareColumn } from "../table/groups";
 import { filtered, matcher, nextSort, parseSort, sorted, sortText } from "../table/rows";
+import { spotOf, spotState } from "../timeline/address";
 import { TableTools } from "./table-tools";
 import { Words } from "./words";
 
@@ -148,7 +149,7 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
                 open === line && (
                   <tr key={`${line} values`} class="values">
                     <td colSpan={visible.length}>
-                      <RowValues columns={columns} titles={titles} row={row} />
+                      <RowValues question={answer.question} columns={columns} titles={titles} row={row} />
                     </td>
                   </tr>
                 ),
@@ -230,15 +231,26 @@ function Cell({ column, row, label, depth, onOpen, expanded }: CellProps) {
 }
 
 interface RowValuesProps {
+  readonly question: string;
   readonly columns: readonly Column[];
   readonly titles: readonly string[];
   readonly row: Row;
 }
 
 /** All values of a row, the hidden columns' too, as they are: a long name in full. */
-function RowValues({ columns, titles, row }: RowValuesProps) {
+function RowValues({ question, columns, titles, row }: RowValuesProps) {
+  const link = useLink();
+  const spot = spotOf(question, columns, row);
   return (
     <dl>
+      {spot !== undefined && (
+        <div>
+          <dt>
+            <a href={link("timeline", spotState(spot))}>Show on the timeline</a>
+          </dt>
+          <dd />
+        </div>
+      )}
       {columns.map((column, index) => (
         <div key={column.name}>
           <dt title={column.meaning}>{titles[index]}</dt>

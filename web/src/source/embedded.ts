@@ -1,4 +1,5 @@
 /** Answers from the data block of a report. */
+import { EmbeddedTimeline, type TimelineEvents } from "./embedded-timeline";
 import {
   type Declaration,
   NoAnswer,
@@ -10,6 +11,7 @@ import {
   type Source,
   withoutDefaults,
 } from "./source";
+import type { Layout, TimelineAnswers } from "./timeline";
 
 const VERSION = 1;
 
@@ -28,6 +30,9 @@ export interface Block {
   /** By `replyKey`: base64 of deflated JSON. */
   readonly replies: Readonly<Record<string, string>>;
   readonly left_out: readonly LeftOut[];
+  /** By recording; the events are base64 of deflated JSON, read when the timeline is looked at. */
+  readonly timelines: Readonly<Record<string, Layout>>;
+  readonly timeline_events: Readonly<Record<string, string>>;
 }
 
 export class EmbeddedSource implements Source {
@@ -37,6 +42,7 @@ export class EmbeddedSource implements Source {
   readonly #block: Block;
   readonly #left: ReadonlyMap<string, string>;
   readonly #asked = new Map<string, Promise<unknown>>();
+  readonly #timelines = new Map<string, Promise<EmbeddedTimeline>>();
 
   constructor(text: string) {
     this.#block = JSON.parse(text) as Block;
@@ -72,6 +78,25 @@ export class EmbeddedSource implements Source {
       this.#asked.set(key, reply);
     }
     return (await reply) as Reply<RowOf<Q>>;
+  }
+
+  async timeline<W extends keyof TimelineAnswers>(
+    recording: string,
+    what: W,
+    parameters: Parameters = {},
+  ): Promise<TimelineAnswers[W]> {
+    const layout = this.#block.timelines[recording];
+    const packed = this.#block.timeline_events[recording];
+    if (layout === undefined || packed === undefined)
+      throw new NoAnswer(`There is no recording ${recording}.`);
+    let opened = this.#timelines.get(recording);
+    if (opened === undefined) {
+      opened = inflate(packed).then(
+        (text) => new EmbeddedTimeline(layout, JSON.parse(text) as TimelineEvents),
+      );
+      this.#timelines.set(recording, opened);
+    }
+    return (await opened).answer(what, parameters);
   }
 
   #absent(question: string, asked: Parameters, why: string | undefined): NoAnswer {

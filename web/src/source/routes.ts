@@ -15,3 +15,10 @@ export function answerRoute(question: string, recordings: readonly string[], par
   }
   return `api/answers/${encodeURIComponent(question)}?${asked}`;
 }
+
+/** What the timeline draws: `api/timeline/tile?recording=1&level=20&index=0&tracks=0.steps`. */
+export function timelineRoute(what: string, recording: string, parameters: Parameters): string {
+  const asked = new URLSearchParams({ recording });
+  for (const [name, value] of Object.entries(parameters)) asked.append(name, String(value));
+  return `api/timeline/${what}?${asked}`;
+}

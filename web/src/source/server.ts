@@ -1,5 +1,5 @@
 /** Answers from the server that the page came from. */
-import { answerRoute, DECLARATIONS, RECORDINGS, SCHEMA, SQL, STATE } from "./routes";
+import { answerRoute, DECLARATIONS, RECORDINGS, SCHEMA, SQL, STATE, timelineRoute } from "./routes";
 import {
   type Declaration,
   NoAnswer,
@@ -12,6 +12,7 @@ import {
   type SourceState,
   type SqlSource,
 } from "./source";
+import type { TimelineAnswers } from "./timeline";
 
 /** What the server sends where it cannot answer. */
 interface ServerError {
@@ -49,6 +50,14 @@ export class ServerSource implements Source {
   ): Promise<Reply<RowOf<Q>>> {
     const recordings = typeof recording === "string" ? [recording] : recording;
     return get<Reply<RowOf<Q>>>(answerRoute(question, recordings, parameters));
+  }
+
+  timeline<W extends keyof TimelineAnswers>(
+    recording: string,
+    what: W,
+    parameters: Parameters = {},
+  ): Promise<TimelineAnswers[W]> {
+    return get<TimelineAnswers[W]>(timelineRoute(what, recording, parameters));
   }
 }
 

@@ -3,6 +3,7 @@
  * HTTP; no view knows which.
  */
 import type { Rows } from "../questions.generated";
+import type { TimelineAnswers } from "./timeline";
 
 export type Value = string | number | boolean | null;
 export type Row = Readonly<Record<string, Value | undefined>>;
@@ -129,6 +130,12 @@ export interface Source {
     question: Q,
     parameters?: Parameters,
   ): Promise<Reply<RowOf<Q>>>;
+  /** What the timeline of a recording draws. Raises NoAnswer. */
+  timeline<W extends keyof TimelineAnswers>(
+    recording: string,
+    what: W,
+    parameters?: Parameters,
+  ): Promise<TimelineAnswers[W]>;
 }
 
 /** An answer's name: the same text as `page_data.key` in Python makes. */

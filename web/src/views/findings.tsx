@@ -6,6 +6,7 @@ import { Words } from "../parts/words";
 import type { RowOf, Value } from "../source/source";
 import { commandLink } from "../state/command";
 import { useAnswer, useChange, useLink, usePage } from "../state/page";
+import { spotState } from "../timeline/address";
 import { QuestionHead, useParameters } from "./generic";
 
 type Finding = RowOf<"findings">;
@@ -89,6 +90,11 @@ function Evidence({ finding }: { readonly finding: Finding }) {
   const link = useLink();
   const rows = evidenceRows(finding.evidence ?? "");
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const spot = spotState({
+    from: finding.window_start_ns,
+    to: finding.window_end_ns,
+    name: rows.map((row) => row.kernel ?? row.operator ?? row.range).find((one) => typeof one === "string"),
+  });
   const { source } = usePage();
   const query = finding.query ?? "";
   const asked = commandLink(query);
@@ -110,6 +116,12 @@ function Evidence({ finding }: { readonly finding: Finding }) {
             between {valueText(finding.window_start_ns, { unit: "ns", moment: true })} and{" "}
             {valueText(finding.window_end_ns, { unit: "ns", moment: true })}
           </span>
+        )}
+        {Object.keys(spot).length > 0 && (
+          <>
+            {" "}
+            <a href={link("timeline", spot)}>Show on the timeline</a>
+          </>
         )}
       </p>
       {rows.length > 0 && (

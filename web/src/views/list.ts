@@ -52,6 +52,12 @@ export const VIEWS: readonly View[] = [
     questions: ["call-tree"],
   },
   {
+    id: "timeline",
+    title: "Timeline",
+    shows: "what ran when on each rank, thread and stream",
+    questions: [],
+  },
+  {
     id: "communication",
     title: "Communication",
     shows: "ranks side by side, what communication costs",

@@ -11,6 +11,7 @@ import { OverviewView } from "./overview";
 import { RooflineView } from "./roofline";
 import { SqlView } from "./sql";
 import { StepsView } from "./steps";
+import { TimelineView } from "./timeline";
 
 export const OWN: Readonly<Record<string, FunctionComponent>> = {
   overview: OverviewView,
@@ -21,6 +22,7 @@ export const OWN: Readonly<Record<string, FunctionComponent>> = {
   memory: MemoryView,
   hotspots: HotspotsView,
   metrics: MetricsView,
+  timeline: TimelineView,
   roofline: RooflineView,
   compare: CompareView,
   sql: SqlView,

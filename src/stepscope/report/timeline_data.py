@@ -1,0 +1,200 @@
+"""The timeline in a report: the events of a few typical steps, and the words for what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from stepscope.floor.units import count_text, time_text
+from stepscope.store.write import SPAN_IDS
+from stepscope.timeline.details import described, details_query
+from stepscope.timeline.lanes import Columns, Lanes
+from stepscope.timeline.recording import Timeline
+from stepscope.timeline.tiles import Curve, shortened
+from stepscope.timeline.tracks import Track, typical_steps
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+
+MOST_EVENTS = 80_000
+"""Events on the timeline of a report: some 3 MB with all that is told of them."""
+
+Scrub = Callable[[Any], Any]
+_STEP_COLUMNS = ("step", "start_ns", "end_ns", "device_events", "complete", "rule")
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a report holds: a stretch of time (ns) of some ranks, and in words what it is of all there is."""
+
+    start: int
+    end: int
+    ranks: tuple[int, ...]
+    words: str
+
+
+def timeline_data(
+    timeline: Timeline, scrub: Scrub, most: int = MOST_EVENTS
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a report needs for a recording's timeline.
+
+    Args:
+        timeline: the recording's.
+        scrub: leaves out of texts what tells where the job ran.
+        most: events that it may hold.
+
+    Returns:
+        The layout, with `held` and `left_out`; and the events, which are read when the timeline is looked
+        at: `names`, `tracks` (of each the lanes, or the values of a curve), `tables` (what is told of
+        events, by rank and table, as columns), `described` (those columns).
+    """
+    layout = timeline.layout()
+    if layout["missing"]:
+        return scrub(layout), {}
+    held = _chosen(timeline, layout, most)
+    layout["ranks"] = [one for one in layout["ranks"] if one["rank"] in held.ranks]
+    layout |= {"held": [held.start, held.end], "left_out": held.words}
+    names: dict[str, int] = {}
+    tracks = {
+        track.id: _track(timeline, track, held, names)
+        for track in timeline.tracks.values()
+        if track.rank in held.ranks
+    }
+    with timeline.scope() as scope:
+        tables = {
+            str(rank): {table: _rows(scope, table, rank, held, scrub) for table in ("host_event", "device_event", "step")}
+            for rank in held.ranks
+        }  # fmt: skip
+    return scrub(layout), {
+        "names": [scrub(name) for name in names],
+        "tracks": tracks,
+        "tables": tables,
+        "described": {table: described(table) for table in ("host_event", "device_event")},
+    }
+
+
+def _chosen(timeline: Timeline, layout: Mapping[str, Any], limit: int) -> Held:
+    """Two typical steps, or one, of as many ranks as there is room for; else as long as there is room."""
+    ranks = [one["rank"] for one in layout["ranks"]]
+    total = sum(one.events for one in timeline.tracks.values() if one.kind in _OF_EVENTS)
+    everything = (layout["start_ns"], layout["end_ns"])
+    windows = [everything]
+    if total > limit:
+        with timeline.scope() as scope:
+            windows = [one for most in (2, 1) if (one := typical_steps(scope, most))] or windows
+    for start, end in windows:
+        count = _count(timeline, start, end, ranks[0])
+        if count <= limit:
+            break
+    else:
+        end = _until(timeline, start, end, ranks[0], limit)
+        count = _count(timeline, start, end, ranks[0])
+    held = ranks[:1]
+    for rank in ranks[1:]:
+        more = _count(timeline, start, end, rank)
+        if count + more > limit:
+            break
+        held.append(rank)
+        count += more
+    if (start, end) == everything and held == ranks:
+        return Held(start, end, tuple(held), "")
+    of = f"ranks {held[0]} to {held[-1]}" if len(held) > 1 else f"rank {held[0]}"
+    some = "" if held == ranks else f" of {of}"
+    words = (
+        f"This report has {time_text(end - start)}{some} with {count_text(count)} of "
+        f"{count_text(total)} events. `stepscope view` shows all of them."
+    )
+    return Held(start, end, tuple(held), words)
+
+
+_OF_EVENTS = ("thread", "stream", "marks")
+"""Tracks on which each event is once."""
+
+
+def _count(timeline: Timeline, start: int, end: int, rank: int) -> int:
+    """How many events of a rank touch a stretch, at most."""
+    count = 0
+    for track in timeline.tracks.values():
+        if track.rank != rank or track.kind not in _OF_EVENTS:
+            continue
+        drawn = timeline.lanes(track)
+        for lane in drawn.lanes if isinstance(drawn, Lanes) else ():
+            one = lane.touching(start, end)
+            count += one.stop - one.start
+    return count
+
+
+def _until(timeline: Timeline, start: int, end: int, rank: int, limit: int) -> int:
+    """Until when there are so many events of a rank at most."""
+    while end - start > 1 and _count(timeline, start, end, rank) > limit:
+        end = start + (end - start) // 2
+    return end
+
+
+def _track(timeline: Timeline, track: Track, held: Held, names: dict[str, int]) -> dict[str, Any]:
+    drawn = timeline.lanes(track)
+    if isinstance(drawn, Curve):
+        first, last = np.searchsorted(drawn.time, [held.start, held.end], "right").tolist()
+        first = max(0, first - 1)
+        time, value = drawn.time[first:last], drawn.value[first:last]
+        return {"start": _differences(time), "value": value.tolist()}
+    lanes = []
+    for lane in drawn.lanes:
+        events = lane.events.at(lane.touching(held.start, held.end))
+        lanes.append(_lane(events, drawn.names, names))
+    return {"lanes": lanes}
+
+
+def _lane(events: Columns, words: pa.StringArray, names: dict[str, int]) -> dict[str, list[int]]:
+    distinct, which = np.unique(events.name, return_inverse=True)
+    texts = words.take(pa.array(distinct)).to_pylist()
+    numbers = [names.setdefault(shortened(one or ""), len(names)) for one in texts]
+    return {
+        "start": _differences(events.start),
+        "length": (events.end - events.start).tolist(),
+        "name": np.array(numbers, np.int64)[which.reshape(-1)].tolist() if numbers else [],
+        "kind": events.kind.tolist(),
+        "id": _differences(events.id),
+    }
+
+
+def _differences(values: Any) -> list[int]:
+    """Numbers as what each adds to the one before: these are small."""
+    changes: list[int] = np.diff(values, prepend=0).tolist()
+    return changes
+
+
+_STEPS = f"""
+    SELECT span * {SPAN_IDS} + step AS id, {", ".join(_STEP_COLUMNS)} FROM step
+    WHERE rank = $1 AND start_ns < $3 AND end_ns > $2
+"""
+
+
+def _rows(scope: Scope, table: str, rank: int, held: Held, scrub: Scrub) -> dict[str, Any]:
+    """What is told of the events of a table, by column: numbers, or texts once each and which of them."""
+    query = _STEPS
+    if table != "step":
+        query = (
+            f"{details_query(table)} WHERE e.rank = $1 AND e.start_ns < $3 "
+            "AND (e.start_ns + e.dur_ns > $2 OR e.start_ns >= $2)"
+        )
+    rows = scope.sql(query, [rank, held.start, held.end])
+    told: dict[str, Any] = {}
+    for name in rows.column_names:
+        column = rows.column(name)
+        if column.null_count == len(column) or name.endswith(".rank"):
+            continue
+        if pa.types.is_string(column.type):
+            coded = column.combine_chunks().dictionary_encode()
+            coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+            told[name] = {
+                "texts": [scrub(one) for one in coded.dictionary.to_pylist()],
+                "codes": coded.indices.to_pylist(),
+            }
+        else:
+            told[name] = column.to_pylist()
+    return told

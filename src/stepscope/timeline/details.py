@@ -1,0 +1,226 @@
+"""What the store has about one event, and which others belong to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.floor.errors import UsageError
+from stepscope.schema.declare import Role
+from stepscope.schema.tables import TABLES
+from stepscope.store.write import SPAN_IDS
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+    from stepscope.schema.declare import SchemaColumn
+    from stepscope.timeline.recording import Timeline
+    from stepscope.timeline.tracks import Track
+
+ERRORS = {
+    "no-such-event": "The timeline was asked about an event that the recording does not have."
+}
+
+MOST_LINKS = 50
+"""Events of one relation that are named; of more it is told how many there are."""
+
+_JOINED = {
+    "module": ("module_id", ("path", "class")),
+    "operator_input": ("input_id", ("dims", "types", "strides", "values")),
+    "call_stack": ("stack_id", ("frames",)),
+    "kernel_source": ("kernel_source_id", ("file", "backend", "options")),
+}
+"""Tables whose rows events name by number, and what of them is shown in its place."""
+_COLLECTIVE = (
+    "operation", "group_name", "group_description", "group_ranks", "group_size", "sequence", "asynchronous",
+    "dtype", "elements_in", "elements_out", "bytes", "source_rank", "destination_rank", "library",
+    "exposed_ns", "reach", "match_id", "matched_ranks", "last_rank", "wait_ns", "transfer_ns",
+)  # fmt: skip
+_HIDDEN = {
+    "rank",
+    "span",
+    "id",
+    "name",
+    "parent_id",
+    "launch_id",
+    "operator_id",
+    "forward_id",
+    "captured_id",
+}
+"""What an event's title or its links show."""
+_UNITS = {Role.MOMENT: "moment", Role.DURATION: "ns", Role.BYTES: "bytes"}
+
+
+def details_query(table: str) -> str:
+    """SQL: all that the store has about events of a table, `host_event` or `device_event`, as `e`.
+
+    The names of columns are `table.column`.
+    """
+    own = [f'e.{one.quoted} AS "{table}.{one.name}"' for one in TABLES[table].columns]
+    joins = []
+    for other, (key, columns) in _JOINED.items():
+        if any(one.name == key for one in TABLES[table].columns):
+            own += [f'{other}."{one}" AS "{other}.{one}"' for one in columns]
+            joins.append(
+                f"LEFT JOIN {other} ON ({other}.rank, {other}.span, {other}.{key}) = (e.rank, e.span, e.{key})"
+            )
+    own += [f'c."{one}" AS "collective.{one}"' for one in _COLLECTIVE]
+    key = "id" if table == "device_event" else "host_id"
+    only = "" if table == "device_event" else " AND c.id IS NULL"
+    joins.append(f"LEFT JOIN collective AS c ON (c.rank, c.{key}) = (e.rank, e.id){only}")
+    return f"SELECT {', '.join(own)} FROM {table} AS e {' '.join(joins)}"
+
+
+def described(table: str) -> list[dict[str, Any]]:
+    """The columns of `details_query` that are shown as fields: `name`, `title`, `unit` and `meaning`."""
+    hidden = _HIDDEN | {key for key, _ in _JOINED.values()}
+    parts = [(table, [one.name for one in TABLES[table].columns if one.name not in hidden])]
+    parts += [
+        (other, list(columns))
+        for other, (key, columns) in _JOINED.items()
+        if any(one.name == key for one in TABLES[table].columns)
+    ]
+    parts.append(("collective", list(_COLLECTIVE)))
+    shown = []
+    for of, names in parts:
+        declared = {one.name: one for one in TABLES[of].columns}
+        for name in names:
+            title = _title(declared[name])
+            shown.append(
+                {
+                    "name": f"{of}.{name}",
+                    "title": f"{_TITLES.get(of, of)} {title}" if of != table else title,
+                    "unit": _unit(declared[name]),
+                    "meaning": declared[name].meaning,
+                }
+            )
+    return shown
+
+
+def _title(column: SchemaColumn) -> str:
+    words = column.name.removesuffix("_ns").removesuffix("_ratio").replace("_", " ")
+    if column.role is Role.DURATION:
+        return words.replace("dur", "duration") if words.endswith("dur") else f"{words} time"
+    return words
+
+
+def _unit(column: SchemaColumn) -> str:
+    return "ratio" if column.name.endswith("_ratio") else _UNITS.get(column.role, "")
+
+
+_TITLES = {"operator_input": "input", "call_stack": "call stack", "kernel_source": "generated code"}
+
+
+def details(timeline: Timeline, track: Track, event: int) -> dict[str, Any]:
+    """What is known of an event.
+
+    Args:
+        timeline: the recording's.
+        track: a track that it is on.
+        event: its number, as tiles have it.
+
+    Returns:
+        `name` in full, its `place`, `table`, `fields` (`title`, `value`, `unit`, `meaning`) but for those that were not
+        measured, and `links`: `relation`, `total`, and up to `MOST_LINKS` `places`.
+
+    Raises:
+        UsageError: there is no such event.
+    """
+    rank, place = track.rank, timeline.place(track, event)
+    shown = None if place is None else place.shown()
+    with timeline.scope() as scope:
+        if track.kind == "steps":
+            return {**_step(scope, rank, event), "place": shown}
+        for table in ("device_event", "host_event"):
+            rows = scope.sql(
+                f"{details_query(table)} WHERE e.rank = $1 AND e.id = $2", [rank, event]
+            ).to_pylist()
+            if not rows:
+                continue
+            row = rows[0]
+            fields = [
+                {
+                    **{key: one[key] for key in ("title", "unit", "meaning")},
+                    "value": row[one["name"]],
+                }
+                for one in described(table)
+                if row[one["name"]] is not None
+            ]
+            if table == "device_event":
+                fields += _metrics(scope, rank, event)
+            related = _related(scope, table, rank, row)
+            links = []
+            for relation, ids in related:
+                places = timeline.locate(rank, ids[:MOST_LINKS])
+                if places:
+                    listed = [one.shown() for one in places]
+                    links.append({"relation": relation, "total": len(ids), "places": listed})
+            name = row[f"{table}.name"]
+            return {
+                "name": name, "place": shown, "table": table, "fields": fields, "links": links,
+            }  # fmt: skip
+    raise UsageError(
+        f"the recording has no event {event} on rank {rank}",
+        hint="its number is in the column id of host_event or device_event",
+        slug="no-such-event",
+    )
+
+
+def _step(scope: Scope, rank: int, event: int) -> dict[str, Any]:
+    rows = scope.sql(
+        "SELECT * FROM step WHERE rank = $1 AND span = $2 AND step = $3",
+        [rank, event // SPAN_IDS, event % SPAN_IDS],
+    ).to_pylist()
+    if not rows:
+        raise UsageError(
+            "there is no such step", hint="its number is in the table step", slug="no-such-event"
+        )
+    fields = [
+        {"title": _title(one), "value": rows[0][one.name], "unit": _unit(one), "meaning": one.meaning}
+        for one in TABLES["step"].columns
+        if rows[0][one.name] is not None and one.name not in ("rank", "name")
+    ]  # fmt: skip
+    return {"name": rows[0]["name"], "table": "step", "fields": fields, "links": []}
+
+
+def _metrics(scope: Scope, rank: int, event: int) -> list[dict[str, Any]]:
+    rows = scope.sql(
+        "SELECT metric, value, unit, tool FROM kernel_metric WHERE rank = $1 AND id = $2 "
+        "AND value IS NOT NULL ORDER BY metric",
+        [rank, event],
+    ).to_pylist()
+    return [
+        {"title": f"{row['metric']} ({row['unit']})" if row["unit"] else row["metric"],
+         "value": row["value"], "unit": "", "meaning": f"a metric that {row['tool']} measured"}
+        for row in rows
+    ]  # fmt: skip
+
+
+def _related(
+    scope: Scope, table: str, rank: int, row: dict[str, Any]
+) -> list[tuple[str, list[int]]]:
+    """How events belong to this one, and their numbers in order of time."""
+    event = row[f"{table}.id"]
+
+    def named(column: str) -> list[int]:
+        value = row[f"{table}.{column}"]
+        return [] if value is None else [value]
+
+    def those(query: str) -> list[int]:
+        ids: list[int] = scope.sql(query, [rank, event]).column("id").to_pylist()
+        return ids
+
+    if table == "device_event":
+        return [("launched by", named("launch_id")), ("operator", named("operator_id"))]
+    launched = those(
+        "SELECT id FROM device_event WHERE rank = $1 AND $2 IN (launch_id, operator_id) ORDER BY start_ns, id"
+    )
+    backward = those(
+        "SELECT e.id FROM host_event AS e LEFT JOIN host_event AS above "
+        "ON (above.rank, above.id) = (e.rank, e.parent_id) WHERE e.rank = $1 AND e.forward_id = $2 "
+        "AND above.forward_id IS DISTINCT FROM e.forward_id ORDER BY e.start_ns, e.id"
+    )
+    return [
+        ("launched", launched),
+        ("forward", named("forward_id")),
+        ("backward", backward),
+        ("called by", named("parent_id")),
+    ]

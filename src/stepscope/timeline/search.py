@@ -1,0 +1,45 @@
+"""Finds names that match what somebody typed, in the way the page's tables do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stepscope.floor.errors import UsageError
+
+
+def expression(pattern: str) -> Callable[[pa.StringArray], NDArray[np.bool_]]:
+    """What tells which names match: a part of the name, a GLOB of all of it, or `/a regular expression/`,
+    in any case. The cost is linear in the names, whatever the expression (RE2).
+
+    Raises:
+        UsageError: it is no expression.
+    """
+    typed = pattern.strip()
+    if len(typed) > 2 and typed[0] == typed[-1] == "/":
+        text = typed[1:-1]
+    elif set("*?").intersection(typed):
+        wild = {"*": ".*", "?": "."}
+        text = f"(?s)^{''.join(wild.get(letter) or re.escape(letter) for letter in typed)}$"
+    else:
+        text = re.escape(typed)
+
+    def matching(names: pa.StringArray) -> NDArray[np.bool_]:
+        found = pc.match_substring_regex(names, text, ignore_case=True)
+        matches: NDArray[np.bool_] = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+        return matches
+
+    try:
+        matching(pa.array(["a"]))
+    except pa.ArrowInvalid as error:
+        raise UsageError(
+            f"{typed!r} is no regular expression",
+            hint=str(error).splitlines()[0],
+            slug="bad-pattern",
+        ) from None
+    return matching

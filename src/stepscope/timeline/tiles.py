@@ -1,0 +1,222 @@
+"""Tiles: what a stretch of time looks like at a zoom, with what is too narrow to be seen merged.
+
+A tile has `BINS` bins of 2^level ns. An event as long as a bin or longer is there by itself, in each tile
+that it touches. Shorter ones are merged with those that start in the same bin into a block, which says
+how many they are, how long together, and what the longest of them is; a block of one event is that event.
+So the counts of a tile add up to the shorter events that start in it and the longer ones that touch it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stepscope.timeline.lanes import SUMMED, Columns, Int64s, Lane, Lanes
+
+BINS = 512
+MOST_LEVEL = 50
+"""Tiles of 2^59 ns: eighteen years."""
+LONGEST_NAME = 160
+"""Characters of a name in a tile; what an event is called in full is among its details."""
+
+
+@dataclass
+class Names:
+    """The names that an answer has, each once: rows say which."""
+
+    texts: list[str] = field(default_factory=list)
+    _places: dict[str, int] = field(default_factory=dict)
+
+    def numbers(self, codes: NDArray[np.integer], names: pa.StringArray) -> list[int]:
+        """The numbers of some names, as they stand in this answer."""
+        distinct, which = np.unique(codes, return_inverse=True)
+        places = [self.add(one) for one in names.take(pa.array(distinct)).to_pylist()]
+        return np.array(places, np.int64)[which.reshape(-1)].tolist() if places else []
+
+    def add(self, text: str | None) -> int:
+        """The number of one name."""
+        short = shortened(text or "")
+        place = self._places.setdefault(short, len(self.texts))
+        if place == len(self.texts):
+            self.texts.append(short)
+        return place
+
+
+def shortened(name: str) -> str:
+    """A name as tiles have it."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+def tile(lanes: Lanes, level: int, index: int, names: Names) -> dict[str, list[int]]:
+    """One track of a tile, as columns of one length, one row for each block.
+
+    Args:
+        lanes: of the track.
+        level: of the zoom, 0 to `MOST_LEVEL`.
+        index: which tile: it starts at `index` · `BINS` · 2^level ns.
+        names: takes the names.
+
+    Returns:
+        `lane` from the top, `start` and `end` from the tile's start (ns), `count` of events, `busy`, their
+        summed durations (ns), `name`, `kind` and `id` of the longest.
+    """
+    start = index * BINS << level
+    parts = []
+    for number, lane in enumerate(lanes.lanes):
+        blocks = _blocks(lane, start, level)
+        if len(blocks[0]):
+            parts.append((np.full(len(blocks[0]), number, np.int64), *blocks))
+    if not parts:
+        return {name: [] for name in _COLUMNS}
+    columns = dict(
+        zip(_COLUMNS, (np.concatenate(one) for one in zip(*parts, strict=True)), strict=True)
+    )
+    columns["start"] -= start
+    columns["end"] -= start
+    codes = columns.pop("name")
+    shown = {name: column.tolist() for name, column in columns.items()}
+    return {**shown, "name": names.numbers(codes, lanes.names)}
+
+
+_COLUMNS = ("lane", "start", "end", "count", "busy", "name", "kind", "id")
+
+
+class _Pieces(NamedTuple):
+    """Short events, or summaries of such that start in one bin, in order: when they start and end, how many they are,
+    their summed time, the longest one's time (ns), and its row."""
+
+    start: Int64s
+    end: Int64s
+    several: Int64s
+    busy: Int64s
+    longest: Int64s
+    row: Int64s
+
+
+def _blocks(lane: Lane, start: int, level: int) -> tuple[NDArray[Any], ...]:
+    """The blocks of a lane in a tile: start, end, count, busy, name, kind and id of each."""
+    rows = lane.touching(start, start + (BINS << level))
+    summed, alone = _summed(lane, rows, start, level)
+    events = lane.events
+    begin, end = events.start[alone], events.end[alone]
+    length = end - begin
+    short = length < 1 << level
+    own = np.flatnonzero(~short & (end > start))
+    one = np.flatnonzero(short & (begin >= start))
+    row = np.arange(rows.start, rows.stop)[one] if isinstance(alone, slice) else alone[one]
+    pieces = _Pieces(
+        begin[one], end[one], np.ones(len(one), np.int64), length[one], length[one], row
+    )
+    if len(summed.row):
+        joined = [np.concatenate((a, b)) for a, b in zip(pieces, summed, strict=True)]
+        order = np.argsort(joined[0], kind="stable")
+        pieces = _Pieces(*(column[order] for column in joined))
+    shown = _merged(events, pieces, start, level)
+    if not len(own):
+        return shown
+    singles: tuple[NDArray[Any], ...] = (
+        begin[own], end[own], np.ones(len(own), np.int64), length[own],
+        events.name[alone][own], events.kind[alone][own], events.id[alone][own],
+    )  # fmt: skip
+    both = [np.concatenate(pair) for pair in zip(shown, singles, strict=True)]
+    order = np.argsort(both[0], kind="stable")
+    return tuple(column[order] for column in both)
+
+
+def _summed(
+    lane: Lane, rows: slice, start: int, level: int
+) -> tuple[_Pieces, slice | NDArray[np.int64]]:
+    """The summaries among some rows of which all events are short and start in one bin, and all other rows."""
+    own = lane.summaries
+    first, last = -(-rows.start // SUMMED), rows.stop // SUMMED
+    if own is None or last - first < BINS:
+        return _Pieces(*(np.zeros(0, np.int64) for _ in _Pieces._fields)), rows
+    every = lane.events.start[: last * SUMMED].reshape(-1, SUMMED)[first:]
+    begin = every[:, 0]
+    taken = (
+        (own.longest[first:last] < 1 << level)
+        & ((begin - start) >> level == (every[:, -1] - start) >> level)
+        & (begin >= start)
+    )
+    places = first + np.flatnonzero(taken)
+    left = first + np.flatnonzero(~taken)
+    inside = (left[:, None] * SUMMED + np.arange(SUMMED)).reshape(-1)
+    alone = np.concatenate(
+        (np.arange(rows.start, first * SUMMED), inside, np.arange(last * SUMMED, rows.stop))
+    )
+    count = np.full(len(places), SUMMED, np.int64)
+    pieces = (begin[places - first], own.end[places], count, own.busy[places], own.longest[places])
+    return _Pieces(*pieces, own.row[places]), alone
+
+
+def _merged(events: Columns, pieces: _Pieces, start: int, level: int) -> tuple[NDArray[Any], ...]:
+    bins = (pieces.start - start) >> level
+    first = np.flatnonzero(np.append(True, bins[1:] != bins[:-1])[: len(bins)])
+    if not len(first):
+        nothing = events.at(slice(0, 0))
+        return (nothing.start, nothing.end, nothing.id, nothing.id, *nothing[2:])
+    longest = pieces.row[_longest(pieces.longest, first)]
+    return (
+        pieces.start[first],
+        np.maximum.reduceat(pieces.end, first),
+        np.add.reduceat(pieces.several, first),
+        np.add.reduceat(pieces.busy, first),
+        events.name[longest],
+        events.kind[longest],
+        events.id[longest],
+    )
+
+
+def _longest(length: Int64s, first: NDArray[np.integer]) -> NDArray[np.integer]:
+    """The row of the longest event of each run of rows; the first of several."""
+    if len(first) == len(length):
+        return first
+    most = np.maximum.reduceat(length, first)
+    run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(length))))
+    found = np.flatnonzero(length == most[run])
+    _, place = np.unique(run[found], return_index=True)
+    return found[place]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A value as it changes: when (ns, in order), and what it is from then on."""
+
+    time: Int64s
+    value: NDArray[np.float64]
+
+    @property
+    def events(self) -> int:
+        """How many values it has."""
+        return len(self.time)
+
+
+def curve_tile(curve: Curve, level: int, index: int) -> dict[str, list[Any]]:
+    """A curve in a tile: of the values in each bin, and the one before the tile, a row.
+
+    Returns:
+        `start` of the first of the bin's values from the tile's start (ns), `count`, `low`, `high` and
+        `last`, in order of time; the row of the value before the tile has a count of 0.
+    """
+    start = index * BINS << level
+    first, last = np.searchsorted(curve.time, [start, start + (BINS << level)]).tolist()
+    time, value = curve.time[first:last], curve.value[first:last]
+    runs = np.flatnonzero(np.append(True, np.diff((time - start) >> level) != 0)[: len(time)])
+    ends = np.append(runs[1:], len(time)) - 1 if len(runs) else runs
+    columns = {
+        "start": (time[runs] - start).tolist(),
+        "count": (ends - runs + 1).tolist(),
+        "low": np.minimum.reduceat(value, runs).tolist() if len(runs) else [],
+        "high": np.maximum.reduceat(value, runs).tolist() if len(runs) else [],
+        "last": value[ends].tolist(),
+    }
+    if first:
+        held = float(curve.value[first - 1])
+        before = {"start": int(curve.time[first - 1]) - start, "count": 0}
+        for name, values in columns.items():
+            values.insert(0, before.get(name, held))
+    return columns

@@ -1,0 +1,238 @@
+"""The tracks of a recording: which there are, in which order, and how their rows are found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+
+Kind = Literal["steps", "communication", "stream", "marks", "thread", "counter", "memory"]
+Row = dict[str, Any]
+
+_DULL_SHARE = 0.01
+"""Threads with less time than this share of the busiest one's are folded at first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A track of a rank.
+
+    Args:
+        id: its name in addresses: the same each time the recording is opened.
+        rank: whose it is.
+        kind: what it shows: steps, communication, a stream's work, what the recorder draws beside the
+            work of a stream (`marks`), a host thread, a counter, or memory in use.
+        title: what to call it.
+        lanes: how many lanes it has at least.
+        events: how many events or values it has.
+        dull: folded at first.
+        unit: of a counter's values.
+        keys: where its rows are: the values of the columns that tell tracks of a kind apart.
+    """
+
+    id: str
+    rank: int
+    kind: Kind
+    title: str
+    lanes: int
+    events: int
+    dull: bool = False
+    unit: str = ""
+    keys: tuple[tuple[Any, ...], ...] = ()
+
+
+_STEPS = "SELECT rank, count(*) AS events FROM step GROUP BY rank"
+_COLLECTIVES = "SELECT rank, count(*) AS events FROM collective GROUP BY rank"
+_STREAMS = """
+    SELECT work.*, stream.name, device.name AS model FROM (
+        SELECT rank, device, stream, kind IN ('computation', 'communication', 'copy', 'fill') AS works,
+            count(*) AS events
+        FROM device_event GROUP BY ALL
+    ) AS work
+    LEFT JOIN device ON (device.rank, device.device) = (work.rank, work.device)
+    LEFT JOIN stream ON (stream.rank, stream.device, stream.stream) = (work.rank, work.device, work.stream)
+    ORDER BY work.rank, work.device, work.stream, works DESC
+"""
+_THREADS = """
+    WITH busy AS (
+        SELECT rank, span, thread, count(*) AS events, max(depth) + 1 AS lanes,
+            sum(CASE WHEN depth = 0 THEN dur_ns ELSE 0 END)::BIGINT AS busy_ns
+        FROM host_event GROUP BY rank, span, thread
+    )
+    SELECT rank, pid, tid, any_value(process_name) AS process_name, any_value(thread_name) AS name,
+        any_value(thread.kind) AS kind, sum(events)::BIGINT AS events, max(lanes) AS lanes,
+        sum(busy_ns)::BIGINT AS busy_ns, list((span, thread) ORDER BY span) AS places
+    FROM busy JOIN thread USING (rank, span, thread)
+    GROUP BY rank, pid, tid ORDER BY rank, max(thread.kind <> 'track') DESC, sum(events) DESC, pid, tid
+"""
+_COUNTERS = """
+    SELECT rank, track, series, coalesce(pid, '') AS pid, any_value(unit) AS unit, count(*) AS events
+    FROM counter WHERE isfinite(value) GROUP BY ALL ORDER BY ALL
+"""
+_MEMORY = """
+    SELECT rank, device_kind, device, count(*) AS events FROM memory_event
+    WHERE total_allocated_bytes IS NOT NULL GROUP BY ALL ORDER BY rank, device_kind DESC, device
+"""
+
+
+def tracks_of(scope: Scope) -> list[Track]:
+    """The tracks of all ranks, each rank's together, from the top."""
+    found = [
+        *_steps(scope),
+        *_collectives(scope),
+        *_streams(scope),
+        *_memory(scope),
+        *_threads(scope),
+    ]
+    found += _counters(scope)
+    return sorted(found, key=lambda track: track.rank)
+
+
+def _rows(scope: Scope, query: str) -> list[Row]:
+    rows: list[Row] = scope.sql(query).to_pylist()
+    return rows
+
+
+def _steps(scope: Scope) -> list[Track]:
+    return [
+        Track(f"{row['rank']}.steps", row["rank"], "steps", "steps", 1, row["events"])
+        for row in _rows(scope, _STEPS)
+    ]
+
+
+def _collectives(scope: Scope) -> list[Track]:
+    return [
+        Track(
+            f"{row['rank']}.comm", row["rank"], "communication", "communication", 1, row["events"]
+        )
+        for row in _rows(scope, _COLLECTIVES)
+    ]
+
+
+def _streams(scope: Scope) -> list[Track]:
+    tracks = []
+    for row in _rows(scope, _STREAMS):
+        rank, device, stream = row["rank"], row["device"], row["stream"]
+        words = (row["name"] or "").strip() or (
+            f"stream {stream}" if stream >= 0 else "stream not recorded"
+        )
+        title = f"device {device}: {words}"
+        kind: Kind = "stream"
+        if not row["works"]:
+            kind, title = "marks", f"{title}, ranges and waits"
+        keys = ((device, stream),)
+        tracks.append(
+            Track(f"{rank}.{kind[0]}{device}.{stream}", rank, kind, title, 1, row["events"],
+                  dull=not row["works"], keys=keys)
+        )  # fmt: skip
+    return tracks
+
+
+def _threads(scope: Scope) -> list[Track]:
+    rows = _rows(scope, _THREADS)
+    busiest: dict[int, int] = {}
+    processes: dict[int, set[str]] = {}
+    for row in rows:
+        busiest[row["rank"]] = max(busiest.get(row["rank"], 0), row["busy_ns"])
+        if row["kind"] != "track":
+            processes.setdefault(row["rank"], set()).add(row["pid"])
+    tracks = []
+    numbers: dict[int, int] = {}
+    for row in rows:
+        rank = row["rank"]
+        number = numbers[rank] = numbers.get(rank, -1) + 1
+        title = row["name"] or (f"thread {row['tid']}" if row["tid"] else "thread not recorded")
+        if len(processes.get(rank, ())) > 1:
+            title = f"{row['process_name'] or 'process'} {row['pid']}: {title}"
+        keys = tuple(tuple(one.values()) if isinstance(one, dict) else one for one in row["places"])
+        dull = row["kind"] == "track" or row["busy_ns"] < _DULL_SHARE * busiest[rank]
+        tracks.append(
+            Track(
+                f"{rank}.h{number}",
+                rank,
+                "thread",
+                title,
+                row["lanes"],
+                row["events"],
+                dull,
+                "",
+                keys,
+            )
+        )
+    return tracks
+
+
+def _counters(scope: Scope) -> list[Track]:
+    tracks = []
+    numbers: dict[int, int] = {}
+    for row in _rows(scope, _COUNTERS):
+        number = numbers[row["rank"]] = numbers.get(row["rank"], -1) + 1
+        title = ": ".join(
+            dict.fromkeys(one for one in (row["pid"], row["track"], row["series"]) if one)
+        )
+        keys = ((row["track"], row["series"], row["pid"]),)
+        tracks.append(
+            Track(f"{row['rank']}.c{number}", row["rank"], "counter", title, 1, row["events"],
+                  unit=row["unit"] or "", keys=keys)
+        )  # fmt: skip
+    return tracks
+
+
+def _memory(scope: Scope) -> list[Track]:
+    tracks = []
+    for row in _rows(scope, _MEMORY):
+        device = "" if row["device"] is None else row["device"]
+        title = f"memory in use: {row['device_kind']} {device}".strip()
+        name = f"{row['rank']}.mem.{row['device_kind']}{device}"
+        keys = ((row["device_kind"], row["device"]),)
+        tracks.append(
+            Track(name, row["rank"], "memory", title, 1, row["events"], dull=row["device"] is None,
+                  unit="bytes", keys=keys)
+        )  # fmt: skip
+    return tracks
+
+
+_COMPLETE_STEPS = """
+    SELECT start_ns, end_ns FROM step
+    WHERE rank = (SELECT min(rank) FROM step) AND complete AND NOT slow_first ORDER BY start_ns
+"""
+_SHOWN_STEPS = 2
+
+
+def typical_steps(scope: Scope, most: int = _SHOWN_STEPS) -> tuple[int, int] | None:
+    """From when to when some steps in a row last that are nearest to the median step (ns); None without steps."""
+    steps = [(row["start_ns"], row["end_ns"]) for row in _rows(scope, _COMPLETE_STEPS)]
+    if not steps:
+        return None
+    lengths = sorted(end - start for start, end in steps)
+    median = int(lengths[len(lengths) // 2])
+    most = min(most, len(steps))
+
+    def farness(first: int) -> int:
+        # From the first start to the last end: steps of two recordings have a pause between them.
+        length = int(steps[first + most - 1][1] - steps[first][0])
+        return abs(length - most * median)
+
+    first = min(range(len(steps) - most + 1), key=farness)
+    return steps[first][0], steps[first + most - 1][1]
+
+
+_WITHOUT_MOMENTS = {
+    "phase": "the phases of its steps, which are sums (view Steps)",
+    "inline_timing": "measurements of labelled events, each from another iteration (question inline)",
+    "stack_sample": "samples of call stacks (question hotspots)",
+    "kernel_metric": "metrics of kernels (question kernel-metrics)",
+}
+
+
+def missing_words(scope: Scope) -> str:
+    """What a recording without events has in their place."""
+    there = [
+        words
+        for table, words in _WITHOUT_MOMENTS.items()
+        if scope.value(f"SELECT EXISTS (SELECT 1 FROM {table})")
+    ]
+    has = f" It has {' and '.join(there)}." if there else ""
+    return f"This recording has no events that start and end at known times.{has}"

@@ -1,0 +1,85 @@
+/** The arithmetic of time on a line of pixels: zooming, moving, tiles, and the marks of the axis. */
+import { timeText } from "../format/units";
+
+export interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The closest zoom: so many ns are drawn at least. */
+export const SHORTEST = 50;
+
+/** A range of a length that can be drawn, inside of what there is, with some room beside it. */
+export function within(range: Range, bounds: Range): Range {
+  const all = Math.max(bounds.to - bounds.from, SHORTEST);
+  const room = all * 0.02;
+  const length = Math.min(Math.max(range.to - range.from, SHORTEST), all + 2 * room);
+  const middle = (range.from + range.to) / 2;
+  const from = Math.min(
+    Math.max(middle - length / 2, bounds.from - room),
+    Math.max(bounds.to, bounds.from + SHORTEST) + room - length,
+  );
+  return { from, to: from + length };
+}
+
+/** The range with `at` at the same place and `factor` times as long. */
+export function zoomed(range: Range, factor: number, at: number, bounds: Range): Range {
+  const length = Math.max((range.to - range.from) * factor, SHORTEST);
+  const share = (at - range.from) / (range.to - range.from);
+  return within({ from: at - share * length, to: at + (1 - share) * length }, bounds);
+}
+
+export function moved(range: Range, by: number, bounds: Range): Range {
+  return within({ from: range.from + by, to: range.to + by }, bounds);
+}
+
+/** A range with a stretch in its middle that fills most of it. */
+export function around(from: number, to: number, bounds: Range): Range {
+  const room = Math.max((to - from) * 0.1, SHORTEST / 4);
+  return within({ from: from - room, to: to + room }, bounds);
+}
+
+/** The zoom of the tiles whose bins are a pixel or less. */
+export function levelOf(range: Range, width: number): number {
+  return Math.max(0, Math.floor(Math.log2((range.to - range.from) / Math.max(width, 1))));
+}
+
+/** Which tiles of a level a range touches. */
+export function tilesOf(range: Range, level: number, bins: number): number[] {
+  const size = bins * 2 ** level;
+  const first = Math.floor(range.from / size);
+  const last = Math.floor(range.to / size);
+  return Array.from({ length: last - first + 1 }, (_, place) => first + place);
+}
+
+export interface Tick {
+  readonly at: number;
+  readonly text: string;
+}
+
+/** Marks of the axis at round times, and how long the stretch between two of them is. */
+export function ticks(
+  range: Range,
+  width: number,
+): { readonly step: number; readonly marks: readonly Tick[] } {
+  const least = ((range.to - range.from) / Math.max(width, 1)) * 110;
+  const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= least) ?? 10 * power;
+  const marks: Tick[] = [];
+  for (let at = Math.ceil(range.from / step) * step; at <= range.to; at += step) {
+    marks.push({ at, text: momentText(at, step) });
+  }
+  return { step, marks };
+}
+
+/** A moment with as many digits as tell marks apart: `1.234 56 s`. */
+export function momentText(at: number, step: number): string {
+  if (at === 0) return "0";
+  const [size, unit] = Math.abs(at) >= 1e9 ? [1e9, "s"] : Math.abs(at) >= 1e6 ? [1e6, "ms"] : [1e3, "µs"];
+  const digits = Math.min(9, Math.max(0, Math.ceil(Math.log10(size / step))));
+  return `${(at / size).toFixed(digits)} ${unit}`;
+}
+
+export function lengthText(range: Range): string {
+  return timeText(Math.round(range.to - range.from));
+}

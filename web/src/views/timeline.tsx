@@ -1,0 +1,68 @@
+/** The timeline: what ran when, on every rank, thread and stream. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { NoAnswer } from "../source/source";
+import type { Layout } from "../source/timeline";
+import { changed } from "../state/address";
+import { usePage, useRecording } from "../state/page";
+import { Board } from "../timeline/board";
+
+export function TimelineView() {
+  const { source, address } = usePage();
+  const recording = useRecording();
+  const [layout, setLayout] = useState<Layout | NoAnswer | null>(null);
+  useEffect(() => {
+    setLayout(null);
+    source
+      .timeline(recording.id, "layout")
+      .then(setLayout, (reason: unknown) =>
+        setLayout(reason instanceof NoAnswer ? reason : new NoAnswer(String(reason))),
+      );
+  }, [source, recording.id]);
+  // What the board writes into the address it knows already; anything else is another place to show.
+  const written = useRef("");
+  const opened = useRef(0);
+  const state = useMemo(() => JSON.stringify([...changed(address, {}).state]), [address]);
+  const seen = useRef(state);
+  if (state !== seen.current) {
+    if (state !== written.current) opened.current += 1;
+    seen.current = state;
+  }
+  return (
+    <>
+      <header class="view-head">
+        <h1>What ran when?</h1>
+      </header>
+      {layout === null && (
+        <p class="waiting" role="status">
+          Reading …
+        </p>
+      )}
+      {layout instanceof NoAnswer && <Missing message={layout.message} hint={layout.hint} />}
+      {layout !== null && !(layout instanceof NoAnswer) && layout.missing !== "" && (
+        <Missing
+          message={layout.missing}
+          hint="A trace has them: record it with torch.profiler, with stepscope record --trace, or with nsys."
+        />
+      )}
+      {layout !== null && !(layout instanceof NoAnswer) && layout.missing === "" && (
+        <Board
+          key={`${recording.id} ${opened.current}`}
+          layout={layout}
+          recording={recording.id}
+          onWrite={(text) => {
+            written.current = text;
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+function Missing({ message, hint }: { readonly message: string; readonly hint: string }) {
+  return (
+    <div class="empty" role="status">
+      <p>{message}</p>
+      {hint !== "" && <p class="muted">{hint}</p>}
+    </div>
+  );
+}
