@@ -42,6 +42,7 @@ RESTS_ON = {
     "clocks": {"steps", "launches", "idle", "efficiency"} | SUMMED_UP,
     "steps": {"steps", "utilization", "efficiency"} | SUMMED_UP,
     "across-ranks": SUMMED_UP,
+    "memory": SUMMED_UP,
 }
 """What should be marked, written down apart from the declarations."""
 LISTED = set().union(*RESTS_ON.values(), {"prof", "phases", "inline", "checks", "sources"})
