@@ -11,6 +11,7 @@ import pickletools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats import plain_pickle
@@ -41,6 +42,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.integers(2, 5))
+@examples(60)
 def test_plain_values_are_what_pickle_reads(value, protocol):
     shared = [value, value]
     assert load(pickle.dumps(shared, protocol)) == shared
@@ -155,6 +157,7 @@ def test_it_reads_a_packed_file(tmp_path):
 
 
 @given(st.binary(max_size=200))
+@examples(60)
 def test_bytes_at_random_are_a_value_or_an_error(data):
     with contextlib.suppress(SourceError):
         load(b"\x80\x04" + data)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.questions import affected
 from stepscope.questions.memory_curve import thinned
@@ -59,7 +60,7 @@ def test_a_thinned_curve_says_so(answer):
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=60),
     st.integers(0, 20),
 )
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(100)
 def test_first_last_lowest_and_highest_are_always_kept(moments, points):
     time = np.array(sorted(time for time, _ in moments))
     values = np.array([value for _, value in moments])

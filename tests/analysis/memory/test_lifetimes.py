@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.analysis.memory.lifetimes import NO_EVENT, alive_bytes, first_after, lifetimes
 
@@ -40,6 +41,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS)
+@examples(100)
 def test_they_are_those_of_a_plain_replay(events):
     address, size = (np.array(one, dtype=np.int64) for one in zip(*events, strict=True)) if events else (
         np.zeros(0, np.int64), np.zeros(0, np.int64),
@@ -49,6 +51,7 @@ def test_they_are_those_of_a_plain_replay(events):
 
 
 @given(EVENTS)
+@examples(100)
 def test_bytes_alive_are_those_of_the_allocations_one_by_one(events):
     found = lifetimes(
         np.array([one for one, _ in events], np.int64),

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.memory_snapshots import (
     BACKWARD,
     BUILDING,
@@ -212,7 +213,7 @@ def test_values_of_other_types_are_one_error_or_left_out(read, change, why):
     st.lists(st.tuples(st.integers(0, 7), st.integers(1, 5000)), max_size=60),
     st.integers(0, 20),
 )
-@settings(deadline=None)
+@examples(40)
 def test_totals_are_those_of_a_replay_whatever_the_oldest_events_were(
     tmp_path_factory, steps, lost
 ):
