@@ -24,7 +24,7 @@ export interface Curve {
 
 const WHOSE = ["rank", "span", "kind", "device"] as const;
 
-/** The curves of an answer to `memory-curve`, in order of its rows. */
+/** The curves of an answer to `memory-curve`, the one with most memory first. */
 export function curvesOf(rows: readonly Row[]): Curve[] {
   const groups = new Map<string, Row[]>();
   for (const row of rows) {
@@ -34,7 +34,8 @@ export function curvesOf(rows: readonly Row[]): Curve[] {
     else known.push(row);
   }
   const varying = WHOSE.filter((one) => new Set(rows.map((row) => row[one] ?? null)).size > 1);
-  return [...groups.values()].map((own) => {
+  const most = (curve: Curve) => Math.max(0, ...curve.allocated.map((value) => value ?? 0));
+  const curves = [...groups.values()].map((own): Curve => {
     const [first] = own as [Row];
     const column = (name: string): Values =>
       own.map((row) => (typeof row[name] === "number" ? (row[name] as number) : null));
@@ -50,6 +51,7 @@ export function curvesOf(rows: readonly Row[]): Curve[] {
       isOf: (row) => WHOSE.every((one) => (row[one] ?? null) === (first[one] ?? null)),
     };
   });
+  return curves.sort((a, b) => most(b) - most(a));
 }
 
 function nameOf(row: Row, withRank: boolean, withSpan: boolean): string {

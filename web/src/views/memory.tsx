@@ -109,6 +109,7 @@ function CurvePlot({ curve, moment, onMoment, onStretch }: CurveProps) {
     () => CATEGORIES.filter((one) => curve.parts[one].some((value) => (value ?? 0) > 0)),
     [curve],
   );
+  const isReserved = curve.reserved.some((value) => value !== null);
   const data = useMemo(() => {
     // Each part stands on those before it; the highest is drawn first, so that the lower ones cover it.
     const below = curve.times.map(() => 0);
@@ -119,7 +120,7 @@ function CurvePlot({ curve, moment, onMoment, onStretch }: CurveProps) {
       }),
     );
     const stacked = used.length > 0 ? sums.reverse() : [curve.allocated];
-    return [curve.times, ...stacked, curve.reserved] as unknown as uPlot.AlignedData;
+    return [curve.times, ...stacked, ...(isReserved ? [curve.reserved] : [])] as unknown as uPlot.AlignedData;
   }, [curve, used]);
   const options = useCallback((): Omit<uPlot.Options, "width" | "height"> => {
     const bytes = (value: number | null | undefined) =>
@@ -152,15 +153,7 @@ function CurvePlot({ curve, moment, onMoment, onStretch }: CurveProps) {
           value: (_, ns) => (ns === null ? "–" : valueText(ns, { unit: "ns", moment: true })),
         },
         ...(used.length > 0 ? filled : [plain]),
-        {
-          label: "reserved",
-          stroke: colourOf("--ink"),
-          dash: [4, 3],
-          width: 1.5,
-          paths: stepped,
-          points: { show: false },
-          value: (_: uPlot, value: number | null) => bytes(value),
-        },
+        ...(isReserved ? [{ ...plain, label: "reserved", stroke: colourOf("--ink"), dash: [4, 3] }] : []),
       ],
       hooks: {
         setSelect: [
