@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from stepscope.schema.declare import Role
 from stepscope.schema.tables import TABLES
+from stepscope.store.open import Store, fetch_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from stepscope.store.open import Store
 
 
 def read_columns(store: Store, table: str, rank: int, names: Sequence[str]) -> pa.Table:
@@ -54,7 +54,8 @@ def read_columns(store: Store, table: str, rank: int, names: Sequence[str]) -> p
         parts.append(part.select(list(names)))
     if not parts:
         chosen = ", ".join(declared[name].quoted for name in names)
-        parts = [store.sql(f"SELECT {chosen} FROM {table} WHERE rank = {int(rank)}")]
+        with closing(store.cursor()) as cursor:  # several threads read
+            parts = [fetch_arrow(cursor, f"SELECT {chosen} FROM {table} WHERE rank = {int(rank)}")]
     whole = pa.concat_tables([_with_codes(part, words) for part in parts])
     return whole.unify_dictionaries()
 
