@@ -16,7 +16,7 @@ from stepscope.schema.declare import rank_column as _rank
 from stepscope.schema.declare import span_column as _span
 from stepscope.schema.memory import MEMORY_TABLES
 
-STORE_VERSION = 15
+STORE_VERSION = 16
 """Version of the tables. A store of another version is made anew from its source."""
 
 EVENT, ROW, KEY, STEP, NUMBER = Role.EVENT, Role.ROW, Role.KEY, Role.STEP, Role.NUMBER
