@@ -210,3 +210,15 @@ def test_runs_of_one_size_are_told_from_scaling_and_others_have_a_base(run):
     assert _of(alike, "efficiency_ratio") == [(None,), (None,)]
     assert "All runs are on 1 rank" in alike.note
     assert "Efficiencies are against a, on 1 rank." in scaling([two, one], names=["b", "a"]).note
+
+
+def test_runs_on_different_devices_are_said_to_be(run):
+    runs = [
+        run({"fc": [[100]] * ranks}, device=[{"device": 0, "name": name}])
+        for ranks, name in ((1, "V100"), (2, "A100"))
+    ]
+    assert "different devices (V100, A100)" in scaling(runs).note
+    same = [
+        run({"fc": [[100]] * ranks}, device=[{"device": 0, "name": "V100"}]) for ranks in (1, 2)
+    ]
+    assert "different devices" not in scaling(same).note

@@ -52,3 +52,14 @@ def test_what_was_taken_before_does_not_count() -> None:
 
 def test_a_system_without_proc_has_no_figures(tmp_path) -> None:
     assert ProcessTree(tmp_path).figures() is None
+
+
+def test_threads_count_from_the_start_of_the_recording() -> None:
+    """What the process did before, importing torch above all, is none of the run's."""
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        pass
+    figures = ProcessTree().figures()
+    assert figures is not None
+    assert sum(ns for _, ns in figures["threads"]) < 100_000_000
+    assert (figures["ran_ns"] or 0) < 100_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 from functools import partial
@@ -184,6 +185,7 @@ def command(
         from stepscope.record.sampling import Sampling
 
         sampling = Sampling(out, host="phases" not in chosen)
+    started = os.getpid()
     stay_out()
     before = _files(out)
     path = sys.path[:]
@@ -209,6 +211,7 @@ def command(
     # Nobody may have asked for a trace, which is no failure.
     if (
         not no_summary
+        and os.getpid() == started  # a child that the script forked has nothing to say
         and captures is None
         and (on_demand is None or (tracer is not None and tracer.written))
     ):

@@ -174,7 +174,7 @@ def scaling(
     table = answer_rows(
         _COLUMNS, names, [[{**row, "mode": chosen}.get(name) for name in names] for row in rows]
     )
-    lines = [words, _base(read), _linear(batches)]
+    lines = [words, _base(read), _devices(runs), _linear(batches)]
     if kind == "class" and not any(row["label"] == IMBALANCE for row in rows) and len(runs) > 1:
         lines.append(
             "Not every rank of each run was recorded: exposed communication has the waiting for late ranks "
@@ -193,6 +193,23 @@ def _base(runs: Sequence[Run]) -> str:
         return f"All runs are on {of}: they show how runs differ, and nothing of scaling. `stepscope diff` compares two."
     base = min(runs, key=lambda run: run.ranks)
     return f"Efficiencies are against {base.name}, on {of}."
+
+
+def _devices(runs: Sequence[Recording]) -> str:
+    """That the runs are of different devices, which efficiencies then compare, too."""
+    models = dict.fromkeys(
+        name
+        for run in runs
+        for name in run.scope.sql("SELECT DISTINCT name FROM device ORDER BY name")
+        .column("name")
+        .to_pylist()
+        if name
+    )
+    if len(models) < 2:
+        return ""
+    return (
+        f"The runs are on different devices ({', '.join(models)}): efficiencies compare these, too."
+    )
 
 
 def _kind(runs: Sequence[Recording], by: str | None) -> str:

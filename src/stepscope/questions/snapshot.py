@@ -16,9 +16,9 @@ Row = dict[str, Any]
 
 
 _WHO_WAITS = (
-    "hotspots of a sampled run, and hotspots --by thread: stepscope record --sample -- train.py"
+    "hotspots, and hotspots --by thread, where stacks were sampled: stepscope record -- train.py"
 )
-_STALLED = "hotspots of VTune by function: stepscope launch --tool vtune --set memory-access"
+_STALLED = "hotspots of VTune by function: stepscope launch --tool vtune --set memory-access -- python train.py"
 
 ASPECTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("run", (("elapsed", ""), ("processor", ""), ("processors", ""))),

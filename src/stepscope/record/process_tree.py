@@ -11,11 +11,18 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 _PROC = Path("/proc")
 _MOST_THREADS = 64
 _MOST_PROCESSES = 4096
+
+
+class _Thread(NamedTuple):
+    name: str
+    cpu_ns: int
+    scheduled: tuple[int, int] | None
+    """How long it ran, and waited for a processor (ns)."""
 
 
 class ProcessTree:
@@ -29,20 +36,21 @@ class ProcessTree:
         self._proc = proc
         self._started_ns = time.perf_counter_ns()
         self._before = self._totals()
+        self._threads_before = self._threads()
 
     def figures(self) -> dict[str, Any] | None:
         """What was taken since then, as JSON takes it; None where the system does not say.
 
-        Times are ns, sizes bytes. `threads` lists name and processor time of the threads that are alive, since
-        they started, the busiest first; of `ran_ns` and `waited_ns`, the latter is the time in which they could have run
+        Times are ns, sizes bytes. `threads` lists name and processor time of the threads that are alive, the
+        busiest first; of `ran_ns` and `waited_ns`, the latter is the time in which they could have run
         and no processor was free.
         """
         now = self._totals()
         if not now or not self._before:
             return None
         since = {name: max(0, value - self._before.get(name, 0)) for name, value in now.items()}
-        threads = sorted(self._threads(), key=lambda one: -one[1])
-        scheduled = self._scheduled()
+        threads = self._threads_since()
+        ran_ns, waited_ns = _scheduled(threads)
         return {
             "elapsed_ns": time.perf_counter_ns() - self._started_ns,
             "processor": _processor(self._proc),
@@ -50,9 +58,9 @@ class ProcessTree:
             **since,
             "processes": len(list(self._below())),
             "threads_alive": len(threads),
-            "threads": [list(one) for one in threads[:_MOST_THREADS]],
-            "ran_ns": None if scheduled is None else scheduled[0],
-            "waited_ns": None if scheduled is None else scheduled[1],
+            "threads": [[one.name, one.cpu_ns] for one in threads[:_MOST_THREADS]],
+            "ran_ns": ran_ns,
+            "waited_ns": waited_ns,
             **_peaks(),
         }
 
@@ -102,29 +110,41 @@ class ProcessTree:
                         add("involuntary_switches", int(line.split()[1]))
         return sums
 
-    def _threads(self) -> Iterator[tuple[str, int]]:
+    def _threads(self) -> dict[str, _Thread]:
+        """The living threads by their numbers. Source of waiting: sched-stats.rst of Linux."""
         ticks = os.sysconf("SC_CLK_TCK")
+        found = {}
         with suppress(OSError):
             for task in (self._proc / "self" / "task").iterdir():
                 with suppress(OSError, ValueError, IndexError):
-                    text = (task / "stat").read_text("utf-8", "replace")
-                    name, _, rest = text.rpartition(")")
+                    name, _, rest = (task / "stat").read_text("utf-8", "replace").rpartition(")")
                     words = rest.split()
                     cpu_ns = (int(words[11]) + int(words[12])) * 10**9 // ticks
-                    yield name.partition("(")[2], cpu_ns
+                    scheduled = None
+                    with suppress(OSError, ValueError, IndexError):
+                        ran, waited, *_ = map(int, (task / "schedstat").read_text().split())
+                        scheduled = ran, waited
+                    found[task.name] = _Thread(name.partition("(")[2], cpu_ns, scheduled)
+        return found
 
-    def _scheduled(self) -> tuple[int, int] | None:
-        """How long the living threads ran, and waited for a processor (ns). Source: sched-stats.rst of Linux."""
-        ran = waited = 0
-        try:
-            for task in (self._proc / "self" / "task").iterdir():
-                with suppress(FileNotFoundError):
-                    words = (task / "schedstat").read_text().split()
-                    ran += int(words[0])
-                    waited += int(words[1])
-        except (OSError, ValueError, IndexError):
-            return None
-        return (ran, waited) if ran else None
+    def _threads_since(self) -> list[_Thread]:
+        """What the living threads took since the start, the busiest first."""
+        since = []
+        for number, now in self._threads().items():
+            before = self._threads_before.get(number, _Thread("", 0, (0, 0)))
+            scheduled = None
+            if now.scheduled is not None and before.scheduled is not None:
+                ran, waited = now.scheduled
+                scheduled = ran - before.scheduled[0], waited - before.scheduled[1]
+            since.append(_Thread(now.name, max(0, now.cpu_ns - before.cpu_ns), scheduled))
+        return sorted(since, key=lambda one: -one.cpu_ns)
+
+
+def _scheduled(threads: list[_Thread]) -> tuple[int | None, int | None]:
+    """How long threads ran, and waited for a processor (ns); None where the system does not say."""
+    known = [one.scheduled for one in threads if one.scheduled is not None]
+    ran, waited = sum(ran for ran, _ in known), sum(waited for _, waited in known)
+    return (ran, waited) if ran else (None, None)
 
 
 def _peaks() -> dict[str, int | None]:

@@ -77,7 +77,7 @@ def host_only(facts: Facts) -> Iterator[Finding]:
         title="No device in the recording: operators, Python and named ranges on the host fill "
         f"{facts.amount(facts.time('cpu_exec'))}{most}",
         confidence="high",
-        advice="`stepscope operators`; record with ProfilerActivity.CUDA (XPU, ...) to see a device.",
+        advice="`stepscope operators`; if the job uses a device, record with ProfilerActivity.CUDA (XPU, ...) to see it.",
         query=facts.parts_query,
     )
 

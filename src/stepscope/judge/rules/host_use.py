@@ -21,8 +21,9 @@ _SAID = {
     ),
     "run_queue_wait": (
         "Threads that could run had no processor for {part} of that time",
-        "Run fewer threads (OMP_NUM_THREADS, torch.set_num_threads, num_workers of the DataLoader, ranks of the node), or give "
-        "the job more processors.",
+        "Where the job runs more threads than it has processors, run fewer (OMP_NUM_THREADS, torch.set_num_threads, num_workers "
+        "of the DataLoader, ranks of the node). Where it does not, others on the node take them, or a limit of its "
+        "container: give it processors of its own.",
     ),
     "mpi_time": (
         "MPI takes {part} of the elapsed time, by {report}",

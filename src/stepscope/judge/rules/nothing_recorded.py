@@ -14,6 +14,7 @@ _HELD = (
     ("stack_sample", "hotspots", "the functions that were sampled"),
     ("primitive", "onednn", "the primitives of oneDNN"),
     ("host_metric", "snapshot", "what was measured of the host"),
+    ("measured_kernel", "metrics", "counters of kernels"),
 )
 """Tables that such a recording may have rows of, the question about them, and what they are."""
 
@@ -64,7 +65,7 @@ def nothing_recorded(facts: Facts) -> Iterator[Finding]:
         unit="count",
         confidence="high",
         advice="`stepscope sources` for what was read; `stepscope inline` for single events that a "
-        "job measured of itself; `stepscope metrics` for counters of kernels.",
+        "job measured of itself.",
         query="stepscope sources SRC",
         role="obstacle",
     )

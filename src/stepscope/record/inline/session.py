@@ -278,10 +278,15 @@ class Session(Recording):
                 self._stacks.start()
         # A directory that hangs must not gather threads that wait for it.
         now = time.monotonic()
-        if now > self._save_at and not self._files.background.busy:
+        if now > self._save_at and self._has_measured and not self._files.background.busy:
             longer = _SAVE_EVERY_PART * (now - self._started)
             self._save_at = now + min(max(longer, _SAVE_AFTER_SECONDS), _SAVE_EVERY_SECONDS)
             self._save()
+
+    @property
+    def _has_measured(self) -> bool:
+        events = self._recorder is not None and bool(self._recorder.events)
+        return events or (self._phases is not None and self._phases.history.count > 0)
 
     def _ask_in_forward(self) -> None:
         self._files.ask_settings(self._trained.model, in_forward=True)

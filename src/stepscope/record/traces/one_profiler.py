@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from stepscope.record.targets.patches import Patch
+from stepscope.record.traces.forked import let_children_end
 
 JOBS_OWN = "the job already runs a profiler of its own, and only one can record"
 
@@ -67,6 +68,7 @@ class OneProfiler:
         if OneProfiler._holder not in (None, self):
             raise RuntimeError("another trace is being recorded, and only one can be at a time")
         OneProfiler._holder = self
+        let_children_end()
 
     def release(self) -> None:
         """Gives the session back."""
