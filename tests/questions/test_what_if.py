@@ -167,3 +167,16 @@ def test_damage_to_what_it_rests_on_marks_the_answer() -> None:
         "host-times", "device-work", "device-times", "launches", "own-launches", "clocks", "steps",
         "across-ranks",
     }  # fmt: skip
+
+
+def test_a_recording_in_which_nothing_can_be_changed_says_so(answer: Any) -> None:
+    """One of the host alone, which waits for no batch."""
+    rows = {
+        "host_event": [
+            {"id": 0, "kind": "operator", "name": "aten::mm", "start_ns": 0, "dur_ns": 90}
+        ],
+        "step": [{"step": 1, "start_ns": 0, "end_ns": 100, "rule": "ProfilerStep"}],
+    }
+    table = answer("what-if", rows)
+    assert [row["change"] for row in table.rows()] == ["as recorded"]
+    assert table.note.startswith("Nothing is there to change")

@@ -131,6 +131,8 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
                      found.at_least / steps, found.at_most / steps]
                 )  # fmt: skip
     note = lacks(graphs, "a wait for other ranks in them stays as long as it was")
+    if not asked and graphs and len(rows) == len(graphs):
+        note = f"Nothing is there to change: no kernel, launch, transfer, awaited batch or late rank. {note}"
     if any("straggler" in change.without for change in asked) and not late:
         note = f"No rank is known to have waited for another, so that none is a straggler. {note}"
     return noted(answer_rows(_COLUMNS, [c.name for c in _COLUMNS], rows), note.strip())
