@@ -113,6 +113,14 @@ def test_parts_add_up_to_the_peak_with_what_was_there_before(diff):
     )
 
 
+def test_what_was_there_before_is_said_beside_the_categories(answer):
+    assert (
+        "Of what is unknown, 100 B was there before"
+        in answer("memory", RECORDING, by="category").note
+    )
+    assert "before" not in answer("memory", RECORDING, by="operator").note
+
+
 def test_another_moment_may_be_asked_for(diff):
     diff(
         "memory",

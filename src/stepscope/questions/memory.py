@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_rows, noted
+from stepscope.floor.units import bytes_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -177,7 +178,8 @@ def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> pa.Tab
             rows = list(_device_rows(scope, whole, asked, at_ns))
     names = _OF[by]
     answer = answer_rows(_COLUMNS, names, ([row.get(name) for name in names] for row in rows))
-    return noted(answer, _sizes(asked)) if rows else answer
+    lines = [_sizes(asked), _before(asked, at_ns) if by == "category" else ""]
+    return noted(answer, "\n".join(filter(None, lines))) if rows else answer
 
 
 def _sizes(asked: list[Asked]) -> str:
@@ -185,6 +187,27 @@ def _sizes(asked: list[Asked]) -> str:
     if all(one.memory.source != "memory-snapshot" for one in asked):
         return ""
     return "Sizes of a snapshot are those asked for, before the allocator rounds them up."
+
+
+def _before(asked: list[Asked], at_ns: int | None) -> str:
+    """How much of what is unknown was there before the recording started."""
+    from stepscope.analysis.memory.categories import CATEGORIES, UNKNOWN
+    from stepscope.analysis.memory.replay import BEFORE
+
+    older = 0
+    for one in asked:
+        memory, state = one.memory, _state(one, at_ns)
+        alive = memory.alive(state)
+        unknown = memory.category[alive] == CATEGORIES.index(UNKNOWN)
+        older += int(memory.bytes[alive][unknown & (memory.taken[alive] < 0)].sum())
+        if memory.rest[state] and memory.rest_name(state) == BEFORE:
+            older += int(memory.rest[state])
+    if not older:
+        return ""
+    return (
+        f"Of what is unknown, {bytes_text(older)} was there before the recording started; one that starts before "
+        "the model is made knows what it is for."
+    )
 
 
 def _place(memory: Memory) -> dict[str, Any]:
