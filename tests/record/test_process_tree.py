@@ -14,17 +14,19 @@ SPIN = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() 
 
 def test_processor_time_of_children_counts_when_they_have_ended() -> None:
     tree = ProcessTree()
+    before = (tree.figures() or {})["processes"]  # tests of this process may have left some
     subprocess.run([sys.executable, "-c", SPIN], check=True, timeout=60)
     figures = tree.figures()
     assert figures is not None
     assert figures["user_ns"] + figures["system_ns"] >= 150_000_000
     assert figures["elapsed_ns"] >= 200_000_000
-    assert figures["processes"] == 1
+    assert figures["processes"] == before
     assert figures["peak_memory_of_a_child_bytes"] > 1 << 20
 
 
 def test_living_children_and_threads_are_seen() -> None:
     tree = ProcessTree()
+    before = (tree.figures() or {})["processes"]
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
@@ -36,7 +38,7 @@ def test_living_children_and_threads_are_seen() -> None:
         thread.join()
         child.communicate(b"\n", timeout=60)
     assert figures is not None
-    assert figures["processes"] == 2
+    assert figures["processes"] == before + 1
     assert figures["threads_alive"] >= 2
     assert figures["processors"] > 0
 

@@ -60,7 +60,7 @@ def test_what_ddp_has_timed_outlives_its_model(
     monkeypatch.setattr(rank_files, "ddp_timing", {"early": None, "late": timed}.get)
     files, phases = RankFiles(tmp_path, Guard("a test")), Phases(lambda: 0)
     told = [
-        files.phases_document(phases, model, None, samples=False)["communication"]
+        files.phases_document(phases, model, None, None, samples=False)["communication"]
         for model in ("early", "late", "early", None)
     ]
     assert told == [None, timed, timed, timed]

@@ -488,3 +488,17 @@ def test_between_timed_steps_hooks_do_nothing() -> None:
     assert (clock.made, phases.steps, phases.timed_steps) == (0, 3, 0)
     phases.begin(hours.now, fresh=True, number=5)
     assert not phases.resting  # the first batch of an epoch is always waited for
+
+
+def test_the_first_batch_of_an_epoch_is_noted_in_a_step_that_is_not_timed() -> None:
+    """The loop only knows that the loader starts over when it waits for the batch."""
+    hours = Hours()
+    phases = _phases(hours)
+    phases.every = 4
+    phases.begin(0, number=3)
+    token = phases.open("input_wait")
+    phases.not_this_one()
+    hours.pass_ns(70)
+    phases.close(token)
+    phases.end(hours.now)
+    assert (phases.first_batch_ns, phases.timed_steps) == ([70], 0)

@@ -45,6 +45,9 @@ _BACKWARD = _NUMBER["backward"]
 _OPTIMIZER = _NUMBER["optimizer"]
 
 
+_WAITS = -1
+"""The token of a wait for a batch in a step that is not timed."""
+
 _JUDGED_STEPS = 32
 """Timed steps after which it is looked at what timing them took."""
 _MOST_OWN_PART = 0.005
@@ -125,6 +128,9 @@ class Phases:
         """
         number = self.steps + 1 if number is None else number
         self.resting = not fresh and number % self.every != 0
+        self._fresh = fresh
+        self._wait_ns = self._first_wait_ns = None
+        self._thread = threading.get_ident()
         if self.resting:
             self._began_ns = None
             return
@@ -132,10 +138,7 @@ class Phases:
         self._times = [0] * (len(PHASES) + 1)
         self._open = [_RESIDUAL]
         self._began_ns = self._last_ns = now_ns
-        self._fresh = fresh
         self._disturbed = False
-        self._wait_ns = self._first_wait_ns = None
-        self._thread = threading.get_ident()
         clock = self.clock
         if clock is not None:
             self._give_back()
@@ -157,6 +160,7 @@ class Phases:
         if self.resting:
             self.resting = False
             self.steps += 1
+            self._note_first_wait()
         if self._began_ns is None:
             return
         times = self._times
@@ -168,10 +172,8 @@ class Phases:
         counted = not self._fresh and self.steps > self.warmup and not self._disturbed
         self.disturbed_steps += self._disturbed
         memory, peak = self._read_memory() if self._memory_is_due(counted=counted) else (None, None)
-        if self._fresh:
-            if len(self.first_batch_ns) < 64 and self._first_wait_ns is not None:
-                self.first_batch_ns.append(self._first_wait_ns)
-        elif counted:
+        self._note_first_wait()
+        if counted:
             self.history.add((self.steps, time_ns, *times, memory or 0, peak or 0), values)
             self._counted_ns = time_ns
         if self.clock is not None:
@@ -206,6 +208,10 @@ class Phases:
 
     def open(self, label: str) -> int | None:
         """A phase starts; the token is its depth."""
+        if self.resting and label == "input_wait" and threading.get_ident() == self._thread:
+            # An epoch may turn out to start in this step, and its first batch is noted.
+            self._wait_began_ns = self._now()
+            return _WAITS
         if self._began_ns is None or threading.get_ident() != self._thread:
             return None
         if self.in_forward is not None and label == "forward":
@@ -231,20 +237,29 @@ class Phases:
 
     def close(self, token: int | None) -> None:
         """The phase ends, and with it every one inside it that an exception left open."""
-        if token is None or self._began_ns is None or token >= len(self._open):
+        if token == _WAITS and self.resting:
+            self._waited(self._now())
+        if token is None or token < 0 or self._began_ns is None or token >= len(self._open):
             return
         now_ns = self._now()
         self._times[self._open[-1]] += now_ns - self._last_ns
         self._last_ns = now_ns
         number = self._open[token]
         if number == _INPUT_WAIT:
-            self._wait_ns = now_ns - self._wait_began_ns
-            if self._fresh and self._first_wait_ns is None:
-                self._first_wait_ns = self._wait_ns
+            self._waited(now_ns)
         del self._open[token:]
         if self.clock is not None and token == 1 and self._mark_open is not None:
             self._mark_close(self.clock, number)
         self._own_ns += self._now() - now_ns
+
+    def _waited(self, now_ns: int) -> None:
+        self._wait_ns = now_ns - self._wait_began_ns
+        if self._fresh and self._first_wait_ns is None:
+            self._first_wait_ns = self._wait_ns
+
+    def _note_first_wait(self) -> None:
+        if self._fresh and self._first_wait_ns is not None and len(self.first_batch_ns) < 64:
+            self.first_batch_ns.append(self._first_wait_ns)
 
     def _mark_close(self, clock: Clock, number: int) -> None:
         start, self._mark_open = self._mark_open, None
