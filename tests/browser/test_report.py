@@ -260,13 +260,13 @@ def test_a_view_follows_a_job_and_keeps_its_place(
     page.goto(server.policy.link)
     page.goto(f"{page.url}#/gpu-trace?find=quoted")
     rows = page.locator(".answer-table tbody tr")
-    page.wait_for_selector("text=5 of 12 rows")
+    page.wait_for_selector("text=3 of 12 rows")
     page.locator("main").evaluate("main => { main.scrollTop = 60; }")
     assert page.locator("main").evaluate("main => main.scrollTop") == 60
     page.evaluate("window.stays = true")
     file.write_text("two")
-    page.wait_for_selector("text=15 of 36 rows", timeout=15_000)
-    assert rows.count() == 15
+    page.wait_for_selector("text=9 of 36 rows", timeout=15_000)
+    assert rows.count() == 9
     assert "find=quoted" in page.url
     assert page.locator("main").evaluate("main => main.scrollTop") == 60
     assert page.evaluate("window.stays")
