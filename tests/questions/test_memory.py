@@ -384,3 +384,15 @@ def test_peak_of_shared_traces_equals_a_replay_of_their_memory_events(shared_tra
             for one in trace.memory(by=by).rows():
                 of[one["kind"]] += one["bytes"]
             assert of == {row["kind"]: row["peak_bytes"] for row in trace.memory().rows()}
+
+
+def test_memory_is_never_below_nothing(answer):
+    """Without totals and addresses, what is given back and was not seen to be taken was there before."""
+    rows = {
+        "memory_event": [
+            {**EVENT, "time_ns": time, "sequence": time, "bytes": size}
+            for time, size in ((1, 10), (2, -40), (3, 25))
+        ]
+    }
+    (row,) = answer("memory", rows).rows()
+    assert (row["start_bytes"], row["end_bytes"], row["peak_bytes"]) == (30, 25, 40)

@@ -339,7 +339,8 @@ def _totals(events: pa.Table, name: str, size: Int64s, before: Int64s) -> Int64s
     if len(column) and not column.null_count and int(pc.max(column).as_py()) > 0:
         return _numbers(events, name)
     counted: Int64s = int(before.sum()) + np.cumsum(size)
-    return counted
+    # More is given back than was seen to be taken: so much at least was there before.
+    return counted - min(0, int(counted.min(initial=0)))
 
 
 def _states(after: Int64s, size: Int64s) -> Int64s:
