@@ -40,6 +40,18 @@ def _terminated(tmp_path: Path, code: str) -> tuple[int, str, bool]:
     return process.returncode, output, (tmp_path / "saved").exists()
 
 
+def _printed(tmp_path: Path, code: str) -> str:
+    """What code prints that ends by itself, its errors last."""
+    done = subprocess.run(
+        [sys.executable, "-c", START + code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
 def test_a_job_without_a_handler_ends_by_the_signal_after_saving(tmp_path: Path) -> None:
     code = "at_term.AtTerm(save)" + READY + WAIT
     assert _terminated(tmp_path, code) == (-signal.SIGTERM, "", True)
@@ -107,14 +119,7 @@ def test_a_forked_child_ends_as_without_us(tmp_path: Path) -> None:
         "os.kill(child, signal.SIGTERM)\n"
         "print(os.WTERMSIG(os.waitpid(child, 0)[1]), (out / 'saved').exists())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", START + code, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.stdout == f"{signal.SIGTERM.value} False\n", done.stderr
+    assert _printed(tmp_path, code) == f"{signal.SIGTERM.value} False\n"
 
 
 @pytest.mark.parametrize("handler", ["signal.SIG_DFL", "signal.SIG_IGN", "print"])
@@ -128,11 +133,4 @@ def test_nothing_of_ours_stays_when_the_recording_is_over(tmp_path: Path, handle
         "print(before == (signal.getsignal(signal.SIGTERM), len(os.listdir('/proc/self/fd'))),\n"
         "    signal.set_wakeup_fd(-1), threading.active_count())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", START + code, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.stdout == "True -1 1\n", done.stderr
+    assert _printed(tmp_path, code) == "True -1 1\n"
