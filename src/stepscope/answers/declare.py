@@ -93,6 +93,11 @@ class Column:
 JOB = Column("job", "text", "job that the row is about: its files' folder or name")
 """The first column of an answer about files that are of several jobs."""
 
+RANK = Column("rank", "int", "rank of the process")
+SPAN = Column("span", "int", "which of the rank's recordings, from 0", shown="varying")
+DEVICE = Column("device", "int", "index of the device in its process")
+STEP = Column("step", "int", "number of the step, as the program counts")
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:

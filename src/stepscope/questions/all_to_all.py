@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import RANK, Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("group", "text", "name of the process group", shown="varying"),
-    Column("rank", "int", "rank of the process"),
+    RANK,
     Column("source", "int", "rank that sent"),
     Column("destination", "int", "rank that received"),
     Column("calls", "int", "exchanges", "count"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import SPAN, Column, Parameter, question
 from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process", shown="varying"),
-    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
+    SPAN,
     Column("kind", "text", "cuda, rocm, ...; cpu for memory of the host", shown="varying"),
     Column(
         "device", "int", "index of the device in its process; empty for the host", shown="varying"

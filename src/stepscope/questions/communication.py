@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import RANK, Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _KEYS = (
     Column("module", "text", "innermost module that it was launched in; of a gradient, none"),
-    Column("rank", "int", "rank of the process"),
+    RANK,
     Column("step", "int", "number of the step that launched it, as the program counts"),
     Column("operation", "text", "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, ..."),
     Column("parallelism", "text", "data, tensor, pipeline, expert or context; empty where nothing tells"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import RANK, SPAN, STEP, Column, by_form, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,12 +31,12 @@ _KEYS = {"metric": "", "step": "step, start_ns, window_ns, ", "time": "start_ns,
     "device-metrics",
     "How busy were multiprocessors, tensor cores, memory and links in samples of the hardware?",
     (
-        Column("rank", "int", "rank of the process"),
-        Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
+        RANK,
+        SPAN,
         Column(
             "device", "text", "index of the device in its process; of a network card name and port"
         ),
-        Column("step", "int", "number of the step, as the program counts"),
+        STEP,
         Column("start_ns", "int", "start of the window, since the run's start", "ns", moment=True),
         Column("window_ns", "int", "length of the window", "ns"),
         Column(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.answers.declare import RANK, Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process"),
+    RANK,
     Column(
         "name",
         "text",

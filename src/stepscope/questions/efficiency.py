@@ -12,7 +12,7 @@ from stepscope.analysis.attainable import (
     roofs_of,
 )
 from stepscope.analysis.attribution import NO_MODULE
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import RANK, SPAN, STEP, Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 from stepscope.floor.units import ratio_text
 from stepscope.formats.evidence import LAUNCHED_WORK
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process"),
-    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
+    RANK,
+    SPAN,
     Column("device", "int", "index of the device in its process", shown="varying"),
-    Column("step", "int", "number of the step, as the program counts"),
+    STEP,
     Column("module", "text", "module, with all modules below it"),
     Column("time_ns", "int", "duration of the step; device time of the module", "ns"),
     Column("device_ns", "int", "summed duration of its device work", "ns"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import DEVICE, RANK, SPAN, Column, Parameter, question
 from stepscope.answers.rows import answer_rows
 from stepscope.formats.evidence import DEVICE_WORK
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from stepscope.link.intervals import Intervals
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process"),
-    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
-    Column("device", "int", "index of the device in its process"),
+    RANK,
+    SPAN,
+    DEVICE,
     Column("stream", "int", "stream; empty for the device itself"),
     Column(
         "cause",

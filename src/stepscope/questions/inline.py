@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis.inline_events import MEASURED
 from stepscope.analysis.throughput import throughput_words
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import SPAN, Column, by_form, question
 from stepscope.answers.rows import noted
 from stepscope.floor.statistics import student_t
 
@@ -71,7 +71,7 @@ _OVER_RANKS = """
         Column("stream", "int", "stream; -1 for the host of a job with a device", shown=False),
         Column("clock", "text", "host, or the kind of the device", shown=False),
         Column("kind", "text", "event or iteration", shown=False),
-        Column("span", "int", "which of the rank's recordings it is", shown="varying"),
+        SPAN,
     ),
     rests_on=(),
     about="recording",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
 from stepscope.answers.rows import answer_rows
 
 if TYPE_CHECKING:
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process"),
-    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
-    Column("device", "int", "index of the device in its process"),
-    Column("step", "int", "number of the step, as the program counts"),
+    RANK,
+    SPAN,
+    DEVICE,
+    STEP,
     Column("types", "text", "what ran at once, and nothing else: computation, communication, copy, or idle"),
     Column("time_ns", "int", "how long just these ran", "ns", sums=True),
     Column("span_ratio", "float", "the part of the time looked at that this is", "ratio"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import RANK, Column, by_form, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process"),
+    RANK,
     Column(
         "name",
         "text",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _OF_TIME = (
-    Column("rank", "int", "rank of the process"),
-    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
-    Column("device", "int", "index of the device in its process"),
-    Column("step", "int", "number of the step, as the program counts"),
+    RANK,
+    SPAN,
+    DEVICE,
+    STEP,
     Column("communication_ns", "int", "communication kernels ran", "ns", sums=True),
     Column("hidden_ns", "int", "the part of it in which the device computed", "ns"),
     Column("exposed_ns", "int", "the part in which it did not", "ns"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis.phase_times import EACH_STEP, IN_WINDOWS, by_steps, order, times_of
 from stepscope.analysis.throughput import throughput_words
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import SPAN, Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 from stepscope.floor.units import ratio_text, time_text
 
@@ -53,7 +53,7 @@ _COLUMNS = (
     Column("verdict", "text", "what holds the run back, with its evidence", shown=False),
     Column("evidence", "text", "what was measured"),
     Column("next_step", "text", "what to try next", shown=False, advises=True),
-    Column("span", "int", "which of the rank's recordings it is", shown="varying"),
+    SPAN,
 )
 _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
 

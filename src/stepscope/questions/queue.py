@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.answers.declare import DEVICE, RANK, SPAN, STEP, Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from stepscope.link.intervals import Intervals, Levels
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process"),
-    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
-    Column("device", "int", "index of the device in its process"),
+    RANK,
+    SPAN,
+    DEVICE,
     Column("stream", "int", "stream; empty for all streams of the device together"),
-    Column("step", "int", "number of the step, as the program counts"),
+    STEP,
     Column("start_ns", "int", "start of the window, since the run's start", "ns", moment=True),
     Column("window_ns", "int", "length of the window", "ns"),
     Column("started", "int", "kernels, copies and fills that started in the window", "count"),

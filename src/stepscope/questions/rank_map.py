@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.answers.declare import RANK, SPAN, STEP, Column, Parameter, question
 from stepscope.answers.rows import answer_rows, noted
 from stepscope.formats.evidence import Evidence
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process"),
-    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
-    Column("step", "int", "number of the step, as the program counts"),
+    RANK,
+    SPAN,
+    STEP,
     Column("value_ns", "int", "the measure, summed over the rank's devices", "ns"),
     Column(
         "share_ratio",

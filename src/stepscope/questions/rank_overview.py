@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, question
+from stepscope.answers.declare import RANK, Column, question
 from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process"),
+    RANK,
     Column("steps", "int", "steps that count", "count", shown="varying"),
     Column("step_ns", "float", "mean length of a step", "ns"),
     Column(

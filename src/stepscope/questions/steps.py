@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import RANK, SPAN, STEP, Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ _PARTS = (
 )
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process"),
-    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
-    Column("step", "int", "number of the step, as the program counts"),
+    RANK,
+    SPAN,
+    STEP,
     Column("steps", "int", "steps that the mean is of", "count"),
     Column("start_ns", "int", "start, since the run's start", "ns", shown=False, moment=True),
     *_PARTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import STEP, Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _OF_CAUSES = (
 )
 _COLUMNS = (
     Column("rank", "int", "rank that was late"),
-    Column("step", "int", "number of the step, as the program counts"),
+    STEP,
     Column("cause", "text", "what it did longer than those that waited for it"),
     Column(
         "start_ns", "int", "when the late rank arrived, since the run's start", "ns", moment=True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.answers.declare import Column, question
+from stepscope.answers.declare import DEVICE, RANK, Column, question
 from stepscope.formats.evidence import DEVICE_WORK
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     "synchronizations",
     "Which streams waited for which, and how often did the host wait for the device?",
     (
-        Column("rank", "int", "rank of the process"),
-        Column("device", "int", "index of the device in its process"),
+        RANK,
+        DEVICE,
         Column("kind", "text", "Stream Wait Event, Event Sync, Stream Sync, Context Sync, ..."),
         Column(
             "waits",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import DEVICE, RANK, Column, by_form, question
 from stepscope.answers.rows import answer_rows
 from stepscope.floor.units import ratio_text
 from stepscope.formats.evidence import LAUNCHED_WORK
@@ -21,8 +21,8 @@ HELPERS = "helper kernels that multiply nothing (layout, reduction of parts)"
 UNTOLD = "the kernel's name does not tell"
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process"),
-    Column("device", "int", "index of the device in its process"),
+    RANK,
+    DEVICE,
     Column("device_name", "text", "device that it ran on"),
     Column("operator", "text", "operator that launched the kernels"),
     Column("input_dims", "text", "shapes of its inputs, as a JSON list"),

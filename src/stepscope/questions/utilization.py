@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.answers.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 
 if TYPE_CHECKING:
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process"),
-    Column("span", "int", "which of the rank's recordings, from 0", shown="varying"),
-    Column("device", "int", "index of the device in its process"),
-    Column("step", "int", "number of the step, as the program counts"),
+    RANK,
+    SPAN,
+    DEVICE,
+    STEP,
     Column("start_ns", "int", "start of the window, since the run's start", "ns", moment=True),
     Column("window_ns", "int", "length of the window", "ns"),
     Column("kernel_ns", "int", "at least one kernel was running", "ns"),
