@@ -3,6 +3,7 @@ literal rows, a question, the expected CSV, all in one function."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--gpu", action="store_true", help="also run the tests that need a CUDA device"
     )
+
+
+def pytest_configure() -> None:
+    # A shell starts what runs in its background with Ctrl-C ignored, and children inherit that; tests send it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
