@@ -41,6 +41,7 @@ export function useAddress(): Address {
   useEffect(() => {
     const follow = () => setHash(location.hash);
     addEventListener("hashchange", follow);
+    follow(); // it may have changed since it was drawn
     return () => removeEventListener("hashchange", follow);
   }, []);
   return parseAddress(hash);
@@ -52,11 +53,16 @@ export function useLink(): (view: string, state?: Readonly<Record<string, string
   return (view, state) => addressText(toView(address, view, state));
 }
 
-/** Changes the state of this view without an entry in the history: filters are typed letter by letter. */
+/**
+ * Changes the state of this view without an entry in the history: filters are typed letter by letter. What
+ * comes late, when another view is shown, changes nothing.
+ */
 export function useChange(): (change: Readonly<Record<string, string | null>>) => void {
   const { address } = usePage();
   return (change) => {
-    history.replaceState(null, "", addressText(changed(address, change)));
+    const now = parseAddress(location.hash);
+    if (now.view !== address.view) return;
+    history.replaceState(null, "", addressText(changed(now, change)));
     dispatchEvent(new HashChangeEvent("hashchange"));
   };
 }
