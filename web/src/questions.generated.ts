@@ -1673,7 +1673,7 @@ export type Rows = {
     readonly clock?: string | null;
     /** event or iteration */
     readonly kind?: string | null;
-    /** which of the rank's recordings it is */
+    /** which of the rank's recordings, from 0 */
     readonly span?: number | null;
   };
   /** Which phase of the step takes the time, over the entire run? */
@@ -1736,7 +1736,7 @@ export type Rows = {
     readonly evidence?: string | null;
     /** what to try next */
     readonly next_step?: string | null;
-    /** which of the rank's recordings it is */
+    /** which of the rank's recordings, from 0 */
     readonly span?: number | null;
   };
   /** How many samples or tokens per second does the job get through? */
